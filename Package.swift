@@ -1,0 +1,101 @@
+// swift-tools-version: 6.3
+import PackageDescription
+
+// The layers, top to bottom. A target may import only what stands in its own `dependencies`: the build runs with
+// `--explicit-target-dependency-import-check error`, and Tests/TidyTests holds the same table against the sources.
+
+/// What every Swift target is compiled with.
+let common: [SwiftSetting] = [
+  .swiftLanguageMode(.v6),
+  .treatAllWarnings(as: .error),
+  .enableUpcomingFeature("ExistentialAny"),
+  .enableUpcomingFeature("InternalImportsByDefault"),
+  .enableUpcomingFeature("MemberImportVisibility"),
+  .enableExperimentalFeature("Lifetimes"),
+]
+
+/// Layers that own C handles: each use of memory that the compiler cannot check is marked `unsafe`.
+let strict: [SwiftSetting] = common + [.strictMemorySafety()]
+
+func layer(
+  _ name: String, _ dependencies: [Target.Dependency] = [], _ settings: [SwiftSetting] = strict
+) -> Target {
+  .target(name: name, dependencies: dependencies, swiftSettings: settings)
+}
+
+func tests(_ name: String, _ dependencies: [Target.Dependency], resources: [Resource]? = nil)
+  -> Target
+{
+  .testTarget(
+    name: name, dependencies: dependencies, resources: resources, swiftSettings: common)
+}
+
+let package = Package(
+  name: "apus",
+  products: [
+    .executable(name: "apus", targets: ["apus"]),
+    .executable(name: "apus-bench", targets: ["apus-bench"]),
+    .library(name: "ApusModel", targets: ["ApusModel"]),
+    .library(name: "ApusClient", targets: ["ApusClient"]),
+    .library(name: "ApusDevice", targets: ["ApusDevice"]),
+  ],
+  targets: [
+    // System libraries and the C macros that Swift cannot import.
+    .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+    .systemLibrary(
+      name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
+    .systemLibrary(name: "CUV", pkgConfig: "libuv", providers: [.apt(["libuv1-dev"])]),
+    .systemLibrary(name: "CRocksDB", pkgConfig: "rocksdb", providers: [.apt(["librocksdb-dev"])]),
+    .target(name: "CShims", dependencies: ["COpenSSL"]),
+
+    // L0: vocabulary and bytes.
+    layer("ApusModel"),
+    layer("ApusWire", ["ApusModel"]),
+    // L1: decisions.
+    layer("ApusCore", ["ApusModel", "ApusWire"]),
+    // L2: bytes in, bytes and events out, over C.
+    layer("ApusTLS", ["ApusModel", "COpenSSL", "CShims"]),
+    layer("ApusHTTP2", ["ApusModel", "CNGHTTP2", "CShims"]),
+    layer("ApusTrust", ["ApusModel", "ApusWire", "COpenSSL", "CShims"]),
+    // L3: effects.
+    layer("ApusLoop", ["CUV"]),
+    layer("ApusStore", ["ApusModel", "ApusWire", "CRocksDB"]),
+    // L4: drivers.
+    layer(
+      "ApusServer",
+      [
+        "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusHTTP2", "ApusTrust", "ApusLoop",
+        "ApusStore",
+      ]),
+    layer(
+      "ApusClient",
+      ["ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusHTTP2", "ApusTrust", "ApusLoop"]),
+    layer(
+      "ApusDevice", ["ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop"]),
+    layer(
+      "ApusTesting",
+      [
+        "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusHTTP2", "ApusTrust", "ApusLoop",
+        "ApusStore", "ApusServer", "ApusClient", "ApusDevice",
+      ]),
+    // L5: thin executables.
+    .executableTarget(
+      name: "apus",
+      dependencies: ["ApusModel", "ApusServer", "ApusClient", "ApusDevice", "ApusTrust"],
+      swiftSettings: strict),
+    .executableTarget(
+      name: "apus-bench",
+      dependencies: ["ApusModel", "ApusWire", "ApusLoop", "ApusTLS", "ApusDevice", "ApusTrust"],
+      swiftSettings: strict),
+
+    tests("ApusModelTests", ["ApusModel"]),
+    tests("ApusWireTests", ["ApusWire", "ApusModel"]),
+    tests("ApusCoreTests", ["ApusCore", "ApusModel", "ApusWire"]),
+    tests("ApusTLSTests", ["ApusTLS", "ApusModel"]),
+    tests("ApusHTTP2Tests", ["ApusHTTP2", "ApusModel"]),
+    tests("ApusTrustTests", ["ApusTrust", "ApusModel", "ApusWire"]),
+    tests("ApusLoopTests", ["ApusLoop"]),
+    tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusWire"]),
+    tests("TidyTests", []),
+  ]
+)

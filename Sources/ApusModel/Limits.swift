@@ -1,0 +1,76 @@
+/// Every bound of the service in one place, with its unit and where the number comes from.
+///
+/// At a limit there is a defined answer (an error that the protocol has, or a close), never growth and never silence.
+public enum Limits {
+  // MARK: Provider API
+
+  /// Bytes of a payload. "Generating a remote notification": 4 KB.
+  public static let payloadBytes = 4096
+  /// Bytes of a VoIP payload. Same source: 5 KB.
+  public static let voipPayloadBytes = 5120
+  /// Bytes of `apns-collapse-id`. "Sending notification requests to APNs".
+  public static let collapseIDBytes = 64
+  /// Bytes of a topic: what a bundle id may have (255 as in a file name), with room for the longest suffix.
+  public static let topicBytes = 280
+  /// Binary bytes of a device token in a request path. Apple's binary interface: "up to 100 bytes".
+  public static let deviceTokenBytes = 100
+  /// SETTINGS_MAX_HEADER_LIST_SIZE as APNs announces it.
+  public static let headerListBytes = 8000
+  /// SETTINGS_MAX_CONCURRENT_STREAMS as APNs announces it once a provider is trusted.
+  public static let concurrentStreams = 1000
+  /// The same until a first request carried a valid provider token.
+  public static let concurrentStreamsUntrusted = 1
+  /// Nested containers in a payload. Apple names no bound; real payloads stay below ten.
+  public static let payloadDepth = 64
+  /// Seconds for which a request may be on its way in, from its first header to its last byte. Slower ones are cut.
+  public static let requestSeconds = 10
+  /// Seconds without a request after which a provider's connection is closed. "Connections are meant to live hours".
+  public static let providerIdleSeconds = 3600
+  /// Seconds that a drain waits for a moment without open streams before it announces itself.
+  public static let drainGapSeconds = 10
+  /// Bytes of a provider token (a JWT of two short JSON objects and a signature is below 300).
+  public static let providerTokenBytes = 2048
+  /// Seconds of a provider token's life. "Establishing a token-based connection to APNs": one hour.
+  public static let providerTokenSeconds: Int64 = 3600
+  /// Seconds between two provider tokens on a connection. Same source: 20 minutes.
+  public static let providerTokenRefreshSeconds: Int64 = 1200
+
+  // MARK: Storage
+
+  /// Seconds for which a notification is kept at most. "Viewing the status of push notifications": 30 days.
+  public static let storageSeconds: Int64 = 30 * 24 * 3600
+
+  // MARK: Courier
+
+  /// Bytes of a courier frame's fields. A filter of 2,000 topics is 46 KB.
+  public static let courierFrameBytes = 65536
+  /// Seconds from the handshake to the first frame.
+  public static let courierConnectSeconds = 10
+  /// Seconds from the connect response to the first filter.
+  public static let courierFilterSeconds = 30
+  /// Seconds without any frame, where the device asked for no other interval.
+  public static let courierIdleSeconds = 1800
+  /// Seconds with unacknowledged notifications and no other traffic.
+  public static let courierAcknowledgeSeconds = 60
+  /// Unacknowledged notifications on a connection; the protocol has no flow control of its own.
+  public static let courierWindowFrames = 32
+  /// The same in bytes of payload.
+  public static let courierWindowBytes = 128 * 1024
+  /// Notifications that wait behind the window of a connected device before providers are held back.
+  public static let courierQueueFrames = 128
+  /// Takeovers of one device in a minute: two holders of one identity would otherwise fight for ever.
+  public static let courierTakeoversPerMinute = 10
+  /// Topics in all lists of one filter.
+  public static let courierFilterTopics = 2048
+  /// Seconds by which the clock in a signed nonce may be off.
+  public static let courierNonceSeconds: Int64 = 300
+
+  // MARK: Connections
+
+  /// Seconds for a TLS handshake.
+  public static let handshakeSeconds = 10
+  /// Bytes waiting to be written to one connection before reading from it stops.
+  public static let outputHighWaterBytes = 256 * 1024
+  /// Seconds without progress of a write after which the peer counts as stuck.
+  public static let writeStallSeconds = 30
+}

@@ -1,0 +1,97 @@
+/// The values of `apns-push-type`, each with the topic and the limits that belong to it.
+///
+/// Source: "Sending notification requests to APNs", the push-type list.
+public enum PushType: UInt8, Sendable, CaseIterable, Hashable {
+  case alert
+  case background
+  case complication
+  case controls
+  case fileprovider
+  case liveactivity
+  case location
+  case mdm
+  case pushtotalk
+  case voip
+  case widgets
+
+  /// The header's value, in lower case.
+  public var name: StaticString {
+    switch self {
+    case .alert: "alert"
+    case .background: "background"
+    case .complication: "complication"
+    case .controls: "controls"
+    case .fileprovider: "fileprovider"
+    case .liveactivity: "liveactivity"
+    case .location: "location"
+    case .mdm: "mdm"
+    case .pushtotalk: "pushtotalk"
+    case .voip: "voip"
+    case .widgets: "widgets"
+    }
+  }
+
+  /// The suffix that the topic of such a push must carry.
+  public var topicSuffix: TopicSuffix {
+    switch self {
+    case .alert, .background, .mdm: .none
+    case .complication: .complication
+    case .controls: .controls
+    case .fileprovider: .fileProvider
+    case .liveactivity: .liveActivity
+    case .location: .locationQuery
+    case .pushtotalk: .pushToTalk
+    case .voip: .voip
+    case .widgets: .widgets
+    }
+  }
+
+  /// Reads a header's value.
+  ///
+  /// Apple's pages spell one value in three ways ("Liveactivity", "liveactivity", "LiveActivity"), so the letters'
+  /// case does not matter.
+  public init?(headerValue: Span<UInt8>) {
+    for type in PushType.allCases where headerValue.equalsIgnoringCase(type.name) {
+      self = type
+      return
+    }
+    return nil
+  }
+}
+
+/// What a topic may carry behind the bundle id: each suffix is a topic of its own, with tokens of its own.
+public enum TopicSuffix: UInt8, Sendable, CaseIterable, Hashable {
+  case none = 0
+  case complication
+  case controls
+  case fileProvider
+  case liveActivity
+  case locationQuery
+  case pushToTalk
+  case voip
+  case widgets
+
+  /// The text behind the bundle id, with its leading full stop.
+  public var text: StaticString {
+    switch self {
+    case .none: ""
+    case .complication: ".complication"
+    case .controls: ".push-type.controls"
+    case .fileProvider: ".pushkit.fileprovider"
+    case .liveActivity: ".push-type.liveactivity"
+    case .locationQuery: ".location-query"
+    case .pushToTalk: ".voip-ptt"
+    case .voip: ".voip"
+    case .widgets: ".push-type.widgets"
+    }
+  }
+
+  /// The longest suffix that `topic` ends in, `.none` when it ends in none of them.
+  public init(of topic: Span<UInt8>) {
+    for suffix in TopicSuffix.allCases where suffix != .none && topic.endsWith(suffix.text) {
+      self = suffix
+      return
+    }
+    self = .none
+  }
+}

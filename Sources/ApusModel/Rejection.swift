@@ -1,0 +1,128 @@
+/// Why a request was refused: the `reason` of the answer's JSON body, and of a GOAWAY's debug data.
+///
+/// Source: "Handling notification responses from APNs" and "Handling error responses from APNs". The raw value is the
+/// place in Apple's tables and is stored in no file.
+public enum Reason: UInt8, Sendable, CaseIterable, Hashable {
+  case badCollapseID
+  case badDeviceToken
+  case badExpirationDate
+  case badMessageID
+  case badPriority
+  case badTopic
+  case deviceTokenNotForTopic
+  case duplicateHeaders
+  case idleTimeout
+  case invalidPushType
+  case missingDeviceToken
+  case missingTopic
+  case payloadEmpty
+  case topicDisallowed
+  case badCertificate
+  case badCertificateEnvironment
+  case expiredProviderToken
+  case forbidden
+  case invalidProviderToken
+  case missingProviderToken
+  case unrelatedKeyIDInToken
+  case badEnvironmentKeyInToken
+  case badPath
+  case methodNotAllowed
+  case expiredToken
+  case unregistered
+  case payloadTooLarge
+  case tooManyProviderTokenUpdates
+  case tooManyRequests
+  case headerListTooLarge
+  case badRequestPayload
+  case internalServerError
+  case serviceUnavailable
+  case shutdown
+
+  /// The word on the wire.
+  ///
+  /// `BadEnvironmentKeyInToken` is what APNs really sends; Apple's page prints `…KeyIdInToken`. `BadRequestPayload`
+  /// (unparsable JSON) stands in Apple's table for channels; device requests use it too, as their own table has no
+  /// word for a body that is not a JSON object with `aps`. `HeaderListTooLarge` is ours, for the 431 of RFC 9113,
+  /// section 10.5.1.
+  public var text: StaticString {
+    switch self {
+    case .badCollapseID: "BadCollapseId"
+    case .badDeviceToken: "BadDeviceToken"
+    case .badExpirationDate: "BadExpirationDate"
+    case .badMessageID: "BadMessageId"
+    case .badPriority: "BadPriority"
+    case .badTopic: "BadTopic"
+    case .deviceTokenNotForTopic: "DeviceTokenNotForTopic"
+    case .duplicateHeaders: "DuplicateHeaders"
+    case .idleTimeout: "IdleTimeout"
+    case .invalidPushType: "InvalidPushType"
+    case .missingDeviceToken: "MissingDeviceToken"
+    case .missingTopic: "MissingTopic"
+    case .payloadEmpty: "PayloadEmpty"
+    case .topicDisallowed: "TopicDisallowed"
+    case .badCertificate: "BadCertificate"
+    case .badCertificateEnvironment: "BadCertificateEnvironment"
+    case .expiredProviderToken: "ExpiredProviderToken"
+    case .forbidden: "Forbidden"
+    case .invalidProviderToken: "InvalidProviderToken"
+    case .missingProviderToken: "MissingProviderToken"
+    case .unrelatedKeyIDInToken: "UnrelatedKeyIdInToken"
+    case .badEnvironmentKeyInToken: "BadEnvironmentKeyInToken"
+    case .badPath: "BadPath"
+    case .methodNotAllowed: "MethodNotAllowed"
+    case .expiredToken: "ExpiredToken"
+    case .unregistered: "Unregistered"
+    case .payloadTooLarge: "PayloadTooLarge"
+    case .tooManyProviderTokenUpdates: "TooManyProviderTokenUpdates"
+    case .tooManyRequests: "TooManyRequests"
+    case .headerListTooLarge: "HeaderListTooLarge"
+    case .badRequestPayload: "BadRequestPayload"
+    case .internalServerError: "InternalServerError"
+    case .serviceUnavailable: "ServiceUnavailable"
+    case .shutdown: "Shutdown"
+    }
+  }
+
+  /// The HTTP status that goes with the reason.
+  public var status: UInt16 {
+    switch self {
+    case .badCollapseID, .badDeviceToken, .badExpirationDate, .badMessageID, .badPriority,
+      .badTopic, .deviceTokenNotForTopic, .duplicateHeaders, .idleTimeout, .invalidPushType,
+      .missingDeviceToken, .missingTopic, .payloadEmpty, .topicDisallowed, .badRequestPayload:
+      400
+    case .badCertificate, .badCertificateEnvironment, .expiredProviderToken, .forbidden,
+      .invalidProviderToken, .missingProviderToken, .unrelatedKeyIDInToken,
+      .badEnvironmentKeyInToken:
+      403
+    case .badPath: 404
+    case .methodNotAllowed: 405
+    case .expiredToken, .unregistered: 410
+    case .payloadTooLarge: 413
+    case .tooManyProviderTokenUpdates, .tooManyRequests: 429
+    case .headerListTooLarge: 431
+    case .internalServerError: 500
+    case .serviceUnavailable, .shutdown: 503
+    }
+  }
+
+  /// Finds the reason of an answer by its word; nil for one that this table does not have.
+  public init?(text: Span<UInt8>) {
+    for reason in Reason.allCases where text.equals(reason.text) {
+      self = reason
+      return
+    }
+    return nil
+  }
+}
+
+/// A refused request: the reason, and for 410 the time at which the token was found dead.
+public struct Rejection: Error, Sendable, Hashable {
+  public var reason: Reason
+  /// Unix milliseconds; present with status 410 only.
+  public var timestampMilliseconds: Int64?
+
+  public init(_ reason: Reason, timestampMilliseconds: Int64? = nil) {
+    self.reason = reason
+    self.timestampMilliseconds = timestampMilliseconds
+  }
+}

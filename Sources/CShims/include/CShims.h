@@ -1,0 +1,4 @@
+// C macros and callbacks that Swift cannot import, one header for each library.
+#pragma once
+
+#include "apus_openssl.h"

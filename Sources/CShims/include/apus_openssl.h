@@ -1,0 +1,4 @@
+// OpenSSL macros as functions.
+#pragma once
+
+#include <openssl/ssl.h>

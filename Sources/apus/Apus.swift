@@ -1,0 +1,1 @@
+@main struct Apus { static func main() {} }

@@ -1,0 +1,2 @@
+import ApusModel
+import Testing
