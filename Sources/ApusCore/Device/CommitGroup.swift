@@ -1,0 +1,152 @@
+package import ApusModel
+
+/// One thing to be written with a commit group.
+package struct GroupEntry {
+  package enum Kind: Equatable, Sendable {
+    /// The notification takes its app's slot.
+    case put
+    /// The slot is emptied.
+    case delete
+    /// The device's record.
+    case record(version: UInt64)
+  }
+
+  package var kind: Kind
+  package var device: Device
+  package var topic: TopicKey
+  package var delivery: Delivery?
+}
+
+/// What gathers while the previous group is being written.
+///
+/// Two lists, because of the rule that what a device acknowledges before its group is sealed never touches the disk:
+/// `urgent` goes with the next group, for its provider waits and no acknowledgement can come; `lingering` was sent to
+/// a connected device and waits a moment for its answer. Within a group deletions stand before puts, so that emptying
+/// a slot for an old notification cannot take a newer one with it.
+package struct CommitGroup {
+  private var deletions: [GroupEntry] = []
+  private var urgent: [GroupEntry] = []
+  private var lingering: [Delivery] = []
+  private var lingeringHead = 0
+  private let lingerMilliseconds: UInt64
+
+  package init(lingerMilliseconds: UInt64) { self.lingerMilliseconds = lingerMilliseconds }
+
+  package var isEmpty: Bool {
+    deletions.isEmpty && urgent.isEmpty && lingeringHead == lingering.count
+  }
+
+  /// Gathers a notification.
+  package mutating func put(_ delivery: Delivery, urgent isUrgent: Bool, nowMilliseconds: UInt64) {
+    delivery.storage = .gathering
+    delivery.groupReferences += 1
+    delivery.device.pendingWrites += 1
+    delivery.isUrgent = isUrgent
+    if isUrgent {
+      urgent.append(Self.putEntry(delivery))
+    } else {
+      delivery.gatheredMilliseconds = nowMilliseconds
+      lingering.append(delivery)
+    }
+  }
+
+  /// Moves a lingering notification to those that are written next.
+  package mutating func promote(_ delivery: Delivery) {
+    guard delivery.storage == .gathering, !delivery.isUrgent else { return }
+    delivery.isUrgent = true
+    delivery.groupReferences += 1
+    urgent.append(Self.putEntry(delivery))
+  }
+
+  /// Takes a notification out before it is sealed: it never touches the disk.
+  package mutating func cancel(_ delivery: Delivery) {
+    guard delivery.storage == .gathering else { return }
+    delivery.storage = .none
+    delivery.device.pendingWrites -= 1
+  }
+
+  /// Empties the slot of `topic`.
+  package mutating func delete(_ topic: TopicKey, of device: Device) {
+    device.pendingWrites += 1
+    deletions.append(GroupEntry(kind: .delete, device: device, topic: topic, delivery: nil))
+  }
+
+  /// Gathers the device's record as it is now.
+  package mutating func record(_ device: Device) {
+    device.pendingWrites += 1
+    urgent.append(
+      GroupEntry(
+        kind: .record(version: device.recordVersion), device: device,
+        topic: TopicKey(app: .base), delivery: nil))
+  }
+
+  /// Whether a group is due: something urgent is there, or something has lingered long enough.
+  ///
+  /// Exact after `trim`; what lingers is in the order of time, so its head is the oldest.
+  package func isDue(nowMilliseconds: UInt64) -> Bool {
+    if !urgent.isEmpty || !deletions.isEmpty { return true }
+    guard lingeringHead < lingering.count else { return false }
+    return lingering[lingeringHead].gatheredMilliseconds + lingerMilliseconds <= nowMilliseconds
+  }
+
+  /// Forgets what was cancelled at the head of the lingering list, so that it cannot grow with idle entries.
+  package mutating func trim(_ released: (Delivery) -> Void) {
+    while lingeringHead < lingering.count {
+      let delivery = lingering[lingeringHead]
+      guard delivery.storage != .gathering || delivery.isUrgent else { break }
+      lingeringHead += 1
+      delivery.groupReferences -= 1
+      released(delivery)
+    }
+    if lingeringHead == lingering.count {
+      lingering.removeAll(keepingCapacity: true)
+      lingeringHead = 0
+    } else if lingeringHead >= 1024 {
+      lingering.removeFirst(lingeringHead)
+      lingeringHead = 0
+    }
+  }
+
+  /// Closes the group: what is due moves into `entries`, deletions first.
+  ///
+  /// `released` gets each notification of which one reference went without being written.
+  package mutating func seal(
+    into entries: inout [GroupEntry], nowMilliseconds: UInt64, all: Bool = false,
+    released: (Delivery) -> Void
+  ) {
+    promoteLingering(nowMilliseconds: nowMilliseconds, all: all)
+    entries.append(contentsOf: deletions)
+    deletions.removeAll(keepingCapacity: true)
+    for entry in urgent {
+      if let delivery = entry.delivery {
+        guard delivery.storage == .gathering else {
+          delivery.groupReferences -= 1
+          released(delivery)
+          continue
+        }
+        delivery.storage = .sealed
+      }
+      entries.append(entry)
+    }
+    urgent.removeAll(keepingCapacity: true)
+    trim(released)
+  }
+
+  private mutating func promoteLingering(nowMilliseconds: UInt64, all: Bool) {
+    var index = lingeringHead
+    while index < lingering.count {
+      let delivery = lingering[index]
+      let isOld = delivery.gatheredMilliseconds + lingerMilliseconds <= nowMilliseconds
+      // Gathered in order of time: behind the first young one there is no old one.
+      guard all || isOld || delivery.storage != .gathering else { break }
+      promote(delivery)
+      index += 1
+    }
+  }
+
+  private static func putEntry(_ delivery: Delivery) -> GroupEntry {
+    GroupEntry(
+      kind: .put, device: delivery.device, topic: delivery.notification.claims.topic,
+      delivery: delivery)
+  }
+}

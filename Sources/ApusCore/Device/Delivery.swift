@@ -1,0 +1,117 @@
+package import ApusModel
+
+/// Where an answer goes: the worker that read the request, and the place in its table of open requests.
+package struct Answer: Sendable, Equatable {
+  package var worker: UInt16
+  package var slot: UInt32
+  /// Tells a request from an earlier one in the same place.
+  package var generation: UInt32
+
+  package init(worker: UInt16, slot: UInt32, generation: UInt32) {
+    self.worker = worker
+    self.slot = slot
+    self.generation = generation
+  }
+}
+
+/// What a provider is told.
+package struct Verdict: Sendable, Equatable {
+  package var answer: Answer
+  /// Nil when the notification was accepted.
+  package var rejection: Rejection?
+
+  package init(answer: Answer, rejection: Rejection?) {
+    self.answer = answer
+    self.rejection = rejection
+  }
+}
+
+/// One accepted notification in the hands of the worker that owns its device.
+///
+/// The object is reused. It is free when it is neither in a session nor in a commit group.
+package final class Delivery {
+  /// Where the notification's record is.
+  package enum Storage: Equatable, Sendable {
+    /// Not in the store, and not on its way there.
+    case none
+    /// In the group that gathers; may still be taken out without a trace.
+    case gathering
+    /// In a group that is being written.
+    case sealed
+    /// In the store.
+    case durable
+    /// A newer notification of the same device and app took the slot.
+    case superseded
+  }
+
+  package enum Place: Equatable, Sendable {
+    case none
+    case ready
+    case held
+    case inFlight
+  }
+
+  package var notification: Notification
+  /// Nil once the provider has been answered.
+  package var answer: Answer?
+  package var device: Device
+  package var storage = Storage.none
+  package var place = Place.none
+  /// Whether it waits in the part of the group that is written without delay.
+  package var isUrgent = false
+  /// Entries of a commit group that point here, whether they still mean anything or not.
+  package var groupReferences = 0
+  package var gatheredMilliseconds: UInt64 = 0
+  package var isLastFromStorage = false
+
+  package init(notification: Notification, device: Device) {
+    self.notification = notification
+    self.device = device
+  }
+
+  package var isFree: Bool { place == .none && groupReferences == 0 && storage != .sealed }
+}
+
+/// One device in one environment, as its owner knows it.
+package struct DeviceKey: Hashable, Sendable {
+  package var id: DeviceID
+  package var environment: Environment
+
+  package init(id: DeviceID, environment: Environment) {
+    self.id = id
+    self.environment = environment
+  }
+}
+
+/// A device that was looked at lately, connected or not.
+package final class Device {
+  package let key: DeviceKey
+  package var registration: Registration
+  /// SHA-256 of the certificate's public key at its last connection; empty before the first.
+  package var keyFingerprint: [UInt8] = []
+  /// Present while the device is connected.
+  package var session: DeviceSession?
+  /// The place of its connection in the worker's table; meaningful while `session` is there.
+  package var connectionSlot: Int32 = -1
+  /// Writes of this device that are not yet durable, deletions included.
+  package var pendingWrites = 0
+  /// Counts changes of `registration`; what the store holds follows behind.
+  package var recordVersion: UInt64 = 0
+  package var durableRecordVersion: UInt64 = 0
+  /// The newest notification of each app that waits in the store alone although the device is connected.
+  package var overflowOrders: [TopicKey: UInt64] = [:]
+  /// Whether it stands in the worker's list of sessions that have something to send.
+  package var isDirty = false
+
+  package init(key: DeviceKey, registration: Registration) {
+    self.key = key
+    self.registration = registration
+  }
+
+  /// Whether a newer notification than `delivery`, which is in no session, holds the app's slot.
+  package func hasOverflow(of delivery: Delivery) -> Bool {
+    guard !overflowOrders.isEmpty, let order = overflowOrders[delivery.notification.claims.topic]
+    else { return false }
+    return order > delivery.notification.order
+  }
+}

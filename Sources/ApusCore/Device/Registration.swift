@@ -1,0 +1,174 @@
+package import ApusModel
+
+/// What is known of one topic on one device.
+package struct TopicRegistration: Sendable, Equatable {
+  package var topic: TopicKey
+  /// The generation of the token that is good now; 0 where none was minted yet.
+  package var generation: UInt16
+  package var state: TopicState
+  /// Whether a filter named the topic once: only then does its absence mean that the app is gone.
+  package var wasListed: Bool
+  /// Unix milliseconds since when `state` holds.
+  package var stateSinceMilliseconds: Int64
+  /// Unix milliseconds since when older generations are dead.
+  package var generationSinceMilliseconds: Int64
+
+  package init(
+    topic: TopicKey, generation: UInt16, state: TopicState, wasListed: Bool,
+    stateSinceMilliseconds: Int64, generationSinceMilliseconds: Int64
+  ) {
+    self.topic = topic
+    self.generation = generation
+    self.state = state
+    self.wasListed = wasListed
+    self.stateSinceMilliseconds = stateSinceMilliseconds
+    self.generationSinceMilliseconds = generationSinceMilliseconds
+  }
+}
+
+/// How a token stands with its device.
+package enum Standing: Equatable, Sendable {
+  case active(TopicState)
+  /// The token is of no use any more, since that time.
+  case dead(sinceMilliseconds: Int64)
+  /// The device never heard of the topic.
+  case unknown
+}
+
+/// The topics of one device in one environment: the last filter, and the tokens minted.
+package struct Registration: Sendable, Equatable {
+  /// Ordered by app and suffix.
+  package private(set) var topics: [TopicRegistration]
+
+  package init(topics: [TopicRegistration] = []) {
+    self.topics = topics.sorted { Self.sortKey($0.topic) < Self.sortKey($1.topic) }
+  }
+
+  private static func sortKey(_ topic: TopicKey) -> UInt64 {
+    UInt64(topic.app.rawValue) << 8 | UInt64(topic.suffix.rawValue)
+  }
+
+  /// The place of `topic`, or where it would be put.
+  private func place(of topic: TopicKey) -> (index: Int, found: Bool) {
+    let key = Self.sortKey(topic)
+    var low = 0
+    var high = topics.count
+    while low < high {
+      let middle = (low + high) / 2
+      let other = Self.sortKey(topics[middle].topic)
+      if other == key { return (middle, true) }
+      if other < key { low = middle + 1 } else { high = middle }
+    }
+    return (low, false)
+  }
+
+  package subscript(topic: TopicKey) -> TopicRegistration? {
+    let (index, found) = place(of: topic)
+    return found ? topics[index] : nil
+  }
+
+  /// Judges a token's claims.
+  ///
+  /// Generation 0 stands for the device's base token, which has no generation of its own: a provider may address it
+  /// together with any topic that the device has listed.
+  /// `graceMilliseconds` passes between the filter that drops a topic and the token's death, so that an app update,
+  /// which removes and lists a topic again, kills no token.
+  package func standing(
+    of claims: TokenClaims, nowMilliseconds: Int64, graceMilliseconds: Int64
+  ) -> Standing {
+    guard let entry = self[claims.topic] else { return .unknown }
+    if claims.generation != 0, claims.generation != entry.generation {
+      return .dead(sinceMilliseconds: entry.generationSinceMilliseconds)
+    }
+    if entry.state == .unlisted, entry.wasListed,
+      nowMilliseconds - entry.stateSinceMilliseconds >= graceMilliseconds
+    {
+      return .dead(sinceMilliseconds: entry.stateSinceMilliseconds)
+    }
+    return .active(entry.state)
+  }
+
+  /// What a new filter changed.
+  package struct FilterChange: Equatable {
+    /// Topics from which stored notifications may flow now and could not before.
+    package var opened: [TopicKey] = []
+    /// Topics to which nothing may be sent any more.
+    package var closed: [TopicKey] = []
+    package var isEmpty: Bool = true
+  }
+
+  /// Replaces all lists at once: `lists` names the state of every topic in them, topics not named are in none.
+  package mutating func apply(
+    lists: [TopicKey: TopicState], nowMilliseconds: Int64
+  ) -> FilterChange {
+    var change = FilterChange()
+    for index in topics.indices {
+      let state = lists[topics[index].topic] ?? .unlisted
+      guard state != topics[index].state else { continue }
+      note(change: &change, topic: topics[index].topic, from: topics[index].state, to: state)
+      topics[index].state = state
+      topics[index].stateSinceMilliseconds = nowMilliseconds
+      if state != .unlisted { topics[index].wasListed = true }
+    }
+    for (topic, state) in lists where self[topic] == nil {
+      insert(topic, generation: 0, state: state, nowMilliseconds: nowMilliseconds)
+      note(change: &change, topic: topic, from: .unlisted, to: state)
+    }
+    return change
+  }
+
+  private func note(
+    change: inout FilterChange, topic: TopicKey, from old: TopicState, to new: TopicState
+  ) {
+    change.isEmpty = false
+    if new.flows, !old.flows { change.opened.append(topic) }
+    if !new.flows, old.flows { change.closed.append(topic) }
+  }
+
+  private mutating func insert(
+    _ topic: TopicKey, generation: UInt16, state: TopicState, nowMilliseconds: Int64
+  ) {
+    topics.insert(
+      TopicRegistration(
+        topic: topic, generation: generation, state: state, wasListed: state != .unlisted,
+        stateSinceMilliseconds: nowMilliseconds, generationSinceMilliseconds: nowMilliseconds),
+      at: place(of: topic).index)
+  }
+
+  /// The generation for which an app's token is to be minted.
+  ///
+  /// The same as before for as long as the app is there. An app that was gone and asks again was installed anew: its
+  /// old token was reported dead and stays so.
+  package mutating func generationForToken(
+    of topic: TopicKey, nowMilliseconds: Int64, graceMilliseconds: Int64
+  ) -> (generation: UInt16, changed: Bool) {
+    let (index, found) = place(of: topic)
+    guard found else {
+      insert(topic, generation: 1, state: .unlisted, nowMilliseconds: nowMilliseconds)
+      return (1, true)
+    }
+    let entry = topics[index]
+    let isGone =
+      entry.state == .unlisted && entry.wasListed
+      && nowMilliseconds - entry.stateSinceMilliseconds >= graceMilliseconds
+    guard entry.generation == 0 || isGone else { return (entry.generation, false) }
+    // Generation 0 means "none", so the counter wraps from 65535 to 1.
+    topics[index].generation = entry.generation == .max ? 1 : entry.generation + 1
+    topics[index].generationSinceMilliseconds = nowMilliseconds
+    if isGone {
+      topics[index].wasListed = false
+      topics[index].stateSinceMilliseconds = nowMilliseconds
+    }
+    return (topics[index].generation, true)
+  }
+}
+
+extension TopicState {
+  /// Whether notifications of such a topic are sent at all.
+  package var flows: Bool {
+    switch self {
+    case .enabled, .nonWaking, .opportunistic: true
+    case .paused, .ignored, .unlisted: false
+    }
+  }
+}
