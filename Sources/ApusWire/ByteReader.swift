@@ -1,0 +1,82 @@
+// Everything on the wire is big-endian. The readers check every bound themselves: a span's subscript would stop the
+// program where a peer's bytes end too early.
+
+extension Span<UInt8> {
+  /// The two bytes at `offset`, which must be inside, as a number.
+  @inlinable
+  package func bigEndianUInt16(at offset: Int) -> UInt16 {
+    let bytes = extracting(offset..<offset + 2)
+    return UInt16(bytes[0]) &<< 8 | UInt16(bytes[1])
+  }
+
+  /// The four bytes at `offset`, which must be inside, as a number.
+  @inlinable
+  package func bigEndianUInt32(at offset: Int) -> UInt32 {
+    // One check of bounds for all: then the compiler makes one load of it.
+    let bytes = extracting(offset..<offset + 4)
+    return UInt32(bytes[0]) &<< 24 | UInt32(bytes[1]) &<< 16 | UInt32(bytes[2]) &<< 8
+      | UInt32(bytes[3])
+  }
+
+  /// The eight bytes at `offset`, which must be inside, as a number.
+  @inlinable
+  package func bigEndianUInt64(at offset: Int) -> UInt64 {
+    let bytes = extracting(offset..<offset + 8)
+    let high =
+      UInt64(bytes[0]) &<< 56 | UInt64(bytes[1]) &<< 48 | UInt64(bytes[2]) &<< 40
+      | UInt64(bytes[3]) &<< 32
+    return high | UInt64(bytes[4]) &<< 24 | UInt64(bytes[5]) &<< 16 | UInt64(bytes[6]) &<< 8
+      | UInt64(bytes[7])
+  }
+}
+
+/// Reads big-endian values off the front of borrowed bytes. Each read gives nil, and moves nothing, when too few bytes
+/// are left: whether that means "wait" or "never valid" is the caller's knowledge.
+package struct ByteReader: ~Escapable {
+  @usableFromInline let bytes: Span<UInt8>
+  /// Bytes read so far.
+  package private(set) var offset: Int
+
+  @_lifetime(copy bytes)
+  package init(_ bytes: Span<UInt8>) {
+    self.bytes = bytes
+    offset = 0
+  }
+
+  /// Bytes not read yet.
+  package var remaining: Int { bytes.count - offset }
+
+  /// Moves past `count` bytes and gives where they began; nil when fewer are left.
+  mutating func advance(_ count: Int) -> Int? {
+    guard count >= 0, count <= remaining else { return nil }
+    defer { offset += count }
+    return offset
+  }
+
+  package mutating func u8() -> UInt8? {
+    guard let start = advance(1) else { return nil }
+    return bytes[start]
+  }
+
+  package mutating func u16() -> UInt16? {
+    guard let start = advance(2) else { return nil }
+    return bytes.bigEndianUInt16(at: start)
+  }
+
+  package mutating func u32() -> UInt32? {
+    guard let start = advance(4) else { return nil }
+    return bytes.bigEndianUInt32(at: start)
+  }
+
+  package mutating func u64() -> UInt64? {
+    guard let start = advance(8) else { return nil }
+    return bytes.bigEndianUInt64(at: start)
+  }
+
+  /// The next `count` bytes, borrowed.
+  @_lifetime(copy self)
+  package mutating func take(_ count: Int) -> Span<UInt8>? {
+    guard let start = advance(count) else { return nil }
+    return bytes.extracting(start..<start + count)
+  }
+}

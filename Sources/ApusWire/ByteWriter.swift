@@ -1,0 +1,58 @@
+internal import ApusModel
+
+// Output is a plain array that the caller owns and keeps: appending to one that has the capacity allocates nothing.
+
+extension [UInt8] {
+  @inlinable
+  package mutating func append(bigEndian value: UInt16) {
+    append(UInt8(truncatingIfNeeded: value &>> 8))
+    append(UInt8(truncatingIfNeeded: value))
+  }
+
+  @inlinable
+  package mutating func append(bigEndian value: UInt32) {
+    append(addingCapacity: 4) { output in output.append(bigEndian: value) }
+  }
+
+  @inlinable
+  package mutating func append(bigEndian value: UInt64) {
+    append(addingCapacity: 8) { output in output.append(bigEndian: value) }
+  }
+
+  /// Writes `value` over the two bytes at `offset`: for a length that is known once what it measures is written.
+  @inlinable
+  package mutating func patch(bigEndian value: UInt16, at offset: Int) {
+    self[offset] = UInt8(truncatingIfNeeded: value &>> 8)
+    self[offset + 1] = UInt8(truncatingIfNeeded: value)
+  }
+
+  /// Writes `value` over the four bytes at `offset`.
+  @inlinable
+  package mutating func patch(bigEndian value: UInt32, at offset: Int) {
+    patch(bigEndian: UInt16(truncatingIfNeeded: value &>> 16), at: offset)
+    patch(bigEndian: UInt16(truncatingIfNeeded: value), at: offset + 2)
+  }
+}
+
+// Where the size of a message is known beforehand, one `append(addingCapacity:)` and writes into its span spare the
+// array's own checks for each byte.
+
+extension OutputSpan<UInt8> {
+  @inlinable
+  package mutating func append(bigEndian value: UInt16) {
+    append(UInt8(truncatingIfNeeded: value &>> 8))
+    append(UInt8(truncatingIfNeeded: value))
+  }
+
+  @inlinable
+  package mutating func append(bigEndian value: UInt32) {
+    append(bigEndian: UInt16(truncatingIfNeeded: value &>> 16))
+    append(bigEndian: UInt16(truncatingIfNeeded: value))
+  }
+
+  @inlinable
+  package mutating func append(bigEndian value: UInt64) {
+    append(bigEndian: UInt32(truncatingIfNeeded: value &>> 32))
+    append(bigEndian: UInt32(truncatingIfNeeded: value))
+  }
+}

@@ -1,0 +1,64 @@
+internal import ApusModel
+
+/// The commands of the courier protocol: the first byte of a frame.
+///
+/// A number that is not here is skipped and counted by both sides. Those from 0x80 are this service's own and are sent
+/// only under `CourierALPN.apus`: the reader of one independent client stops at a command that it does not know.
+package enum CourierCommand: UInt8, Sendable, CaseIterable, Hashable {
+  case connect = 0x07
+  case connectResponse = 0x08
+  case filter = 0x09
+  case notification = 0x0a
+  case acknowledgement = 0x0b
+  case keepAlive = 0x0c
+  case keepAliveAnswer = 0x0d
+  case noStorage = 0x0e
+  case flush = 0x0f
+  case flushAnswer = 0x10
+  case appTokenRequest = 0x11
+  case appTokenAnswer = 0x12
+  case setActiveInterval = 0x13
+  case setState = 0x14
+  case channel = 0x1d
+  case goodbye = 0x80
+
+  /// Whether the command may be sent only to a peer that negotiated the extensions.
+  package var isExtension: Bool { rawValue >= 0x80 }
+}
+
+/// The dialects of the courier port, as TLS negotiates them (RFC 7301).
+package enum CourierALPN: Sendable, CaseIterable, Hashable {
+  /// This service's own: the device's certificate in the handshake, and the extensions.
+  case apus
+  /// The certificate, a nonce and its signature in the connect message.
+  case securityV3
+  /// The device's certificate in the handshake.
+  case securityV2
+  /// The packed encoding. Known by name only and never selected.
+  case pack
+
+  /// The protocol name on the wire.
+  package var name: StaticString {
+    switch self {
+    case .apus: "apus-courier/1"
+    case .securityV3: "apns-security-v3"
+    case .securityV2: "apns-security-v2"
+    case .pack: "apns-pack-v1"
+    }
+  }
+
+  /// Whether the server may answer with it.
+  package var isSelectable: Bool { self != .pack }
+
+  /// Whether fields from 0x40 and commands from 0x80 may be sent.
+  package var allowsExtensions: Bool { self == .apus }
+
+  /// Reads a negotiated name; nil for another protocol's.
+  package init?(_ name: Span<UInt8>) {
+    for dialect in CourierALPN.allCases where name.equals(dialect.name) {
+      self = dialect
+      return
+    }
+    return nil
+  }
+}

@@ -1,0 +1,32 @@
+/// Why bytes are not the courier protocol. Each ends the connection: after one, the place of the next frame is unknown
+/// or the peer cannot be trusted with it.
+package enum CourierFault: Error, Sendable, Hashable {
+  /// Command 0, which old clients read as "no frame" and nobody sends.
+  case commandZero
+  /// A header that announces more than `Limits.courierFrameBytes` of fields.
+  case frameTooLong(command: UInt8, length: Int)
+  /// A field, at this offset of the frame's fields, that runs past their end.
+  case truncatedField(command: UInt8, offset: Int)
+  /// A field of another length than it must have.
+  case badField(command: UInt8, id: UInt8, length: Int)
+  /// A field without which the message means nothing.
+  case missingField(command: UInt8, id: UInt8)
+  /// A filter with more than `Limits.courierFilterTopics` topics.
+  case tooManyTopics
+}
+
+extension CourierFault: CustomStringConvertible {
+  package var description: String {
+    switch self {
+    case .commandZero: "command 0"
+    case .frameTooLong(let command, let length):
+      "a frame of command \(command) announces \(length) bytes"
+    case .truncatedField(let command, let offset):
+      "the field at offset \(offset) of a frame of command \(command) runs past its end"
+    case .badField(let command, let id, let length):
+      "field \(id) of command \(command) cannot be \(length) bytes long"
+    case .missingField(let command, let id): "a frame of command \(command) lacks field \(id)"
+    case .tooManyTopics: "a filter with too many topics"
+    }
+  }
+}

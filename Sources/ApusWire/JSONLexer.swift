@@ -1,0 +1,176 @@
+internal import ApusModel
+
+/// The tokens of JSON (RFC 8259, sections 2, 6 and 7): each function reads one that begins at `offset` and moves
+/// behind it.
+struct JSONLexer {
+  var offset = 0
+
+  @inline(__always)
+  mutating func skipWhitespace(_ bytes: Span<UInt8>) {
+    while offset < bytes.count {
+      switch bytes[offset] {
+      case 0x20, 0x0a, 0x0d, 0x09: offset += 1
+      default: return
+      }
+    }
+  }
+
+  /// Reads a string with its quotation marks. Gives whether it has escapes.
+  @inline(__always)
+  mutating func string(_ bytes: Span<UInt8>) throws(JSONFault) -> Bool {
+    var index = offset + 1
+    var escaped = false
+    while true {
+      index = Self.skipPlain(bytes, from: index)
+      guard index < bytes.count else { throw .truncated }
+      let byte = bytes[index]
+      if byte == 0x22 {
+        offset = index + 1
+        return escaped
+      }
+      if byte == 0x5c {
+        escaped = true
+        index = try Self.escape(bytes, at: index)
+      } else {
+        guard byte >= 0x80 else { throw .badToken(offset: index) }
+        index = try Self.multibyte(bytes, at: index)
+      }
+    }
+  }
+
+  /// The offset of the first byte from `start` on that is not a plain character of a string: a quotation mark, a
+  /// reverse solidus, a control character or a part of a longer sequence.
+  @inline(__always)
+  private static func skipPlain(_ bytes: Span<UInt8>, from start: Int) -> Int {
+    let lows: UInt64 = 0x0101_0101_0101_0101
+    var index = start
+    while bytes.count - index >= 8 {
+      // Eight bytes at once. A subtraction borrows from the next byte only where the byte itself is marked, so the
+      // first mark is exact; the marks above it may not be.
+      let word = bytes.bigEndianUInt64(at: index).byteSwapped
+      let control = word &- (lows &* 0x20)
+      let quotation = (word ^ (lows &* 0x22)) &- lows
+      let solidus = (word ^ (lows &* 0x5c)) &- lows
+      let marks = (word | control | quotation | solidus) & (lows &* 0x80)
+      if marks != 0 { return index + marks.trailingZeroBitCount &>> 3 }
+      index += 8
+    }
+    while index < bytes.count, bytes[index] &- 0x20 < 0x60, bytes[index] != 0x22,
+      bytes[index] != 0x5c
+    {
+      index += 1
+    }
+    return index
+  }
+
+  /// The offset behind the escape at `start`.
+  private static func escape(_ bytes: Span<UInt8>, at start: Int) throws(JSONFault) -> Int {
+    guard start + 1 < bytes.count else { throw .truncated }
+    switch bytes[start + 1] {
+    case 0x22, 0x5c, 0x2f, 0x62, 0x66, 0x6e, 0x72, 0x74: return start + 2
+    case 0x75:
+      for index in start + 2..<start + 6 {
+        guard index < bytes.count else { throw .truncated }
+        guard hexValue(bytes[index]) != nil else { throw .badToken(offset: index) }
+      }
+      return start + 6
+    default: throw .badToken(offset: start + 1)
+    }
+  }
+
+  /// The offset behind the sequence of two to four bytes at `start`: the table of RFC 3629, section 4.
+  private static func multibyte(_ bytes: Span<UInt8>, at start: Int) throws(JSONFault) -> Int {
+    let length: Int
+    var second: ClosedRange<UInt8> = 0x80...0xbf
+    switch bytes[start] {
+    case 0xc2...0xdf: length = 2
+    case 0xe0: (length, second) = (3, 0xa0...0xbf)
+    case 0xed: (length, second) = (3, 0x80...0x9f)
+    case 0xe1...0xef: length = 3
+    case 0xf0: (length, second) = (4, 0x90...0xbf)
+    case 0xf4: (length, second) = (4, 0x80...0x8f)
+    case 0xf1...0xf3: length = 4
+    default: throw .badUTF8(offset: start)
+    }
+    for index in start + 1..<start + length {
+      guard index < bytes.count else { throw .truncated }
+      let expected = index == start + 1 ? second : 0x80...0xbf
+      guard expected.contains(bytes[index]) else { throw .badUTF8(offset: start) }
+    }
+    return start + length
+  }
+
+  /// Reads `null`, `true` or `false`.
+  @inline(__always)
+  mutating func word(_ bytes: Span<UInt8>, _ text: StaticString) throws(JSONFault) {
+    let length = text.utf8CodeUnitCount
+    if offset + length <= bytes.count, bytes.extracting(offset..<offset + length).equals(text) {
+      offset += length
+      return
+    }
+    throw Self.wordFault(bytes.extracting(offset...), text, at: offset)
+  }
+
+  private static func wordFault(
+    _ rest: Span<UInt8>, _ text: StaticString, at offset: Int
+  ) -> JSONFault {
+    let expected = text.bytes
+    for (index, byte) in expected.enumerated() {
+      guard index < rest.count else { return .truncated }
+      if rest[index] != byte { return .badToken(offset: offset + index) }
+    }
+    return .truncated
+  }
+
+  /// Reads a number. Gives whether it is 1, spelled "1", "1.0", "1.00" and so on.
+  @inline(__always)
+  mutating func number(_ bytes: Span<UInt8>) throws(JSONFault) -> Bool {
+    let start = offset
+    if bytes[offset] == 0x2d { offset += 1 }
+    let integer = offset
+    guard offset < bytes.count else { throw .truncated }
+    if bytes[offset] == 0x30 { offset += 1 } else { try digits(bytes) }
+    var isOne = integer == start && offset == start + 1 && bytes[start] == 0x31
+    guard offset < bytes.count else { return isOne }
+    if bytes[offset] == 0x2e {
+      offset += 1
+      let fraction = offset
+      try digits(bytes)
+      for index in fraction..<offset where bytes[index] != 0x30 { isOne = false }
+    }
+    guard offset < bytes.count, bytes[offset] | 0x20 == 0x65 else { return isOne }
+    offset += 1
+    guard offset < bytes.count else { throw .truncated }
+    if bytes[offset] == 0x2b || bytes[offset] == 0x2d { offset += 1 }
+    try digits(bytes)
+    return false
+  }
+
+  /// Reads one digit or more.
+  @inline(__always)
+  private mutating func digits(_ bytes: Span<UInt8>) throws(JSONFault) {
+    guard offset < bytes.count else { throw .truncated }
+    guard bytes[offset] &- 0x30 < 10 else { throw .badToken(offset: offset) }
+    repeat { offset += 1 } while offset < bytes.count && bytes[offset] &- 0x30 < 10
+  }
+
+  /// Whether the inside of a string, whose escapes were found to be good, spells `name` (ASCII) once it is decoded.
+  static func escaped(_ text: Span<UInt8>, is name: StaticString) -> Bool {
+    var index = 0
+    for expected in name.bytes {
+      guard index < text.count else { return false }
+      guard text[index] == 0x5c else {
+        guard text[index] == expected else { return false }
+        index += 1
+        continue
+      }
+      // Of the short escapes only the solidus could stand in a name; no name here has one.
+      guard text[index + 1] == 0x75 else { return false }
+      var unit: UInt16 = 0
+      for digit in index + 2..<index + 6 { unit = unit &<< 4 | UInt16(hexValue(text[digit]) ?? 0) }
+      guard unit == UInt16(expected) else { return false }
+      index += 6
+    }
+    return index == text.count
+  }
+}

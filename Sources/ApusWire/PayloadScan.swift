@@ -1,0 +1,231 @@
+internal import ApusModel
+
+/// What the service needs to know of a payload, found in the one pass that validates it.
+///
+/// The whole text is held to RFC 8259 and RFC 3629 without being built into anything. Where a key repeats the last one
+/// counts, as in most parsers; a key that is spelled with escapes is the same key; a lone surrogate in an escape is
+/// accepted, as the grammar has it (RFC 8259, section 8.2). Keys: "Generating a remote notification".
+package struct PayloadScan: Sendable, Hashable {
+  /// The payload has `aps`, and it is an object.
+  package var hasAPS = false
+  /// The payload has `mdm`, the only key of a push to a managed device.
+  package var hasMDM = false
+  /// `aps` has `alert`, other than null; and so on.
+  package var hasAlert = false
+  package var hasBadge = false
+  package var hasSound = false
+  /// `content-available` is the number 1.
+  package var contentAvailable = false
+
+  /// Whether the push only wakes the app: `content-available`, and nothing that the user would notice. What a
+  /// background push must be.
+  package var onlyContentAvailable: Bool {
+    contentAvailable && !hasAlert && !hasBadge && !hasSound
+  }
+
+  /// Scans a payload.
+  package init(_ payload: Span<UInt8>) throws(JSONFault) {
+    var scanner = PayloadScanner()
+    try scanner.scan(payload)
+    self = scanner.found
+  }
+
+  fileprivate init() {}
+
+  /// Forgets what an earlier `aps` said.
+  fileprivate mutating func resetAPS() {
+    let mdm = hasMDM
+    self = PayloadScan()
+    hasMDM = mdm
+  }
+}
+
+/// The keys that the scan looks for.
+private enum PayloadKey {
+  case other
+  case aps
+  case mdm
+  case alert
+  case badge
+  case sound
+  case contentAvailable
+}
+
+/// The kinds of value, as far as the keys care.
+private enum ValueKind {
+  case null
+  case one
+  case object
+  case other
+}
+
+private struct PayloadScanner {
+  /// What the grammar has next.
+  enum Step {
+    case value
+    case firstElement
+    case firstKey
+    case key
+    case separator
+  }
+
+  var found = PayloadScan()
+  private var lexer = JSONLexer()
+  private var depth = 0
+  /// A bit for each open container, the innermost lowest: set for an object. `Limits.payloadDepth` fits.
+  private var objects: UInt64 = 0
+  /// The container of depth 2 is the value of `aps`.
+  private var insideAPS = false
+  /// The key whose value comes next.
+  private var key = PayloadKey.other
+
+  mutating func scan(_ bytes: Span<UInt8>) throws(JSONFault) {
+    lexer.skipWhitespace(bytes)
+    guard lexer.offset < bytes.count else { throw .empty }
+    guard bytes[lexer.offset] == 0x7b else { throw .notObject }
+    var step = Step.value
+    repeat {
+      lexer.skipWhitespace(bytes)
+      guard lexer.offset < bytes.count else { throw .truncated }
+      switch step {
+      case .firstKey:
+        guard bytes[lexer.offset] != 0x7d else {
+          step = close()
+          break
+        }
+        fallthrough
+      case .key: step = try member(bytes)
+      case .firstElement:
+        guard bytes[lexer.offset] != 0x5d else {
+          step = close()
+          break
+        }
+        fallthrough
+      case .value: step = try value(bytes)
+      case .separator: step = try separator(bytes)
+      }
+    } while depth > 0
+    lexer.skipWhitespace(bytes)
+    guard lexer.offset == bytes.count else { throw .trailingBytes(offset: lexer.offset) }
+  }
+
+  @inline(__always)
+  private mutating func value(_ bytes: Span<UInt8>) throws(JSONFault) -> Step {
+    switch bytes[lexer.offset] {
+    case 0x22:
+      _ = try lexer.string(bytes)
+      note(.other)
+    case 0x7b:
+      note(.object)
+      try open(object: true)
+      return .firstKey
+    case 0x5b:
+      note(.other)
+      try open(object: false)
+      return .firstElement
+    case 0x6e:
+      try lexer.word(bytes, "null")
+      note(.null)
+    case 0x74:
+      try lexer.word(bytes, "true")
+      note(.other)
+    case 0x66:
+      try lexer.word(bytes, "false")
+      note(.other)
+    default:
+      note(try lexer.number(bytes) ? .one : .other)
+    }
+    return .separator
+  }
+
+  /// Reads a key and the colon behind it.
+  @inline(__always)
+  private mutating func member(_ bytes: Span<UInt8>) throws(JSONFault) -> Step {
+    guard bytes[lexer.offset] == 0x22 else { throw .badToken(offset: lexer.offset) }
+    let start = lexer.offset + 1
+    let escaped = try lexer.string(bytes)
+    if depth == 1 || depth == 2 && insideAPS {
+      let text = bytes.extracting(start..<lexer.offset - 1)
+      key = depth == 1 ? Self.outerKey(text, escaped) : Self.innerKey(text, escaped)
+    }
+    lexer.skipWhitespace(bytes)
+    guard lexer.offset < bytes.count else { throw .truncated }
+    guard bytes[lexer.offset] == 0x3a else { throw .badToken(offset: lexer.offset) }
+    lexer.offset += 1
+    return .value
+  }
+
+  @inline(__always)
+  private mutating func separator(_ bytes: Span<UInt8>) throws(JSONFault) -> Step {
+    let inObject = objects & 1 != 0
+    switch bytes[lexer.offset] {
+    case 0x2c:
+      lexer.offset += 1
+      return inObject ? .key : .value
+    case 0x7d where inObject, 0x5d where !inObject: return close()
+    default: throw .badToken(offset: lexer.offset)
+    }
+  }
+
+  private mutating func open(object: Bool) throws(JSONFault) {
+    guard depth < Limits.payloadDepth else { throw .tooDeep(offset: lexer.offset) }
+    lexer.offset += 1
+    depth += 1
+    objects = objects &<< 1 | (object ? 1 : 0)
+  }
+
+  private mutating func close() -> Step {
+    lexer.offset += 1
+    objects = objects &>> 1
+    if depth == 2 { insideAPS = false }
+    depth -= 1
+    return .separator
+  }
+
+  /// Takes in that the value of the last key is, or begins, a value of this kind.
+  @inline(__always)
+  private mutating func note(_ kind: ValueKind) {
+    switch key {
+    case .other: return
+    case .aps:
+      found.resetAPS()
+      found.hasAPS = kind == .object
+      insideAPS = kind == .object
+    case .mdm: found.hasMDM = kind != .null
+    case .alert: found.hasAlert = kind != .null
+    case .badge: found.hasBadge = kind != .null
+    case .sound: found.hasSound = kind != .null
+    case .contentAvailable: found.contentAvailable = kind == .one
+    }
+    key = .other
+  }
+
+  @inline(__always)
+  private static func outerKey(_ text: Span<UInt8>, _ escaped: Bool) -> PayloadKey {
+    if escaped {
+      return JSONLexer.escaped(text, is: "aps")
+        ? .aps : JSONLexer.escaped(text, is: "mdm") ? .mdm : .other
+    }
+    guard text.count == 3 else { return .other }
+    return text.equals("aps") ? .aps : text.equals("mdm") ? .mdm : .other
+  }
+
+  @inline(__always)
+  private static func innerKey(_ text: Span<UInt8>, _ escaped: Bool) -> PayloadKey {
+    if escaped { return escapedInnerKey(text) }
+    switch text.count {
+    case 5:
+      return text.equals("alert")
+        ? .alert : text.equals("sound") ? .sound : text.equals("badge") ? .badge : .other
+    case 17: return text.equals("content-available") ? .contentAvailable : .other
+    default: return .other
+    }
+  }
+
+  private static func escapedInnerKey(_ text: Span<UInt8>) -> PayloadKey {
+    if JSONLexer.escaped(text, is: "alert") { return .alert }
+    if JSONLexer.escaped(text, is: "badge") { return .badge }
+    if JSONLexer.escaped(text, is: "sound") { return .sound }
+    return JSONLexer.escaped(text, is: "content-available") ? .contentAvailable : .other
+  }
+}
