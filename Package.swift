@@ -96,6 +96,6 @@ let package = Package(
     tests("ApusTrustTests", ["ApusTrust", "ApusModel", "ApusWire"]),
     tests("ApusLoopTests", ["ApusLoop"]),
     tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusWire"]),
-    tests("TidyTests", []),
+    tests("TidyTests", ["ApusModel"]),
   ]
 )

@@ -1,0 +1,52 @@
+# Every command of the project. `make run` and `make test` are each enough on a fresh Debian 12 that has nothing but
+# the Swift toolchain: scripts/setup.sh installs what is missing, and is silent and fast where nothing is.
+
+SHELL := /bin/bash
+# Imports point down only: an import of a module that a target does not declare fails the build.
+CHECKED := --explicit-target-dependency-import-check error
+# What swift-format reads, as far as it exists.
+FORMATTED := $(wildcard Sources Tests Benchmarks Fuzz Package.swift)
+# Seconds for each fuzzing target.
+SECONDS ?= 20
+
+.DEFAULT_GOAL := help
+.PHONY: help build release run test lint format fuzz bench-ingest clean setup
+# `make lint test` shows findings in that order, and two builds at once would only wait for each other's lock.
+.NOTPARALLEL:
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup:
+	@scripts/setup.sh build
+
+build: setup ## Build everything for debugging
+	swift build $(CHECKED)
+
+release: setup ## Build everything optimised
+	swift build -c release $(CHECKED)
+
+run: release ## Run a service with a device and send it a push (ONCE=1 stops after that; PORT=2197)
+	@scripts/run.sh
+
+# `swift build` comes first so that a build that fails is not reported as a test that fails.
+test: ## Build and run all tests (FILTER=name runs some)
+	@scripts/setup.sh test
+	swift build --build-tests $(CHECKED)
+	swift test --skip-build $(if $(FILTER),--filter '$(FILTER)')
+
+lint: ## Check the format of all Swift files
+	swift format lint --strict --parallel -r $(FORMATTED)
+
+format: ## Put all Swift files into that format
+	swift format -i --parallel -r $(FORMATTED)
+
+fuzz: setup ## Fuzz each parser (SECONDS=20 each)
+	Fuzz/run.sh $(SECONDS)
+
+bench-ingest: ## Measure CPU per accepted notification against nghttpd
+	@scripts/setup.sh bench
+	Benchmarks/ingest.py
+
+clean: ## Remove what building, testing and running left
+	rm -rf .build .venv .apus

@@ -1,0 +1,157 @@
+import Testing
+
+/// Each rule against a sample that breaks it: a rule that cannot fail would hold nothing.
+@Suite("The rules can fail")
+struct CanaryTests {
+  private func swift(_ text: String, in path: String) -> SourceText {
+    SourceText(path: "Sources/" + path, text: text)
+  }
+
+  @Test(
+    "An import that points up or sideways, or to a banned module, is found",
+    arguments: [
+      ("ApusModel", "import ApusWire"),
+      ("ApusModel", "import Glibc"),
+      ("ApusWire", "package import Glibc"),
+      ("ApusCore", "internal import Glibc"),
+      ("ApusCore", "public import ApusServer"),
+      ("ApusCore", "import Synchronization"),
+      ("ApusTLS", "import CNGHTTP2"),
+      ("ApusTLS", "import ApusWire"),
+      ("ApusLoop", "import ApusModel"),
+      ("ApusStore", "import Dispatch"),
+      ("ApusServer", "@preconcurrency import Foundation"),
+      ("ApusServer", "@_spi(Internals) private import struct Foundation.URL"),
+      ("ApusServer", "import FoundationEssentials"),
+      ("ApusClient", "let value = 1; import ApusStore"),
+      ("ApusDevice", "import ApusHTTP2"),
+      ("ApusTesting", "import Testing"),
+      ("apus", "import Foundation"),
+      ("apus-bench", "import ApusServer"),
+      ("ApusNew", "import ApusModel"),
+    ])
+  func badImport(target: String, text: String) {
+    let findings = LayerRule.findings(in: swift("// Why.\n" + text + "\n", in: target + "/A.swift"))
+    #expect(findings.count == 1)
+    #expect(findings.allSatisfy { !$0.remedy.isEmpty })
+  }
+
+  @Test(
+    "An import that the layers allow is not found",
+    arguments: [
+      ("ApusModel", "// import Foundation"),
+      ("ApusModel", "/* import Foundation\n /* import Glibc */\n import Dispatch */"),
+      ("ApusModel", "let text = \"\"\"\nimport Foundation\n\"\"\""),
+      ("ApusWire", "public import ApusModel"),
+      ("ApusTLS", "import COpenSSL\nimport CShims\nimport Glibc"),
+      ("apus", "import FoundationEssentials"),
+    ])
+  func goodImport(target: String, text: String) {
+    #expect(LayerRule.findings(in: swift(text, in: target + "/A.swift")).isEmpty)
+  }
+
+  @Test("A finding names the file, the line and the remedy")
+  func findingText() throws {
+    let file = swift("\nimport ApusModel\nimport Dispatch\n", in: "ApusWire/A.swift")
+    let finding = try #require(LayerRule.findings(in: file).first)
+    #expect(
+      finding.description.hasPrefix("Sources/ApusWire/A.swift:3: ApusWire must not import Dispatch")
+    )
+  }
+
+  @Test(
+    "`unsafe` in a layer without C handles is found",
+    arguments: [
+      ("ApusModel/A.swift", "return unsafe pointer[0]", 1),
+      ("ApusWire/A.swift", "nonisolated(unsafe) var a = 1", 1),
+      ("ApusCore/A.swift", "@unsafe func a() {}", 1),
+      ("ApusCore/A.swift", "let a = \"\\(unsafe b)\"", 1),
+      ("ApusCore/A.swift", "// unsafe\nlet a = \"unsafe\", isUnsafe = true", 0),
+      ("ApusModel/Bytes.swift", "return unsafe pointer[0]", 0),
+      ("ApusTLS/A.swift", "return unsafe pointer[0]", 0),
+    ])
+  func unsafeWord(path: String, text: String, count: Int) {
+    #expect(UnsafeRule.findings(in: swift(text, in: path)).count == count)
+  }
+
+  @Test("A long file is found, and an exception can only shrink")
+  func longFile() {
+    func findings(lines: Int, allowed: Int? = nil) -> Int {
+      let file = swift(String(repeating: "a\n", count: lines), in: "ApusWire/A.swift")
+      let exceptions = allowed.map { [file.path: SizeRule.Exception(lines: $0, reason: "canary")] }
+      return SizeRule.lengthFindings(in: file, exceptions: exceptions ?? [:]).count
+    }
+    #expect(findings(lines: SizeRule.maximumLines) == 0)
+    #expect(findings(lines: SizeRule.maximumLines + 1) == 1)
+    #expect(findings(lines: 500, allowed: 500) == 0)
+    #expect(findings(lines: 501, allowed: 500) == 1)
+    #expect(findings(lines: 499, allowed: 500) == 1)
+    #expect(findings(lines: 20, allowed: 500) == 1)
+  }
+
+  @Test("A long line is found")
+  func longLine() {
+    let text = String(repeating: "ä", count: SizeRule.maximumColumns)
+    #expect(SizeRule.columnFindings(in: swift(text, in: "ApusWire/A.swift")).isEmpty)
+    let findings = SizeRule.columnFindings(in: swift("\n\(text)b\n", in: "ApusWire/A.swift"))
+    #expect(findings.map(\.line) == [2])
+  }
+
+  @Test(
+    "A name of the wire in a literal is found",
+    arguments: [
+      ("ApusServer", "let a = \"apns-topic\"", 1),
+      ("ApusClient", "let a = \"\\(b)\\r\\napns-collapse-id: x\"", 1),
+      ("apus", "let a = #\"{\"reason\":\"BadDeviceToken\"}\"#", 1),
+      ("ApusServer", "let a = \"\"\"\n  {\n  \"reason\": \"TooManyRequests\"}\n  \"\"\"", 1),
+      ("ApusServer", "let a = \"Forbidden\"", 1),
+      ("ApusServer", "let a = \"Forbidden fruit\"", 0),
+      ("ApusTLS", "let a = \"apns-security-v3\"", 0),
+      ("ApusServer", "// \"apns-topic\"\nlet a = HeaderName.apnsTopic", 0),
+      ("ApusModel", "case .badDeviceToken: \"BadDeviceToken\"", 0),
+    ])
+  func wireName(target: String, text: String, count: Int) {
+    #expect(VocabularyRule.findings(in: swift(text, in: target + "/A.swift")).count == count)
+  }
+
+  @Test(
+    "A reference that leads out of the repository is found",
+    arguments: [
+      ("See /" + "work/notes.txt.", 1),
+      ("in `/" + "home/somebody/apus`", 1),
+      ("as Issue " + "#12 says", 1),
+      ("see DESIGN" + ".md, section 3", 1),
+      ("Sources/frame" + "work/a", 0),
+      ("a network of issues", 0),
+    ])
+  func outsideReference(text: String, count: Int) {
+    let file = SourceText(path: "README.md", text: text)
+    #expect(SelfContainedRule.findings(in: file).count == count)
+  }
+}
+
+@Suite("Swift is told apart from comments and literals")
+struct SwiftScannerTests {
+  @Test("Comments vanish, lines stay")
+  func comments() {
+    let file = SourceText(
+      path: "Sources/A.swift", text: "let a = 1  // one\n/* two\n /* three */\n */ let b = 2\n")
+    #expect(file.code == ["let a = 1  ", "", "", " let b = 2"])
+  }
+
+  @Test("Interpolations are code, and what stands between them is text")
+  func interpolation() {
+    let file = SourceText(path: "Sources/A.swift", text: #"print("a \(f("b", (c))) d") // e"#)
+    #expect(file.code == [#"print("(f(", (c)))) "#])
+    #expect(file.literals.map(\.text) == ["a ", "b", " d"])
+  }
+
+  @Test("Raw and multi-line strings end where they end")
+  func rawStrings() {
+    let text = "let a = #\"b\"c\\(d\"#, e = \"\"\"\n  \"f\"\n  \"\"\"\nlet g = \"\\\"//\""
+    let file = SourceText(path: "Sources/A.swift", text: text)
+    #expect(file.literals.map(\.text) == ["b\"c\\(d", "\n  \"f\"\n  ", " //"])
+    #expect(file.literals.map(\.line) == [1, 1, 4])
+    #expect(file.code.last == "let g = \"")
+  }
+}

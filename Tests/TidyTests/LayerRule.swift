@@ -1,0 +1,106 @@
+/// Imports point down only.
+///
+/// The build holds each import against the dependencies that Package.swift declares; this holds Package.swift, through
+/// the sources, against the picture of the layers, so that an edge cannot be added to the picture by accident.
+enum LayerRule {
+  struct Layer {
+    /// Modules of this package that the target may import.
+    var own: Set<String> = []
+    /// Modules of the toolchain that it may import.
+    var system: Set<String> = []
+    /// Whether it owns C handles, and so may mark what the compiler cannot check as `unsafe`.
+    var mayBeUnsafe = false
+  }
+
+  /// Layers with effects see the system; those below them get time, randomness and bytes from their callers.
+  private static let effects: Set = ["Glibc", "Synchronization"]
+  private static let pure: Set = ["ApusModel", "ApusWire", "ApusCore"]
+  private static let bytes: Set = ["ApusTLS", "ApusHTTP2", "ApusTrust"]
+
+  static let table: [String: Layer] = [
+    // Module maps, and the C macros that Swift cannot import.
+    "COpenSSL": Layer(),
+    "CNGHTTP2": Layer(),
+    "CUV": Layer(),
+    "CRocksDB": Layer(),
+    "CShims": Layer(own: ["COpenSSL"]),
+    // Vocabulary and bytes.
+    "ApusModel": Layer(),
+    "ApusWire": Layer(own: ["ApusModel"]),
+    // Decisions.
+    "ApusCore": Layer(own: ["ApusModel", "ApusWire"]),
+    // Bytes in, bytes and events out, over C.
+    "ApusTLS": Layer(
+      own: ["ApusModel", "COpenSSL", "CShims"], system: effects, mayBeUnsafe: true),
+    "ApusHTTP2": Layer(
+      own: ["ApusModel", "CNGHTTP2", "CShims"], system: effects, mayBeUnsafe: true),
+    "ApusTrust": Layer(
+      own: ["ApusModel", "ApusWire", "COpenSSL", "CShims"], system: effects, mayBeUnsafe: true),
+    // Effects.
+    "ApusLoop": Layer(own: ["CUV"], system: effects, mayBeUnsafe: true),
+    "ApusStore": Layer(
+      own: ["ApusModel", "ApusWire", "CRocksDB"], system: effects, mayBeUnsafe: true),
+    // Drivers.
+    "ApusServer": Layer(
+      own: pure.union(bytes).union(["ApusLoop", "ApusStore"]), system: effects, mayBeUnsafe: true),
+    "ApusClient": Layer(
+      own: pure.union(bytes).union(["ApusLoop"]), system: effects, mayBeUnsafe: true),
+    "ApusDevice": Layer(
+      own: pure.union(["ApusTLS", "ApusTrust", "ApusLoop"]), system: effects, mayBeUnsafe: true),
+    "ApusTesting": Layer(
+      own: pure.union(bytes).union([
+        "ApusLoop", "ApusStore", "ApusServer", "ApusClient", "ApusDevice",
+      ]), system: effects, mayBeUnsafe: true),
+    // Executables.
+    "apus": Layer(
+      own: ["ApusModel", "ApusServer", "ApusClient", "ApusDevice", "ApusTrust"],
+      system: effects.union(["FoundationEssentials"]), mayBeUnsafe: true),
+    "apus-bench": Layer(
+      own: ["ApusModel", "ApusWire", "ApusLoop", "ApusTLS", "ApusDevice", "ApusTrust"],
+      system: effects, mayBeUnsafe: true),
+  ]
+
+  /// The imports of a file. `import struct A.B` and `@_exported public import A` name module A.
+  static func imports(of file: SourceText) -> [(line: Int, module: String)] {
+    let pattern =
+      #/
+      (?:^|;)\s*(?:@\w+(?:\(\w+\))?\s+)*
+      (?:(?:public|package|internal|fileprivate|private)\s+)?
+      import\s+(?:(?:struct|class|enum|protocol|typealias|func|let|var)\s+)?
+      (?<module>\w+)
+      /#
+    return file.code.enumerated().flatMap { index, text in
+      text.matches(of: pattern).map { (index + 1, String($0.module)) }
+    }
+  }
+
+  static func findings(in file: SourceText) -> [Finding] {
+    guard let target = file.target else { return [] }
+    guard let layer = table[target] else {
+      return [
+        Finding(
+          path: file.path, line: 1, problem: "the target \(target) stands in no layer",
+          remedy: "Give it a row in Tests/TidyTests/LayerRule.swift and in ARCHITECTURE.md")
+      ]
+    }
+    return imports(of: file).compactMap { line, module in
+      if layer.own.contains(module) || layer.system.contains(module) { return nil }
+      return Finding(
+        path: file.path, line: line, problem: "\(target) must not import \(module)",
+        remedy: remedy(for: module, in: target))
+    }
+  }
+
+  private static func remedy(for module: String, in target: String) -> String {
+    switch module {
+    case "Foundation", "FoundationEssentials":
+      "Foundation makes the static program seven times as large; use the standard library and Glibc"
+    case "Dispatch":
+      "Work runs on a worker's loop (ApusLoop) or on the store's thread, never on a queue besides"
+    case "Glibc":
+      "\(target) decides and does nothing: take time, randomness and bytes as parameters"
+    default:
+      "Imports point down: move the code to the layer that may, or pass what it needs from there"
+    }
+  }
+}

@@ -1,0 +1,35 @@
+/// The repository explains itself: it points to nothing that a reader of a clone does not have.
+enum SelfContainedRule {
+  /// What is looked for, put together so that this file does not find itself, with what to do about it.
+  private static let banned: [(text: String, remedy: String)] = {
+    let path = "Name paths from the root of the repository"
+    let reason = "Say here what the reader has to know, or point to a section of ARCHITECTURE.md"
+    return [
+      ("/" + "work/", path), ("/" + "root/", path), ("/" + "home/", path), ("/" + "tmp/h/", path),
+      ("issue " + "#", reason), ("issues" + "/", reason), ("DESIGN" + ".md", reason),
+      ("feasibility" + ".md", reason), ("provider-" + "api.md", reason),
+      ("courier" + ".md", reason),
+    ]
+  }()
+
+  static func findings(in file: SourceText) -> [Finding] {
+    file.lines.enumerated().flatMap { index, line in
+      let text = line.lowercased()
+      return banned.filter { contains(text, $0.text.lowercased()) }.map { banned in
+        Finding(
+          path: file.path, line: index + 1,
+          problem: "\"\(banned.text)\" means nothing to a reader of a clone", remedy: banned.remedy)
+      }
+    }
+  }
+
+  /// Whether `word` stands in `text` other than as the end of a longer word or path.
+  private static func contains(_ text: String, _ word: String) -> Bool {
+    text.ranges(of: word).contains { range in
+      guard range.lowerBound > text.startIndex else { return true }
+      let before = text[text.index(before: range.lowerBound)]
+      return
+        !(before.isLetter || before.isNumber || before == "_" || before == "-" || before == ".")
+    }
+  }
+}
