@@ -44,7 +44,7 @@ format: ## Put all Swift files into that format
 fuzz: setup ## Fuzz each parser (SECONDS=20 each)
 	Fuzz/run.sh $(SECONDS)
 
-bench-ingest: ## Measure CPU per accepted notification against nghttpd
+bench-ingest: release ## Measure CPU per accepted notification against nghttpd
 	@scripts/setup.sh bench
 	Benchmarks/ingest.py
 
