@@ -37,6 +37,8 @@ internal import CShims
   private(set) var phase = Phase.handshaking
   private var isClosed = false
   private var failure: TLSError?
+  /// What this connection tries to resume.
+  private let offeredSession: TLSSession?
   /// Plaintext that was written while OpenSSL was between two records of one handshake message; see `write`.
   private var delayed: [UInt8] = []
 
@@ -44,7 +46,8 @@ internal import CShims
   package private(set) var offeredALPN = false
   /// The negotiated protocol's place in the configured list.
   package private(set) var protocolIndex: Int?
-  /// The session that the server sent last, for `init(context:session:)`. Clients only.
+  /// What to resume next time; nil until the server gave a session. Under TLS 1.3 that comes after the handshake,
+  /// with the first read. Clients only.
   package private(set) var session: TLSSession?
   /// NewSessionTicket messages that were received. Clients that keep sessions only.
   package private(set) var receivedTicketCount = 0
@@ -65,6 +68,7 @@ internal import CShims
     self.context = context
     unsafe self.ssl = ssl
     unsafe self.bio = bio
+    offeredSession = session
     unsafe SSL_set_bio(ssl, bio, bio)
     if context.isServer {
       unsafe SSL_set_accept_state(ssl)
@@ -75,9 +79,7 @@ internal import CShims
     if let name = context.serverNameIndication, unsafe !apus_tls_set_server_name(ssl, name) {
       throw .invalidConfiguration("server name \"\(name)\": \(OpenSSLErrors.drain())")
     }
-    if let session, unsafe SSL_set_session(ssl, session.handle) != 1 {
-      throw .invalidConfiguration("session: \(OpenSSLErrors.drain())")
-    }
+    try unsafe session?.offer(on: ssl)
   }
 
   // The BIO goes with the SSL.
@@ -93,6 +95,19 @@ internal import CShims
   func sessionArrived(_ session: TLSSession) {
     self.session = session
     if session.hasTicket { receivedTicketCount += 1 }
+  }
+
+  /// Under TLS 1.2 a resumed session stays good, and OpenSSL does not report where the server renewed its ticket.
+  private func keepResumedSession() {
+    guard let offeredSession, isResumed, version != .v1_3, context.keepsSessions,
+      let handle = unsafe SSL_get1_session(ssl)
+    else { return }
+    let current = unsafe TLSSession(owning: handle)
+    if current.hasTicket, !current.hasSameTicket(as: offeredSession) {
+      sessionArrived(current)
+    } else {
+      session = offeredSession
+    }
   }
 }
 
@@ -143,6 +158,7 @@ extension TLSConnection {
     guard outcome == 1 else { return stopped(outcome, buffers) }
     phase = .established
     protocolIndex = selectedProtocolIndex()
+    keepResumedSession()
     return .handshakeCompleted
   }
 

@@ -63,7 +63,7 @@ struct CertificateTests {
         "unable to get local issuer certificate"
       ),
       (\TestCertificates.expiredDevice, 45, "certificate has expired"),
-      (\TestCertificates.serverOnlyDevice, 43, "unsupported certificate purpose"),
+      (\TestCertificates.serverOnlyDevice, 43, "unsuitable certificate purpose"),
     ] as [(any KeyPath<TestCertificates, TLSIdentity> & Sendable, UInt8, String)],
     [TLSVersion.v1_2, .v1_3])
   func invalid(

@@ -9,16 +9,6 @@ extension Side {
   }
 }
 
-extension TLSSession {
-  /// The ticket as the server sent it.
-  var ticket: [UInt8] {
-    var bytes: UnsafePointer<UInt8>?
-    var count = 0
-    SSL_SESSION_get0_ticket(handle, &bytes, &count)
-    return Array(UnsafeBufferPointer(start: bytes, count: count))
-  }
-}
-
 /// The identity's certificate in DER, by OpenSSL's command line's own bytes: base64 between the lines.
 func der(_ identity: TLSIdentity) -> [UInt8] {
   let text = String(decoding: identity.certificateChainPEM, as: UTF8.self)

@@ -1,5 +1,6 @@
-import ApusTLS
 import Testing
+
+@testable import ApusTLS
 
 @Suite("TLS session tickets")
 struct TicketTests {

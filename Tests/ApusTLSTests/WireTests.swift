@@ -8,11 +8,12 @@ struct WireTests {
   let certificates = try! TestCertificates.make()
 
   /// RFC 4346, section 7.4.1.2: ClientHello of TLS 1.1 with TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA and
-  /// TLS_RSA_WITH_AES_128_CBC_SHA, no compression, no extensions.
+  /// TLS_RSA_WITH_AES_128_CBC_SHA, no compression; RFC 4492, section 5.1: curve secp256r1, uncompressed points.
   static let hello11: [UInt8] =
-    [0x16, 0x03, 0x01, 0x00, 0x2f, 0x01, 0x00, 0x00, 0x2b, 0x03, 0x02]
+    [0x16, 0x03, 0x01, 0x00, 0x3f, 0x01, 0x00, 0x00, 0x3b, 0x03, 0x02]
     + [UInt8](repeating: 0x5a, count: 32)
-    + [0x00, 0x00, 0x04, 0xc0, 0x09, 0x00, 0x2f, 0x01, 0x00]
+    + [0x00, 0x00, 0x04, 0xc0, 0x09, 0x00, 0x2f, 0x01, 0x00, 0x00, 0x0e]
+    + [0x00, 0x0a, 0x00, 0x04, 0x00, 0x02, 0x00, 0x17, 0x00, 0x0b, 0x00, 0x02, 0x01, 0x00]
 
   private func server(_ change: (inout TLSServerConfiguration) -> Void = { _ in }) throws -> Side {
     try Side(TLSContext(server: certificates.serverConfiguration(change)), TLSBuffers())
@@ -32,6 +33,7 @@ struct WireTests {
     let side = try server { $0.minimumVersion = .v1_0 }
     side.feed(Self.hello11)
     #expect(side.failure == nil)
+    try #require(side.sent.count > 11)
     // Handshake record, ServerHello, version 3.2.
     #expect(side.sent.prefix(3) == [0x16, 0x03, 0x02])
     #expect(side.sent[5] == 0x02)
