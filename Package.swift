@@ -91,7 +91,7 @@ let package = Package(
     tests("ApusModelTests", ["ApusModel"]),
     tests("ApusWireTests", ["ApusWire", "ApusModel"]),
     tests("ApusCoreTests", ["ApusCore", "ApusModel", "ApusWire"]),
-    tests("ApusTLSTests", ["ApusTLS", "ApusModel"]),
+    tests("ApusTLSTests", ["ApusTLS", "ApusModel", "COpenSSL", "CShims"]),
     tests("ApusHTTP2Tests", ["ApusHTTP2", "ApusModel"]),
     tests("ApusTrustTests", ["ApusTrust", "ApusModel", "ApusWire"]),
     tests("ApusLoopTests", ["ApusLoop"]),

@@ -1,0 +1,98 @@
+internal import COpenSSL
+internal import CShims
+
+/// Makes the `SSL_CTX` of a client.
+struct ClientContextBuilder {
+  struct Product {
+    var context: ContextHandle
+    var serverNameIndication: String?
+  }
+
+  let configuration: TLSClientConfiguration
+
+  init(_ configuration: TLSClientConfiguration) { self.configuration = configuration }
+
+  func build() throws(TLSError) -> Product {
+    let context = try unsafe ContextHandle(
+      method: TLS_client_method(), minimum: configuration.minimumVersion,
+      maximum: configuration.maximumVersion, verificationTime: configuration.verificationTime)
+    if let identity = configuration.identity { try context.use(identity, name: "client") }
+    let protocols = try protocolWireForm(configuration.applicationProtocols)
+    // The one function of OpenSSL's that answers 0 for success.
+    if !protocols.isEmpty,
+      unsafe SSL_CTX_set_alpn_protos(context.pointer, protocols, UInt32(protocols.count)) != 0
+    {
+      throw .invalidConfiguration("application protocols: \(OpenSSLErrors.drain())")
+    }
+    try setTrust(context)
+    let indication = try setServerName(context)
+    setSessions(context)
+    return Product(context: context, serverNameIndication: indication)
+  }
+
+  private func setTrust(_ context: ContextHandle) throws(TLSError) {
+    guard !configuration.insecureSkipVerify else {
+      unsafe SSL_CTX_set_verify(context.pointer, SSL_VERIFY_NONE, nil)
+      return
+    }
+    unsafe SSL_CTX_set_verify(context.pointer, SSL_VERIFY_PEER, nil)
+    switch configuration.trustRoots {
+    case .authorities(let pem): _ = try context.trust(pem, name: "trust roots")
+    case .system:
+      guard unsafe SSL_CTX_set_default_verify_paths(context.pointer) == 1 else {
+        throw .invalidConfiguration("the system's trust roots: \(OpenSSLErrors.drain())")
+      }
+    }
+  }
+
+  /// The name to send as SNI.
+  private func setServerName(_ context: ContextHandle) throws(TLSError) -> String? {
+    let verifies = configuration.verifiesHost && !configuration.insecureSkipVerify
+    guard let name = configuration.serverName, !name.isEmpty else {
+      if verifies { throw .invalidConfiguration("a host can be verified only by its serverName") }
+      return nil
+    }
+    // A name with a zero byte would be checked up to there only.
+    guard !name.utf8.contains(0), name.utf8.count <= 255 else {
+      throw .invalidConfiguration("server name: no host has such a name")
+    }
+    guard let probe = unsafe X509_VERIFY_PARAM_new() else {
+      throw .invalidConfiguration("out of memory")
+    }
+    defer { unsafe X509_VERIFY_PARAM_free(probe) }
+    let isAddress = unsafe X509_VERIFY_PARAM_set1_ip_asc(probe, name) == 1
+    ERR_clear_error()
+    if verifies {
+      let parameters = unsafe SSL_CTX_get0_param(context.pointer)
+      unsafe X509_VERIFY_PARAM_set_hostflags(
+        parameters, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
+      let isSet =
+        isAddress
+        ? unsafe X509_VERIFY_PARAM_set1_ip_asc(parameters, name)
+        : unsafe X509_VERIFY_PARAM_set1_host(parameters, name, 0)
+      guard isSet == 1 else {
+        throw .invalidConfiguration("server name \"\(name)\": \(OpenSSLErrors.drain())")
+      }
+    }
+    return isAddress ? nil : name
+  }
+
+  private func setSessions(_ context: ContextHandle) {
+    guard configuration.keepsSessions else {
+      unsafe apus_tls_set_session_cache_mode(context.pointer, Int(SSL_SESS_CACHE_OFF))
+      unsafe SSL_CTX_set_options(context.pointer, apus_tls_no_ticket)
+      return
+    }
+    unsafe apus_tls_set_session_cache_mode(
+      context.pointer, Int(SSL_SESS_CACHE_CLIENT) | Int(SSL_SESS_CACHE_NO_INTERNAL))
+    unsafe SSL_CTX_sess_set_new_cb(context.pointer) { ssl, session in
+      guard let ssl = unsafe ssl, let session = unsafe session,
+        let pointer = unsafe SSL_get_ex_data(ssl, 0)
+      else { return 0 }
+      let connection = unsafe Unmanaged<TLSConnection>.fromOpaque(pointer).takeUnretainedValue()
+      connection.sessionArrived(unsafe TLSSession(owning: session))
+      // 1: the reference is ours now.
+      return 1
+    }
+  }
+}

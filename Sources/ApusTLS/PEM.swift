@@ -1,0 +1,68 @@
+internal import COpenSSL
+internal import CShims
+
+/// Owns an `X509`.
+@safe final class Certificate {
+  let handle: OpaquePointer
+
+  /// Takes the reference over.
+  init(owning handle: OpaquePointer) { unsafe self.handle = handle }
+  deinit { unsafe X509_free(handle) }
+}
+
+/// Owns an `EVP_PKEY`.
+@safe final class PrivateKey {
+  let handle: OpaquePointer
+
+  init(owning handle: OpaquePointer) { unsafe self.handle = handle }
+  deinit { unsafe EVP_PKEY_free(handle) }
+}
+
+enum PEM {
+  /// All certificates of `pem`, at least one. `name` says in the error whose they are.
+  static func certificates(_ pem: [UInt8], name: String) throws(TLSError) -> [Certificate] {
+    ERR_clear_error()
+    let (found, lastError) = unsafe withBIO(pem) { bio in
+      var found: [Certificate] = []
+      while let handle = unsafe PEM_read_bio_X509(bio, nil, nil, nil) {
+        found.append(unsafe Certificate(owning: handle))
+      }
+      return (found, ERR_peek_last_error())
+    }
+    // The end of the text is reported as one more certificate without a first line.
+    let isEnd =
+      ERR_GET_LIB(lastError) == ERR_LIB_PEM
+      && ERR_GET_REASON(lastError) == PEM_R_NO_START_LINE
+    let reason = OpenSSLErrors.drain()
+    guard isEnd else {
+      throw .invalidConfiguration("\(name): certificate \(found.count + 1) is damaged: \(reason)")
+    }
+    guard !found.isEmpty else {
+      throw .invalidConfiguration("\(name): no certificate in PEM form (\(reason))")
+    }
+    return found
+  }
+
+  /// The first private key of `pem`.
+  static func privateKey(_ pem: [UInt8], name: String) throws(TLSError) -> PrivateKey {
+    ERR_clear_error()
+    let handle = unsafe withBIO(pem) { bio in unsafe apus_tls_read_private_key(bio) }
+    guard let handle = unsafe handle else {
+      throw .invalidConfiguration(
+        "\(name): no usable private key in PEM form, unencrypted (\(OpenSSLErrors.drain()))")
+    }
+    return unsafe PrivateKey(owning: handle)
+  }
+
+  private static func withBIO<Result>(
+    _ pem: [UInt8], _ body: (OpaquePointer?) -> Result
+  ) -> Result {
+    // OpenSSL makes no BIO over nothing; an empty line holds as few certificates.
+    let pem = pem.isEmpty ? [0x0a] : pem
+    return unsafe pem.withUnsafeBytes { bytes in
+      let bio = unsafe BIO_new_mem_buf(bytes.baseAddress, Int32(clamping: bytes.count))
+      defer { unsafe BIO_free(bio) }
+      return unsafe body(bio)
+    }
+  }
+}

@@ -1,0 +1,111 @@
+internal import COpenSSL
+internal import CShims
+
+/// Makes the `SSL_CTX`s of a server: one for the default identity, and one for each identity by name.
+struct ServerContextBuilder {
+  struct Product {
+    var context: ContextHandle
+    var named: [ContextHandle]
+    var policy: ServerPolicy
+    var ticketKeys: TicketKeys?
+  }
+
+  let configuration: TLSServerConfiguration
+
+  init(_ configuration: TLSServerConfiguration) { self.configuration = configuration }
+
+  func build() throws(TLSError) -> Product {
+    let protocols = try protocolWireForm(configuration.applicationProtocols)
+    if protocols.isEmpty && !configuration.acceptsClientsWithoutALPN {
+      throw .invalidConfiguration("ALPN is demanded, but there is no application protocol")
+    }
+    let ticketKeys = configuration.sessionTickets ? configuration.ticketKeys ?? TicketKeys() : nil
+    guard
+      let policyPointer = unsafe apus_tls_policy_new(
+        protocols, protocols.count, !configuration.acceptsClientsWithoutALPN)
+    else { throw .invalidConfiguration("out of memory") }
+    let policy = unsafe ServerPolicy(owning: policyPointer)
+
+    let context = try makeContext(
+      configuration.identity, name: "server", policy: policy, ticketKeys: ticketKeys)
+    var named: [ContextHandle] = []
+    for (name, identity) in configuration.serverNameIdentities {
+      let other = try makeContext(
+        identity, name: "server \(name)", policy: policy, ticketKeys: ticketKeys)
+      guard unsafe apus_tls_policy_add_name(policy.pointer, name, other.pointer) else {
+        throw .invalidConfiguration("out of memory")
+      }
+      named.append(other)
+    }
+    return Product(context: context, named: named, policy: policy, ticketKeys: ticketKeys)
+  }
+
+  private func makeContext(
+    _ identity: TLSIdentity, name: String, policy: ServerPolicy, ticketKeys: TicketKeys?
+  ) throws(TLSError) -> ContextHandle {
+    let context = try unsafe ContextHandle(
+      method: TLS_server_method(), minimum: configuration.minimumVersion,
+      maximum: configuration.maximumVersion, verificationTime: configuration.verificationTime)
+    try context.use(identity, name: name)
+    // Our order of ciphers, except that a device without AES hardware may put ChaCha20 first.
+    unsafe SSL_CTX_set_options(
+      context.pointer, apus_tls_server_preference | apus_tls_prioritize_chacha)
+    unsafe apus_tls_policy_install(context.pointer, policy.pointer)
+    try requestClientCertificates(context)
+    try setTickets(context, ticketKeys)
+    return context
+  }
+
+  private func requestClientCertificates(_ context: ContextHandle) throws(TLSError) {
+    guard case .requested(let authorities) = configuration.clientCertificates else {
+      unsafe SSL_CTX_set_verify(context.pointer, SSL_VERIFY_NONE, nil)
+      return
+    }
+    for authority in try context.trust(authorities, name: "client certificate authorities") {
+      guard unsafe SSL_CTX_add_client_CA(context.pointer, authority.handle) == 1 else {
+        throw .invalidConfiguration("client certificate authorities: \(OpenSSLErrors.drain())")
+      }
+    }
+    unsafe SSL_CTX_set_verify(context.pointer, SSL_VERIFY_PEER, nil)
+  }
+
+  private func setTickets(_ context: ContextHandle, _ keys: TicketKeys?) throws(TLSError) {
+    // Nothing is kept here: a session lives in its ticket.
+    unsafe apus_tls_set_session_cache_mode(context.pointer, Int(SSL_SESS_CACHE_OFF))
+    guard let keys else {
+      unsafe SSL_CTX_set_options(context.pointer, apus_tls_no_ticket)
+      unsafe SSL_CTX_set_num_tickets(context.pointer, 0)
+      return
+    }
+    guard (1...7 * 24 * 3600).contains(configuration.ticketLifetimeSeconds) else {
+      throw .invalidConfiguration(
+        "ticket lifetime of \(configuration.ticketLifetimeSeconds) s: must be 1 s to 7 days")
+    }
+    unsafe keys.install(in: context.pointer)
+    unsafe apus_tls_check_resumed_certificates(context.pointer)
+    unsafe SSL_CTX_set_num_tickets(context.pointer, 1)
+    unsafe SSL_CTX_set_timeout(context.pointer, configuration.ticketLifetimeSeconds)
+    let scope = sessionScope()
+    guard unsafe SSL_CTX_set_session_id_context(context.pointer, scope, UInt32(scope.count)) == 1
+    else { throw .invalidConfiguration("session scope: \(OpenSSLErrors.drain())") }
+  }
+
+  /// What a ticket is good for. Listeners share ticket keys, so a session must not pass from one that trusts other
+  /// authorities, or speaks other protocols, to this one without a look at the client's certificate.
+  private func sessionScope() -> [UInt8] {
+    var description = Array("apus/1".utf8)
+    switch configuration.clientCertificates {
+    case .notRequested: description.append(0)
+    case .requested(let authorities):
+      description.append(1)
+      description.append(contentsOf: authorities)
+    }
+    for name in configuration.applicationProtocols {
+      description.append(0)
+      description.append(contentsOf: name.utf8)
+    }
+    var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_LENGTH))
+    unsafe SHA256(description, description.count, &digest)
+    return digest
+  }
+}

@@ -1,0 +1,161 @@
+internal import COpenSSL
+internal import CShims
+
+/// Owns an `SSL_CTX`, which OpenSSL counts.
+@safe final class ContextHandle {
+  let pointer: OpaquePointer
+
+  init(owning pointer: OpaquePointer) { unsafe self.pointer = pointer }
+  deinit { unsafe SSL_CTX_free(pointer) }
+}
+
+/// Owns what the callbacks of a server decide by.
+@safe final class ServerPolicy {
+  let pointer: OpaquePointer
+
+  init(owning pointer: OpaquePointer) { unsafe self.pointer = pointer }
+  deinit { unsafe apus_tls_policy_free(pointer) }
+}
+
+/// What all connections of a listener, or all to one server, have in common. Immutable once made, so workers share it.
+package final class TLSContext: @unchecked Sendable {
+  let isServer: Bool
+  let handle: ContextHandle
+  /// ALPN names in order of preference.
+  package let applicationProtocols: [String]
+  let applicationProtocolBytes: [[UInt8]]
+  /// The host name that a client asks for; nil for servers and where the server is named by its address.
+  let serverNameIndication: String?
+  let keepsSessions: Bool
+
+  // OpenSSL holds plain pointers to these, so they live as long as the context, which each connection retains.
+  private let policy: ServerPolicy?
+  private let ticketKeys: TicketKeys?
+  private let namedContexts: [ContextHandle]
+
+  /// - Throws: `.invalidConfiguration`.
+  package init(server configuration: TLSServerConfiguration) throws(TLSError) {
+    let made = try ServerContextBuilder(configuration).build()
+    isServer = true
+    handle = made.context
+    policy = made.policy
+    namedContexts = made.named
+    ticketKeys = made.ticketKeys
+    applicationProtocols = configuration.applicationProtocols
+    applicationProtocolBytes = configuration.applicationProtocols.map { Array($0.utf8) }
+    serverNameIndication = nil
+    keepsSessions = false
+  }
+
+  /// - Throws: `.invalidConfiguration`.
+  package init(client configuration: TLSClientConfiguration) throws(TLSError) {
+    let made = try ClientContextBuilder(configuration).build()
+    isServer = false
+    handle = made.context
+    policy = nil
+    namedContexts = []
+    ticketKeys = nil
+    applicationProtocols = configuration.applicationProtocols
+    applicationProtocolBytes = configuration.applicationProtocols.map { Array($0.utf8) }
+    serverNameIndication = made.serverNameIndication
+    keepsSessions = configuration.keepsSessions
+  }
+}
+
+// MARK: - What both sides share
+
+extension ContextHandle {
+  /// Bytes of a peer's certificate chain: four RSA-4096 certificates and room. OpenSSL's default is 100 KiB.
+  private static let certificateListBytes = 32 * 1024
+  /// AEAD with forward secrecy only. AES-128 first: as safe here, and its key schedule is the cheaper one.
+  private static let ciphers =
+    "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:"
+    + "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:"
+    + "ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
+  /// TLS 1.0 and 1.1 know no AEAD and sign with SHA-1, which OpenSSL allows at level 0 only.
+  private static let legacyCiphers = ":ECDHE+AES:AES128-SHA:AES256-SHA:@SECLEVEL=0"
+  private static let suites =
+    "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+  /// P-384 last: nobody is asked for it, but under TLS 1.2 this list also bounds the curves of certificates.
+  private static let groups = "X25519:P-256:P-384"
+
+  convenience init(
+    method: OpaquePointer?, minimum: TLSVersion, maximum: TLSVersion, verificationTime: Int64?
+  ) throws(TLSError) {
+    ERR_clear_error()
+    guard let pointer = unsafe SSL_CTX_new(method) else {
+      throw .invalidConfiguration("TLS context: \(OpenSSLErrors.drain())")
+    }
+    unsafe self.init(owning: pointer)
+    guard minimum <= maximum,
+      unsafe apus_tls_set_versions(pointer, Int32(minimum.rawValue), Int32(maximum.rawValue))
+    else {
+      throw .invalidConfiguration("TLS versions from \(minimum) to \(maximum): no such range")
+    }
+    // Ciphers, suites and groups are our own constants: a failure means an OpenSSL built without them.
+    let ciphers = minimum < .v1_2 ? Self.ciphers + Self.legacyCiphers : Self.ciphers
+    guard unsafe SSL_CTX_set_cipher_list(pointer, ciphers) == 1,
+      unsafe SSL_CTX_set_ciphersuites(pointer, Self.suites) == 1,
+      unsafe apus_tls_set_groups(pointer, Self.groups)
+    else {
+      throw .invalidConfiguration("TLS ciphers: \(OpenSSLErrors.drain())")
+    }
+    // The chain is sent as configured: otherwise OpenSSL fills it up from the authorities of the other side.
+    unsafe apus_tls_set_mode(
+      pointer,
+      Int(SSL_MODE_RELEASE_BUFFERS) | Int(SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER)
+        | Int(SSL_MODE_NO_AUTO_CHAIN))
+    unsafe SSL_CTX_set_options(pointer, apus_tls_no_renegotiation | apus_tls_no_compression)
+    unsafe apus_tls_set_certificate_list_limit(pointer, Self.certificateListBytes)
+    unsafe apus_tls_note_alerts(pointer)
+    if let verificationTime {
+      unsafe X509_VERIFY_PARAM_set_time(SSL_CTX_get0_param(pointer), Int(verificationTime))
+    }
+  }
+
+  func use(_ identity: TLSIdentity, name: String) throws(TLSError) {
+    let chain = try PEM.certificates(identity.certificateChainPEM, name: "\(name) certificate")
+    let key = try PEM.privateKey(identity.privateKeyPEM, name: "\(name) key")
+    guard unsafe SSL_CTX_use_certificate(pointer, chain[0].handle) == 1 else {
+      throw .invalidConfiguration("\(name) certificate: \(OpenSSLErrors.drain())")
+    }
+    for certificate in chain.dropFirst() {
+      guard unsafe apus_tls_add_chain_certificate(pointer, certificate.handle) else {
+        throw .invalidConfiguration("\(name) certificate chain: \(OpenSSLErrors.drain())")
+      }
+    }
+    guard unsafe SSL_CTX_use_PrivateKey(pointer, key.handle) == 1,
+      unsafe SSL_CTX_check_private_key(pointer) == 1
+    else {
+      throw .invalidConfiguration(
+        "\(name) key is not the key of the certificate: \(OpenSSLErrors.drain())")
+    }
+  }
+
+  /// Trusts the certificates of `pem`, each for itself: an issuing authority needs no root beside it.
+  func trust(_ pem: [UInt8], name: String) throws(TLSError) -> [Certificate] {
+    let certificates = try PEM.certificates(pem, name: name)
+    let store = unsafe SSL_CTX_get_cert_store(pointer)
+    for certificate in certificates {
+      guard unsafe X509_STORE_add_cert(store, certificate.handle) == 1 else {
+        throw .invalidConfiguration("\(name): \(OpenSSLErrors.drain())")
+      }
+    }
+    unsafe X509_VERIFY_PARAM_set_flags(
+      SSL_CTX_get0_param(pointer), UInt(X509_V_FLAG_PARTIAL_CHAIN))
+    return certificates
+  }
+}
+
+/// ALPN names as on the wire: each after its length. RFC 7301, section 3.1.
+func protocolWireForm(_ names: [String]) throws(TLSError) -> [UInt8] {
+  var bytes: [UInt8] = []
+  for name in names {
+    guard (1...255).contains(name.utf8.count) else {
+      throw .invalidConfiguration("application protocol \"\(name)\": must have 1 to 255 bytes")
+    }
+    bytes.append(UInt8(name.utf8.count))
+    bytes.append(contentsOf: name.utf8)
+  }
+  return bytes
+}

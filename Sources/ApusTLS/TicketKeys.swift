@@ -1,0 +1,113 @@
+internal import COpenSSL
+internal import CShims
+internal import Synchronization
+
+/// The keys that session tickets are sealed under (RFC 5077, section 4), shared by all workers of a process, so that
+/// a device that comes back to another worker still resumes.
+///
+/// Tickets are made under the newest key. The two before it still open tickets, which are renewed at that. Whoever
+/// owns the keys rotates them; a ticket lives for two to three rotations at most.
+package final class TicketKeys: Sendable {
+  struct Key: Sendable {
+    /// 16 bytes, in clear in each ticket.
+    var name: [UInt8]
+    /// AES-256.
+    var cipher: [UInt8]
+    /// HMAC-SHA-256, 32 bytes.
+    var mac: [UInt8]
+
+    init(_ random: (Int) -> [UInt8]) {
+      let bytes = random(80)
+      precondition(bytes.count == 80, "the source of randomness gave \(bytes.count) of 80 bytes")
+      name = Array(bytes[0..<16])
+      cipher = Array(bytes[16..<48])
+      mac = Array(bytes[48..<80])
+    }
+  }
+
+  /// Keys that are held: one to seal, two more to open.
+  private static let held = 3
+
+  /// Newest first.
+  private let keys: Mutex<[Key]>
+  private let random: @Sendable (Int) -> [UInt8]
+
+  /// - Parameter random: as many bytes as asked for, unpredictable. A simulation passes its own source.
+  package init(random: @escaping @Sendable (Int) -> [UInt8] = TicketKeys.systemRandom) {
+    self.random = random
+    keys = Mutex([Key(random)])
+  }
+
+  /// Seals with a new key from now on, and forgets the oldest of three.
+  package func rotate() {
+    let key = Key(random)
+    keys.withLock { keys in
+      keys.insert(key, at: 0)
+      if keys.count > Self.held { keys.removeLast() }
+    }
+  }
+
+  /// From OpenSSL's generator for secrets.
+  package static func systemRandom(count: Int) -> [UInt8] {
+    var bytes = [UInt8](repeating: 0, count: count)
+    let outcome = unsafe RAND_priv_bytes(&bytes, Int32(clamping: count))
+    // A generator without entropy must not make keys.
+    precondition(outcome == 1, "OpenSSL's random generator failed: \(OpenSSLErrors.drain())")
+    return bytes
+  }
+
+  fileprivate func newest() -> Key { keys.withLock { $0[0] } }
+
+  /// The key of that name, and whether it is the newest.
+  fileprivate func key(named name: UnsafePointer<UInt8>) -> (key: Key, isNewest: Bool)? {
+    let keys = keys.withLock { $0 }
+    let index = keys.firstIndex { key in
+      for index in 0..<16 where unsafe key.name[index] != name[index] { return false }
+      return true
+    }
+    return index.map { (keys[$0], $0 == 0) }
+  }
+}
+
+// MARK: - OpenSSL
+
+extension TicketKeys {
+  /// Makes `context` seal and open tickets with these keys. The keys must outlive the context's connections.
+  func install(in context: OpaquePointer) {
+    unsafe SSL_CTX_set_ex_data(context, 0, Unmanaged.passUnretained(self).toOpaque())
+    unsafe SSL_CTX_set_tlsext_ticket_key_evp_cb(context) { ssl, name, iv, cipher, mac, seals in
+      guard let ssl = unsafe ssl, let name = unsafe name, let iv = unsafe iv,
+        let pointer = unsafe SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), 0)
+      else { return -1 }
+      let keys = unsafe Unmanaged<TicketKeys>.fromOpaque(pointer).takeUnretainedValue()
+      if seals == 1 { return unsafe keys.seal(name: name, iv: iv, cipher: cipher, mac: mac) }
+      return unsafe keys.open(ssl: ssl, name: name, iv: iv, cipher: cipher, mac: mac)
+    }
+  }
+
+  /// -1: the handshake fails.
+  private func seal(
+    name: UnsafeMutablePointer<UInt8>, iv: UnsafeMutablePointer<UInt8>, cipher: OpaquePointer?,
+    mac: OpaquePointer?
+  ) -> Int32 {
+    let key = newest()
+    for index in 0..<16 { unsafe name[index] = key.name[index] }
+    guard unsafe RAND_bytes(iv, 16) == 1,
+      unsafe apus_tls_ticket_prepare(cipher, mac, key.cipher, key.mac, iv, true)
+    else { return -1 }
+    return 1
+  }
+
+  /// 0: no such key, a full handshake follows. 1: go on. 2: go on and send a new ticket.
+  private func open(
+    ssl: OpaquePointer, name: UnsafeMutablePointer<UInt8>, iv: UnsafeMutablePointer<UInt8>,
+    cipher: OpaquePointer?, mac: OpaquePointer?
+  ) -> Int32 {
+    guard let (key, isNewest) = unsafe key(named: name) else { return 0 }
+    guard unsafe apus_tls_ticket_prepare(cipher, mac, key.cipher, key.mac, iv, false) else {
+      return -1
+    }
+    // RFC 8446, appendix C.4: a client should use a ticket once, so under TLS 1.3 it always gets the next one.
+    return unsafe isNewest && SSL_version(ssl) != TLS1_3_VERSION ? 1 : 2
+  }
+}

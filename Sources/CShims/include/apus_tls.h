@@ -1,0 +1,89 @@
+// The C side of ApusTLS: a BIO over lent memory, the handshake callbacks, and OpenSSL macros as functions.
+#pragma once
+
+#include <openssl/ssl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/// Where the BIO of the connection at work reads from and writes to. One for each worker, lent to one connection at a
+/// time, so that an idle connection owns no I/O memory.
+typedef struct apus_tls_pump {
+  /// Ciphertext that was received and is not yet consumed. Lent: not owned, not freed.
+  const uint8_t *input;
+  size_t input_count;
+  /// Ciphertext to send. Grows as needed; from malloc.
+  uint8_t *output;
+  size_t output_count;
+  size_t output_capacity;
+  /// The fatal alert that OpenSSL put into the output during the call under way; -1: none.
+  int alert_sent;
+  /// Whether the ClientHello of the call under way carried ALPN.
+  bool offered_alpn;
+} apus_tls_pump;
+
+/// A BIO without memory of its own; `BIO_set_data` names the pump that it works on. Null: out of memory.
+BIO *apus_tls_bio_new(void);
+
+/// What the callbacks of a server's context decide by.
+typedef struct apus_tls_policy apus_tls_policy;
+
+/// `protocols` in wire form (RFC 7301, section 3.1: each name after its length), in order of preference.
+apus_tls_policy *apus_tls_policy_new(const uint8_t *protocols, size_t count, bool requires_alpn);
+/// From now on a ClientHello for `name` is answered with the identity of `context`. The context is not retained.
+bool apus_tls_policy_add_name(apus_tls_policy *policy, const char *name, SSL_CTX *context);
+void apus_tls_policy_free(apus_tls_policy *policy);
+/// Installs the callbacks. The policy must outlive every connection of the context.
+void apus_tls_policy_install(SSL_CTX *context, apus_tls_policy *policy);
+
+/// Notes fatal alerts in the pump at work.
+void apus_tls_note_alerts(SSL_CTX *context);
+
+/// Makes a ticket whose client certificate is outside its validity window lead to a full handshake, where the
+/// certificate is judged, and refused with its own alert.
+void apus_tls_check_resumed_certificates(SSL_CTX *context);
+
+/// Sets both contexts of a ticket to AES-256-CBC and HMAC-SHA-256 (RFC 5077, section 4). Keys of 32 bytes, `iv` of 16.
+bool apus_tls_ticket_prepare(
+    EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, const uint8_t *cipher_key, const uint8_t *mac_key, const uint8_t *iv,
+    bool encrypts);
+
+/// The first private key of a PEM text. An encrypted one is an error: OpenSSL's own callback would ask on the terminal.
+EVP_PKEY *apus_tls_read_private_key(BIO *pem);
+
+/// Bytes of this process's heap that are in use.
+size_t apus_heap_bytes_in_use(void);
+
+// Options of SSL_CTX_set_options: macros with parameters in OpenSSL.
+static const uint64_t apus_tls_no_renegotiation = SSL_OP_NO_RENEGOTIATION;
+static const uint64_t apus_tls_no_compression = SSL_OP_NO_COMPRESSION;
+static const uint64_t apus_tls_no_ticket = SSL_OP_NO_TICKET;
+static const uint64_t apus_tls_server_preference = SSL_OP_CIPHER_SERVER_PREFERENCE;
+static const uint64_t apus_tls_prioritize_chacha = SSL_OP_PRIORITIZE_CHACHA;
+
+static inline bool apus_tls_set_versions(SSL_CTX *context, int minimum, int maximum) {
+  return SSL_CTX_set_min_proto_version(context, minimum) == 1 && SSL_CTX_set_max_proto_version(context, maximum) == 1;
+}
+
+static inline void apus_tls_set_mode(SSL_CTX *context, long mode) { SSL_CTX_set_mode(context, mode); }
+
+static inline bool apus_tls_set_groups(SSL_CTX *context, const char *groups) {
+  return SSL_CTX_set1_groups_list(context, groups) == 1;
+}
+
+static inline void apus_tls_set_session_cache_mode(SSL_CTX *context, long mode) {
+  SSL_CTX_set_session_cache_mode(context, mode);
+}
+
+static inline void apus_tls_set_certificate_list_limit(SSL_CTX *context, long bytes) {
+  SSL_CTX_set_max_cert_list(context, bytes);
+}
+
+/// Adds `certificate` to the chain that is sent; takes a reference of its own.
+static inline bool apus_tls_add_chain_certificate(SSL_CTX *context, X509 *certificate) {
+  return SSL_CTX_add1_chain_cert(context, certificate) == 1;
+}
+
+static inline bool apus_tls_set_server_name(SSL *ssl, const char *name) {
+  return SSL_set_tlsext_host_name(ssl, name) == 1;
+}

@@ -1,0 +1,231 @@
+#define _GNU_SOURCE
+#include "apus_tls.h"
+
+#include <malloc.h>
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/pem.h>
+#include <openssl/x509_vfy.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static int read_lent(BIO *bio, char *target, int count) {
+  BIO_clear_retry_flags(bio);
+  apus_tls_pump *pump = BIO_get_data(bio);
+  if (count <= 0) return 0;
+  if (pump == NULL || pump->input_count == 0) {
+    BIO_set_retry_read(bio);
+    return -1;
+  }
+  size_t taken = (size_t)count < pump->input_count ? (size_t)count : pump->input_count;
+  memcpy(target, pump->input, taken);
+  pump->input += taken;
+  pump->input_count -= taken;
+  return (int)taken;
+}
+
+static int append_output(BIO *bio, const char *source, int count) {
+  BIO_clear_retry_flags(bio);
+  apus_tls_pump *pump = BIO_get_data(bio);
+  if (count <= 0) return 0;
+  if (pump == NULL) return -1;
+  size_t needed = pump->output_count + (size_t)count;
+  if (needed > pump->output_capacity) {
+    size_t capacity = pump->output_capacity < 16384 ? 32768 : pump->output_capacity * 2;
+    while (capacity < needed) capacity *= 2;
+    uint8_t *grown = realloc(pump->output, capacity);
+    if (grown == NULL) return -1;
+    pump->output = grown;
+    pump->output_capacity = capacity;
+  }
+  memcpy(pump->output + pump->output_count, source, (size_t)count);
+  pump->output_count = needed;
+  return count;
+}
+
+static long control(BIO *bio, int command, long number, void *pointer) {
+  (void)number;
+  (void)pointer;
+  apus_tls_pump *pump = BIO_get_data(bio);
+  switch (command) {
+  case BIO_CTRL_FLUSH: return 1;
+  case BIO_CTRL_PENDING: return pump == NULL ? 0 : (long)pump->input_count;
+  default: return 0;
+  }
+}
+
+static int create(BIO *bio) {
+  BIO_set_init(bio, 1);
+  BIO_set_data(bio, NULL);
+  return 1;
+}
+
+static BIO_METHOD *method;
+static CRYPTO_ONCE method_once = CRYPTO_ONCE_STATIC_INIT;
+
+static void make_method(void) {
+  BIO_METHOD *made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "lent memory");
+  if (made == NULL) return;
+  BIO_meth_set_read(made, read_lent);
+  BIO_meth_set_write(made, append_output);
+  BIO_meth_set_ctrl(made, control);
+  BIO_meth_set_create(made, create);
+  method = made;
+}
+
+BIO *apus_tls_bio_new(void) {
+  if (!CRYPTO_THREAD_run_once(&method_once, make_method) || method == NULL) return NULL;
+  return BIO_new(method);
+}
+
+// The read side, because the write side stands behind a buffering BIO during a handshake.
+static apus_tls_pump *pump_of(const SSL *ssl) {
+  BIO *bio = SSL_get_rbio(ssl);
+  return bio == NULL ? NULL : BIO_get_data(bio);
+}
+
+static void note_alert(const SSL *ssl, int where, int value) {
+  if ((where & SSL_CB_WRITE_ALERT) != SSL_CB_WRITE_ALERT || value >> 8 != SSL3_AL_FATAL) return;
+  apus_tls_pump *pump = pump_of(ssl);
+  if (pump != NULL) pump->alert_sent = value & 0xff;
+}
+
+void apus_tls_note_alerts(SSL_CTX *context) { SSL_CTX_set_info_callback(context, note_alert); }
+
+struct apus_tls_policy {
+  uint8_t *protocols;
+  size_t protocols_count;
+  bool requires_alpn;
+  struct {
+    char *name;
+    SSL_CTX *context;
+  } *names;
+  size_t names_count;
+};
+
+apus_tls_policy *apus_tls_policy_new(const uint8_t *protocols, size_t count, bool requires_alpn) {
+  apus_tls_policy *policy = calloc(1, sizeof *policy);
+  if (policy == NULL) return NULL;
+  policy->requires_alpn = requires_alpn;
+  if (count == 0) return policy;
+  policy->protocols = malloc(count);
+  if (policy->protocols == NULL) {
+    free(policy);
+    return NULL;
+  }
+  memcpy(policy->protocols, protocols, count);
+  policy->protocols_count = count;
+  return policy;
+}
+
+bool apus_tls_policy_add_name(apus_tls_policy *policy, const char *name, SSL_CTX *context) {
+  void *grown = realloc(policy->names, (policy->names_count + 1) * sizeof *policy->names);
+  if (grown == NULL) return false;
+  policy->names = grown;
+  char *copy = strdup(name);
+  if (copy == NULL) return false;
+  policy->names[policy->names_count].name = copy;
+  policy->names[policy->names_count].context = context;
+  policy->names_count += 1;
+  return true;
+}
+
+void apus_tls_policy_free(apus_tls_policy *policy) {
+  if (policy == NULL) return;
+  for (size_t index = 0; index < policy->names_count; index++) free(policy->names[index].name);
+  free(policy->names);
+  free(policy->protocols);
+  free(policy);
+}
+
+// RFC 7301, section 3.2: no_application_protocol is for a server that "supports no protocols that the client
+// advertises". A client that advertises none is refused here, as the selection callback is not called for it.
+static int examine_hello(SSL *ssl, int *alert, void *argument) {
+  const apus_tls_policy *policy = argument;
+  const unsigned char *extension;
+  size_t count;
+  bool offered = SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_application_layer_protocol_negotiation, &extension, &count);
+  apus_tls_pump *pump = pump_of(ssl);
+  if (pump != NULL) pump->offered_alpn = offered;
+  if (offered || !policy->requires_alpn) return SSL_CLIENT_HELLO_SUCCESS;
+  *alert = SSL_AD_NO_APPLICATION_PROTOCOL;
+  return SSL_CLIENT_HELLO_ERROR;
+}
+
+static int select_protocol(
+    SSL *ssl, const unsigned char **selected, unsigned char *selected_count, const unsigned char *offered,
+    unsigned int offered_count, void *argument) {
+  (void)ssl;
+  const apus_tls_policy *policy = argument;
+  unsigned char *match;
+  int outcome = SSL_select_next_proto(
+      &match, selected_count, policy->protocols, (unsigned int)policy->protocols_count, offered, offered_count);
+  if (outcome != OPENSSL_NPN_NEGOTIATED) return SSL_TLSEXT_ERR_ALERT_FATAL;
+  *selected = match;
+  return SSL_TLSEXT_ERR_OK;
+}
+
+static int select_identity(SSL *ssl, int *alert, void *argument) {
+  (void)alert;
+  const apus_tls_policy *policy = argument;
+  const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+  if (name == NULL) return SSL_TLSEXT_ERR_NOACK;
+  for (size_t index = 0; index < policy->names_count; index++) {
+    if (strcasecmp(name, policy->names[index].name) != 0) continue;
+    return SSL_set_SSL_CTX(ssl, policy->names[index].context) == NULL ? SSL_TLSEXT_ERR_ALERT_FATAL : SSL_TLSEXT_ERR_OK;
+  }
+  return SSL_TLSEXT_ERR_NOACK;
+}
+
+void apus_tls_policy_install(SSL_CTX *context, apus_tls_policy *policy) {
+  SSL_CTX_set_client_hello_cb(context, examine_hello, policy);
+  if (policy->protocols_count > 0) SSL_CTX_set_alpn_select_cb(context, select_protocol, policy);
+  SSL_CTX_set_tlsext_servername_callback(context, select_identity);
+  SSL_CTX_set_tlsext_servername_arg(context, policy);
+}
+
+static SSL_TICKET_RETURN judge_ticket(
+    SSL *ssl, SSL_SESSION *session, const unsigned char *key_name, size_t key_name_count, SSL_TICKET_STATUS status,
+    void *argument) {
+  (void)key_name;
+  (void)key_name_count;
+  (void)argument;
+  if (status != SSL_TICKET_SUCCESS && status != SSL_TICKET_SUCCESS_RENEW) return SSL_TICKET_RETURN_IGNORE_RENEW;
+  const X509 *certificate = SSL_SESSION_get0_peer(session);
+  if (certificate != NULL
+      && X509_cmp_timeframe(
+             SSL_get0_param(ssl), X509_get0_notBefore(certificate), X509_get0_notAfter(certificate)) != 0)
+    return SSL_TICKET_RETURN_IGNORE_RENEW;
+  return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
+}
+
+void apus_tls_check_resumed_certificates(SSL_CTX *context) {
+  SSL_CTX_set_session_ticket_cb(context, NULL, judge_ticket, NULL);
+}
+
+bool apus_tls_ticket_prepare(
+    EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, const uint8_t *cipher_key, const uint8_t *mac_key, const uint8_t *iv,
+    bool encrypts) {
+  OSSL_PARAM parameters[3];
+  parameters[0] = OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, (void *)mac_key, 32);
+  parameters[1] = OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, (char *)"SHA256", 0);
+  parameters[2] = OSSL_PARAM_construct_end();
+  return EVP_MAC_CTX_set_params(mac, parameters) == 1
+      && EVP_CipherInit_ex(cipher, EVP_aes_256_cbc(), NULL, cipher_key, iv, encrypts ? 1 : 0) == 1;
+}
+
+static int no_password(char *buffer, int size, int writes, void *argument) {
+  (void)buffer;
+  (void)size;
+  (void)writes;
+  (void)argument;
+  return -1;
+}
+
+EVP_PKEY *apus_tls_read_private_key(BIO *pem) { return PEM_read_bio_PrivateKey(pem, NULL, no_password, NULL); }
+
+size_t apus_heap_bytes_in_use(void) {
+  struct mallinfo2 figures = mallinfo2();
+  return figures.uordblks + figures.hblkhd;
+}

@@ -1,0 +1,22 @@
+import COpenSSL
+
+@testable import ApusTLS
+
+extension Side {
+  /// Makes this side's records smaller than it would by itself.
+  func limitRecords(to bytes: Int) {
+    SSL_ctrl(connection.ssl, SSL_CTRL_SET_MAX_SEND_FRAGMENT, bytes, nil)
+  }
+}
+
+/// The identity's certificate in DER, by OpenSSL's command line's own bytes: base64 between the lines.
+func der(_ identity: TLSIdentity) -> [UInt8] {
+  let text = String(decoding: identity.certificateChainPEM, as: UTF8.self)
+  let lines = text.split(separator: "\n").drop { !$0.hasPrefix("-----BEGIN") }.dropFirst()
+    .prefix { !$0.hasPrefix("-----END") }
+  let body = Array(lines.joined().utf8)
+  var bytes = [UInt8](repeating: 0, count: body.count)
+  let count = Int(EVP_DecodeBlock(&bytes, body, Int32(body.count)))
+  // EVP_DecodeBlock counts the padding as bytes.
+  return Array(bytes[..<(count - body.suffix(2).count { $0 == UInt8(ascii: "=") })])
+}
