@@ -1,0 +1,239 @@
+import CUV
+import Glibc
+import Synchronization
+
+/// One libuv loop on one thread: sockets, timers, signals, and the executor of the actors that live on it.
+///
+/// Everything that belongs to a loop (`Socket`, `LoopTimer`, `Listener`, `SignalWatcher`) is *confined*: it may be
+/// used on the loop's thread, or on the thread that sets the loop up, until `start()` or `run()`. From any other
+/// thread only these are allowed: `enqueue`, `perform`, `stop`, `join`, `isOnLoop`, and sending to an `Inbox`.
+///
+/// One turn: timers, queued work (jobs, `perform`, inboxes), `onTurnEnd`, then epoll and the sockets' callbacks.
+///
+/// A loop that was started must be stopped: its thread keeps it alive until then.
+@safe
+package final class EventLoop: SerialExecutor, @unchecked Sendable {
+  /// What is left of a turn for timers and sockets is never more than this many items of queued work away.
+  static let workPerTurn = 512
+
+  package let name: String
+
+  /// Runs once per turn, after every callback and all queued work of the turn and before the loop sleeps: what
+  /// gathers in batches is flushed here. Confined.
+  package var onTurnEnd: (() -> Void)?
+
+  let uv: UnsafeMutablePointer<uv_loop_t>
+  private let wake: UnsafeMutablePointer<uv_async_t>
+  private let turn: UnsafeMutablePointer<uv_prepare_t>
+  private let again: UnsafeMutablePointer<uv_idle_t>
+  private var isGoingAgain = false
+
+  /// False from the moment of stopping: what is created on the loop then is born closed. Confined.
+  private(set) var takesHandles = true
+
+  let queue = Mutex(WorkQueue())
+  /// The work being done, and how far. Confined.
+  var batch: [Work] = []
+  var batchCursor = 0
+  /// Whether work was queued on the loop's own thread since the queue was last seen empty. Confined.
+  var hasLocalWork = false
+
+  private let stage = Atomic<Stage>(.created)
+  private let threadID = Atomic<UInt>(0)
+  private let thread = Mutex<pthread_t?>(nil)
+  /// Threads between their decision to wake the loop and the end of `uv_async_send`: the loop is not closed under them.
+  private let wakesInFlight = Atomic<Int>(0)
+
+  private enum Stage: UInt8, AtomicRepresentable {
+    case created, running, closed
+  }
+
+  /// - Parameter name: The thread's name; Linux keeps 15 bytes of it.
+  ///
+  /// Stops the program when the process has no descriptors left for the loop (it takes three).
+  package init(name: String) {
+    self.name = name
+    unsafe uv = .allocate(capacity: 1)
+    unsafe wake = .allocate(capacity: 1)
+    unsafe turn = .allocate(capacity: 1)
+    unsafe again = .allocate(capacity: 1)
+    check(unsafe uv_loop_init(uv), "uv_loop_init")
+    unsafe uv.pointee.data = Unmanaged.passUnretained(self).toOpaque()
+    // The callback has nothing to do: waking up is enough, since each turn looks at the queue.
+    check(unsafe uv_async_init(uv, wake) { _ in }, "uv_async_init")
+    unsafe uv_prepare_init(uv, turn)
+    unsafe uv_idle_init(uv, again)
+    check(unsafe uv_prepare_start(turn, endTurn), "uv_prepare_start")
+  }
+
+  deinit {
+    switch stage.load(ordering: .acquiring) {
+    case .created: closeLoop()
+    case .running: preconditionFailure("a running loop is kept alive by its thread")
+    case .closed: break
+    }
+    // Nobody joined: the thread has finished or is just about to, and may clean up after itself.
+    if let unjoined = thread.withLock({ $0.take() }) { pthread_detach(unjoined) }
+    unsafe wake.deallocate()
+    unsafe turn.deallocate()
+    unsafe again.deallocate()
+    unsafe uv.deallocate()
+  }
+
+  // MARK: Life
+
+  /// Starts the loop on a thread of its own. Once only.
+  package func start() {
+    begin()
+    thread.withLock { thread in
+      var created = pthread_t()
+      let loop = unsafe Unmanaged.passRetained(self).toOpaque()
+      let code = unsafe pthread_create(&created, nil, runLoopThread, loop)
+      precondition(code == 0, "pthread_create for loop \(name): error \(code)")
+      thread = created
+    }
+  }
+
+  /// Runs the loop on the calling thread until `stop()`. Once only, instead of `start()`.
+  ///
+  /// Not for the inside of a Swift task: the loop runs jobs itself, and jobs do not nest.
+  @available(*, noasync)
+  package func run() {
+    begin()
+    runToEnd()
+  }
+
+  /// Ends the loop after the work queued so far, from any thread. What is still open on it is then closed.
+  ///
+  /// Host names being resolved on the loop are waited for.
+  package func stop() {
+    enqueue(.stop)
+  }
+
+  /// Waits until the thread of `start()` has ended. Not from the loop's own thread.
+  @available(*, noasync)
+  package func join() {
+    precondition(!isOnLoop, "a loop cannot wait for itself")
+    thread.withLock { thread in
+      guard let running = thread else { return }
+      pthread_join(running, nil)
+      thread = nil
+    }
+  }
+
+  private func begin() {
+    let (begun, _) = stage.compareExchange(
+      expected: .created, desired: .running, ordering: .acquiringAndReleasing)
+    precondition(begun, "a loop runs once")
+  }
+
+  fileprivate func runToEnd() {
+    threadID.store(pthread_self(), ordering: .releasing)
+    unsafe uv_run(uv, UV_RUN_DEFAULT)
+    takesHandles = false
+    drain(limit: .max)
+    onTurnEnd?()
+    onTurnEnd = nil
+    unsafe Handles.closeAll(of: uv)
+    // Only closing handles and resolutions under way keep the loop going now.
+    unsafe uv_unref(Handles.base(wake))
+    unsafe uv_unref(Handles.base(turn))
+    unsafe uv_unref(Handles.base(again))
+    unsafe uv_run(uv, UV_RUN_DEFAULT)
+
+    queue.withLock { $0.phase = .closing }
+    while wakesInFlight.load(ordering: .acquiring) > 0 { sched_yield() }
+    closeLoop()
+    stage.store(.closed, ordering: .releasing)
+    drainAfterEnd()
+  }
+
+  /// Closes the loop's own handles, then the loop itself, which proves that no handle was forgotten.
+  private func closeLoop() {
+    unsafe uv_close(Handles.base(wake), nil)
+    unsafe uv_close(Handles.base(turn), nil)
+    unsafe uv_close(Handles.base(again), nil)
+    unsafe uv_run(uv, UV_RUN_DEFAULT)
+    check(unsafe uv_loop_close(uv), "uv_loop_close")
+  }
+
+  // MARK: Time
+
+  /// Milliseconds of the monotonic clock, as of the start of this turn. Confined.
+  package var nowMilliseconds: UInt64 { unsafe uv_now(uv) }
+
+  /// Reads the monotonic clock anew: for after long work in one turn, before timers are started. Confined.
+  package func updateNow() { unsafe uv_update_time(uv) }
+
+  /// Milliseconds since 1970, which the operator or NTP may set forwards and backwards.
+  package static func wallClockMilliseconds() -> Int64 {
+    var time = timespec()
+    unsafe clock_gettime(CLOCK_REALTIME, &time)
+    return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+  }
+
+  // MARK: Where am I
+
+  /// Whether the caller runs on the loop.
+  package var isOnLoop: Bool { threadID.load(ordering: .relaxed) == pthread_self() }
+
+  /// Whether the caller may touch what belongs to the loop.
+  var isConfined: Bool { isOnLoop || stage.load(ordering: .acquiring) == .created }
+
+  /// Whether the loop has ended, handles and all.
+  var isClosed: Bool { stage.load(ordering: .acquiring) == .closed }
+
+  func preconditionConfined() {
+    precondition(isConfined, "used off the thread of loop \(name): use perform(_:) to get there")
+  }
+
+  // MARK: Turns
+
+  /// Between the callbacks of a turn and its sleep.
+  fileprivate func turnEnds() {
+    drain(limit: Self.workPerTurn)
+    onTurnEnd?()
+    let mustGoAgain = batchCursor < batch.count || hasLocalWork
+    guard mustGoAgain != isGoingAgain else { return }
+    isGoingAgain = mustGoAgain
+    // An active idle handle makes libuv poll without sleeping, and costs no system call.
+    if mustGoAgain {
+      unsafe uv_idle_start(again) { _ in }
+    } else {
+      unsafe uv_idle_stop(again)
+    }
+  }
+
+  /// Called under the queue's lock by a thread that is going to call `sendWake()`.
+  func announceWake() { wakesInFlight.add(1, ordering: .relaxed) }
+
+  func sendWake() {
+    unsafe uv_async_send(wake)
+    wakesInFlight.subtract(1, ordering: .releasing)
+  }
+
+  func stopAfterThisTurn() { unsafe uv_stop(uv) }
+
+  /// Makes the calling thread the loop's, for work that came after its end.
+  func becomeLoopThread() { threadID.store(pthread_self(), ordering: .releasing) }
+  func leaveLoopThread() { threadID.store(0, ordering: .releasing) }
+}
+
+/// Traps with libuv's own words: for calls that fail only when the process cannot go on, or on a bug of this layer.
+func check(_ code: Int32, _ operation: StaticString) {
+  precondition(code == 0, "\(operation): \(errorText(-code))")
+}
+
+private func endTurn(_ handle: UnsafeMutablePointer<uv_prepare_t>?) {
+  guard let data = unsafe handle?.pointee.loop.pointee.data else { return }
+  unsafe Unmanaged<EventLoop>.fromOpaque(data).takeUnretainedValue().turnEnds()
+}
+
+private func runLoopThread(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+  guard let argument = unsafe argument else { return nil }
+  let loop = unsafe Unmanaged<EventLoop>.fromOpaque(argument).takeRetainedValue()
+  let name = String(loop.name.utf8.prefix(15)) ?? "loop"
+  _ = unsafe cuv_pthread_setname(pthread_self(), name)
+  loop.runToEnd()
+  return nil
+}

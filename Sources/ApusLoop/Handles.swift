@@ -1,0 +1,90 @@
+import CUV
+import Glibc
+
+/// Owning libuv handles from Swift.
+///
+/// libuv closes a handle asynchronously, and a Swift object may be released at any time and on any thread. So a handle
+/// lives in a cell of its own (the C struct first, the Swift state behind it) that is freed when both are through:
+/// libuv has called back, and the owner is gone. Callbacks touch the cell only, never the owner; the owner's pointer
+/// stays valid while the owner lives. `uv_handle_t.data` says which of the two has happened.
+enum Handles {
+  /// libuv has let go of the handle; its owner is still there.
+  private static var closedMark: UnsafeMutableRawPointer? { unsafe .init(bitPattern: 1) }
+  /// The owner is gone; libuv has not yet let go.
+  private static var orphanedMark: UnsafeMutableRawPointer? { unsafe .init(bitPattern: 2) }
+
+  static func base<Cell>(_ cell: UnsafeMutablePointer<Cell>) -> UnsafeMutablePointer<uv_handle_t> {
+    unsafe UnsafeMutableRawPointer(cell).assumingMemoryBound(to: uv_handle_t.self)
+  }
+
+  /// Marks a cell whose handle never came to be, so that `retire` frees it.
+  static func markUnborn(_ handle: UnsafeMutablePointer<uv_handle_t>) {
+    unsafe handle.pointee.data = closedMark
+  }
+
+  /// Closes a handle with what its cell holds; repeating it does nothing. Confined.
+  static func close(_ handle: UnsafeMutablePointer<uv_handle_t>) {
+    guard unsafe handle.pointee.data != closedMark, unsafe uv_is_closing(handle) == 0 else { return }
+    unsafe uv_close(handle, handleDidClose)
+    let cell = UnsafeMutableRawPointer(handle)
+    switch unsafe handle.pointee.type {
+    case UV_POLL: unsafe PollCell.clear(cell.assumingMemoryBound(to: PollCell.self))
+    case UV_TIMER: unsafe take(&cell.assumingMemoryBound(to: TimerCell.self).pointee.handler)
+    case UV_SIGNAL: unsafe take(&cell.assumingMemoryBound(to: SignalCell.self).pointee.handler)
+    default: preconditionFailure("a handle of unknown type")
+    }
+  }
+
+  /// Empties a cell's handler. What that releases may reach for the cell again, so it goes only after the access ended.
+  @discardableResult
+  static func take<Handler>(_ handler: inout Handler?) -> Handler? {
+    handler.take()
+  }
+
+  /// The owner goes away: closes the handle, and frees the cell now or when libuv has let go. Confined.
+  static func retire(_ handle: UnsafeMutablePointer<uv_handle_t>) {
+    unsafe close(handle)
+    if unsafe handle.pointee.data == closedMark {
+      unsafe UnsafeMutableRawPointer(handle).deallocate()
+    } else {
+      unsafe handle.pointee.data = orphanedMark
+    }
+  }
+
+  /// Closes what owners left open on a loop that ends.
+  static func closeAll(of loop: UnsafeMutablePointer<uv_loop_t>) {
+    unsafe uv_walk(
+      loop,
+      { handle, _ in
+        guard let handle = unsafe handle else { return }
+        switch unsafe handle.pointee.type {
+        case UV_POLL, UV_TIMER, UV_SIGNAL: unsafe Handles.close(handle)
+        default: break  // The loop's own, which it closes last.
+        }
+      }, nil)
+  }
+
+  fileprivate static func didClose(_ handle: UnsafeMutablePointer<uv_handle_t>) {
+    if unsafe handle.pointee.data == orphanedMark {
+      unsafe UnsafeMutableRawPointer(handle).deallocate()
+    } else {
+      unsafe handle.pointee.data = closedMark
+    }
+  }
+}
+
+private func handleDidClose(_ handle: UnsafeMutablePointer<uv_handle_t>?) {
+  if let handle = unsafe handle { unsafe Handles.didClose(handle) }
+}
+
+extension EventLoop {
+  /// For an owner's `deinit`, on whichever thread that runs.
+  func retire(_ handle: UnsafeMutablePointer<uv_handle_t>) {
+    if isConfined || isClosed {
+      unsafe Handles.retire(handle)
+    } else {
+      nonisolated(unsafe) let handle = unsafe handle
+      perform { unsafe Handles.retire(handle) }
+    }
+  }
+}

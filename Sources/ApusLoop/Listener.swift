@@ -1,0 +1,195 @@
+import CUV
+import Glibc
+
+/// Accepts connections on a loop. Confined. One that is released is closed.
+package final class Listener {
+  private let socket: Socket
+  private let acceptor: Acceptor
+
+  /// Binds and listens.
+  ///
+  /// - Parameters:
+  ///   - address: An IPv6 address takes IPv6 connections only, so that both families can be bound side by side.
+  ///   - backlog: Connections that may wait to be accepted; the system caps it at `net.core.somaxconn`.
+  ///   - reusePort: Whether several listeners, one per loop, share the address and the system spreads the connections.
+  ///   - handler: Gets each connection as a non-blocking descriptor with TCP_NODELAY, which it then owns.
+  package init(
+    loop: EventLoop, address: SocketAddress, backlog: Int32 = 1024, reusePort: Bool = false,
+    handler: @escaping (Int32, SocketAddress) -> Void
+  ) throws(SocketError) {
+    let descriptor = try Self.bind(address, backlog: backlog, reusePort: reusePort)
+    let socket = try Socket(adopting: descriptor, loop: loop)
+    self.socket = socket
+    acceptor = Acceptor(descriptor: descriptor, loop: loop, handler: handler)
+    acceptor.socket = socket
+    socket.handler = acceptor
+    socket.setInterest(reading: true, writing: false)
+  }
+
+  /// Where it listens, with the port that the system chose if port 0 was asked for. Nil once closed.
+  package var localAddress: SocketAddress? { socket.localAddress }
+
+  /// Connections that were closed unserved because the process or the system had no descriptor for them.
+  package var refusedForDescriptors: Int { acceptor.refusedForDescriptors }
+
+  /// Leaves connections waiting in the backlog until `resume()`.
+  package func pause() { acceptor.isPaused = true }
+
+  package func resume() { acceptor.isPaused = false }
+
+  /// Stops listening; the system resets what waits in the backlog. Repeating it does nothing.
+  package func close() {
+    acceptor.close()
+    socket.close()
+  }
+
+  private static func bind(
+    _ address: SocketAddress, backlog: Int32, reusePort: Bool
+  ) throws(SocketError) -> Int32 {
+    let descriptor = try Socket.openStream(address)
+    var code = setSocketOption(descriptor, SOL_SOCKET, SO_REUSEADDR, Int32(1))
+    if code == 0, reusePort {
+      code = setSocketOption(descriptor, SOL_SOCKET, SO_REUSEPORT, Int32(1))
+    }
+    if code == 0, address.family == .ipv6 {
+      code = setSocketOption(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, Int32(1))
+    }
+    // Accepted sockets inherit it: one call here instead of one for each connection.
+    if code == 0 {
+      code = setSocketOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, Int32(1))
+    }
+    guard code == 0 else {
+      Glibc.close(descriptor)
+      throw .system(.configure, code: code, address)
+    }
+    code = unsafe address.withSystemAddress { pointer, length in
+      unsafe Glibc.bind(descriptor, pointer, length) == 0 ? 0 : errno
+    }
+    guard code == 0 else {
+      Glibc.close(descriptor)
+      throw .system(.bind, code: code, address)
+    }
+    guard Glibc.listen(descriptor, backlog) == 0 else {
+      code = errno
+      Glibc.close(descriptor)
+      throw .system(.listen, code: code, address)
+    }
+    return descriptor
+  }
+}
+
+/// The accepting side of a listening socket.
+private final class Acceptor: SocketHandler {
+  /// Connections accepted before other work of the loop gets its turn; the rest is reported again.
+  static let perTurn = 64
+  /// For how long accepting rests when the system lacks something that only time can bring.
+  static let restMilliseconds: UInt64 = 100
+
+  /// Weak, because a listener may be released on any thread while this one accepts.
+  weak var socket: Socket?
+  var isPaused = false { didSet { update() } }
+  private(set) var refusedForDescriptors = 0
+
+  private let descriptor: Int32
+  private var handler: ((Int32, SocketAddress) -> Void)?
+  /// Held in reserve: without a free descriptor a waiting connection can be neither accepted nor refused, and a
+  /// level-triggered loop would spin on it.
+  private var spare = openSpare()
+  private var isResting = false { didSet { update() } }
+  private var restTimer: LoopTimer?
+
+  init(descriptor: Int32, loop: EventLoop, handler: @escaping (Int32, SocketAddress) -> Void) {
+    self.descriptor = descriptor
+    self.handler = handler
+    restTimer = LoopTimer(loop: loop) { [unowned self] in
+      if spare < 0 { spare = Self.openSpare() }
+      isResting = false
+    }
+  }
+
+  func close() {
+    handler = nil
+    socket = nil
+    restTimer = nil
+  }
+
+  deinit { if spare >= 0 { Glibc.close(spare) } }
+
+  func socketWritable() {}
+
+  func socketReadable() {
+    for _ in 0..<Self.perTurn {
+      // Asked each time: the handler may pause or close the listener.
+      guard !isPaused, let handler else { return }
+      switch accept() {
+      case .connection(let descriptor, let address): handler(descriptor, address)
+      case .failed(EAGAIN): return
+      case .failed(EMFILE), .failed(ENFILE):
+        guard refuseOne() else { return rest() }
+      case .failed(let code):
+        // accept(2): errors of the new connection are reported here too; the next one may be fine.
+        guard Self.isOfConnection(code) else { return rest() }
+      }
+    }
+  }
+
+  private enum Outcome {
+    case connection(Int32, SocketAddress)
+    case failed(Int32)
+  }
+
+  private func accept() -> Outcome {
+    var accepted: Int32 = -1
+    var code: Int32 = 0
+    let flags = Int32(SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
+    let address = unsafe SocketAddress { pointer, length in
+      accepted = unsafe cuv_accept4(descriptor, pointer, length, flags)
+      code = errno
+      return accepted
+    }
+    guard accepted >= 0 else { return .failed(code) }
+    guard let address else {
+      Glibc.close(accepted)
+      return .failed(ECONNABORTED)
+    }
+    return .connection(accepted, address)
+  }
+
+  /// Spends the spare descriptor on closing the connection that waits longest. False when there is no spare.
+  private func refuseOne() -> Bool {
+    guard spare >= 0 else { return false }
+    Glibc.close(spare)
+    spare = -1
+    guard case .connection(let descriptor, _) = accept() else {
+      // Another thread was faster; or the connection has gone.
+      spare = Self.openSpare()
+      return spare >= 0
+    }
+    refusedForDescriptors += 1
+    Glibc.close(descriptor)
+    spare = Self.openSpare()
+    return true
+  }
+
+  private func rest() {
+    isResting = true
+    restTimer?.start(afterMilliseconds: Self.restMilliseconds)
+  }
+
+  private func update() {
+    socket?.setInterest(reading: !isPaused && !isResting, writing: false)
+  }
+
+  private static func openSpare() -> Int32 {
+    unsafe open("/dev/null", O_RDONLY | O_CLOEXEC)
+  }
+
+  private static func isOfConnection(_ code: Int32) -> Bool {
+    switch code {
+    case EINTR, ECONNABORTED, EPROTO, EPERM, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET,
+      EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH, ETIMEDOUT:
+      true
+    default: false
+    }
+  }
+}

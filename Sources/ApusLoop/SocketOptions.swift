@@ -1,0 +1,65 @@
+import Glibc
+
+extension Socket {
+  /// The address of the other side; nil when not connected.
+  package var peerAddress: SocketAddress? {
+    unsafe SocketAddress { unsafe getpeername(descriptor, $0, $1) }
+  }
+
+  /// The address of this side.
+  package var localAddress: SocketAddress? {
+    unsafe SocketAddress { unsafe getsockname(descriptor, $0, $1) }
+  }
+
+  /// The `errno` that connecting ended with, 0 for success. To be asked at the first `socketWritable()`; asking clears
+  /// it.
+  package func connectError() -> Int32 {
+    var code: Int32 = 0
+    var length = socklen_t(MemoryLayout<Int32>.size)
+    guard unsafe getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &code, &length) == 0 else {
+      return errno
+    }
+    return code
+  }
+
+  /// Whether small writes go out at once (TCP_NODELAY). On for sockets from `connect` and from `Listener`.
+  package func setNoDelay(_ isOn: Bool) {
+    setOption(Int32(IPPROTO_TCP), TCP_NODELAY, Int32(isOn ? 1 : 0))
+  }
+
+  /// Probes a silent peer after a time, then three times at a tenth of it, and gives the connection up (ETIMEDOUT).
+  package func setKeepAlive(idleSeconds: Int) {
+    setOption(SOL_SOCKET, SO_KEEPALIVE, Int32(1))
+    setOption(Int32(IPPROTO_TCP), TCP_KEEPIDLE, Int32(clamping: idleSeconds))
+    setOption(Int32(IPPROTO_TCP), TCP_KEEPINTVL, Int32(clamping: max(1, idleSeconds / 10)))
+    setOption(Int32(IPPROTO_TCP), TCP_KEEPCNT, Int32(3))
+  }
+
+  /// For how long written bytes may stay unacknowledged before the connection is given up (TCP_USER_TIMEOUT).
+  package func setUserTimeout(milliseconds: Int) {
+    setOption(Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, Int32(clamping: milliseconds))
+  }
+
+  /// Options improve a connection and none decides over it, so a refusal (a Unix socket has no TCP options) is not an
+  /// error.
+  func setOption<Value: BitwiseCopyable>(_ level: Int32, _ option: Int32, _ value: Value) {
+    _ = setSocketOption(descriptor, level, option, value)
+  }
+
+  /// A new TCP socket, non-blocking and closed in child processes.
+  static func openStream(_ address: SocketAddress) throws(SocketError) -> Int32 {
+    let type = Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
+    let descriptor = socket(address.systemFamily, type, 0)
+    guard descriptor >= 0 else { throw .system(.open, code: errno, address) }
+    return descriptor
+  }
+}
+
+/// The `errno`, or 0.
+func setSocketOption<Value: BitwiseCopyable>(
+  _ descriptor: Int32, _ level: Int32, _ option: Int32, _ value: Value
+) -> Int32 {
+  var value = value
+  let size = socklen_t(MemoryLayout<Value>.size)
+  return unsafe setsockopt(descriptor, level, option, &value, size) == 0 ? 0 : errno
+}
