@@ -2,3 +2,4 @@
 #pragma once
 
 #include "apus_openssl.h"
+#include "apus_x509.h"
