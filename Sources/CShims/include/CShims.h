@@ -3,3 +3,4 @@
 
 #include "apus_openssl.h"
 #include "apus_tls.h"
+#include "apus_x509.h"

@@ -1,0 +1,153 @@
+package import ApusModel
+
+/// What a provider's certificate is to allow.
+package struct ProviderCertificateRequest: Sendable {
+  package var bundleID: String
+  /// OU.
+  package var teamID: String
+  package var country: String
+  package var commonName: String
+  /// Where it may push. Both make a universal certificate.
+  package var environments: EnvironmentSet
+  /// What extension 6.3.6 lists; without it the bundle id is the only topic.
+  package var topics: TopicsExtension?
+  /// What extension 6.3.4 lists.
+  package var voipTopics: TopicsExtension?
+  package var publicKey: PublicKey
+  package var validity: Validity
+
+  /// - Parameter commonName: `Apus Push Services: <bundle id>` where none is given.
+  package init(
+    bundleID: String, teamID: String, country: String = "US", commonName: String? = nil,
+    environments: EnvironmentSet = .both, topics: TopicsExtension? = nil,
+    voipTopics: TopicsExtension? = nil, publicKey: PublicKey, validity: Validity
+  ) {
+    self.bundleID = bundleID
+    self.teamID = teamID
+    self.country = country
+    self.commonName = commonName ?? "Apus Push Services: \(bundleID)"
+    self.environments = environments
+    self.topics = topics
+    self.voipTopics = voipTopics
+    self.publicKey = publicKey
+    self.validity = validity
+  }
+}
+
+/// A certificate authority: it issues, with ECDSA or RSA over SHA-256.
+///
+/// A service has two, one for servers and providers and one for devices, so that each door asks for its own kind.
+package struct CertificateAuthority: Sendable {
+  /// O in what it issues to providers and to devices, which tells the two apart for a human reader.
+  package static let providerOrganization = "Apus Providers"
+  package static let deviceOrganization = "Apus Devices"
+
+  package let certificate: Certificate
+  package let key: PrivateKey
+
+  /// Takes an authority that exists.
+  package init(certificate: Certificate, key: PrivateKey) throws(TrustFault) {
+    guard certificate.isAuthority else { throw .notAnAuthority }
+    guard certificate.spkiDER == key.publicKey.spkiDER else { throw .keyMismatch }
+    guard certificate.keyKind.isStrong else { throw .unsupportedKey }
+    self.certificate = certificate
+    self.key = key
+  }
+
+  package init(certificatePEM: String, keyPEM: String) throws(TrustFault) {
+    try self.init(certificate: Certificate(pem: certificatePEM), key: PrivateKey(pem: keyPEM))
+  }
+
+  /// A new authority with a new P-256 key, signed by itself, for certificates directly below it.
+  package static func create(
+    commonName: String, validity: Validity
+  ) throws(TrustFault) -> CertificateAuthority {
+    let key = try PrivateKey.generateP256()
+    let subject = Certificate.Subject(commonName: commonName)
+    var template = try CertificateTemplate(
+      subject: subject, validity: validity, publicKey: key.publicKey)
+    let keyID = try CertificateTemplate.keyID(of: key.publicKey)
+    template.add(
+      .basicConstraints, critical: true, DER.sequence(DER.boolean(true), DER.integer([0])))
+    template.addKeyUsage(
+      CertificateTemplate.KeyUsage.keyCertSign | CertificateTemplate.KeyUsage.crlSign)
+    template.add(.subjectKeyID, DER.element(DER.Tag.octetString, keyID))
+    template.add(.authorityKeyID, DER.sequence(DER.element(DER.Tag.context(0), keyID)))
+    let certificate = try template.signed(issuer: CertificateTemplate.name(subject), by: key)
+    return try CertificateAuthority(certificate: certificate, key: key)
+  }
+
+  /// For a server that is reached under `names`: DNS names, a `*.` in front allowed, and IP addresses.
+  package func issueServer(
+    names: [String], publicKey: PublicKey, validity: Validity
+  ) throws(TrustFault) -> Certificate {
+    guard let first = names.first else { throw .noNames }
+    var parts: [[UInt8]] = []
+    for name in names { parts.append(try ServerName.generalName(name)) }
+    // RFC 5280, appendix A, allows 64 characters in CN; what counts is in the alternative names.
+    let subject = Certificate.Subject(commonName: first.utf8.count <= 64 ? first : "Apus")
+    var template = try leaf(subject: subject, publicKey: publicKey, validity: validity)
+    template.addExtendedKeyUsage(.serverAuth)
+    template.add(.subjectAlternativeName, DER.sequence(parts))
+    return try sign(template)
+  }
+
+  /// For a provider, with Apple's extensions of push certificates.
+  package func issueProvider(
+    _ request: ProviderCertificateRequest
+  ) throws(TrustFault) -> Certificate {
+    let subject = Certificate.Subject(
+      userID: request.bundleID, commonName: request.commonName,
+      organization: Self.providerOrganization, organizationalUnit: request.teamID,
+      country: request.country)
+    var template = try leaf(
+      subject: subject, publicKey: request.publicKey, validity: request.validity)
+    template.addExtendedKeyUsage(.clientAuth)
+    if request.environments.contains(Environment.development) {
+      template.add(.pushDevelopment, DER.null)
+    }
+    if request.environments.contains(Environment.production) {
+      template.add(.pushProduction, DER.null)
+    }
+    if let topics = request.voipTopics { template.add(.pushVoIP, topics.der) }
+    if let topics = request.topics { template.add(.pushTopics, topics.der) }
+    return try sign(template)
+  }
+
+  /// For a device, whose id becomes the subject's UID.
+  package func issueDevice(
+    deviceID: DeviceID, name: String, publicKey: PublicKey, validity: Validity
+  ) throws(TrustFault) -> Certificate {
+    let subject = Certificate.Subject(
+      userID: deviceID.text, commonName: name, organization: Self.deviceOrganization)
+    var template = try leaf(subject: subject, publicKey: publicKey, validity: validity)
+    template.addExtendedKeyUsage(.clientAuth)
+    return try sign(template)
+  }
+
+  /// What all certificates have that issue no others.
+  private func leaf(
+    subject: Certificate.Subject, publicKey: PublicKey, validity: Validity
+  ) throws(TrustFault) -> CertificateTemplate {
+    var template = try CertificateTemplate(
+      subject: subject, validity: validity, publicKey: publicKey)
+    template.add(.basicConstraints, critical: true, DER.sequence())
+    // Key encipherment is what TLS 1.2 without Diffie-Hellman takes an RSA key for; an ECDSA key only signs.
+    template.addKeyUsage(
+      publicKey.kind == .p256
+        ? CertificateTemplate.KeyUsage.digitalSignature
+        : CertificateTemplate.KeyUsage.digitalSignature
+          | CertificateTemplate.KeyUsage.keyEncipherment)
+    template.add(
+      .subjectKeyID,
+      DER.element(DER.Tag.octetString, try CertificateTemplate.keyID(of: publicKey)))
+    if let keyID = certificate.subjectKeyID {
+      template.add(.authorityKeyID, DER.sequence(DER.element(DER.Tag.context(0), keyID)))
+    }
+    return template
+  }
+
+  private func sign(_ template: CertificateTemplate) throws(TrustFault) -> Certificate {
+    try template.signed(issuer: certificate.subjectDER, by: key)
+  }
+}

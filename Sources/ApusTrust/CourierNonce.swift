@@ -1,0 +1,69 @@
+import ApusModel
+
+/// Why a signed nonce does not prove that a device holds its key.
+package enum CourierNonceFault: Error, Sendable, Hashable {
+  /// Not 17 bytes, or the first one is not zero.
+  case form
+  /// The signature does not begin with `01 01`, the only algorithm there is.
+  case algorithm
+  case malformedCertificate
+  /// The certificate's key is not RSA of 2048 bits or more.
+  case key
+  case signature
+}
+
+/// The proof in the third version of the device protocol: a nonce that the device made and signed.
+///
+///     nonce:     00 | Unix milliseconds (8) | random (8)
+///     signature: 01 01 | RSA PKCS#1 v1.5 over SHA-1 of the 17 bytes
+///
+/// The signature ties the nonce to nothing else, so the caller must refuse times far from its own
+/// (`Limits.courierNonceSeconds`) and nonces that it has seen.
+package struct CourierNonce: Sendable, Hashable {
+  package static let byteCount = 17
+  private static let algorithm: [UInt8] = [1, 1]
+
+  package let bytes: [UInt8]
+  package let milliseconds: UInt64
+
+  private init?(_ bytes: Span<UInt8>) {
+    guard bytes.count == Self.byteCount, bytes[0] == 0 else { return nil }
+    self.bytes = bytes.copied()
+    milliseconds = self.bytes[1..<9].reduce(0) { $0 << 8 | UInt64($1) }
+  }
+
+  /// Checks form and signature, not the time and not the certificate's own trust.
+  package static func verify(
+    nonce: Span<UInt8>, signature: Span<UInt8>, certificateDER: Span<UInt8>
+  ) throws(CourierNonceFault) -> CourierNonce {
+    guard let parsed = CourierNonce(nonce) else { throw .form }
+    guard signature.count > algorithm.count,
+      signature.extracting(0..<algorithm.count).equals(algorithm.span)
+    else { throw .algorithm }
+    let key: PublicKey
+    do {
+      key = try Certificate(der: certificateDER).publicKey()
+    } catch {
+      throw .malformedCertificate
+    }
+    guard case .rsa = key.kind, key.kind.isStrong else { throw .key }
+    let value = signature.extracting(algorithm.count..<signature.count)
+    guard key.verifies(value, over: nonce, digest: .sha1) else { throw .signature }
+    return parsed
+  }
+
+  /// Makes a nonce and its signature, as a device does.
+  ///
+  /// - Parameter random: 8 bytes, from `randomBytes`.
+  package static func sign(
+    milliseconds: UInt64, random: [UInt8], key: PrivateKey
+  ) throws(TrustFault) -> (nonce: [UInt8], signature: [UInt8]) {
+    precondition(random.count == 8, "a nonce has 8 random bytes")
+    guard case .rsa = key.publicKey.kind else { throw .unsupportedKey }
+    let time = stride(from: 56, through: 0, by: -8).map {
+      UInt8(truncatingIfNeeded: milliseconds >> UInt64($0))
+    }
+    let nonce = [0] + time + random
+    return (nonce, algorithm + (try key.signature(over: nonce.span, digest: .sha1)))
+  }
+}

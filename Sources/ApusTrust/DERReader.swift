@@ -1,0 +1,72 @@
+/// What is wrong with bytes that should be DER, and at which byte.
+package enum DERFault: Error, Sendable, Hashable {
+  /// The bytes end before the element does.
+  case truncated(at: Int)
+  /// Another type of element stands here.
+  case tag(expected: UInt8, found: UInt8, at: Int)
+  /// An indefinite length, or one that is not in its shortest form. X.690, section 10.1.
+  case lengthForm(at: Int)
+  /// Bytes are left over behind the last element.
+  case trailing(at: Int)
+}
+
+/// Reads DER elements one after the other, strictly: only definite lengths in their shortest form, nothing left over.
+///
+/// X.690, sections 8.1 and 10.1. Lengths of up to 16 MiB (three length bytes) are read; nothing here is near that.
+struct DERReader: ~Escapable {
+  let bytes: Span<UInt8>
+  private(set) var position: Int
+  let end: Int
+
+  @_lifetime(copy bytes)
+  init(_ bytes: Span<UInt8>) {
+    self.bytes = bytes
+    position = 0
+    end = bytes.count
+  }
+
+  @_lifetime(copy bytes)
+  init(_ bytes: Span<UInt8>, within range: Range<Int>) {
+    self.bytes = bytes
+    position = range.lowerBound
+    end = range.upperBound
+  }
+
+  var isAtEnd: Bool { position == end }
+
+  /// Reads an element of type `tag`; returns where its content lies.
+  mutating func element(_ tag: UInt8) throws(DERFault) -> Range<Int> {
+    let start = position
+    let found = try byte()
+    guard found == tag else { throw .tag(expected: tag, found: found, at: start) }
+    let count = try length()
+    guard count <= end - position else { throw .truncated(at: position) }
+    let content = position..<position + count
+    position = content.upperBound
+    return content
+  }
+
+  func expectEnd() throws(DERFault) {
+    guard isAtEnd else { throw .trailing(at: position) }
+  }
+
+  private mutating func byte() throws(DERFault) -> UInt8 {
+    guard position < end else { throw .truncated(at: position) }
+    defer { position += 1 }
+    return bytes[position]
+  }
+
+  private mutating func length() throws(DERFault) -> Int {
+    let start = position
+    let first = try byte()
+    if first < 0x80 { return Int(first) }
+    let count = Int(first & 0x7f)
+    guard count >= 1, count <= 3 else { throw .lengthForm(at: start) }
+    var value = 0
+    for _ in 0..<count { value = value << 8 | Int(try byte()) }
+    // The shortest form: no leading zero byte, and the short form below 128.
+    let least = count == 1 ? 0x80 : 1 << (8 * (count - 1))
+    guard value >= least else { throw .lengthForm(at: start) }
+    return value
+  }
+}

@@ -1,0 +1,61 @@
+import ApusModel
+import COpenSSL
+
+/// A SHA-256 digest, small enough to key tables by: fingerprints of certificates and keys.
+package struct SHA256Digest: Sendable, Hashable {
+  /// The bytes in order, eight to a word, the first byte the most significant.
+  package let words: (UInt64, UInt64, UInt64, UInt64)
+
+  package static let byteCount = 32
+
+  package init(of bytes: Span<UInt8>) {
+    var output = [UInt8](repeating: 0, count: Self.byteCount)
+    unsafe bytes.withUnsafeBufferPointer { bytes in
+      _ = unsafe SHA256(bytes.baseAddress, bytes.count, &output)
+    }
+    func word(_ start: Int) -> UInt64 {
+      output[start..<start + 8].reduce(0) { $0 << 8 | UInt64($1) }
+    }
+    words = (word(0), word(8), word(16), word(24))
+  }
+
+  package var bytes: [UInt8] {
+    [words.0, words.1, words.2, words.3].flatMap { word in
+      stride(from: 56, through: 0, by: -8).map { UInt8(truncatingIfNeeded: word >> $0) }
+    }
+  }
+
+  /// 64 digits in lower case.
+  package var hex: String {
+    String(decoding: bytes.flatMap { [hexDigit($0 >> 4), hexDigit($0 & 15)] }, as: UTF8.self)
+  }
+
+  package static func == (left: SHA256Digest, right: SHA256Digest) -> Bool {
+    left.words == right.words
+  }
+
+  package func hash(into hasher: inout Hasher) { hasher.combine(words.0) }
+}
+
+package enum SHA1Digest {
+  package static let byteCount = 20
+
+  /// The 20 bytes. Names topics in the device protocol and keys in certificates; secures nothing.
+  package static func of(_ bytes: Span<UInt8>) -> [UInt8] {
+    var output = [UInt8](repeating: 0, count: byteCount)
+    unsafe bytes.withUnsafeBufferPointer { bytes in
+      _ = unsafe SHA1(bytes.baseAddress, bytes.count, &output)
+    }
+    return output
+  }
+}
+
+/// Whether two runs of bytes are the same, in a time that depends only on their lengths.
+package func constantTimeEquals(_ left: Span<UInt8>, _ right: Span<UInt8>) -> Bool {
+  guard left.count == right.count else { return false }
+  return unsafe left.withUnsafeBufferPointer { left in
+    unsafe right.withUnsafeBufferPointer { right in
+      unsafe left.isEmpty || CRYPTO_memcmp(left.baseAddress, right.baseAddress, left.count) == 0
+    }
+  }
+}

@@ -1,0 +1,41 @@
+/// Why a key or a certificate cannot be read, used or issued.
+package enum TrustFault: Error, Sendable, Hashable {
+  /// The text has no PEM block of this kind.
+  case noPEM(String)
+  /// The key is encrypted; Apus takes keys in the clear, from a file that only it can read.
+  case encryptedKey
+  case malformedKey
+  /// A key that is neither P-256 nor RSA of 2048 bits or more.
+  case unsupportedKey
+  case malformedCertificate
+  /// The certificate is of another key.
+  case keyMismatch
+  /// The certificate must not issue others.
+  case notAnAuthority
+  /// Not a DNS name, an IPv4 address or an IPv6 address.
+  case badName(String)
+  /// An empty text, or one longer than certificates carry.
+  case badSubject(String)
+  case noNames
+  case signingFailed
+}
+
+extension TrustFault: CustomStringConvertible {
+  /// What is wrong and what to do about it.
+  package var description: String {
+    switch self {
+    case .noPEM(let label): "there is no PEM block \"\(label)\" in the text"
+    case .encryptedKey:
+      "the private key is encrypted: decrypt it first, for example with openssl pkey"
+    case .malformedKey: "the key cannot be read: neither PKCS#8 nor an EC or RSA key"
+    case .unsupportedKey: "the key is neither ECDSA P-256 nor RSA of 2048 bits or more"
+    case .malformedCertificate: "the certificate cannot be read"
+    case .keyMismatch: "the private key does not belong to the certificate"
+    case .notAnAuthority: "the certificate is not one of an authority (CA:TRUE, keyCertSign)"
+    case .badName(let name): "\"\(name)\" is neither a DNS name nor an IP address"
+    case .badSubject(let text): "\"\(text)\" cannot stand in a certificate's subject"
+    case .noNames: "a server certificate needs at least one DNS name or IP address"
+    case .signingFailed: "OpenSSL refused to sign"
+    }
+  }
+}
