@@ -34,6 +34,12 @@ public enum Limits {
   public static let providerTokenSeconds: Int64 = 3600
   /// Seconds between two provider tokens on a connection. Same source: 20 minutes.
   public static let providerTokenRefreshSeconds: Int64 = 1200
+  /// Team-scoped keys of a team in one environment. Same source.
+  public static let teamKeysPerEnvironment = 2
+  /// Topic-specific keys of a team in one environment. Same source.
+  public static let topicKeysPerEnvironment = 200
+  /// Topics of a topic-specific key. Same source.
+  public static let topicsPerKey = 400
 
   // MARK: Storage
 

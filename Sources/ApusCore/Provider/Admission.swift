@@ -1,0 +1,185 @@
+package import ApusModel
+import ApusWire
+
+/// Decides whether a request of the HTTP/2 provider API becomes a notification.
+///
+/// The order in which faults are looked for is part of the API: of two faults the provider learns the earlier. It is
+/// split where the driver has something to do:
+///
+/// 1. ``messageID(of:)`` and ``examineHead(_:headerListTooLarge:)``: steps 1 to 4, when the head is there
+/// 2. ``ProviderConnection/authenticate(_:directory:nowSeconds:)``: step 5
+/// 3. ``examine(_:connection:directory:bodyByteCount:body:)``: steps 6 to 9, when the body is there
+/// 4. the driver unseals the device token
+/// 5. ``admit(_:claims:grant:connection:directory:)``: the end of step 9, to step 11
+/// 6. the driver looks the token up: 410 and 429, steps 12 and 13
+/// 7. ``fill(_:from:claims:fields:payload:nowMilliseconds:)``
+///
+/// Sources: "Sending notification requests to APNs", "Handling notification responses from APNs". Apple documents no
+/// order; where captures show one (authentication before all but the head, the key's environment before the device
+/// token) it is kept.
+package enum Admission {
+  // MARK: Steps 1 to 4
+
+  /// Step 1: the id that the answer carries.
+  package static func messageID(of fields: borrowing RequestFields) -> MessageIDField {
+    guard fields.contains(.apnsID) else { return .absent }
+    return NotificationID(text: fields.value(.apnsID)).map { .given($0) } ?? .malformed
+  }
+
+  /// Steps 2 to 4: path, method, fields that came twice.
+  ///
+  /// A header list beyond the limit comes before all: of such a request not all fields are known.
+  package static func examineHead(
+    _ fields: borrowing RequestFields, headerListTooLarge: Bool
+  ) throws(Refusal) {
+    if headerListTooLarge { throw Refusal(.headerListTooLarge) }
+    guard isDevicePath(fields.value(.path)) else { throw Refusal(.pathUnknown) }
+    guard fields.value(.method).equals("POST") else { throw Refusal(.methodNotPost) }
+    for index in singleFields.indices where fields.occurrences(of: singleFields[index]) > 1 {
+      throw Refusal(.duplicate(singleFields[index]))
+    }
+  }
+
+  /// The fields of "Sending notification requests to APNs": "DuplicateHeaders: one or more headers are repeated".
+  /// Fields that APNs ignores may come as often as they like.
+  private static let singleFields: InlineArray<12, HeaderName> = [
+    .method, .path, .scheme, .authority, .host, .authorization, .apnsID, .apnsPushType,
+    .apnsExpiration, .apnsPriority, .apnsTopic, .apnsCollapseID,
+  ]
+
+  private static let devicePath: StaticString = "/3/device/"
+  static let devicePathByteCount = 10
+
+  /// Whether the path is `/3/device/` and one more segment. The segment may be empty, and the last `/` missing: then
+  /// it is the token that is missing, and told so at step 9.
+  private static func isDevicePath(_ path: Span<UInt8>) -> Bool {
+    let length = devicePathByteCount
+    guard path.count >= length else { return path.equals("/3/device") }
+    guard path.extracting(0..<length).equals(devicePath) else { return false }
+    // A further segment, a query or a fragment makes it another path.
+    for index in length..<path.count {
+      let byte = path[index]
+      if byte == 0x2f || byte == 0x3f || byte == 0x23 { return false }
+    }
+    return true
+  }
+
+  // MARK: Steps 6 to 9
+
+  /// Steps 6 to 9: what the fields and the body say, each by itself.
+  ///
+  /// `bodyByteCount` is the size of the body as received; `body` may end early once that is beyond
+  /// `Limits.voipPayloadBytes`, the largest payload of any type.
+  package static func examine(
+    _ fields: borrowing RequestFields, connection: borrowing ProviderConnection,
+    directory: Directory, bodyByteCount: Int, body: Span<UInt8>
+  ) throws(Refusal) -> AdmittedHead {
+    // Step 6.
+    let messageID = try requestedID(fields)
+    let expiration = try expirationSeconds(fields)
+    let explicitPriority = try priority(fields)
+    let pushType =
+      fields.contains(.apnsPushType)
+      ? PushType(headerValue: fields.value(.apnsPushType)) : nil
+    // "background: … always use priority 5. Using priority 10 is an error."
+    if pushType == .background && explicitPriority == .immediate {
+      throw Refusal(.backgroundAtOnce)
+    }
+    let collapseByteCount = fields.value(.apnsCollapseID).count
+    if collapseByteCount > Limits.collapseIDBytes {
+      throw Refusal(.collapseIDTooLong(byteCount: collapseByteCount))
+    }
+    if pushType == nil && fields.contains(.apnsPushType) {
+      throw Refusal(.malformed(.apnsPushType))
+    }
+    // Step 7.
+    let (topic, textSuffix) = try topic(fields, connection, directory)
+    // Step 8.
+    let limit = payloadLimit(pushType, textSuffix)
+    let scan = try scan(body, byteCount: bodyByteCount, limit: limit)
+    // Step 9, as far as it goes without the token's key.
+    let token = try deviceToken(fields.value(.path))
+    return AdmittedHead(
+      messageID: messageID, expirationSeconds: expiration,
+      priority: effectivePriority(explicitPriority, pushType, scan), pushType: pushType,
+      topic: topic, textSuffix: textSuffix, token: token)
+  }
+
+  /// The largest payload: 5 KB for VoIP, else 4 KB. Where no push type is named the topic tells.
+  package static func payloadLimit(_ pushType: PushType?, _ textSuffix: TopicSuffix) -> Int {
+    let isVoIP = pushType.map { $0 == .voip } ?? (textSuffix == .voip)
+    return isVoIP ? Limits.voipPayloadBytes : Limits.payloadBytes
+  }
+
+  // MARK: Steps 9 to 11
+
+  /// The end of step 9 to step 11: what the device token and the credential are good for.
+  ///
+  /// `claims` are nil for a token that this service did not mint.
+  package static func admit(
+    _ head: borrowing AdmittedHead, claims: TokenClaims?, grant: Grant,
+    connection: borrowing ProviderConnection, directory: Directory
+  ) throws(Refusal) {
+    // "BadDeviceToken: … the device token matches the environment."
+    guard let claims else { throw Refusal(.deviceTokenForeign) }
+    guard claims.environment == connection.environment else {
+      throw Refusal(.deviceTokenEnvironment(minted: claims.environment))
+    }
+    guard let topic = head.topic else { throw Refusal(.topicUnknown) }
+    guard topic.team == grant.team else {
+      throw Refusal(.topicOfOtherTeam(topic: topic.key, owner: topic.team, team: grant.team))
+    }
+    switch grant.scope {
+    case .team: break
+    case .key(let key):
+      guard directory.covers(topic.key.app, key: key) else {
+        throw Refusal(.topicNotOfKey(topic: topic.key, key: key))
+      }
+    case .certificate:
+      guard connection.certificateTopics.contains(topic.key) else {
+        throw Refusal(.topicNotOfCertificate(topic.key))
+      }
+    }
+    // No reason is documented for a topic that belongs to another push type. Either reading of a registered bundle id
+    // that ends in a suffix will do: an app may be registered by its VoIP topic alone.
+    if let type = head.pushType, type.topicSuffix != topic.key.suffix,
+      type.topicSuffix != head.textSuffix
+    {
+      throw Refusal(.topicForOtherPushType(type))
+    }
+    guard claims.topic == topic.key else {
+      throw Refusal(.deviceTokenOfOtherTopic(token: claims.topic, request: topic.key))
+    }
+  }
+
+  // MARK: Accepted
+
+  /// Fills a notification with what was asked for. The service's own parts (`uniqueID`, `order`, an `id` that the
+  /// provider did not give) are the driver's.
+  package static func fill(
+    _ notification: Notification, from head: borrowing AdmittedHead, claims: TokenClaims,
+    fields: borrowing RequestFields, payload: Span<UInt8>, nowMilliseconds: Int64
+  ) {
+    if let id = head.messageID { notification.id = id }
+    notification.claims = claims
+    notification.token = head.token
+    notification.expirationSeconds = storedUntil(
+      head.expirationSeconds, nowSeconds: nowMilliseconds / 1000)
+    notification.acceptedMilliseconds = nowMilliseconds
+    notification.priority = head.priority
+    notification.pushType = head.pushType
+    notification.isFromStorage = false
+    notification.collapseID.set(fields.value(.apnsCollapseID))
+    notification.payload.set(payload)
+  }
+
+  /// Unix seconds until which a notification is kept, 0 for not at all.
+  ///
+  /// Absent: for as long as anything is ("Viewing the status of push notifications": 30 days). 0: one attempt, no
+  /// storage. A date that has passed is an attempt too and nothing to store. A far one is cut to 30 days.
+  package static func storedUntil(_ expirationSeconds: Int64?, nowSeconds: Int64) -> Int64 {
+    let latest = nowSeconds + Limits.storageSeconds
+    guard let expirationSeconds else { return latest }
+    return expirationSeconds <= nowSeconds ? 0 : min(expirationSeconds, latest)
+  }
+}

@@ -1,0 +1,26 @@
+package import ApusModel
+
+/// What a request asks for, read from its fields and body once they are found well-formed.
+package struct AdmittedHead: Sendable, Hashable {
+  /// The provider's `apns-id`; nil when the service makes one.
+  package var messageID: NotificationID?
+  /// Unix seconds as sent, 0 or later; nil where the field is absent.
+  package var expirationSeconds: Int64?
+  /// With the default filled in.
+  package var priority: Priority
+  package var pushType: PushType?
+  /// Nil when no registered app is behind the topic: refused at step 10, after the device token.
+  package var topic: ResolvedTopic?
+  /// The suffix that the topic's text ends in, whatever it is registered as.
+  package var textSuffix: TopicSuffix
+  package var token: DeviceToken
+}
+
+/// What a request's `apns-id` field holds: looked at first, so that every answer can carry an id.
+package enum MessageIDField: Sendable, Hashable {
+  case absent
+  /// Echo the field's bytes as they came: "one library waits for ever" for its own spelling.
+  case given(NotificationID)
+  /// Refused as BadMessageId at step 6; the answer carries an id of the service's own.
+  case malformed
+}

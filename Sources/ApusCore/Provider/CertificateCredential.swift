@@ -1,0 +1,31 @@
+package import ApusModel
+
+/// What a provider's certificate lets it do, as read from the certificate at the handshake.
+///
+/// Topics stand here as text: which apps they are is asked of each snapshot of the ``Directory`` anew.
+package struct CertificateCredential: Sendable {
+  /// The UID of the subject: the topic of requests that name none.
+  package var defaultTopic: [UInt8]
+  /// The UID, and the topics of extensions 1.2.840.113635.100.6.3.6 and 6.3.4.
+  package var topics: [[UInt8]]
+  /// Whether extension 6.3.6 names more than one topic: then every request must name its own.
+  package var listsSeveralTopics: Bool
+  /// Extensions 6.3.1 (development) and 6.3.2 (production).
+  package var environments: EnvironmentSet
+  /// The OU of the subject.
+  package var team: ShortID
+  package var fingerprint: CertificateFingerprint
+
+  /// `listedTopics` are those of the extensions; the default topic is allowed in any case.
+  package init(
+    defaultTopic: [UInt8], listedTopics: [[UInt8]], listsSeveralTopics: Bool,
+    environments: EnvironmentSet, team: ShortID, fingerprint: CertificateFingerprint
+  ) {
+    self.defaultTopic = defaultTopic
+    topics = listedTopics.contains(defaultTopic) ? listedTopics : [defaultTopic] + listedTopics
+    self.listsSeveralTopics = listsSeveralTopics
+    self.environments = environments
+    self.team = team
+    self.fingerprint = fingerprint
+  }
+}

@@ -1,0 +1,27 @@
+/// The SHA-256 of a certificate's DER: what revocations are keyed by.
+package struct CertificateFingerprint: Sendable, Hashable {
+  /// The bytes in order, the first the most significant.
+  private var words: InlineArray<4, UInt64>
+
+  package static let byteCount = 32
+
+  /// Takes exactly 32 bytes.
+  package init?(_ bytes: Span<UInt8>) {
+    guard bytes.count == Self.byteCount else { return nil }
+    words = InlineArray { word in
+      var value: UInt64 = 0
+      for index in 8 * word..<8 * word + 8 { value = value &<< 8 | UInt64(bytes[index]) }
+      return value
+    }
+  }
+
+  package static func == (left: Self, right: Self) -> Bool {
+    left.words[0] == right.words[0] && left.words[1] == right.words[1]
+      && left.words[2] == right.words[2] && left.words[3] == right.words[3]
+  }
+
+  package func hash(into hasher: inout Hasher) {
+    // SHA-256 spreads evenly: one word tells certificates apart as well as four.
+    hasher.combine(words[0])
+  }
+}

@@ -1,0 +1,141 @@
+package import ApusModel
+package import ApusWire
+
+/// Who may push what: teams, provider keys, apps and revocations at one moment.
+///
+/// Immutable: a change makes a new directory of a higher generation, which is swapped in whole (``DirectoryBuilder``).
+/// What was decided under an older generation is decided again.
+package final class Directory: Sendable {
+  /// Rises with every snapshot.
+  package let generation: UInt64
+  package let teams: [Team]
+  package let keys: [ProviderKey]
+  package let apps: [App]
+
+  private let keyPlaces: [ShortID: Int]
+  private let appPlaces: [AppID: Int]
+  private let bundles: BundleTable
+  private let topics: [TopicHash: TopicKey]
+  private let topicHashes: [TopicKey: TopicHash]
+  private let revokedCertificates: Set<CertificateFingerprint>
+
+  /// Takes records that ``DirectoryBuilder`` has found free of contradictions.
+  init(
+    checked records: DirectoryBuilder, generation: UInt64, sha1: (Span<UInt8>) -> TopicHash
+  ) {
+    self.generation = generation
+    teams = records.teams
+    keys = records.keys.map { key in
+      var key = key
+      key.topics?.sort { $0.rawValue < $1.rawValue }
+      return key
+    }
+    apps = records.apps
+    keyPlaces = Dictionary(
+      uniqueKeysWithValues: records.keys.enumerated().map { ($1.id, $0) })
+    appPlaces = Dictionary(
+      uniqueKeysWithValues: records.apps.enumerated().map { ($1.id, $0) })
+    bundles = BundleTable(records.apps.map(\.bundleID))
+    revokedCertificates = Set(records.revokedCertificates)
+    var topics: [TopicHash: TopicKey] = [:]
+    var topicHashes: [TopicKey: TopicHash] = [:]
+    for app in records.apps {
+      for suffix in TopicSuffix.allCases {
+        let text = app.bundleID + suffix.text.bytes
+        // A bundle id may end in what is a suffix elsewhere: the registered bundle id owns the text.
+        if suffix != .none && bundles.place(of: text.span) != nil { continue }
+        let key = TopicKey(app: app.id, suffix: suffix)
+        let hash = sha1(text.span)
+        topics[hash] = key
+        topicHashes[key] = hash
+      }
+    }
+    self.topics = topics
+    self.topicHashes = topicHashes
+  }
+
+  /// The key of that id, revoked or not.
+  package func key(_ id: ShortID) -> ProviderKey? {
+    keyPlaces[id].map { keys[$0] }
+  }
+
+  /// The key to check a token's signature with: known, the issuer's, not revoked.
+  ///
+  /// Asked before the signature is checked, which is the dear part.
+  package func verificationKey(
+    _ id: ShortID, issuer: ShortID
+  ) throws(Refusal) -> ProviderKey {
+    guard let key = key(id) else { throw Refusal(.unknownKey(id)) }
+    guard key.team == issuer else {
+      throw Refusal(.keyOfOtherTeam(key: id, owner: key.team, issuer: issuer))
+    }
+    guard !key.isRevoked else { throw Refusal(.revokedKey(id)) }
+    return key
+  }
+
+  /// Whether a topic-specific key was given the app. A team-scoped key has every app of its team.
+  func covers(_ app: AppID, key id: ShortID) -> Bool {
+    guard let place = keyPlaces[id] else { return false }
+    guard let topics = keys[place].topics else { return true }
+    var low = 0
+    var high = topics.count
+    while low < high {
+      let middle = (low + high) / 2
+      if topics[middle].rawValue < app.rawValue { low = middle + 1 } else { high = middle }
+    }
+    return low < topics.count && topics[low] == app
+  }
+
+  /// The app of that bundle id. Builds no String and allocates nothing.
+  package func app(bundleID: Span<UInt8>) -> App? {
+    bundles.place(of: bundleID).map { apps[$0] }
+  }
+
+  package func app(_ id: AppID) -> App? {
+    appPlaces[id].map { apps[$0] }
+  }
+
+  /// The topic whose text has that SHA-1: how a device's filter names it.
+  package func topic(_ hash: TopicHash) -> TopicKey? { topics[hash] }
+
+  /// The SHA-1 of the topic's text; nil for an app that is not registered, and for a topic whose text is the bundle
+  /// id of another app.
+  package func topicHash(of topic: TopicKey) -> TopicHash? { topicHashes[topic] }
+
+  /// The topic as a header field spells it: bundle id and suffix.
+  package func topicText(_ topic: TopicKey) -> [UInt8]? {
+    app(topic.app).map { $0.bundleID + topic.suffix.text.bytes }
+  }
+
+  package func isRevoked(_ certificate: CertificateFingerprint) -> Bool {
+    revokedCertificates.contains(certificate)
+  }
+
+  /// What a topic's text means here; nil when no registered app is behind it.
+  ///
+  /// A registered bundle id wins over a shorter one with a suffix: `com.example.voip` is the app of that name where
+  /// there is one, and else the VoIP topic of `com.example`.
+  func resolve(_ topic: Span<UInt8>) -> ResolvedTopic? {
+    if let place = bundles.place(of: topic) { return resolved(place, suffix: .none) }
+    let suffix = TopicSuffix(of: topic)
+    guard suffix != .none else { return nil }
+    let base = topic.extracting(0..<topic.count - suffix.text.utf8CodeUnitCount)
+    return bundles.place(of: base).map { resolved($0, suffix: suffix) }
+  }
+
+  private func resolved(_ place: Int, suffix: TopicSuffix) -> ResolvedTopic {
+    ResolvedTopic(
+      key: TopicKey(app: apps[place].id, suffix: suffix), team: apps[place].team)
+  }
+}
+
+/// A topic that is registered, and the team that owns its app.
+package struct ResolvedTopic: Sendable, Hashable {
+  package var key: TopicKey
+  package var team: ShortID
+
+  package init(key: TopicKey, team: ShortID) {
+    self.key = key
+    self.team = team
+  }
+}

@@ -1,0 +1,61 @@
+package import ApusModel
+
+/// A team: the owner of apps and of the keys that may push to them.
+package struct Team: Sendable, Hashable {
+  package var id: ShortID
+  /// What operators call it; for logs and the console.
+  package var name: String
+
+  package init(id: ShortID, name: String = "") {
+    self.id = id
+    self.name = name
+  }
+}
+
+/// An app: a bundle id, and with it every topic that the id and a ``TopicSuffix`` make.
+package struct App: Sendable, Hashable {
+  package var id: AppID
+  /// ASCII letters, digits, `.`, `-`, `_`.
+  package var bundleID: [UInt8]
+  package var team: ShortID
+
+  package init(id: AppID, bundleID: [UInt8], team: ShortID) {
+    self.id = id
+    self.bundleID = bundleID
+    self.team = team
+  }
+}
+
+/// The public half of a key that signs provider tokens, and what it is good for.
+///
+/// "Establishing a token-based connection to APNs": a team-scoped key covers all topics of its team; a topic-specific
+/// key covers those assigned to it, and may have one related key to rotate to on the same connection.
+package struct ProviderKey: Sendable, Hashable {
+  package var id: ShortID
+  package var team: ShortID
+  package var environments: EnvironmentSet
+  /// The apps of a topic-specific key, in ascending order once built; nil for a team-scoped one.
+  package var topics: [AppID]?
+  /// Of a topic-specific key only.
+  package var relatedKey: ShortID?
+  /// Revocation is permanent: a revoked key stays listed so that its tokens are refused by name.
+  package var isRevoked: Bool
+  /// The slot of its verifier in the driver's table. A slot belongs to one public key for ever: cached trust outlives
+  /// a snapshot only while the slot stays the same.
+  package var index: Int
+
+  package var isTeamScoped: Bool { topics == nil }
+
+  package init(
+    id: ShortID, team: ShortID, environments: EnvironmentSet, topics: [AppID]? = nil,
+    relatedKey: ShortID? = nil, isRevoked: Bool = false, index: Int
+  ) {
+    self.id = id
+    self.team = team
+    self.environments = environments
+    self.topics = topics
+    self.relatedKey = relatedKey
+    self.isRevoked = isRevoked
+    self.index = index
+  }
+}

@@ -1,0 +1,132 @@
+package import ApusModel
+
+extension Explanation {
+  /// The reason in a sentence: what was wrong, and what to do. For logs and the console, never for a hot path.
+  ///
+  /// Header values are shown escaped and cut; an authorization field and a device token are never shown.
+  package func text(fields: borrowing RequestFields, directory: Directory) -> String {
+    if let text = authenticationText { return text }
+    if let text = topicText(fields: fields, directory: directory) { return text }
+    return requestText(fields: fields)
+  }
+
+  /// Of step 5; nil for all others.
+  private var authenticationText: String? {
+    switch self {
+    case .authorizationMissing:
+      "the connection has no certificate and the request no provider token: send an "
+        + "authorization field"
+    case .authorizationNotBearer:
+      "the authorization field is not \"bearer\" and a provider token"
+    case .token(let fault): fault.text
+    case .unknownKey(let key):
+      "the provider token is signed with key \(key.text), which is not registered: check the key id"
+    case .keyOfOtherTeam(let key, let owner, let issuer):
+      "key \(key.text) belongs to team \(owner.text); the provider token says \(issuer.text)"
+    case .revokedKey(let key): "key \(key.text) is revoked: sign with another"
+    case .tokenInFuture(let seconds):
+      "the provider token was issued \(seconds) s in the future: check the provider's clock"
+    case .tokenTooOld(let seconds):
+      "the provider token is \(seconds) s old; it lives \(Limits.providerTokenSeconds) s: "
+        + "issue a new one"
+    case .keyEnvironment(let key, let door):
+      "key \(key.text) is for \(door.other.name); this door is \(door.name)"
+    case .otherTeam(let first, let now):
+      "the connection was first used for team \(first.text), now for \(now.text): open a "
+        + "connection for each team"
+    case .otherKeyKind(let first, let now):
+      "one of keys \(first.text) and \(now.text) is team-scoped, the other topic-specific: open "
+        + "a connection for each"
+    case .unrelatedKey(let first, let now):
+      "the connection was first used with key \(first.text), to which \(now.text) is not "
+        + "related: open a connection for each"
+    case .tokenChangedTooSoon(let seconds):
+      "the provider token changed too soon: use one token for at least "
+        + "\(Limits.providerTokenRefreshSeconds) s; the next may come in \(seconds) s"
+    case .certificateRevoked: "the connection's certificate is revoked"
+    case .certificateEnvironment(let door):
+      "the certificate is not for \(door.name), which this door is"
+    default: nil
+    }
+  }
+
+  /// Of steps 10 and 11, which name topics; nil for all others.
+  private func topicText(fields: borrowing RequestFields, directory: Directory) -> String? {
+    func name(_ topic: TopicKey) -> String {
+      directory.topicText(topic).map { shown($0) } ?? "of app \(topic.app.rawValue)"
+    }
+    return switch self {
+    case .topicUnknown:
+      "no app is registered for topic \(shown(fields.value(.apnsTopic))): register its bundle id"
+    case .topicOfOtherTeam(let topic, let owner, let team):
+      "topic \(name(topic)) belongs to team \(owner.text); the credential is of team \(team.text)"
+    case .topicNotOfKey(let topic, let key):
+      "topic \(name(topic)) is not assigned to key \(key.text)"
+    case .topicNotOfCertificate(let topic):
+      "topic \(name(topic)) is not in the connection's certificate"
+    case .topicForOtherPushType(let type):
+      "a push of type \(type.name) needs a topic that ends in "
+        + "\"\(type.topicSuffix.text)\", and not in the suffix of another type; it was "
+        + shown(fields.value(.apnsTopic))
+    case .deviceTokenOfOtherTopic(let token, let request):
+      "the device token was minted for topic \(name(token)); the request is for \(name(request))"
+    default: nil
+    }
+  }
+
+  /// Of the head, the fields, the body and the device token.
+  private func requestText(fields: borrowing RequestFields) -> String {
+    switch self {
+    case .headerListTooLarge:
+      "the header fields take more than \(Limits.headerListBytes) bytes"
+    case .pathUnknown:
+      "the path is not /3/device/ and a device token: \(Self.pathHead(fields))"
+    case .methodNotPost: "the method is \(shown(fields.value(.method))), not POST"
+    case .duplicate(let name): "field \(name.text) came \(fields.occurrences(of: name)) times"
+    case .malformed(let name):
+      "field \(name.text) has the invalid value \(shown(fields.value(name)))"
+    case .collapseIDTooLong(let count):
+      "apns-collapse-id has \(count) bytes; at most \(Limits.collapseIDBytes) are allowed"
+    case .backgroundAtOnce: "a background push cannot have priority 10: use 5"
+    case .topicMissing: "the request names no topic: send apns-topic"
+    case .topicMissingOfSeveral:
+      "the certificate is for several topics and the request names none: send apns-topic"
+    case .payloadEmpty: "the request has no body"
+    case .payloadTooLarge(let count, let limit):
+      "the payload has \(count) bytes; at most \(limit) are allowed for this push type"
+    case .payloadNotJSON(let fault): "the payload is not a JSON object: \(fault)"
+    case .payloadWithoutAPS: "the payload has no \"aps\" dictionary"
+    case .deviceTokenMissing: "the path ends where the device token should begin"
+    case .deviceTokenLength(let count):
+      "the device token has \(count) digits; tokens of this service have "
+        + "\(2 * DeviceToken.byteCount)"
+    case .deviceTokenNotHex: "the device token is not hexadecimal"
+    case .deviceTokenForeign:
+      "the device token was not minted by this service, or with a key that is gone"
+    case .deviceTokenEnvironment(let minted):
+      "token is for the other environment: it was minted for \(minted.name), this door is "
+        + minted.other.name
+    case .inactiveToken: "the app was removed from the device, or the token is an old one"
+    case .tooManyToDevice: "too many requests to one device token"
+    default: "refused as \(reason.text)"
+    }
+  }
+
+  /// The path up to the eighth digit of what may be a device token.
+  private static func pathHead(_ fields: borrowing RequestFields) -> String {
+    let count = min(fields.value(.path).count, 18)
+    return shown(fields.value(.path).extracting(0..<count))
+  }
+}
+
+extension TokenFault {
+  var text: String {
+    switch self {
+    case .tooLong: "the provider token is longer than \(Limits.providerTokenBytes) bytes"
+    case .malformed: "the provider token cannot be read: it is three base64url parts of a JWT"
+    case .wrongAlgorithm: "the provider token's alg is not ES256"
+    case .missingClaims: "the provider token lacks kid, iss or iat, or one is not valid"
+    case .badSignature: "the provider token's signature is not that of its key"
+    }
+  }
+}

@@ -1,0 +1,105 @@
+import ApusModel
+
+/// What a provider token says, after its signature was found to be that of its key.
+///
+/// "Establishing a token-based connection to APNs": `kid` of the header, `iss` and `iat` of the claims.
+package struct VerifiedToken: Sendable, Hashable {
+  package var keyID: ShortID
+  package var issuer: ShortID
+  /// Unix seconds.
+  package var issuedAtSeconds: Int64
+
+  package init(keyID: ShortID, issuer: ShortID, issuedAtSeconds: Int64) {
+    self.keyID = keyID
+    self.issuer = issuer
+    self.issuedAtSeconds = issuedAtSeconds
+  }
+
+  /// Whether both were issued as one: ES256 signatures are random, so several processes that sign in one second send
+  /// different bytes for the same token.
+  func isSameIssue(as other: VerifiedToken) -> Bool {
+    keyID == other.keyID && issuedAtSeconds == other.issuedAtSeconds
+  }
+
+  /// Seconds since the token was issued; negative for one from the future.
+  func ageSeconds(at nowSeconds: Int64) -> Int64 {
+    saturatingDifference(nowSeconds, issuedAtSeconds)
+  }
+
+  /// Nil while the token is neither too old nor from the future.
+  ///
+  /// "APNs rejects any request whose token contains a timestamp that is more than one hour old". The same hour bounds
+  /// the future, on which Apple is silent: providers' clocks are wrong by minutes, not by hours.
+  @inline(__always)
+  func ageExplanation(nowSeconds: Int64) -> Explanation? {
+    let age = ageSeconds(at: nowSeconds)
+    if age > Limits.providerTokenSeconds { return .tokenTooOld(seconds: age) }
+    if age < -Limits.providerTokenSeconds { return .tokenInFuture(seconds: 0 &- age) }
+    return nil
+  }
+}
+
+/// `left - right`, held within Int64.
+func saturatingDifference(_ left: Int64, _ right: Int64) -> Int64 {
+  let (difference, overflow) = left.subtractingReportingOverflow(right)
+  guard overflow else { return difference }
+  return left < 0 ? -.max : .max
+}
+
+/// A token whose signature was checked on this connection, with the field that it came in.
+///
+/// An identical field needs one comparison in place of a signature check.
+struct CheckedToken: Sendable {
+  /// The whole authorization field; empty where there is no token yet.
+  var field = ByteStore(capacity: 0)
+  var token = VerifiedToken(
+    keyID: ShortID(high: 0, low: 0), issuer: ShortID(high: 0, low: 0), issuedAtSeconds: 0)
+  /// The slot of the verifier that found it good.
+  var verifier = 0
+
+  @inline(__always)
+  func came(as value: Span<UInt8>) -> Bool {
+    !field.isEmpty && sameBytes(field.span, value)
+  }
+}
+
+/// Whether two runs of bytes are the same, looking at all of them: without an early end the loop runs in vectors, and a
+/// token differs from the next one only near its end.
+@inline(__always)
+func sameBytes(_ left: Span<UInt8>, _ right: Span<UInt8>) -> Bool {
+  let count = left.count
+  guard count == right.count else { return false }
+  var difference: UInt8 = 0
+  for index in 0..<count { difference |= left[index] ^ right[index] }
+  return difference == 0
+}
+
+/// What stands in an authorization field.
+enum BearerField {
+  /// No field, or an empty one.
+  case missing
+  /// Another scheme, or no token behind the scheme.
+  case notBearer
+  /// Where the token is.
+  case token(Range<Int>)
+
+  /// Reads `bearer`, in either case, spaces, and the token. RFC 6750, section 2.1; RFC 9110, section 11.1.
+  init(_ value: Span<UInt8>) {
+    guard !value.isEmpty else {
+      self = .missing
+      return
+    }
+    let schemeLength = 6
+    guard value.count > schemeLength, value[schemeLength] == 0x20,
+      value.extracting(0..<schemeLength).equalsIgnoringCase("bearer")
+    else {
+      self = .notBearer
+      return
+    }
+    var start = schemeLength
+    while start < value.count && value[start] == 0x20 { start += 1 }
+    var end = value.count
+    while end > start && value[end - 1] == 0x20 { end -= 1 }
+    self = start == end ? .notBearer : .token(start..<end)
+  }
+}

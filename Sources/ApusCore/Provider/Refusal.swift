@@ -1,0 +1,132 @@
+package import ApusModel
+package import ApusWire
+
+/// A refused request: what the provider is told, and what its operator can be told.
+///
+/// Small and without references: making one costs nothing. The text is built when somebody logs it.
+package struct Refusal: Error, Sendable, Hashable {
+  package var explanation: Explanation
+
+  package init(_ explanation: Explanation) { self.explanation = explanation }
+
+  package var reason: Reason { explanation.reason }
+
+  /// What the answer says.
+  package var rejection: Rejection {
+    if case .inactiveToken(let milliseconds) = explanation {
+      return Rejection(reason, timestampMilliseconds: milliseconds)
+    }
+    return Rejection(reason)
+  }
+}
+
+/// What was wrong with a provider token before anything in it could be believed.
+package enum TokenFault: UInt8, Sendable, Hashable, CaseIterable {
+  case tooLong
+  case malformed
+  case wrongAlgorithm
+  case missingClaims
+  case badSignature
+}
+
+/// Exactly why a request was refused. One word on the wire stands for several of these.
+package enum Explanation: Sendable, Hashable {
+  // Steps 1 to 4: the head.
+  case headerListTooLarge
+  case pathUnknown
+  case methodNotPost
+  case duplicate(HeaderName)
+
+  // Step 5: who asks.
+  case authorizationMissing
+  case authorizationNotBearer
+  case token(TokenFault)
+  case unknownKey(ShortID)
+  case keyOfOtherTeam(key: ShortID, owner: ShortID, issuer: ShortID)
+  case revokedKey(ShortID)
+  case tokenInFuture(seconds: Int64)
+  case tokenTooOld(seconds: Int64)
+  case keyEnvironment(key: ShortID, door: Environment)
+  case otherTeam(first: ShortID, now: ShortID)
+  case otherKeyKind(first: ShortID, now: ShortID)
+  case unrelatedKey(first: ShortID, now: ShortID)
+  case tokenChangedTooSoon(secondsLeft: Int64)
+  case certificateRevoked
+  case certificateEnvironment(door: Environment)
+
+  // Steps 6 and 7: the fields.
+  case malformed(HeaderName)
+  case collapseIDTooLong(byteCount: Int)
+  case backgroundAtOnce
+  case topicMissing
+  case topicMissingOfSeveral
+
+  // Step 8: the body.
+  case payloadEmpty
+  case payloadTooLarge(byteCount: Int, limit: Int)
+  case payloadNotJSON(JSONFault)
+  case payloadWithoutAPS
+
+  // Step 9: the device token.
+  case deviceTokenMissing
+  case deviceTokenLength(digitCount: Int)
+  case deviceTokenNotHex
+  case deviceTokenForeign
+  case deviceTokenEnvironment(minted: Environment)
+
+  // Steps 10 to 13: what the credential covers, and what the token leads to.
+  case topicUnknown
+  case topicOfOtherTeam(topic: TopicKey, owner: ShortID, team: ShortID)
+  case topicNotOfKey(topic: TopicKey, key: ShortID)
+  case topicNotOfCertificate(TopicKey)
+  case topicForOtherPushType(PushType)
+  case deviceTokenOfOtherTopic(token: TopicKey, request: TopicKey)
+  case inactiveToken(sinceMilliseconds: Int64)
+  case tooManyToDevice
+
+  /// The word on the wire. "Handling notification responses from APNs".
+  package var reason: Reason {
+    switch self {
+    case .headerListTooLarge: .headerListTooLarge
+    case .pathUnknown: .badPath
+    case .methodNotPost: .methodNotAllowed
+    case .duplicate: .duplicateHeaders
+    case .authorizationMissing, .authorizationNotBearer: .missingProviderToken
+    case .token, .unknownKey, .keyOfOtherTeam, .revokedKey, .tokenInFuture:
+      .invalidProviderToken
+    case .tokenTooOld: .expiredProviderToken
+    case .keyEnvironment: .badEnvironmentKeyInToken
+    case .otherTeam, .otherKeyKind, .unrelatedKey: .unrelatedKeyIDInToken
+    case .tokenChangedTooSoon: .tooManyProviderTokenUpdates
+    case .certificateRevoked: .badCertificate
+    case .certificateEnvironment: .badCertificateEnvironment
+    case .malformed(let name): Self.reason(malformed: name)
+    case .collapseIDTooLong: .badCollapseID
+    case .backgroundAtOnce: .badPriority
+    case .topicMissing, .topicMissingOfSeveral: .missingTopic
+    case .payloadEmpty: .payloadEmpty
+    case .payloadTooLarge: .payloadTooLarge
+    case .payloadNotJSON, .payloadWithoutAPS: .badRequestPayload
+    case .deviceTokenMissing: .missingDeviceToken
+    case .deviceTokenLength, .deviceTokenNotHex, .deviceTokenForeign, .deviceTokenEnvironment:
+      .badDeviceToken
+    case .topicUnknown, .topicOfOtherTeam, .topicNotOfKey, .topicNotOfCertificate,
+      .topicForOtherPushType:
+      .topicDisallowed
+    case .deviceTokenOfOtherTopic: .deviceTokenNotForTopic
+    case .inactiveToken: .unregistered
+    case .tooManyToDevice: .tooManyRequests
+    }
+  }
+
+  private static func reason(malformed name: HeaderName) -> Reason {
+    switch name {
+    case .apnsID: .badMessageID
+    case .apnsExpiration: .badExpirationDate
+    case .apnsPriority: .badPriority
+    case .apnsPushType: .invalidPushType
+    case .apnsCollapseID: .badCollapseID
+    default: .badTopic
+    }
+  }
+}
