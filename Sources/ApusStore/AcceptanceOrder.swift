@@ -1,0 +1,88 @@
+import ApusModel
+import Synchronization
+
+/// Numbers for accepted notifications, each larger than all before, over restarts and without any clock.
+///
+/// The store keeps a ceiling below which numbers may have been given. A start begins at the ceiling, whatever was
+/// given below it, and gives no number before a higher ceiling is on disk. The numbers of a block that a stop leaves
+/// unused are lost: 2^40 starts use up 64 bits.
+package final class AcceptanceOrder: Sendable {
+  /// Numbers that one write to the store covers: about a minute at the highest rate of one machine.
+  package static let blockSize: UInt64 = 1 << 24
+
+  private static let key: StaticString = "order-ceiling"
+  /// The layout of the value: this byte, then the ceiling in 8 bytes, big-endian.
+  private static let version: UInt8 = 1
+
+  private let store: any DurableStore
+  private let following: Atomic<UInt64>
+  private let ceiling: Atomic<UInt64>
+  private let isExtending = Atomic(false)
+
+  /// Reads the ceiling and asks for the first block. Until it is on disk `next` gives nothing.
+  ///
+  /// - Parameter ready: called once, on the store's commit thread, when the first block is on disk or could not be
+  ///   written; after a failure the calls to `next` ask again.
+  package init(
+    store: any DurableStore, ready: @escaping @Sendable (StoreError?) -> Void = { _ in }
+  ) throws(StoreError) {
+    let start = try Self.read(from: store)
+    self.store = store
+    following = Atomic(start)
+    ceiling = Atomic(start)
+    extend(ready)
+  }
+
+  /// The next number. Nil while no block is on disk: the provider is told to try again later.
+  package func next() -> UInt64? {
+    var number = following.load(ordering: .relaxed)
+    while true {
+      let ceiling = ceiling.load(ordering: .acquiring)
+      guard number < ceiling else {
+        extend()
+        return nil
+      }
+      let result = following.weakCompareExchange(
+        expected: number, desired: number + 1, ordering: .relaxed)
+      if result.exchanged {
+        if ceiling - number <= Self.blockSize / 2 { extend() }
+        return number
+      }
+      number = result.original
+    }
+  }
+
+  /// Asks the store for another block, unless that is under way.
+  private func extend(_ done: @escaping @Sendable (StoreError?) -> Void = { _ in }) {
+    guard !isExtending.load(ordering: .relaxed),
+      !isExtending.exchange(true, ordering: .acquiringAndReleasing)
+    else { return }
+    let raised = ceiling.load(ordering: .acquiring) + Self.blockSize
+    var value: [UInt8] = [Self.version]
+    value.append(bigEndian: raised)
+    let key = Self.key.bytes
+    var group = store.makeGroup()
+    group.put(.meta, key: key.span, value: value.span)
+    store.commit(group) { [self] error in
+      if error == nil { ceiling.store(raised, ordering: .releasing) }
+      isExtending.store(false, ordering: .releasing)
+      done(error)
+    }
+  }
+
+  private static func read(from store: any DurableStore) throws(StoreError) -> UInt64 {
+    let key = key.bytes
+    guard let value = try store.get(.meta, key: key.span) else { return 0 }
+    var cursor = RecordCursor()
+    do throws(RecordError) {
+      let version: UInt8 = try cursor.integer("version", in: value.span)
+      guard version == Self.version else { throw .unknownVersion(version) }
+      let ceiling: UInt64 = try cursor.integer("ceiling", in: value.span)
+      try cursor.end(in: value.span)
+      guard ceiling <= .max - 2 * blockSize else { throw .malformed(field: "ceiling") }
+      return ceiling
+    } catch {
+      throw .corrupted(path: "meta/\(Self.key)", detail: "\(error)")
+    }
+  }
+}

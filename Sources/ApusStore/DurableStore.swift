@@ -1,0 +1,48 @@
+/// The store behind the service: tables of bytes, written in groups.
+///
+/// Reads may come from any thread and see what was committed before. Writes go through one commit thread: whatever is
+/// submitted while one group is being synced gathers, and is then written as one batch with one sync.
+package protocol DurableStore: AnyObject, Sendable {
+  /// An empty group with room from the ones committed before.
+  func makeGroup() -> WriteGroup
+
+  /// Hands `group` over to be written.
+  ///
+  /// `completion` is called once, on the commit thread and in the order of submission. With nil, the group is on disk
+  /// and synced. With an error other than `.unavailable`, `.overloaded` and `.closed`, which say that nothing was
+  /// written, the fate of the group is open: after a failed sync nobody can tell what the disk kept. An empty group
+  /// completes once everything submitted before it has.
+  ///
+  /// After `close` the completion is called at once on the calling thread with `.closed`.
+  func commit(
+    _ group: consuming WriteGroup, completion: @escaping @Sendable (StoreError?) -> Void)
+
+  /// The value of `key`, nil if there is none.
+  func get(_ family: StoreFamily, key: Span<UInt8>) throws(StoreError) -> [UInt8]?
+
+  /// Visits the rows whose keys begin with `prefix`, in the order of their keys' bytes, as of the moment of the call,
+  /// until `visit` returns false. The spans hold only during the visit. `visit` may use the store.
+  func scan(
+    _ family: StoreFamily, prefix: Span<UInt8>,
+    _ visit: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
+  ) throws(StoreError)
+
+  /// Whether the store takes writes: false from a fault until it has recovered, and once closed. A hint, to refuse
+  /// early; the completion has the last word.
+  var isAvailable: Bool { get }
+
+  /// Waits until everything submitted is written and its completions have returned, then closes. Later calls wait as
+  /// well and do nothing else. Called from a completion, it returns at once and the closing follows.
+  func close()
+}
+
+extension DurableStore {
+  /// Commits what `group` holds and leaves an empty group with room in its place.
+  package func commit(
+    renewing group: inout WriteGroup, completion: @escaping @Sendable (StoreError?) -> Void
+  ) {
+    var full = makeGroup()
+    swap(&full, &group)
+    commit(full, completion: completion)
+  }
+}

@@ -1,0 +1,89 @@
+import CRocksDB
+import Glibc
+
+/// The owner of one open database: opened by `init`, closed by `close`, which the owner calls once, after the last
+/// read has returned.
+@safe
+final class RocksDatabase: @unchecked Sendable {
+  let path: String
+  let handle: OpaquePointer
+  private let families: [OpaquePointer]
+  private let defaultFamily: OpaquePointer
+  private let syncOptions: OpaquePointer
+  let readOptions: OpaquePointer
+
+  init(path: String, creating: Bool, options: RocksOptions) throws(StoreError) {
+    self.path = path
+    let tuning = RocksTuning(options)
+    defer { tuning.destroy() }
+    let database = unsafe tuning.database(creating: creating)
+    defer { unsafe rocksdb_options_destroy(database) }
+    // The engine numbers families in the order in which they are made: `default`, then ours by raw value.
+    let ours = StoreFamily.allCases.sorted { $0.rawValue < $1.rawValue }
+    let names = ["default"] + ours.map { "\($0.name)" }
+    var familyOptions = unsafe ours.map { unsafe Optional(tuning.family($0)) }
+    unsafe familyOptions.insert(tuning.family(.meta), at: 0)
+    defer { unsafe familyOptions.forEach { unsafe rocksdb_options_destroy($0) } }
+    var handles = unsafe [OpaquePointer?](repeating: nil, count: names.count)
+    var cNames = unsafe names.map { unsafe UnsafePointer(strdup($0)) }
+    defer { unsafe cNames.forEach { unsafe free(UnsafeMutablePointer(mutating: $0)) } }
+    var message: UnsafeMutablePointer<CChar>?
+    let opened = unsafe rocksdb_open_column_families(
+      database, path, Int32(names.count), &cNames, &familyOptions, &handles, &message)
+    if let text = unsafe Self.take(&message) {
+      throw StoreError(engine: text, path: path, while: .opening)
+    }
+    guard let opened = unsafe opened else {
+      throw .inputOutput(path: path, detail: "the engine opened nothing")
+    }
+    let all = unsafe handles.compactMap { unsafe $0 }
+    unsafe handle = opened
+    unsafe defaultFamily = unsafe all[0]
+    unsafe families = unsafe Array(all.dropFirst())
+    unsafe syncOptions = rocksdb_writeoptions_create()
+    unsafe rocksdb_writeoptions_set_sync(syncOptions, 1)
+    unsafe readOptions = rocksdb_readoptions_create()
+    for family in ours where number(of: family) != WriteRecord.number(of: family) {
+      close()
+      throw .corrupted(
+        path: path, detail: "the family '\(family.name)' does not have its number")
+    }
+  }
+
+  func close() {
+    unsafe families.forEach { unsafe rocksdb_column_family_handle_destroy($0) }
+    unsafe rocksdb_column_family_handle_destroy(defaultFamily)
+    unsafe rocksdb_writeoptions_destroy(syncOptions)
+    unsafe rocksdb_readoptions_destroy(readOptions)
+    unsafe rocksdb_close(handle)
+  }
+
+  func family(_ family: StoreFamily) -> OpaquePointer { unsafe families[Int(family.rawValue)] }
+
+  private func number(of family: StoreFamily) -> UInt32 {
+    unsafe rocksdb_column_family_handle_get_id(self.family(family))
+  }
+
+  /// Writes a batch (see `WriteGroup`), and returns once the log is synced.
+  func write(_ bytes: Span<UInt8>) throws(StoreError) {
+    let batch: OpaquePointer? = unsafe bytes.withUnsafeBufferPointer { source in
+      unsafe source.withMemoryRebound(to: CChar.self) {
+        unsafe rocksdb_writebatch_create_from($0.baseAddress, $0.count)
+      }
+    }
+    defer { unsafe rocksdb_writebatch_destroy(batch) }
+    var message: UnsafeMutablePointer<CChar>?
+    unsafe rocksdb_write(handle, syncOptions, batch, &message)
+    if let text = unsafe Self.take(&message) {
+      throw StoreError(engine: text, path: path, while: .writing)
+    }
+  }
+
+  /// The text of an error, freed; nil if there is none.
+  static func take(_ message: inout UnsafeMutablePointer<CChar>?) -> String? {
+    guard let pointer = unsafe message else { return nil }
+    defer { unsafe rocksdb_free(pointer) }
+    unsafe message = nil
+    return unsafe String(cString: pointer)
+  }
+}

@@ -1,0 +1,36 @@
+/// How much the engine may take, and whom it tells. The defaults suit a service with millions of small rows.
+package struct RocksOptions: Sendable {
+  /// Bytes of rows in memory that are not yet in a table file, over all families. They are also in the log.
+  package var memtableBytes = 64 * 1024 * 1024
+  /// Bytes of log that a start may have to read. At the limit the engine writes tables to be rid of the oldest.
+  package var logBytes = 128 * 1024 * 1024
+  /// Bytes of table blocks, indexes and filters kept in memory.
+  package var blockCacheBytes = 32 * 1024 * 1024
+  /// File descriptors for tables.
+  package var openFiles = 512
+  /// Threads that write and merge tables.
+  package var backgroundJobs = 2
+  /// Bytes of groups that may wait for the commit thread before new ones are refused with `.overloaded`. About a
+  /// quarter of a second of the engine's measured rate.
+  package var maximumPendingBytes = 32 * 1024 * 1024
+  /// Bytes of groups that one sync may cover: bounds how long the first of them waits for the last to be written.
+  package var mergeBytes = 4 * 1024 * 1024
+  /// Milliseconds between the first two attempts to recover from a fault; doubled from attempt to attempt.
+  package var retryMilliseconds: Int64 = 100
+  /// The longest such pause.
+  package var maximumRetryMilliseconds: Int64 = 10_000
+  /// Called on the commit thread when the store fails and recovers: for the log and the operator.
+  package var onEvent: @Sendable (StoreEvent) -> Void = { _ in }
+
+  package init() {}
+}
+
+/// What an operator wants to know of a running store.
+package enum StoreEvent: Sendable, Hashable {
+  /// A commit failed; the store takes nothing until `recovered`.
+  case failed(StoreError)
+  /// An attempt to open the data again failed. Nil: there will be no other, because trying again cannot help.
+  case stillFailing(StoreError, retryMilliseconds: Int64?)
+  /// The store takes writes again.
+  case recovered
+}

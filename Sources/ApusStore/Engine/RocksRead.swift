@@ -1,0 +1,91 @@
+import ApusModel
+import CRocksDB
+
+extension RocksDatabase {
+  func get(_ family: StoreFamily, key: Span<UInt8>) throws(StoreError) -> [UInt8]? {
+    var message: UnsafeMutablePointer<CChar>?
+    // Pinned: one copy, from the engine's block into the array.
+    let pinned: OpaquePointer? = unsafe key.withUnsafeBufferPointer { key in
+      unsafe key.withMemoryRebound(to: CChar.self) {
+        unsafe rocksdb_get_pinned_cf(
+          handle, readOptions, self.family(family), $0.baseAddress, $0.count, &message)
+      }
+    }
+    if let text = unsafe Self.take(&message) {
+      throw StoreError(engine: text, path: path, while: .reading)
+    }
+    guard let pinned = unsafe pinned else { return nil }
+    defer { unsafe rocksdb_pinnableslice_destroy(pinned) }
+    var count = 0
+    let start = unsafe rocksdb_pinnableslice_value(pinned, &count)
+    return unsafe [UInt8](Self.bytes(start, count))
+  }
+
+  func scan(
+    _ family: StoreFamily, prefix: Span<UInt8>,
+    _ visit: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
+  ) throws(StoreError) {
+    let options: OpaquePointer = unsafe rocksdb_readoptions_create()
+    defer { unsafe rocksdb_readoptions_destroy(options) }
+    if family == .mailbox {
+      // With the whole device id in the prefix the filters may answer; a shorter one crosses devices.
+      let isOneDevice = prefix.count >= RocksTuning.mailboxPrefixBytes
+      unsafe rocksdb_readoptions_set_prefix_same_as_start(options, isOneDevice ? 1 : 0)
+      unsafe rocksdb_readoptions_set_total_order_seek(options, isOneDevice ? 0 : 1)
+    }
+    let bound = Self.upperBound(of: prefix)
+    // The engine keeps the pointer, not the bytes: they must outlive the iterator.
+    let failure: String? = unsafe bound.withUnsafeBufferPointer { bound in
+      if !bound.isEmpty {
+        unsafe bound.withMemoryRebound(to: CChar.self) {
+          unsafe rocksdb_readoptions_set_iterate_upper_bound(options, $0.baseAddress, $0.count)
+        }
+      }
+      let iterator: OpaquePointer = unsafe rocksdb_create_iterator_cf(
+        handle, options, self.family(family))
+      defer { unsafe rocksdb_iter_destroy(iterator) }
+      return unsafe walk(iterator, from: prefix, visit)
+    }
+    if let failure { throw StoreError(engine: failure, path: path, while: .reading) }
+  }
+
+  /// Visits rows from `prefix` on. The engine's message if it could not.
+  private func walk(
+    _ iterator: OpaquePointer, from prefix: Span<UInt8>,
+    _ visit: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
+  ) -> String? {
+    unsafe prefix.withUnsafeBufferPointer { prefix in
+      unsafe prefix.withMemoryRebound(to: CChar.self) {
+        unsafe rocksdb_iter_seek(iterator, $0.baseAddress, $0.count)
+      }
+    }
+    while unsafe rocksdb_iter_valid(iterator) != 0 {
+      var keyCount = 0
+      var valueCount = 0
+      let key = unsafe Self.bytes(rocksdb_iter_key(iterator, &keyCount), keyCount)
+      let value = unsafe Self.bytes(rocksdb_iter_value(iterator, &valueCount), valueCount)
+      guard unsafe visit(key.span, value.span) else { return nil }
+      unsafe rocksdb_iter_next(iterator)
+    }
+    var message: UnsafeMutablePointer<CChar>?
+    unsafe rocksdb_iter_get_error(iterator, &message)
+    return unsafe Self.take(&message)
+  }
+
+  /// The first key behind all that begin with `prefix`: its last byte that can grow, grown. Empty: there is none,
+  /// because the prefix is empty or all of 0xff, and every key from it on begins with it.
+  static func upperBound(of prefix: Span<UInt8>) -> [UInt8] {
+    var end = prefix.count
+    while end > 0 && prefix[end - 1] == 0xff { end -= 1 }
+    var bound = prefix.extracting(..<end).copied()
+    if end > 0 { bound[end - 1] += 1 }
+    return bound
+  }
+
+  private static func bytes(
+    _ start: UnsafePointer<CChar>?, _ count: Int
+  ) -> UnsafeBufferPointer<UInt8> {
+    unsafe UnsafeBufferPointer(
+      start: UnsafeRawPointer(start)?.assumingMemoryBound(to: UInt8.self), count: count)
+  }
+}

@@ -1,0 +1,197 @@
+import ApusModel
+import Synchronization
+
+/// The store on disk, over RocksDB.
+///
+/// One directory, one process, one commit thread. After a fault the engine refuses writes for good, and the C interface
+/// of 7.8 lacks `DB::Resume`: the commit thread then closes the database and opens it again until that succeeds.
+package final class RocksStore: DurableStore {
+  private let core: RocksCore
+
+  /// Opens the store at `path`, made with mode 0700 where it does not exist; the directory above it must.
+  ///
+  /// Blocks while the engine reads what its log holds beyond its tables, `RocksOptions.logBytes` at most.
+  package init(path: String, options: RocksOptions = RocksOptions()) throws(StoreError) {
+    let core = RocksCore(path: path, options: options)
+    try core.open(creating: true)
+    self.core = core
+    startThread { core.run() }
+  }
+
+  deinit { core.queue.close() }
+
+  package func makeGroup() -> WriteGroup { core.queue.makeGroup() }
+
+  package func commit(
+    _ group: consuming WriteGroup, completion: @escaping @Sendable (StoreError?) -> Void
+  ) {
+    core.queue.submit(group, completion: completion)
+  }
+
+  package func get(_ family: StoreFamily, key: Span<UInt8>) throws(StoreError) -> [UInt8]? {
+    let database = try core.beginReading()
+    defer { core.endReading() }
+    return try database.get(family, key: key)
+  }
+
+  package func scan(
+    _ family: StoreFamily, prefix: Span<UInt8>,
+    _ visit: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
+  ) throws(StoreError) {
+    let database = try core.beginReading()
+    defer { core.endReading() }
+    try database.scan(family, prefix: prefix, visit)
+  }
+
+  package var isAvailable: Bool { core.isAvailable }
+
+  package func close() { core.queue.close() }
+}
+
+/// What the store and its commit thread share.
+private final class RocksCore: @unchecked Sendable {
+  let queue: CommitQueue
+  private let directory: StoreDirectory
+  private let options: RocksOptions
+  private let takesWrites = Atomic(false)
+  private let isClosed = Atomic(false)
+  private let readers = ReadersLock()
+  /// Changed by the commit thread under the writer's side of `readers`.
+  private var database: RocksDatabase?
+  /// Where the commit thread merges groups.
+  private var merged: [UInt8] = []
+
+  /// A larger buffer is not kept between commits.
+  private static let mergedBytesKept = 8 * 1024 * 1024
+
+  init(path: String, options: RocksOptions) {
+    directory = StoreDirectory(path: path)
+    self.options = options
+    queue = CommitQueue(
+      maximumPendingBytes: options.maximumPendingBytes, mergeBytes: options.mergeBytes)
+  }
+
+  // MARK: Any thread
+
+  var isAvailable: Bool { takesWrites.load(ordering: .relaxed) }
+
+  func beginReading() throws(StoreError) -> RocksDatabase {
+    guard readers.tryRead() else { throw .unavailable }
+    guard let database else {
+      readers.unlock()
+      throw isClosed.load(ordering: .relaxed) ? .closed : .unavailable
+    }
+    return database
+  }
+
+  func endReading() { readers.unlock() }
+
+  // MARK: The commit thread, and whoever opens the store before it runs
+
+  func open(creating: Bool) throws(StoreError) {
+    let content = try directory.prepare(creating: creating)
+    let opened = try RocksDatabase(
+      path: directory.path, creating: content == .fresh, options: options)
+    readers.write()
+    database = opened
+    readers.unlock()
+    takesWrites.store(true, ordering: .relaxed)
+  }
+
+  func run() {
+    queue.adopt()
+    while true {
+      switch queue.next() {
+      case .write(let batch):
+        let failure = write(batch)
+        if failure != nil { takesWrites.store(false, ordering: .relaxed) }
+        queue.complete(batch, with: failure)
+        if let failure { recover(from: failure) }
+      case .timeout:
+        continue
+      case .finish:
+        isClosed.store(true, ordering: .relaxed)
+        closeDatabase()
+        queue.finish()
+        return
+      }
+    }
+  }
+
+  /// Writes the groups of `batch` as one, with one sync. Nil if they are on disk.
+  ///
+  /// One batch rather than one write each and a sync at the end: the engine's log then holds all groups or none, and
+  /// its write path is walked once.
+  private func write(_ batch: [Submission]) -> StoreError? {
+    let count = batch.reduce(0) { $0 + $1.count }
+    guard count > 0 else { return nil }
+    guard let database else { return .unavailable }
+    merged.removeAll(keepingCapacity: merged.capacity <= Self.mergedBytesKept)
+    for submission in batch where submission.count > 0 {
+      let bytes = submission.bytes.span
+      let isFirst = merged.isEmpty
+      merged.append(isFirst ? bytes : bytes.extracting(WriteRecord.headerByteCount...))
+    }
+    WriteRecord.setCount(count, in: &merged)
+    let bytes = merged
+    do throws(StoreError) {
+      try database.write(bytes.span)
+      return nil
+    } catch {
+      return error
+    }
+  }
+
+  private func closeDatabase() {
+    takesWrites.store(false, ordering: .relaxed)
+    readers.write()
+    let old = database
+    database = nil
+    readers.unlock()
+    old?.close()
+  }
+
+  /// Opens the database again after a fault, and refuses what comes meanwhile. Returns once that succeeded or the
+  /// store is being closed.
+  private func recover(from failure: StoreError) {
+    options.onEvent(.failed(failure))
+    closeDatabase()
+    var pause: Int64 = 0
+    while refuse(for: pause) {
+      do throws(StoreError) {
+        try open(creating: false)
+        options.onEvent(.recovered)
+        return
+      } catch {
+        let next = Self.canPass(error) ? max(options.retryMilliseconds, 2 * pause) : nil
+        pause = min(next ?? .max, options.maximumRetryMilliseconds)
+        options.onEvent(.stillFailing(error, retryMilliseconds: next.map { _ in pause }))
+        if next == nil {
+          while refuse(for: pause) {}
+          return
+        }
+      }
+    }
+  }
+
+  /// Refuses everything that is submitted within `milliseconds`. False once the store is being closed and nothing is
+  /// left.
+  private func refuse(for milliseconds: Int64) -> Bool {
+    let deadline = Deadline.after(milliseconds: milliseconds)
+    while true {
+      switch queue.next(until: deadline) {
+      case .write(let batch): queue.complete(batch, with: .unavailable)
+      case .timeout: return true
+      case .finish: return false
+      }
+    }
+  }
+
+  /// Whether waiting may cure `error`: a full disk, an unmounted one, a lost permission. Damage stays.
+  private static func canPass(_ error: StoreError) -> Bool {
+    switch error {
+    case .corrupted, .newerVersion, .notAStore: false
+    default: true
+    }
+  }
+}

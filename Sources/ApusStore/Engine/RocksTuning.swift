@@ -1,0 +1,75 @@
+import CRocksDB
+
+/// The engine's options, from `RocksOptions`. Each call makes an object that the caller destroys.
+@safe
+struct RocksTuning {
+  private let options: RocksOptions
+  /// Shared by all families.
+  private let cache: OpaquePointer
+
+  init(_ options: RocksOptions) {
+    self.options = options
+    unsafe cache = rocksdb_cache_create_lru(options.blockCacheBytes)
+  }
+
+  /// The tables keep the cache alive from here on.
+  func destroy() { unsafe rocksdb_cache_destroy(cache) }
+
+  /// What holds for the database as a whole.
+  func database(creating: Bool) -> OpaquePointer {
+    let made: OpaquePointer = unsafe rocksdb_options_create()
+    unsafe rocksdb_options_set_create_if_missing(made, creating ? 1 : 0)
+    // A crash while the database was made leaves some families out.
+    unsafe rocksdb_options_set_create_missing_column_families(made, 1)
+    unsafe rocksdb_options_set_db_write_buffer_size(made, options.memtableBytes)
+    unsafe rocksdb_options_set_max_total_wal_size(made, UInt64(options.logBytes))
+    unsafe rocksdb_options_set_max_open_files(made, Int32(options.openFiles))
+    unsafe rocksdb_options_set_max_background_jobs(made, Int32(options.backgroundJobs))
+    unsafe rocksdb_options_set_max_manifest_file_size(made, 16 * 1024 * 1024)
+    // The engine's own diary: one file, warnings and worse.
+    unsafe rocksdb_options_set_keep_log_file_num(made, 1)
+    unsafe rocksdb_options_set_max_log_file_size(made, 1024 * 1024)
+    unsafe rocksdb_options_set_info_log_level(made, 2)
+    unsafe rocksdb_options_set_stats_dump_period_sec(made, 0)
+    unsafe rocksdb_options_set_stats_persist_period_sec(made, 0)
+    return unsafe made
+  }
+
+  /// What holds for one family.
+  func family(_ family: StoreFamily) -> OpaquePointer {
+    let made: OpaquePointer = unsafe rocksdb_options_create()
+    let table: OpaquePointer = unsafe rocksdb_block_based_options_create()
+    defer { unsafe rocksdb_block_based_options_destroy(table) }
+    unsafe rocksdb_block_based_options_set_block_cache(table, cache)
+    // Indexes and filters count against the cache, so that memory does not grow with the data.
+    unsafe rocksdb_block_based_options_set_cache_index_and_filter_blocks(table, 1)
+    unsafe rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(table, 1)
+    unsafe rocksdb_block_based_options_set_filter_policy(
+      table, rocksdb_filterpolicy_create_bloom_full(10))
+    if family == .mailbox {
+      // A scan for a device with nothing waiting is the common case: the filters hold device ids and answer it
+      // without reading a block.
+      unsafe rocksdb_options_set_prefix_extractor(
+        made, rocksdb_slicetransform_create_fixed_prefix(Self.mailboxPrefixBytes))
+      unsafe rocksdb_block_based_options_set_whole_key_filtering(table, 0)
+      unsafe rocksdb_options_set_memtable_prefix_bloom_size_ratio(made, 0.02)
+      // Rows are short-lived: a file in which half of 4,096 neighbouring rows are removals is merged early.
+      unsafe rocksdb_options_add_compact_on_deletion_collector_factory(made, 4096, 2048)
+    }
+    unsafe rocksdb_options_set_block_based_table_factory(made, table)
+    // Of memtables, half to a family that fills up: one is written out while the next takes rows.
+    let share = family == .mailbox ? options.memtableBytes / 2 : options.memtableBytes / 8
+    unsafe rocksdb_options_set_write_buffer_size(made, max(share, 64 * 1024))
+    unsafe rocksdb_options_set_max_write_buffer_number(made, 2)
+    // Levels, because under overwrites universal compaction keeps up to twice the data on disk; sized from the bottom
+    // up, so that nine tenths of the rows stand in one level and old versions go soon.
+    unsafe rocksdb_options_set_compaction_style(made, Int32(rocksdb_level_compaction))
+    unsafe rocksdb_options_set_level_compaction_dynamic_level_bytes(made, 1)
+    // Payloads of a few hundred bytes pay little back for the time.
+    unsafe rocksdb_options_set_compression(made, Int32(rocksdb_no_compression))
+    return unsafe made
+  }
+
+  /// Bytes of a device id at the beginning of each mailbox key.
+  static let mailboxPrefixBytes = 8
+}

@@ -1,0 +1,134 @@
+import Glibc
+
+/// The directory of a store, before the engine touches it.
+///
+/// The format's version stands in a file of its own, not in a table: opening the engine replays its log and rewrites
+/// its files, and data of a later version are to be refused untouched.
+struct StoreDirectory {
+  var path: String
+
+  /// The layout of keys and values that this program reads and writes.
+  static let formatVersion = 1
+  static let formatFile = "FORMAT"
+  private static let formatPrefix = "apus store format "
+  /// The engine's pointer to its data: without it there is no database.
+  private static let engineFile = "CURRENT"
+
+  enum Content {
+    /// Nothing, or what a crash during creation left.
+    case fresh
+    case database
+  }
+
+  /// Checks what is there, and makes a new store's directory and format file where `creating` allows it.
+  func prepare(creating: Bool) throws(StoreError) -> Content {
+    if creating { try createDirectory() }
+    let names = try list()
+    guard names.contains(Self.formatFile) else {
+      if names.contains(Self.engineFile) {
+        throw .corrupted(path: path, detail: "its file \(Self.formatFile) is missing")
+      }
+      if let stranger = names.first(where: { $0 != "lost+found" && $0 != temporaryName }) {
+        throw .notAStore(path: path, detail: "it holds '\(stranger)'")
+      }
+      guard creating else { throw .missing(path: path) }
+      try writeFormat()
+      return .fresh
+    }
+    try checkFormat()
+    if names.contains(Self.engineFile) { return .database }
+    // The engine would take this for a new database and remove the tables.
+    if let orphan = names.first(where: { $0.hasSuffix(".sst") || $0.hasSuffix(".log") }) {
+      throw .corrupted(
+        path: path, detail: "its file \(Self.engineFile) is missing, yet there is \(orphan)")
+    }
+    guard creating else {
+      throw .corrupted(path: path, detail: "its file \(Self.engineFile) is missing")
+    }
+    return .fresh
+  }
+
+  // MARK: The directory
+
+  private func createDirectory() throws(StoreError) {
+    // Rows hold what people were told: nobody but the service reads them.
+    if unsafe mkdir(path, 0o700) == 0 { return }
+    let error = errno
+    if error != EEXIST { throw failure(error, "creating the directory") }
+  }
+
+  /// The names in the directory, after checking that it is one and may be written.
+  private func list() throws(StoreError) -> [String] {
+    guard let directory = unsafe opendir(path) else {
+      throw failure(errno, "opening the directory")
+    }
+    defer { unsafe closedir(directory) }
+    if unsafe access(path, W_OK | X_OK) != 0 { throw failure(errno, "writing to the directory") }
+    var names: [String] = []
+    while let entry = unsafe readdir(directory) {
+      let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) {
+        unsafe $0.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
+      }
+      if name != "." && name != ".." { names.append(name) }
+    }
+    return names.sorted()
+  }
+
+  // MARK: The format file
+
+  private var temporaryName: String { Self.formatFile + ".new" }
+
+  private func checkFormat() throws(StoreError) {
+    let text = try read(Self.formatFile)
+    guard text.hasPrefix(Self.formatPrefix), text.hasSuffix("\n"),
+      let version = Int(text.dropFirst(Self.formatPrefix.count).dropLast()), version > 0
+    else {
+      throw .corrupted(path: path, detail: "its file \(Self.formatFile) does not name a format")
+    }
+    if version > Self.formatVersion {
+      throw .newerVersion(path: path, found: version, supported: Self.formatVersion)
+    }
+  }
+
+  private func read(_ name: String) throws(StoreError) -> String {
+    let file = unsafe open(path + "/" + name, O_RDONLY | O_CLOEXEC)
+    guard file >= 0 else { throw failure(errno, "opening \(name)") }
+    defer { Glibc.close(file) }
+    var bytes = [UInt8](repeating: 0, count: 64)
+    let count = unsafe Glibc.read(file, &bytes, bytes.count)
+    guard count >= 0 else { throw failure(errno, "reading \(name)") }
+    return String(decoding: bytes[..<count], as: UTF8.self)
+  }
+
+  /// Writes under another name, then renames: a crash leaves the file whole or absent.
+  private func writeFormat() throws(StoreError) {
+    let temporary = path + "/" + temporaryName
+    let text = Array("\(Self.formatPrefix)\(Self.formatVersion)\n".utf8)
+    let file = unsafe open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+    guard file >= 0 else { throw failure(errno, "creating \(temporaryName)") }
+    let written = unsafe write(file, text, text.count)
+    let writeError = written == text.count ? 0 : (written < 0 ? errno : ENOSPC)
+    let syncError = fsync(file) == 0 ? 0 : errno
+    Glibc.close(file)
+    if writeError != 0 { throw failure(writeError, "writing \(temporaryName)") }
+    if syncError != 0 { throw failure(syncError, "syncing \(temporaryName)") }
+    if unsafe rename(temporary, path + "/" + Self.formatFile) != 0 {
+      throw failure(errno, "renaming \(temporaryName)")
+    }
+    let directory = unsafe open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard directory >= 0 else { throw failure(errno, "opening the directory") }
+    defer { Glibc.close(directory) }
+    if fsync(directory) != 0 { throw failure(errno, "syncing the directory") }
+  }
+
+  private func failure(_ error: Int32, _ action: String) -> StoreError {
+    let detail = unsafe "\(action): \(String(cString: strerror(error)))"
+    return switch error {
+    case ENOENT: .missing(path: path)
+    case ENOTDIR: .notADirectory(path: path)
+    case EACCES, EPERM, EROFS: .noPermission(path: path, detail: detail)
+    case ENOSPC, EDQUOT: .diskFull(path: path, detail: detail)
+    default: .inputOutput(path: path, detail: detail)
+    }
+  }
+}

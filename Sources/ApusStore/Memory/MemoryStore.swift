@@ -1,0 +1,191 @@
+import ApusModel
+import Synchronization
+
+/// The store without a disk: for `apus dev`, where nothing is to outlive the program, and for tests, which can hold
+/// commits back and make them fail.
+///
+/// Groups become visible and complete as they do on disk: in order, on another thread than the submitter's, and never
+/// before `commit` has returned.
+package final class MemoryStore: DurableStore {
+  private let core: MemoryCore
+  private let hasThread: Bool
+
+  /// Who runs the commits.
+  package enum Mode: Sendable {
+    /// A thread of the store's own.
+    case background
+    /// Whoever calls `runCommits`: for simulations, in which everything happens in an order that a seed decides.
+    case manual
+  }
+
+  /// - Parameter maximumBytes: bytes of keys and values, beyond which commits fail with `.diskFull`.
+  package convenience init(maximumBytes: Int = 256 * 1024 * 1024, mode: Mode = .background) {
+    self.init(tables: MemoryCore.emptyTables, maximumBytes: maximumBytes, mode: mode)
+  }
+
+  private init(tables: [MemoryTable], maximumBytes: Int, mode: Mode) {
+    let core = MemoryCore(tables: tables, maximumBytes: maximumBytes)
+    self.core = core
+    hasThread = mode == .background
+    if hasThread { startThread { core.run() } }
+  }
+
+  deinit { close() }
+
+  package func makeGroup() -> WriteGroup { core.queue.makeGroup() }
+
+  package func commit(
+    _ group: consuming WriteGroup, completion: @escaping @Sendable (StoreError?) -> Void
+  ) {
+    core.queue.submit(group, completion: completion)
+  }
+
+  package func get(_ family: StoreFamily, key: Span<UInt8>) throws(StoreError) -> [UInt8]? {
+    try core.read(family) { $0.value(of: key) }
+  }
+
+  package func scan(
+    _ family: StoreFamily, prefix: Span<UInt8>,
+    _ visit: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
+  ) throws(StoreError) {
+    for row in try core.read(family, { $0.rows(prefix: prefix) }) {
+      guard visit(row.key.span, row.value.span) else { return }
+    }
+  }
+
+  package var isAvailable: Bool { core.isOpen }
+
+  package func close() {
+    guard !hasThread else { return core.queue.close() }
+    core.queue.adopt()
+    core.queue.close()
+    core.run()
+  }
+
+  // MARK: Faults and simulated time
+
+  /// Lets the next `count` groups fail with `error`. They leave no trace.
+  package func failNextCommits(_ count: Int, with error: StoreError) {
+    core.failNextCommits(count, with: error)
+  }
+
+  /// Keeps what is submitted from now on, until `releaseCommits` or `close`: a disk that takes its time.
+  package func holdCommits() { core.queue.hold() }
+
+  package func releaseCommits() { core.queue.release() }
+
+  /// Groups that were submitted and are not yet written.
+  package var pendingCommitCount: Int { core.queue.pendingCount }
+
+  /// Commits up to `limit` waiting groups on the calling thread and returns how many. For `Mode.manual`.
+  @discardableResult
+  package func runCommits(limit: Int = .max) -> Int {
+    precondition(!hasThread, "this store commits on its own thread")
+    var count = 0
+    while count < limit, core.runOne() { count += 1 }
+    return count
+  }
+
+  /// A store as a restart finds it after the power went: with everything that was committed so far and nothing of what
+  /// waits. This one goes on by itself.
+  package func afterPowerLoss() -> MemoryStore {
+    MemoryStore(
+      tables: core.snapshot(), maximumBytes: core.maximumBytes,
+      mode: hasThread ? .background : .manual)
+  }
+}
+
+/// What the store and its commit thread share.
+private final class MemoryCore: Sendable {
+  // One group at a time: a fault is then counted in groups, and hits the same ones in each run.
+  let queue = CommitQueue(maximumPendingBytes: 32 * 1024 * 1024, mergeBytes: 0)
+  let maximumBytes: Int
+  private let state: Mutex<State>
+
+  private struct State {
+    var tables: [MemoryTable]
+    var faults = 0
+    var fault = StoreError.unavailable
+    var isOpen = true
+  }
+
+  static var emptyTables: [MemoryTable] { StoreFamily.allCases.map { _ in MemoryTable() } }
+
+  init(tables: [MemoryTable], maximumBytes: Int) {
+    self.maximumBytes = maximumBytes
+    state = Mutex(State(tables: tables))
+  }
+
+  var isOpen: Bool { state.withLock { $0.isOpen } }
+
+  func snapshot() -> [MemoryTable] { state.withLock { $0.tables } }
+
+  func read<Result: Sendable>(
+    _ family: StoreFamily, _ body: (MemoryTable) -> Result
+  ) throws(StoreError) -> Result {
+    try state.withLock { state throws(StoreError) in
+      guard state.isOpen else { throw .closed }
+      return body(state.tables[Int(family.rawValue)])
+    }
+  }
+
+  func failNextCommits(_ count: Int, with error: StoreError) {
+    state.withLock {
+      $0.faults = count
+      $0.fault = error
+    }
+  }
+
+  func run() {
+    queue.adopt()
+    while true {
+      switch queue.next() {
+      case .write(let batch): write(batch)
+      case .timeout: continue
+      case .finish:
+        state.withLock { $0.isOpen = false }
+        queue.finish()
+        return
+      }
+    }
+  }
+
+  /// Commits the group that has waited longest; false if none does.
+  func runOne() -> Bool {
+    guard case .write(let batch) = queue.next(until: .after(milliseconds: 0)) else { return false }
+    write(batch)
+    return true
+  }
+
+  private func write(_ batch: [Submission]) {
+    for submission in batch { queue.complete([submission], with: apply(submission)) }
+  }
+
+  private func apply(_ submission: Submission) -> StoreError? {
+    guard submission.refusal == nil else { return nil }
+    return state.withLock { state in
+      if state.faults > 0 {
+        state.faults -= 1
+        return state.fault
+      }
+      let used = state.tables.reduce(0) { $0 + $1.byteCount }
+      let size = submission.bytes.count
+      if submission.count > 0, used + size > maximumBytes {
+        return .diskFull(
+          path: "(memory)", detail: "\(used) of \(maximumBytes) bytes are used, \(size) asked for")
+      }
+      let bytes = submission.bytes.span
+      var position = WriteRecord.headerByteCount
+      while let entry = WriteRecord.next(in: bytes, at: &position) {
+        let family = Int(entry.family.rawValue)
+        let key = bytes.extracting(entry.key)
+        if let value = entry.value {
+          state.tables[family].put(key, bytes.extracting(value).copied())
+        } else {
+          state.tables[family].remove(key)
+        }
+      }
+      return nil
+    }
+  }
+}

@@ -1,0 +1,77 @@
+package import ApusModel
+
+/// The key of a waiting notification: one place for each topic and environment on each device, so that a newer
+/// notification replaces the older one by being written.
+///
+/// 13 bytes: device id (8), app id (4), flags (1). Flags are those of a device token: bit 0 is the environment, bits 1
+/// to 4 are the topic's suffix. The device comes first, so that one scan finds all that waits for it.
+package struct MailboxKey: Sendable, Hashable {
+  package var device: DeviceID
+  package var topic: TopicKey
+  package var environment: Environment
+
+  package static let byteCount = 13
+
+  package init(device: DeviceID, topic: TopicKey, environment: Environment) {
+    self.device = device
+    self.topic = topic
+    self.environment = environment
+  }
+
+  /// The bytes, for `span`.
+  package func encoded() -> InlineArray<13, UInt8> {
+    var bytes = InlineArray<13, UInt8>(repeating: 0)
+    for index in 0..<8 {
+      bytes[index] = UInt8(truncatingIfNeeded: device.rawValue &>> UInt64(56 - 8 * index))
+    }
+    for index in 0..<4 {
+      bytes[8 + index] = UInt8(truncatingIfNeeded: topic.app.rawValue &>> UInt32(24 - 8 * index))
+    }
+    bytes[12] = TopicFlags.encode(topic.suffix, environment)
+    return bytes
+  }
+
+  package init(decoding bytes: Span<UInt8>) throws(RecordError) {
+    var cursor = RecordCursor()
+    device = DeviceID(try cursor.integer("device", in: bytes))
+    let app = AppID(try cursor.integer("app", in: bytes))
+    let flags = try TopicFlags.decode(cursor.integer("flags", in: bytes))
+    topic = TopicKey(app: app, suffix: flags.suffix)
+    environment = flags.environment
+    try cursor.end(in: bytes)
+  }
+}
+
+extension DeviceID {
+  /// The key of the device in `devices`, and the prefix of its keys in `mailbox`: 8 bytes.
+  package var storeKey: InlineArray<8, UInt8> {
+    var bytes = InlineArray<8, UInt8>(repeating: 0)
+    for index in 0..<8 {
+      bytes[index] = UInt8(truncatingIfNeeded: rawValue &>> UInt64(56 - 8 * index))
+    }
+    return bytes
+  }
+
+  /// Reads `storeKey`.
+  package init(storeKey bytes: Span<UInt8>) throws(RecordError) {
+    var cursor = RecordCursor()
+    self.init(try cursor.integer("device", in: bytes))
+    try cursor.end(in: bytes)
+  }
+}
+
+/// A topic's suffix and environment in one byte: bit 0 is the environment, bits 1 to 4 are the suffix, the rest is 0.
+enum TopicFlags {
+  static func encode(_ suffix: TopicSuffix, _ environment: Environment) -> UInt8 {
+    suffix.rawValue << 1 | environment.rawValue
+  }
+
+  static func decode(
+    _ flags: UInt8
+  ) throws(RecordError) -> (suffix: TopicSuffix, environment: Environment) {
+    guard flags & 0xe0 == 0, let suffix = TopicSuffix(rawValue: flags >> 1),
+      let environment = Environment(rawValue: flags & 1)
+    else { throw .malformed(field: "flags") }
+    return (suffix, environment)
+  }
+}

@@ -1,0 +1,150 @@
+package import ApusModel
+
+/// A notification as it waits in `mailbox`: the fields by value, the collapse id and the payload as places in the
+/// value that was read.
+///
+/// Layout, numbers big-endian: version (1), acceptance order (8), expiration (8), accepted (8), message id (4),
+/// notification id (16), device token (32), priority (1), push type (1), flags (1), collapse id (1 for the length,
+/// then the bytes), payload (2 for the length, then the bytes).
+package struct StoredNotification: Sendable, Hashable {
+  package var fields: Fields
+  /// Where the collapse id is in the value. Empty: there is none.
+  package var collapseID: Range<Int>
+  /// Where the payload is in the value.
+  package var payload: Range<Int>
+
+  package static let version: UInt8 = 1
+  /// Bytes before the collapse id's length.
+  package static let fixedByteCount = 81
+
+  package struct Fields: Sendable, Hashable {
+    /// The place in the order in which the service accepted notifications; see `AcceptanceOrder`.
+    package var acceptanceOrder: UInt64
+    /// Seconds since 1970 after which the notification is not delivered any more.
+    package var expirationSeconds: Int64
+    /// Milliseconds since 1970 at which it was accepted.
+    package var acceptedMilliseconds: Int64
+    /// The number that the device acknowledges it by.
+    package var messageID: UInt32
+    package var id: NotificationID
+    package var token: DeviceToken
+    package var priority: Priority
+    /// Nil where the provider named none.
+    package var pushType: PushType?
+    /// Kept as given; nothing here reads them.
+    package var flags: UInt8
+
+    package init(
+      acceptanceOrder: UInt64, expirationSeconds: Int64, acceptedMilliseconds: Int64,
+      messageID: UInt32, id: NotificationID, token: DeviceToken, priority: Priority,
+      pushType: PushType?, flags: UInt8
+    ) {
+      self.acceptanceOrder = acceptanceOrder
+      self.expirationSeconds = expirationSeconds
+      self.acceptedMilliseconds = acceptedMilliseconds
+      self.messageID = messageID
+      self.id = id
+      self.token = token
+      self.priority = priority
+      self.pushType = pushType
+      self.flags = flags
+    }
+  }
+
+  /// Writes a record over `output`, whose room is used again. `collapseID` has at most 255 bytes and `payload` at most
+  /// 65,535: admission allows far less (`Limits`).
+  package static func encode(
+    _ fields: Fields, collapseID: Span<UInt8>, payload: Span<UInt8>, into output: inout [UInt8]
+  ) {
+    precondition(collapseID.count <= 0xff && payload.count <= 0xffff, "too long for a record")
+    output.removeAll(keepingCapacity: true)
+    output.reserveCapacity(fixedByteCount + 1 + collapseID.count + 2 + payload.count)
+    output.append(version)
+    output.append(bigEndian: fields.acceptanceOrder)
+    output.append(bigEndian: fields.expirationSeconds)
+    output.append(bigEndian: fields.acceptedMilliseconds)
+    output.append(bigEndian: fields.messageID)
+    output.append(bigEndian: fields.id.high)
+    output.append(bigEndian: fields.id.low)
+    output.append(bigEndian: fields.token.words.0)
+    output.append(bigEndian: fields.token.words.1)
+    output.append(bigEndian: fields.token.words.2)
+    output.append(bigEndian: fields.token.words.3)
+    output.append(fields.priority.rawValue)
+    output.append(fields.pushType?.storedCode ?? PushType.noStoredCode)
+    output.append(fields.flags)
+    output.append(UInt8(collapseID.count))
+    output.append(collapseID)
+    output.append(bigEndian: UInt16(payload.count))
+    output.append(payload)
+  }
+
+  package init(decoding bytes: Span<UInt8>) throws(RecordError) {
+    var cursor = RecordCursor()
+    let version: UInt8 = try cursor.integer("version", in: bytes)
+    guard version == Self.version else { throw .unknownVersion(version) }
+    fields = Fields(
+      acceptanceOrder: try cursor.integer("acceptance order", in: bytes),
+      expirationSeconds: try cursor.integer("expiration", in: bytes),
+      acceptedMilliseconds: try cursor.integer("accepted", in: bytes),
+      messageID: try cursor.integer("message id", in: bytes),
+      id: NotificationID(
+        high: try cursor.integer("notification id", in: bytes),
+        low: try cursor.integer("notification id", in: bytes)),
+      token: DeviceToken(
+        words: (
+          try cursor.integer("token", in: bytes), try cursor.integer("token", in: bytes),
+          try cursor.integer("token", in: bytes), try cursor.integer("token", in: bytes)
+        )),
+      priority: try Self.priority(cursor.integer("priority", in: bytes)),
+      pushType: try Self.pushType(cursor.integer("push type", in: bytes)),
+      flags: try cursor.integer("flags", in: bytes))
+    let collapseLength: UInt8 = try cursor.integer("collapse id", in: bytes)
+    collapseID = try cursor.run(Int(collapseLength), "collapse id", in: bytes)
+    let payloadLength: UInt16 = try cursor.integer("payload", in: bytes)
+    payload = try cursor.run(Int(payloadLength), "payload", in: bytes)
+    try cursor.end(in: bytes)
+  }
+
+  private static func priority(_ value: UInt8) throws(RecordError) -> Priority {
+    guard let priority = Priority(rawValue: value) else { throw .malformed(field: "priority") }
+    return priority
+  }
+
+  private static func pushType(_ code: UInt8) throws(RecordError) -> PushType? {
+    if code == PushType.noStoredCode { return nil }
+    guard let type = PushType(storedCode: code) else { throw .malformed(field: "push type") }
+    return type
+  }
+}
+
+extension PushType {
+  /// Stands for "none named".
+  static let noStoredCode: UInt8 = 0xff
+
+  /// The number on disk. Spelled out, because `rawValue` follows the order of the declaration and a new push type
+  /// would renumber what is stored.
+  var storedCode: UInt8 {
+    switch self {
+    case .alert: 0
+    case .background: 1
+    case .complication: 2
+    case .controls: 3
+    case .fileprovider: 4
+    case .liveactivity: 5
+    case .location: 6
+    case .mdm: 7
+    case .pushtotalk: 8
+    case .voip: 9
+    case .widgets: 10
+    }
+  }
+
+  init?(storedCode: UInt8) {
+    for type in PushType.allCases where type.storedCode == storedCode {
+      self = type
+      return
+    }
+    return nil
+  }
+}

@@ -1,0 +1,137 @@
+/// Writes that reach the disk together or not at all, in the order in which they were added.
+///
+/// A value that cannot be copied: whoever hands it to `DurableStore.commit` has nothing left to change it by, so it
+/// crosses to the commit thread without a lock and without trust.
+///
+/// The bytes are those of RocksDB's write batch (`db/write_batch.cc`, "WriteBatch::rep_"), which is also the format of
+/// its log. Spelling them here rather than through `rocksdb_writebatch_put_cf` has three reasons: a group needs no
+/// handle of a database that may be reopened meanwhile, groups are merged by appending (the C interface of 7.8 has no
+/// append), and the store in memory reads the same groups.
+package struct WriteGroup: ~Copyable, Sendable {
+  /// The sequence number (8 bytes) and the count (4), which the commit thread fills in, then the records.
+  var bytes: [UInt8]
+
+  /// How many writes the group holds.
+  package private(set) var count = 0
+
+  /// An empty group. `DurableStore.makeGroup` gives one with room.
+  package init() { self.init(recycling: []) }
+
+  init(recycling buffer: consuming [UInt8]) {
+    bytes = buffer
+    bytes.removeAll(keepingCapacity: true)
+    bytes.append(addingCapacity: WriteRecord.headerByteCount) { output in
+      for _ in 0..<WriteRecord.headerByteCount { output.append(0) }
+    }
+  }
+
+  /// Bytes that the writes will take in the log.
+  package var byteCount: Int { bytes.count - WriteRecord.headerByteCount }
+
+  /// Sets the value of `key`, whatever it was before.
+  package mutating func put(_ family: StoreFamily, key: Span<UInt8>, value: Span<UInt8>) {
+    WriteRecord.append(.put, family, to: &bytes)
+    WriteRecord.append(lengthPrefixed: key, to: &bytes)
+    WriteRecord.append(lengthPrefixed: value, to: &bytes)
+    count += 1
+  }
+
+  /// Removes `key`, whether it is there or not.
+  package mutating func delete(_ family: StoreFamily, key: Span<UInt8>) {
+    WriteRecord.append(.delete, family, to: &bytes)
+    WriteRecord.append(lengthPrefixed: key, to: &bytes)
+    count += 1
+  }
+
+  /// Empties the group and keeps its room.
+  package mutating func removeAll() {
+    bytes.removeSubrange(WriteRecord.headerByteCount...)
+    count = 0
+  }
+}
+
+/// One write inside a group: kind (1 byte), family number (varint), key and, for a put, value, each behind its length
+/// (varint).
+enum WriteRecord {
+  /// Sequence number, 8 bytes, and count, 4 bytes, both little-endian.
+  static let headerByteCount = 12
+
+  /// `kTypeColumnFamilyDeletion` and `kTypeColumnFamilyValue` of RocksDB's `db/dbformat.h`.
+  enum Kind: UInt8 {
+    case delete = 0x04
+    case put = 0x05
+  }
+
+  /// The number of a family in the engine. Number 0 is the family `default`, which always exists and stays empty.
+  static func number(of family: StoreFamily) -> UInt32 { UInt32(family.rawValue) + 1 }
+
+  static func append(_ kind: Kind, _ family: StoreFamily, to bytes: inout [UInt8]) {
+    bytes.append(kind.rawValue)
+    append(varint: number(of: family), to: &bytes)
+  }
+
+  static func append(lengthPrefixed source: Span<UInt8>, to bytes: inout [UInt8]) {
+    append(varint: UInt32(source.count), to: &bytes)
+    bytes.append(addingCapacity: source.count) { output in
+      for index in source.indices { output.append(source[index]) }
+    }
+  }
+
+  /// Seven bits to a byte, the least significant first, the top bit set on all but the last.
+  static func append(varint value: UInt32, to bytes: inout [UInt8]) {
+    var rest = value
+    while rest >= 0x80 {
+      bytes.append(UInt8(truncatingIfNeeded: rest) | 0x80)
+      rest &>>= 7
+    }
+    bytes.append(UInt8(truncatingIfNeeded: rest))
+  }
+
+  /// Writes the count of a batch over its header; the engine assigns the sequence number.
+  static func setCount(_ count: Int, in bytes: inout [UInt8]) {
+    let value = UInt32(count)
+    for index in 0..<4 { bytes[8 + index] = UInt8(truncatingIfNeeded: value &>> UInt32(8 * index)) }
+  }
+
+  /// A write as it stands in a group. `value` is nil for a removal.
+  struct Entry {
+    var family: StoreFamily
+    var key: Range<Int>
+    var value: Range<Int>?
+  }
+
+  /// The write at `position`, which moves behind it; nil at the end. For groups of this process only: anything that
+  /// `WriteGroup` would not write is a defect of the program and stops it.
+  static func next(in bytes: Span<UInt8>, at position: inout Int) -> Entry? {
+    guard position < bytes.count else { return nil }
+    guard let kind = Kind(rawValue: bytes[position]) else { preconditionFailure("unknown kind") }
+    position += 1
+    let number = varint(in: bytes, at: &position)
+    guard number > 0, let family = StoreFamily(rawValue: UInt8(number - 1)) else {
+      preconditionFailure("unknown family \(number)")
+    }
+    let key = run(in: bytes, at: &position)
+    let value = kind == .put ? run(in: bytes, at: &position) : nil
+    return Entry(family: family, key: key, value: value)
+  }
+
+  private static func run(in bytes: Span<UInt8>, at position: inout Int) -> Range<Int> {
+    let length = Int(varint(in: bytes, at: &position))
+    let range = position..<position + length
+    precondition(range.upperBound <= bytes.count, "a write reaches beyond its group")
+    position = range.upperBound
+    return range
+  }
+
+  private static func varint(in bytes: Span<UInt8>, at position: inout Int) -> UInt32 {
+    var value: UInt32 = 0
+    var shift: UInt32 = 0
+    while true {
+      let byte = bytes[position]
+      position += 1
+      value |= UInt32(byte & 0x7f) &<< shift
+      if byte & 0x80 == 0 { return value }
+      shift += 7
+    }
+  }
+}
