@@ -68,6 +68,8 @@ public enum Limits {
   public static let courierTakeoversPerMinute = 10
   /// Topics in all lists of one filter.
   public static let courierFilterTopics = 2048
+  /// Bytes of padding in a flush frame or its answer: the most that clients were seen to ask for.
+  public static let courierFlushPaddingBytes = 512
   /// Seconds by which the clock in a signed nonce may be off.
   public static let courierNonceSeconds: Int64 = 300
 

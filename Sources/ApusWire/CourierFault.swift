@@ -30,3 +30,11 @@ extension CourierFault: CustomStringConvertible {
     }
   }
 }
+
+extension Optional {
+  /// The value of a field that must be there.
+  func required(_ command: CourierCommand, _ id: UInt8) throws(CourierFault) -> Wrapped {
+    guard let value = self else { throw .missingField(command: command.rawValue, id: id) }
+    return value
+  }
+}

@@ -44,6 +44,21 @@ package struct CourierField: ~Escapable {
     return value.bigEndianUInt64(at: 0)
   }
 
+  /// A number whose width no description states: one, two or four bytes.
+  package func number() throws(CourierFault) -> UInt32 {
+    switch value.count {
+    case 1: return UInt32(value[0])
+    case 2: return UInt32(value.bigEndianUInt16(at: 0))
+    default: return try u32()
+    }
+  }
+
+  package func notificationID() throws(CourierFault) -> NotificationID {
+    guard value.count == 16 else { throw fault }
+    return NotificationID(
+      high: value.bigEndianUInt64(at: 0), low: value.bigEndianUInt64(at: 8))
+  }
+
   package func token() throws(CourierFault) -> DeviceToken {
     guard let token = DeviceToken(bytes: value) else { throw fault }
     return token

@@ -122,28 +122,20 @@ struct JSONLexer {
     return .truncated
   }
 
-  /// Reads a number. Gives whether it is 1, spelled "1", "1.0", "1.00" and so on.
   @inline(__always)
-  mutating func number(_ bytes: Span<UInt8>) throws(JSONFault) -> Bool {
-    let start = offset
+  mutating func number(_ bytes: Span<UInt8>) throws(JSONFault) {
     if bytes[offset] == 0x2d { offset += 1 }
-    let integer = offset
     guard offset < bytes.count else { throw .truncated }
     if bytes[offset] == 0x30 { offset += 1 } else { try digits(bytes) }
-    var isOne = integer == start && offset == start + 1 && bytes[start] == 0x31
-    guard offset < bytes.count else { return isOne }
-    if bytes[offset] == 0x2e {
+    if offset < bytes.count, bytes[offset] == 0x2e {
       offset += 1
-      let fraction = offset
       try digits(bytes)
-      for index in fraction..<offset where bytes[index] != 0x30 { isOne = false }
     }
-    guard offset < bytes.count, bytes[offset] | 0x20 == 0x65 else { return isOne }
+    guard offset < bytes.count, bytes[offset] | 0x20 == 0x65 else { return }
     offset += 1
     guard offset < bytes.count else { throw .truncated }
     if bytes[offset] == 0x2b || bytes[offset] == 0x2d { offset += 1 }
     try digits(bytes)
-    return false
   }
 
   /// Reads one digit or more.

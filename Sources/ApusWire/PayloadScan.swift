@@ -133,7 +133,11 @@ private struct PayloadScanner {
       try lexer.word(bytes, "false")
       note(.other)
     default:
-      note(try lexer.number(bytes) ? .one : .other)
+      let start = lexer.offset
+      try lexer.number(bytes)
+      let isOne =
+        key == .contentAvailable && Self.isOne(bytes.extracting(start..<lexer.offset))
+      note(isOne ? .one : .other)
     }
     return .separator
   }
@@ -198,6 +202,11 @@ private struct PayloadScanner {
     case .contentAvailable: found.contentAvailable = kind == .one
     }
     key = .other
+  }
+
+  /// Whether a number is 1, however it is spelled.
+  private static func isOne(_ number: Span<UInt8>) -> Bool {
+    number.equals("1") || number.count > 1 && Double(number.text) == 1
   }
 
   @inline(__always)

@@ -27,12 +27,3 @@ package struct TopicHash: Sendable, Hashable {
     hasher.combine(words.2)
   }
 }
-
-extension [UInt8] {
-  /// Appends the 20 bytes.
-  package mutating func append(_ topic: TopicHash) {
-    append(bigEndian: topic.words.0)
-    append(bigEndian: topic.words.1)
-    append(bigEndian: topic.words.2)
-  }
-}

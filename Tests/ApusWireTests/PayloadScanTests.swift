@@ -73,7 +73,8 @@ struct PayloadScanTests {
   @Test(
     "content-available is the number 1",
     arguments: [
-      ("1", true), ("1.0", true), ("1.000", true), ("0", false), ("10", false), ("1.5", false),
+      ("1", true), ("1.0", true), ("1.000", true), ("1e0", true), ("10E-1", true), ("0", false),
+      ("10", false), ("1.5", false),
       ("-1", false), ("11", false), ("1e1", false), ("true", false), ("\"1\"", false),
       ("[1]", false), ("null", false), ("0,\"content-available\":1", true),
       ("1,\"content-available\":0", false),

@@ -1,0 +1,186 @@
+package import ApusModel
+
+/// 0x07: the first frame of a connection. Fields that only report (carrier, system, times) are skipped.
+package struct CourierConnect: CourierMessage {
+  /// The base token of an earlier connection. Nil where there is none and where what came is no token: both are
+  /// answered with the right one.
+  package var token: DeviceToken?
+  /// 1 in every client known.
+  package var state: UInt8
+  /// "Presence" flags, 0x41 in most clients.
+  package var flags: UInt32
+  /// 0 cellular, 1 Wi-Fi.
+  package var interface: UInt8?
+  package var protocolVersion: UInt16?
+  /// The device's certificate (DER), the nonce and its signature: under `CourierALPN.securityV3` only, else empty.
+  /// Their lengths are left to whoever verifies them, as bad proof is answered and not a fault of the frame.
+  package var certificate: [UInt8]
+  package var nonce: [UInt8]
+  package var signature: [UInt8]
+
+  package init(
+    token: DeviceToken? = nil, state: UInt8 = 1, flags: UInt32 = 0x41, interface: UInt8? = nil,
+    protocolVersion: UInt16? = nil, certificate: [UInt8] = [], nonce: [UInt8] = [],
+    signature: [UInt8] = []
+  ) {
+    self.token = token
+    self.state = state
+    self.flags = flags
+    self.interface = interface
+    self.protocolVersion = protocolVersion
+    self.certificate = certificate
+    self.nonce = nonce
+    self.signature = signature
+  }
+
+  package init(decoding body: Span<UInt8>) throws(CourierFault) {
+    self.init(state: 1, flags: 0)
+    var fields = CourierFields(.connect, body)
+    while let field = try fields.next() {
+      switch field.id {
+      case 1: token = DeviceToken(bytes: field.value)
+      case 2: state = try field.u8()
+      case 5: flags = try field.u32()
+      case 6: interface = try field.u8()
+      case 12: certificate = field.value.copied()
+      case 13: nonce = field.value.copied()
+      case 14: signature = field.value.copied()
+      case 16: protocolVersion = try field.u16()
+      default: break
+      }
+    }
+  }
+
+  package func encode(to output: inout [UInt8]) {
+    let start = output.beginFrame(.connect)
+    if let token { output.appendField(1, token) }
+    output.appendField(2, state)
+    output.appendField(5, flags)
+    if let interface { output.appendField(6, interface) }
+    if !certificate.isEmpty { output.appendField(12, certificate.span) }
+    if !nonce.isEmpty { output.appendField(13, nonce.span) }
+    if !signature.isEmpty { output.appendField(14, signature.span) }
+    if let protocolVersion { output.appendField(16, protocolVersion) }
+    output.endFrame(start)
+  }
+}
+
+/// What a device signs under `CourierALPN.securityV3`: 17 bytes.
+package struct CourierNonce: Sendable, Hashable {
+  /// When it was made, in Unix milliseconds.
+  package var milliseconds: UInt64
+  package var random: UInt64
+
+  package static let byteCount = 17
+
+  package init(milliseconds: UInt64, random: UInt64) {
+    self.milliseconds = milliseconds
+    self.random = random
+  }
+
+  /// Takes 17 bytes of which the first is 0: 1 marks another use of the scheme.
+  package init?(_ bytes: Span<UInt8>) {
+    guard bytes.count == Self.byteCount, bytes[0] == 0 else { return nil }
+    milliseconds = bytes.bigEndianUInt64(at: 1)
+    random = bytes.bigEndianUInt64(at: 9)
+  }
+
+  package var bytes: [UInt8] {
+    var output: [UInt8] = [0]
+    output.append(bigEndian: milliseconds)
+    output.append(bigEndian: random)
+    return output
+  }
+}
+
+/// 0x08: the answer to a connect message.
+package struct CourierConnectResponse: CourierMessage {
+  package struct Status: RawRepresentable, Sendable, Hashable {
+    package var rawValue: UInt8
+
+    package init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    package static let accepted = Status(rawValue: 0)
+    /// The device could not be authenticated. The server closes.
+    package static let refused = Status(rawValue: 2)
+  }
+
+  package var status: Status
+  /// The device's base token: with every acceptance, whether it changed or not.
+  package var token: DeviceToken?
+  /// Bytes of payload that a notification may have.
+  package var maximumMessageBytes: UInt16
+  package var protocolVersion: UInt16
+  /// A bit mask of unknown meaning; 0 satisfies every client.
+  package var capabilities: UInt32
+  /// The server's time where the time in the nonce was refused, in Unix milliseconds.
+  package var badNonceServerMilliseconds: UInt64?
+  package var largeMessageBytes: UInt16
+  /// The server's time in Unix milliseconds.
+  package var serverMilliseconds: UInt64
+
+  package init(
+    status: Status, token: DeviceToken?, serverMilliseconds: UInt64,
+    badNonceServerMilliseconds: UInt64? = nil,
+    maximumMessageBytes: UInt16 = UInt16(Limits.voipPayloadBytes),
+    largeMessageBytes: UInt16 = UInt16(Limits.voipPayloadBytes), protocolVersion: UInt16 = 2,
+    capabilities: UInt32 = 0
+  ) {
+    self.status = status
+    self.token = token
+    self.maximumMessageBytes = maximumMessageBytes
+    self.protocolVersion = protocolVersion
+    self.capabilities = capabilities
+    self.badNonceServerMilliseconds = badNonceServerMilliseconds
+    self.largeMessageBytes = largeMessageBytes
+    self.serverMilliseconds = serverMilliseconds
+  }
+
+  /// Reads an answer. Those fields that a server always sends must be there.
+  package init(decoding body: Span<UInt8>) throws(CourierFault) {
+    var status: Status?
+    var token: DeviceToken?
+    var maximum: UInt16?
+    var version: UInt16?
+    var capabilities: UInt32?
+    var badNonceTime: UInt64?
+    var large: UInt16?
+    var time: UInt64?
+    var fields = CourierFields(.connectResponse, body)
+    while let field = try fields.next() {
+      switch field.id {
+      case 1: status = Status(rawValue: try field.u8())
+      case 3: token = try field.token()
+      case 4: maximum = try field.u16()
+      case 5: version = try field.u16()
+      case 6: capabilities = try field.u32()
+      case 7: badNonceTime = try field.u64()
+      case 8: large = try field.u16()
+      case 10: time = try field.u64()
+      default: break
+      }
+    }
+    self.init(
+      status: try status.required(.connectResponse, 1), token: token,
+      serverMilliseconds: try time.required(.connectResponse, 10),
+      badNonceServerMilliseconds: badNonceTime,
+      maximumMessageBytes: try maximum.required(.connectResponse, 4),
+      largeMessageBytes: try large.required(.connectResponse, 8),
+      protocolVersion: try version.required(.connectResponse, 5),
+      capabilities: try capabilities.required(.connectResponse, 6))
+  }
+
+  /// Appends the frame. Clients refuse to read one without fields 4, 5, 6 and 10, even a refusal.
+  package func encode(to output: inout [UInt8]) {
+    let start = output.beginFrame(.connectResponse)
+    output.appendField(1, status.rawValue)
+    if let token { output.appendField(3, token) }
+    output.appendField(4, maximumMessageBytes)
+    output.appendField(5, protocolVersion)
+    output.appendField(6, capabilities)
+    if let time = badNonceServerMilliseconds { output.appendField(7, time) }
+    output.appendField(8, largeMessageBytes)
+    output.appendField(10, serverMilliseconds)
+    output.endFrame(start)
+  }
+}

@@ -1,0 +1,254 @@
+package import ApusModel
+
+/// 0x0c: the device is there. Answered at once with an empty 0x0d.
+package struct CourierKeepAlive: CourierMessage {
+  /// The time to the next one. Clients other than Apple's leave it out.
+  package var intervalMinutes: UInt32?
+
+  package init(intervalMinutes: UInt32? = nil) { self.intervalMinutes = intervalMinutes }
+
+  package init(decoding body: Span<UInt8>) throws(CourierFault) {
+    var fields = CourierFields(.keepAlive, body)
+    while let field = try fields.next() {
+      if field.id == 5 { intervalMinutes = try field.number() }
+    }
+  }
+
+  package func encode(to output: inout [UInt8]) {
+    let start = output.beginFrame(.keepAlive)
+    if let minutes = intervalMinutes { output.appendField(5, UInt16(clamping: minutes)) }
+    output.endFrame(start)
+  }
+
+  /// Appends the answer, which has no fields.
+  package static func encodeAnswer(to output: inout [UInt8]) {
+    output.endFrame(output.beginFrame(.keepAliveAnswer))
+  }
+}
+
+/// 0x0e: nothing waits for the device.
+package struct CourierNoStorage: CourierMessage {
+  /// The connection's base token.
+  package var token: DeviceToken?
+
+  package init(token: DeviceToken?) { self.token = token }
+
+  package init(decoding body: Span<UInt8>) throws(CourierFault) {
+    var fields = CourierFields(.noStorage, body)
+    while let field = try fields.next() {
+      if field.id == 1 { token = try field.token() }
+    }
+  }
+
+  package func encode(to output: inout [UInt8]) {
+    let start = output.beginFrame(.noStorage)
+    if let token { output.appendField(1, token) }
+    output.endFrame(start)
+  }
+}
+
+/// 0x0f: the device measures which sizes the way lets through.
+package struct CourierFlush: CourierMessage {
+  /// Bytes of padding that the answer shall have.
+  package var answerPaddingBytes: UInt16
+  /// Bytes of padding that this frame has.
+  package var paddingBytes: Int
+
+  package init(answerPaddingBytes: UInt16, paddingBytes: Int = 0) {
+    self.answerPaddingBytes = answerPaddingBytes
+    self.paddingBytes = paddingBytes
+  }
+
+  package init(decoding body: Span<UInt8>) throws(CourierFault) {
+    self.init(answerPaddingBytes: 0)
+    var fields = CourierFields(.flush, body)
+    while let field = try fields.next() {
+      switch field.id {
+      case 1: answerPaddingBytes = try field.u16()
+      case 2: paddingBytes = field.value.count
+      default: break
+      }
+    }
+  }
+
+  package func encode(to output: inout [UInt8]) {
+    let start = output.beginFrame(.flush)
+    output.appendField(1, answerPaddingBytes)
+    Self.appendPadding(paddingBytes, to: &output)
+    output.endFrame(start)
+  }
+
+  /// Appends the answer, 0x10, with as much padding as was asked for, up to `Limits.courierFlushPaddingBytes`.
+  package func encodeAnswer(to output: inout [UInt8]) {
+    let start = output.beginFrame(.flushAnswer)
+    Self.appendPadding(Int(answerPaddingBytes), to: &output)
+    output.endFrame(start)
+  }
+
+  private static func appendPadding(_ wanted: Int, to output: inout [UInt8]) {
+    let count = min(wanted, Limits.courierFlushPaddingBytes)
+    output.appendField(2, [UInt8](repeating: 0, count: count).span)
+  }
+}
+
+/// 0x11: asks for the token that an app gives its provider.
+package struct CourierAppTokenRequest: CourierMessage {
+  /// The connection's base token. Nil where the field is missing.
+  package var token: DeviceToken?
+  package var topic: TopicHash
+  /// Of unknown meaning, 0 in every client; the answer repeats it.
+  package var appID: UInt16?
+
+  package init(token: DeviceToken?, topic: TopicHash, appID: UInt16? = 0) {
+    self.token = token
+    self.topic = topic
+    self.appID = appID
+  }
+
+  package init(decoding body: Span<UInt8>) throws(CourierFault) {
+    var token: DeviceToken?
+    var topic: TopicHash?
+    var appID: UInt16?
+    var fields = CourierFields(.appTokenRequest, body)
+    while let field = try fields.next() {
+      switch field.id {
+      case 1: token = try field.token()
+      case 2: topic = try field.topic()
+      case 3: appID = try field.u16()
+      default: break
+      }
+    }
+    self.init(token: token, topic: try topic.required(.appTokenRequest, 2), appID: appID)
+  }
+
+  package func encode(to output: inout [UInt8]) {
+    let start = output.beginFrame(.appTokenRequest)
+    if let token { output.appendField(1, token) }
+    output.appendField(2, topic)
+    if let appID { output.appendField(3, appID) }
+    output.endFrame(start)
+  }
+}
+
+/// 0x12: the answer to 0x11, which the topic tells apart.
+package struct CourierAppTokenAnswer: CourierMessage {
+  /// 0 for success.
+  package var status: UInt8
+  /// Nil with a failure: the field is then sent empty, as one client wants to see it.
+  package var token: DeviceToken?
+  package var topic: TopicHash
+  package var appID: UInt16?
+
+  package init(status: UInt8, token: DeviceToken?, topic: TopicHash, appID: UInt16?) {
+    self.status = status
+    self.token = token
+    self.topic = topic
+    self.appID = appID
+  }
+
+  package init(decoding body: Span<UInt8>) throws(CourierFault) {
+    var status: UInt8?
+    var token: DeviceToken?
+    var topic: TopicHash?
+    var appID: UInt16?
+    var fields = CourierFields(.appTokenAnswer, body)
+    while let field = try fields.next() {
+      switch field.id {
+      case 1: status = try field.u8()
+      case 2: token = field.value.count == 0 ? nil : try field.token()
+      case 3: topic = try field.topic()
+      case 4: appID = try field.u16()
+      default: break
+      }
+    }
+    self.init(
+      status: try status.required(.appTokenAnswer, 1), token: token,
+      topic: try topic.required(.appTokenAnswer, 3), appID: appID)
+  }
+
+  package func encode(to output: inout [UInt8]) {
+    let start = output.beginFrame(.appTokenAnswer)
+    output.appendField(1, status)
+    if let token { output.appendField(2, token) } else { output.appendField(2, Span()) }
+    output.appendField(3, topic)
+    if let appID { output.appendField(4, appID) }
+    output.endFrame(start)
+  }
+}
+
+/// 0x13: how long the device means to stay active. Only its name and field are known.
+package struct CourierSetActiveInterval: CourierMessage {
+  package var interval: UInt32
+
+  package init(interval: UInt32) { self.interval = interval }
+
+  package init(decoding body: Span<UInt8>) throws(CourierFault) {
+    var interval: UInt32?
+    var fields = CourierFields(.setActiveInterval, body)
+    while let field = try fields.next() {
+      if field.id == 1 { interval = try field.number() }
+    }
+    self.init(interval: try interval.required(.setActiveInterval, 1))
+  }
+
+  package func encode(to output: inout [UInt8]) {
+    let start = output.beginFrame(.setActiveInterval)
+    output.appendField(1, interval)
+    output.endFrame(start)
+  }
+}
+
+/// 0x14: whether the device is in use. A device that never says so counts as active.
+package struct CourierSetState: CourierMessage {
+  package var isActive: Bool
+  /// Clients send 0x7fffffff.
+  package var interval: UInt32?
+
+  package init(isActive: Bool, interval: UInt32? = 0x7fff_ffff) {
+    self.isActive = isActive
+    self.interval = interval
+  }
+
+  package init(decoding body: Span<UInt8>) throws(CourierFault) {
+    var state: UInt8?
+    var interval: UInt32?
+    var fields = CourierFields(.setState, body)
+    while let field = try fields.next() {
+      switch field.id {
+      case 1: state = try field.u8()
+      case 2: interval = try field.u32()
+      default: break
+      }
+    }
+    self.init(isActive: try state.required(.setState, 1) == 1, interval: interval)
+  }
+
+  package func encode(to output: inout [UInt8]) {
+    let start = output.beginFrame(.setState)
+    output.appendField(1, (isActive ? 1 : 0) as UInt8)
+    if let interval { output.appendField(2, interval) }
+    output.endFrame(start)
+  }
+}
+
+/// 0x80, an extension: the server is about to close, and why.
+package struct CourierGoodbye: CourierMessage {
+  /// For people and logs.
+  package var reason: String
+
+  package init(reason: String) { self.reason = reason }
+
+  package init(decoding body: Span<UInt8>) throws(CourierFault) {
+    self.init(reason: "")
+    var fields = CourierFields(.goodbye, body)
+    while let field = try fields.next() {
+      if field.id == 0x40 { reason = field.value.text }
+    }
+  }
+
+  package func encode(to output: inout [UInt8]) {
+    let start = output.beginFrame(.goodbye)
+    output.appendField(0x40, Array(reason.utf8).span)
+    output.endFrame(start)
+  }
+}

@@ -1,0 +1,92 @@
+package import ApusModel
+
+/// A message that is a value of its own: what a frame of one command says.
+package protocol CourierMessage: Sendable, Hashable {
+  /// Reads the fields of a frame. Fields that this version does not know are skipped.
+  init(decoding body: Span<UInt8>) throws(CourierFault)
+
+  /// Appends the whole frame. An output that has the capacity is not reallocated.
+  func encode(to output: inout [UInt8])
+}
+
+extension [UInt8] {
+  /// Begins a frame. What it gives goes to `endFrame`.
+  mutating func beginFrame(_ command: CourierCommand) -> Int {
+    append(command.rawValue)
+    append(bigEndian: 0 as UInt32)
+    return count
+  }
+
+  /// Ends the frame whose fields began at `start`.
+  mutating func endFrame(_ start: Int) {
+    patch(bigEndian: UInt32(count - start), at: start - 4)
+  }
+
+  private mutating func appendFieldHeader(_ id: UInt8, _ length: Int) {
+    precondition(length <= UInt16.max, "a field holds at most 65,535 bytes")
+    append(addingCapacity: 3) { output in
+      output.append(id)
+      output.append(bigEndian: UInt16(truncatingIfNeeded: length))
+    }
+  }
+
+  mutating func appendField(_ id: UInt8, _ value: UInt8) {
+    appendFieldHeader(id, 1)
+    append(value)
+  }
+
+  mutating func appendField(_ id: UInt8, _ value: UInt16) {
+    appendFieldHeader(id, 2)
+    append(bigEndian: value)
+  }
+
+  mutating func appendField(_ id: UInt8, _ value: UInt32) {
+    appendFieldHeader(id, 4)
+    append(bigEndian: value)
+  }
+
+  mutating func appendField(_ id: UInt8, _ value: UInt64) {
+    appendFieldHeader(id, 8)
+    append(bigEndian: value)
+  }
+
+  mutating func appendField(_ id: UInt8, _ value: Span<UInt8>) {
+    appendFieldHeader(id, value.count)
+    append(value)
+  }
+
+  mutating func appendField(_ id: UInt8, _ value: DeviceToken) {
+    appendFieldHeader(id, DeviceToken.byteCount)
+    append(value)
+  }
+
+  mutating func appendField(_ id: UInt8, _ value: TopicHash) {
+    appendFieldHeader(id, TopicHash.byteCount)
+    append(value)
+  }
+
+  mutating func appendField(_ id: UInt8, _ value: NotificationID) {
+    appendFieldHeader(id, 16)
+    append(bigEndian: value.high)
+    append(bigEndian: value.low)
+  }
+
+  /// Appends the 32 bytes.
+  package mutating func append(_ token: DeviceToken) {
+    append(addingCapacity: DeviceToken.byteCount) { output in
+      output.append(bigEndian: token.words.0)
+      output.append(bigEndian: token.words.1)
+      output.append(bigEndian: token.words.2)
+      output.append(bigEndian: token.words.3)
+    }
+  }
+
+  /// Appends the 20 bytes.
+  package mutating func append(_ topic: TopicHash) {
+    append(addingCapacity: TopicHash.byteCount) { output in
+      output.append(bigEndian: topic.words.0)
+      output.append(bigEndian: topic.words.1)
+      output.append(bigEndian: topic.words.2)
+    }
+  }
+}
