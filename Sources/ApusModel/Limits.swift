@@ -41,6 +41,46 @@ public enum Limits {
   /// Topics of a topic-specific key. Same source.
   public static let topicsPerKey = 400
 
+  // MARK: HTTP/2 connections
+
+  /// Bytes that a connection's requests may have in flight: a payload for each of its streams.
+  public static let connectionWindowBytes = concurrentStreams * payloadBytes
+  /// Requests that the connections of one worker may have open; streams above are refused. One takes 9 to 14 KB.
+  public static let openRequests = 16384
+  /// Requests kept for reuse by one worker: a full connection's worth.
+  public static let pooledRequests = 1024
+  /// Bytes of a header list beyond which a request is no longer answered with 431 but reset.
+  public static let headerListResetBytes = 8 * headerListBytes
+  /// Bytes of a request's body that are read and thrown away before it is answered with 413 and cut off.
+  public static let discardedBodyBytes = 1 << 20
+  /// Streams that a peer was refused, or lost by malformed requests, and whose RST_STREAM it has not taken yet.
+  public static let pendingResets = 1000
+  /// CONTINUATION frames behind one HEADERS: a header list of 8,000 bytes fits into one frame, and nghttp2 allows 8.
+  public static let continuationFrames = 8
+  /// Requests that a client may take back at once: all that it can have open, as after a timeout of its own. Each
+  /// answered request gives one back, so that a client which lets more than half of its requests be answered never
+  /// meets this bound.
+  public static let resetBurst = concurrentStreams
+  /// The same, that come back each second.
+  public static let resetsPerSecond = 100
+  /// Frames that bring no request forward (PING, PRIORITY, WINDOW_UPDATE, SETTINGS, unknown ones, tiny DATA), at once.
+  /// Libraries that open with a tree of PRIORITY frames send a dozen.
+  public static let idleFrameBurst = 1000
+  /// The same, that come back each second: a hundred times what a keep-alive needs.
+  public static let idleFramesPerSecond = 100
+  /// The same, that each request brings: PRIORITY, an empty last DATA, WINDOW_UPDATE for stream and connection.
+  public static let idleFramesPerRequest = 4
+  /// DATA frames shorter than this (bytes) count as such frames: a body of many of them costs more than it says.
+  public static let smallDataBytes = 16
+  /// What a SETTINGS frame counts: it is answered, and may touch every open stream.
+  public static let settingsFrameCost = 4
+  /// Bytes of an answer's body that a client keeps. APNs' are below 100, those of channel requests below 4 KB.
+  public static let answerBytes = 4096
+  /// Bytes of a GOAWAY's debug data that a client keeps.
+  public static let goAwayDebugBytes = 1024
+  /// Answers to PING and SETTINGS that wait for a peer that does not read. nghttp2's own default.
+  public static let pendingAcknowledgements = 1000
+
   // MARK: Storage
 
   /// Seconds for which a notification is kept at most. "Viewing the status of push notifications": 30 days.

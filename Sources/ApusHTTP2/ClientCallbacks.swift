@@ -1,0 +1,119 @@
+import ApusModel
+import CNGHTTP2
+
+/// nghttp2's way into ``HTTP2ClientSession``.
+enum ClientCallbacks {
+  static let options: ServerCallbacks.Shared = {
+    var options: OpaquePointer?
+    guard unsafe nghttp2_option_new(&options) == 0, let options = unsafe options else {
+      fatalError("out of memory")
+    }
+    // The limit is the session's to keep: nghttp2 would queue what is above it.
+    unsafe nghttp2_option_set_peer_max_concurrent_streams(
+      options, UInt32(Limits.concurrentStreams))
+    unsafe nghttp2_option_set_max_continuations(options, 16 * Limits.continuationFrames)
+    return unsafe ServerCallbacks.Shared(pointer: options)
+  }()
+
+  static let table: ServerCallbacks.Shared = {
+    var callbacks: OpaquePointer?
+    guard unsafe nghttp2_session_callbacks_new(&callbacks) == 0, let callbacks = unsafe callbacks
+    else { fatalError("out of memory") }
+    unsafe configureInput(callbacks)
+    unsafe configureStreams(callbacks)
+    return unsafe ServerCallbacks.Shared(pointer: callbacks)
+  }()
+
+  private static func configureInput(_ callbacks: OpaquePointer) {
+    unsafe nghttp2_session_callbacks_set_on_header_callback(callbacks) {
+      _, frame, name, nameCount, value, valueCount, _, user in
+      guard let frame = unsafe frame, let name = unsafe name, let value = unsafe value else {
+        return 0
+      }
+      unsafe clientSession(user).didReceiveField(
+        streamID: frameHeader(frame).stream_id,
+        name: Span(_unsafeStart: name, count: nameCount),
+        value: Span(_unsafeStart: value, count: valueCount))
+      return 0
+    }
+    unsafe nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) {
+      _, _, streamID, bytes, count, user in
+      guard let bytes = unsafe bytes else { return 0 }
+      unsafe clientSession(user).didReceiveBody(
+        streamID: streamID, bytes: Span(_unsafeStart: bytes, count: count))
+      return 0
+    }
+    unsafe nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks) { _, frame, user in
+      guard let frame = unsafe frame else { return 0 }
+      unsafe ClientCallbacks.didReceive(frame, clientSession(user))
+      return 0
+    }
+  }
+
+  private static func didReceive(
+    _ frame: UnsafePointer<nghttp2_frame>, _ session: HTTP2ClientSession
+  ) {
+    let header = unsafe frameHeader(frame)
+    switch UInt32(header.type) {
+    case NGHTTP2_HEADERS.rawValue, NGHTTP2_DATA.rawValue:
+      session.didReceiveFrame(
+        streamID: header.stream_id, endsStream: header.flags & endStream != 0)
+    case NGHTTP2_SETTINGS.rawValue:
+      if header.flags & SettingsFrame.acknowledge == 0 { session.isReady = true }
+    case NGHTTP2_PING.rawValue:
+      if header.flags & 1 != 0 { session.pongCount += 1 }
+    case NGHTTP2_GOAWAY.rawValue:
+      let goAway = unsafe UnsafeRawPointer(frame)
+        .assumingMemoryBound(to: nghttp2_goaway.self).pointee
+      let debugData = unsafe UnsafeBufferPointer(
+        start: goAway.opaque_data, count: goAway.opaque_data_len)
+      session.goAway = unsafe HTTP2GoAway(
+        lastStreamID: goAway.last_stream_id, code: HTTP2ErrorCode(rawValue: goAway.error_code),
+        debugData: Array(debugData.prefix(Limits.goAwayDebugBytes)))
+    default:
+      break
+    }
+  }
+
+  private static func configureStreams(_ callbacks: OpaquePointer) {
+    unsafe nghttp2_session_callbacks_set_on_stream_close_callback(callbacks) {
+      _, streamID, code, user in
+      unsafe clientSession(user).didClose(
+        streamID: streamID, code: HTTP2ErrorCode(rawValue: code))
+      return 0
+    }
+    unsafe nghttp2_session_callbacks_set_on_frame_send_callback(callbacks) { _, frame, user in
+      guard let frame = unsafe frame else { return 0 }
+      if unsafe UInt32(frameHeader(frame).type) == NGHTTP2_GOAWAY.rawValue {
+        unsafe clientSession(user).didSendGoAway()
+      }
+      return 0
+    }
+  }
+
+  /// Copies what is left of a request's body into a DATA frame.
+  static let readRequest: nghttp2_data_source_read_callback = {
+    _, streamID, buffer, capacity, flags, _, user in
+    guard let buffer = unsafe buffer, let flags = unsafe flags,
+      let response = unsafe clientSession(user).response(streamID)
+    else { return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue) }
+    let count = min(capacity, response.request.count - response.requestOffset)
+    let request = response.request
+    let part = request.span.extracting(response.requestOffset..<response.requestOffset + count)
+    unsafe part.withUnsafeBufferPointer { source in
+      if let base = source.baseAddress {
+        unsafe buffer.update(from: base, count: source.count)
+      }
+    }
+    response.requestOffset += count
+    if response.requestOffset == response.request.count {
+      unsafe flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue
+    }
+    return count
+  }
+}
+
+private func clientSession(_ user: UnsafeMutableRawPointer?) -> HTTP2ClientSession {
+  guard let user = unsafe user else { preconditionFailure("callback of a session that is gone") }
+  return unsafe Unmanaged<HTTP2ClientSession>.fromOpaque(user).takeUnretainedValue()
+}

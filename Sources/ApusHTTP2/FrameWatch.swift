@@ -1,0 +1,135 @@
+import ApusModel
+
+/// What a peer sends too much of.
+enum Flood: Sendable, Hashable {
+  /// CONTINUATION frames behind one HEADERS.
+  case continuations
+  /// Requests taken back (RST_STREAM), or made so that the service must reset them.
+  case resets
+  /// Frames that bring no request forward.
+  case idleFrames
+}
+
+/// Reads the frame headers of a connection's bytes ahead of nghttp2, to bound what nghttp2 does not.
+///
+/// nghttp2 has no callback for frames that it ignores (unknown types, DATA on closed streams), counts no empty DATA,
+/// PRIORITY or WINDOW_UPDATE frames, and measures time with a clock of its own. This value sees every frame (RFC 9113,
+/// section 4.1) for about 5 ns, before nghttp2 acts on it: the bytes in which a flood shows are not processed at all.
+/// It also knows whether the peer stopped in the middle of a frame, which is how dribbled ones are found.
+struct FrameWatch: Sendable {
+  private enum FrameType {
+    static let data: UInt8 = 0x0
+    static let headers: UInt8 = 0x1
+    static let resetStream: UInt8 = 0x3
+    static let settings: UInt8 = 0x4
+    static let continuation: UInt8 = 0x9
+  }
+
+  private static let headerLength = 9
+  private static let endHeaders: UInt8 = 0x4
+  private static let prefaceLength = 24
+
+  /// Bytes of the preface or of a payload that are still to come.
+  private var skip: Int
+  /// A frame header of which the end is still to come.
+  private var partial = InlineArray<9, UInt8>(repeating: 0)
+  private var partialCount = 0
+  private var type: UInt8 = FrameType.settings
+  private var continuations = 0
+  private var isInHeaderBlock = false
+  private var highestStreamID: UInt32 = 0
+
+  /// Frames whose header was seen, a header block counted once. The first is the SETTINGS of the preface.
+  private(set) var unitCount = 0
+  var resets: TokenBucket
+  var idleFrames: TokenBucket
+
+  init(nowMilliseconds: UInt64) {
+    skip = Self.prefaceLength
+    resets = TokenBucket(
+      capacity: Limits.resetBurst, perSecond: Limits.resetsPerSecond,
+      nowMilliseconds: nowMilliseconds)
+    idleFrames = TokenBucket(
+      capacity: Limits.idleFrameBurst, perSecond: Limits.idleFramesPerSecond,
+      nowMilliseconds: nowMilliseconds)
+  }
+
+  /// Whether the peer owes the rest of something that nothing else can follow: the preface, a frame, a header block.
+  ///
+  /// The rest of a DATA frame does not count: it belongs to a request, and requests have their own time.
+  var isInsideUnit: Bool {
+    if unitCount == 0 || isInHeaderBlock || partialCount > 0 { return true }
+    return skip > 0 && type != FrameType.data
+  }
+
+  /// Takes the bytes that come next; answers with the flood that they are part of, if they are.
+  mutating func advance(_ bytes: Span<UInt8>, nowMilliseconds: UInt64) -> Flood? {
+    resets.refill(nowMilliseconds: nowMilliseconds)
+    idleFrames.refill(nowMilliseconds: nowMilliseconds)
+    var offset = 0
+    while offset < bytes.count {
+      if skip > 0 {
+        let count = min(skip, bytes.count - offset)
+        skip -= count
+        offset += count
+        continue
+      }
+      if partialCount == 0, bytes.count - offset >= Self.headerLength {
+        let length = Int(bytes[offset]) << 16 | Int(bytes[offset + 1]) << 8 | Int(bytes[offset + 2])
+        let streamID =
+          UInt32(bytes[offset + 5] & 0x7f) << 24 | UInt32(bytes[offset + 6]) << 16
+          | UInt32(bytes[offset + 7]) << 8 | UInt32(bytes[offset + 8])
+        let flood = begin(
+          type: bytes[offset + 3], flags: bytes[offset + 4], length: length, streamID: streamID)
+        if let flood { return flood }
+        offset += Self.headerLength
+        continue
+      }
+      partial[partialCount] = bytes[offset]
+      partialCount += 1
+      offset += 1
+      if partialCount == Self.headerLength, let flood = beginFromPartial() { return flood }
+    }
+    return nil
+  }
+
+  private mutating func beginFromPartial() -> Flood? {
+    partialCount = 0
+    let length = Int(partial[0]) << 16 | Int(partial[1]) << 8 | Int(partial[2])
+    let streamID =
+      UInt32(partial[5] & 0x7f) << 24 | UInt32(partial[6]) << 16 | UInt32(partial[7]) << 8
+      | UInt32(partial[8])
+    return begin(type: partial[3], flags: partial[4], length: length, streamID: streamID)
+  }
+
+  private mutating func begin(type: UInt8, flags: UInt8, length: Int, streamID: UInt32) -> Flood? {
+    self.type = type
+    skip = length
+    if type != FrameType.continuation { unitCount += 1 }
+    switch type {
+    case FrameType.headers:
+      isInHeaderBlock = flags & Self.endHeaders == 0
+      continuations = 0
+      if streamID > highestStreamID {
+        highestStreamID = streamID
+        idleFrames.credit(Limits.idleFramesPerRequest)
+        return nil
+      }
+      return idleFrames.take() ? nil : .idleFrames
+    case FrameType.data:
+      // Also with END_STREAM: one such frame belongs to each request and is paid for by it.
+      guard length < Limits.smallDataBytes else { return nil }
+      return idleFrames.take() ? nil : .idleFrames
+    case FrameType.continuation:
+      continuations += 1
+      if flags & Self.endHeaders != 0 { isInHeaderBlock = false }
+      return continuations > Limits.continuationFrames ? .continuations : nil
+    case FrameType.resetStream:
+      return resets.take() ? nil : .resets
+    case FrameType.settings:
+      return idleFrames.take(Limits.settingsFrameCost) ? nil : .idleFrames
+    default:
+      return idleFrames.take() ? nil : .idleFrames
+    }
+  }
+}

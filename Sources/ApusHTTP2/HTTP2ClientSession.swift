@@ -1,0 +1,225 @@
+package import ApusModel
+import CNGHTTP2
+
+/// The client's end of one HTTP/2 connection to a push service: requests in, answers out, bytes both ways.
+///
+/// It does no I/O and has no clock. nghttp2 checks what the server sends (RFC 9113, section 8).
+@safe package final class HTTP2ClientSession {
+  private static let nameCount = UInt8(HeaderName.allCases.count)
+
+  let handle: OpaquePointer
+  private let block = HeaderBlock()
+  var openStreams: [HTTP2Response] = []
+  private var settled: [HTTP2Response] = []
+  private var settledHead = 0
+  private var free: [HTTP2Response] = []
+  private var carry = unsafe UnsafeBufferPointer<UInt8>(start: nil, count: 0)
+
+  /// Whether the server's first SETTINGS frame came: before, it is not known how many streams it takes.
+  package internal(set) var isReady = false
+  package internal(set) var hasFailed = false
+  /// Whether ``close()`` was called.
+  var isLeaving = false
+  /// What the server's last GOAWAY said; nil while there was none.
+  package internal(set) var goAway: HTTP2GoAway?
+  /// Answers to ``ping()`` that came.
+  package internal(set) var pongCount = 0
+
+  /// Starts with the preface and SETTINGS in the output.
+  package init() {
+    var session: OpaquePointer?
+    let status = unsafe nghttp2_session_client_new2(
+      &session, ClientCallbacks.table.pointer, nil, ClientCallbacks.options.pointer)
+    guard status == 0, let session = unsafe session else { fatalError("out of memory") }
+    unsafe handle = session
+    unsafe nghttp2_session_set_user_data(handle, Unmanaged.passUnretained(self).toOpaque())
+    var setting = nghttp2_settings_entry(
+      settings_id: Int32(NGHTTP2_SETTINGS_ENABLE_PUSH.rawValue), value: 0)
+    unsafe nghttp2_submit_settings(handle, 0, &setting, 1)
+    unsafe nghttp2_session_set_local_window_size(
+      handle, 0, 0, Int32(Limits.connectionWindowBytes))
+  }
+
+  deinit { unsafe nghttp2_session_del(handle) }
+
+  // MARK: Requests
+
+  /// Requests that can be sent now.
+  package var availableStreams: Int {
+    guard isReady, !isClosing else { return 0 }
+    let announced = unsafe nghttp2_session_get_remote_settings(
+      handle, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
+    return max(0, min(Int(announced), Limits.concurrentStreams) - openStreams.count)
+  }
+
+  /// Whether no more requests can be sent, ever: the server is going, the connection failed, or it has used its 2^30
+  /// streams up.
+  package var isClosing: Bool {
+    unsafe hasFailed || isLeaving || goAway != nil
+      || nghttp2_session_check_request_allowed(handle) == 0
+  }
+
+  /// Requests without an outcome.
+  package var openStreamCount: Int { openStreams.count }
+
+  /// Sends a request; nil when ``availableStreams`` is 0.
+  ///
+  /// `fields` has `:method`, `:scheme`, `:path` and `:authority` and what else is to be sent. `authorization` may enter
+  /// the compressor's table, as it comes again in each request; what identifies one notification does not.
+  package func submit(fields: borrowing RequestFields, body: Span<UInt8>) -> Int32? {
+    guard availableStreams > 0 else { return nil }
+    let response = free.popLast() ?? HTTP2Response()
+    response.prepare(body: body)
+    block.removeAll()
+    for rawValue in 0..<Self.nameCount {
+      guard let name = HeaderName(rawValue: rawValue), fields.contains(name) else { continue }
+      block.add(name, value: fields.value(name), indexed: isIndexed(name))
+    }
+    let user = unsafe Unmanaged.passUnretained(response).toOpaque()
+    let streamID: Int32
+    if body.isEmpty {
+      streamID = unsafe nghttp2_submit_request(handle, nil, block.fields, block.count, nil, user)
+    } else {
+      var provider = unsafe nghttp2_data_provider()
+      unsafe provider.read_callback = ClientCallbacks.readRequest
+      streamID = unsafe nghttp2_submit_request(
+        handle, nil, block.fields, block.count, &provider, user)
+    }
+    guard streamID > 0 else {
+      free.append(response)
+      return nil
+    }
+    response.streamID = streamID
+    response.slot = openStreams.count
+    openStreams.append(response)
+    return streamID
+  }
+
+  private func isIndexed(_ name: HeaderName) -> Bool {
+    switch name {
+    case .path, .apnsID, .apnsCollapseID, .apnsRequestID: false
+    default: true
+    }
+  }
+
+  /// Asks the server for a sign of life; see ``pongCount``.
+  package func ping() { unsafe nghttp2_submit_ping(handle, 0, nil) }
+
+  /// Ends the connection from this side: GOAWAY. Open requests still get their answers.
+  package func close() {
+    isLeaving = true
+    unsafe nghttp2_submit_goaway(handle, 0, 0, HTTP2ErrorCode.noError.rawValue, nil, 0)
+  }
+
+  // MARK: Outcomes
+
+  /// The next outcome, in the order in which they became known. Give it back with ``release(_:)``.
+  package func nextResponse() -> HTTP2Response? {
+    guard settledHead < settled.count else { return nil }
+    let response = settled[settledHead]
+    settledHead += 1
+    if settledHead == settled.count {
+      settled.removeAll(keepingCapacity: true)
+      settledHead = 0
+    }
+    response.isQueued = false
+    response.isWithApplication = true
+    return response
+  }
+
+  package func release(_ response: HTTP2Response) {
+    response.isWithApplication = false
+    recycle(response)
+  }
+
+  func settle(_ response: HTTP2Response, failure: HTTP2StreamFailure? = nil) {
+    guard !response.isSettled else { return }
+    response.isSettled = true
+    response.failure = failure
+    if failure != nil { response.status = 0 }
+    response.isQueued = true
+    settled.append(response)
+  }
+
+  func forget(_ response: HTTP2Response) {
+    let last = openStreams.removeLast()
+    if last !== response {
+      openStreams[response.slot] = last
+      last.slot = response.slot
+    }
+    response.slot = -1
+    recycle(response)
+  }
+
+  private func recycle(_ response: HTTP2Response) {
+    if !response.isInUse, free.count < Limits.concurrentStreams { free.append(response) }
+  }
+
+  /// The connection is gone: what has no outcome yet fails with `.connectionLost`.
+  package func connectionLost() {
+    hasFailed = true
+    while let response = openStreams.last {
+      settle(response, failure: .connectionLost)
+      forget(response)
+    }
+  }
+
+  // MARK: Bytes
+
+  /// Takes bytes from the server. `.failed`: write what is pending, close, and call ``connectionLost()``.
+  package func receive(_ bytes: UnsafeRawBufferPointer) -> HTTP2SessionResult {
+    guard !hasFailed else { return .failed }
+    guard let base = bytes.baseAddress, unsafe !bytes.isEmpty else { return .ok }
+    let start = unsafe base.assumingMemoryBound(to: UInt8.self)
+    let status = unsafe nghttp2_session_mem_recv(handle, start, bytes.count)
+    if status < 0 {
+      hasFailed = true
+      unsafe nghttp2_submit_goaway(
+        handle, 0, 0, HTTP2ErrorCode.internalError.rawValue, nil, 0)
+    }
+    return hasFailed ? .failed : .ok
+  }
+
+  /// The same from a span.
+  package func receive(_ bytes: Span<UInt8>) -> HTTP2SessionResult {
+    unsafe bytes.withUnsafeBufferPointer { unsafe receive(UnsafeRawBufferPointer($0)) }
+  }
+
+  /// Whether there is something to write.
+  package var wantsWrite: Bool {
+    unsafe !carry.isEmpty || nghttp2_session_want_write(handle) != 0
+  }
+
+  /// Whether the connection is to be closed: nothing more will be read or written.
+  package var isFinished: Bool {
+    guard !wantsWrite else { return false }
+    return unsafe hasFailed || nghttp2_session_want_read(handle) == 0
+  }
+
+  /// Appends what is to be sent to `buffer`, up to a length of `limit` bytes in all; the rest waits.
+  package func pendingOutput(into buffer: inout [UInt8], limit: Int) {
+    while buffer.count < limit {
+      if unsafe carry.isEmpty {
+        var start: UnsafePointer<UInt8>?
+        let count = unsafe nghttp2_session_mem_send(handle, &start)
+        guard count > 0, let start = unsafe start else {
+          if count < 0 { hasFailed = true }
+          return
+        }
+        unsafe carry = UnsafeBufferPointer(start: start, count: count)
+      }
+      let count = unsafe min(limit - buffer.count, carry.count)
+      unsafe buffer.append(contentsOf: carry.prefix(count))
+      unsafe carry = UnsafeBufferPointer(rebasing: carry.dropFirst(count))
+    }
+  }
+}
+
+/// What a GOAWAY frame said (RFC 9113, section 6.8).
+package struct HTTP2GoAway: Sendable, Hashable {
+  /// The last stream that the server acts on, or acted on.
+  package var lastStreamID: Int32
+  package var code: HTTP2ErrorCode
+  /// The debug data, at most `Limits.goAwayDebugBytes`; of push services, `{"reason":"…"}`.
+  package var debugData: [UInt8]
+}

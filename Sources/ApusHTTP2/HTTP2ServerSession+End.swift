@@ -1,0 +1,147 @@
+package import ApusModel
+import CNGHTTP2
+
+extension HTTP2ServerSession {
+  /// Why a connection ends with an error.
+  enum Failure: Sendable, Hashable {
+    case flood(Flood)
+    /// More streams than can be refused one by one.
+    case streams
+    /// The peer did not send, or did not take, what it had to in time.
+    case time
+    case library(HTTP2ErrorCode)
+
+    init(libraryError: Int32) {
+      switch nghttp2_error(rawValue: libraryError) {
+      case NGHTTP2_ERR_FLOODED, NGHTTP2_ERR_TOO_MANY_CONTINUATIONS:
+        self = .library(.enhanceYourCalm)
+      case NGHTTP2_ERR_BAD_CLIENT_MAGIC: self = .library(.protocolError)
+      default: self = .library(.internalError)
+      }
+    }
+
+    var code: HTTP2ErrorCode {
+      switch self {
+      case .flood: .enhanceYourCalm
+      case .streams: .refusedStream
+      case .time: .noError
+      case .library(let code): code
+      }
+    }
+
+    var debugData: [UInt8] {
+      switch self {
+      case .flood, .library(.enhanceYourCalm): Self.json(.tooManyRequests)
+      // What APNs was seen to say, with error code 7.
+      case .streams: StaticString("Maximum active streams violated for this endpoint.").bytes
+      case .time: Self.json(.idleTimeout)
+      case .library: []
+      }
+    }
+
+    /// The form of APNs' GOAWAY frames: no spaces.
+    static func json(_ reason: Reason) -> [UInt8] {
+      var bytes = StaticString("{\"reason\":\"").bytes
+      bytes.append(reason.text)
+      bytes.append("\"}")
+      return bytes
+    }
+  }
+
+  /// Whether the connection is to be closed: nothing more will be read or written.
+  package var isFinished: Bool {
+    guard !wantsWrite else { return false }
+    return unsafe hasFailed || nghttp2_session_want_read(handle) == 0
+  }
+
+  /// Announces that the connection will end: GOAWAY with the stream id 2^31-1. Requests are still taken.
+  package func announceShutdown() {
+    guard !isAnnounced, !isGoAwayFinal, !hasFailed else { return }
+    isAnnounced = true
+    ownGoAwayCount += 1
+    unsafe nghttp2_submit_shutdown_notice(handle)
+  }
+
+  /// Ends the connection: GOAWAY with the id of the last stream that is, or was, answered, and the reason as JSON.
+  ///
+  /// Open streams are still to be answered; new ones are refused. Without a reason there is no debug data.
+  package func goAway(reason: Reason?, code: HTTP2ErrorCode = .noError) {
+    guard !isGoAwayFinal, !hasFailed else { return }
+    isGoAwayFinal = true
+    submitGoAway(code, debugData: reason.map(Failure.json) ?? [])
+  }
+
+  /// Ends the connection after an error.
+  @discardableResult
+  func fail(_ failure: Failure) -> HTTP2SessionResult {
+    guard !hasFailed else { return .failed }
+    hasFailed = true
+    submitGoAway(failure.code, debugData: failure.debugData)
+    return .failed
+  }
+
+  private func submitGoAway(_ code: HTTP2ErrorCode, debugData: [UInt8]) {
+    ownGoAwayCount += 1
+    let last = unsafe nghttp2_session_get_last_proc_stream_id(handle)
+    unsafe debugData.withUnsafeBufferPointer { data in
+      _ = unsafe nghttp2_submit_goaway(
+        handle, 0, last, code.rawValue, data.baseAddress, data.count)
+    }
+  }
+
+  // MARK: Time
+
+  static var requestMilliseconds: UInt64 { UInt64(Limits.requestSeconds) * 1000 }
+  static var stallMilliseconds: UInt64 { UInt64(Limits.writeStallSeconds) * 1000 }
+
+  /// When ``tick(nowMilliseconds:)`` has something to do at the earliest; nil while nothing is waited for.
+  package var deadlineMilliseconds: UInt64? { deadline == .max ? nil : deadline }
+
+  func arm(_ due: UInt64) {
+    if due < deadline { deadline = due }
+  }
+
+  /// Acts on the time: call it at, or some time after, `deadlineMilliseconds`.
+  ///
+  /// Requests that take too long to come are handed out by ``nextTimedOutRequest()``. A frame or a preface that does,
+  /// and an answer that the peer's window does not let through for `Limits.writeStallSeconds`, end the connection.
+  package func tick(nowMilliseconds: UInt64) -> HTTP2SessionResult {
+    guard !hasFailed else { return .failed }
+    self.nowMilliseconds = max(nowMilliseconds, self.nowMilliseconds)
+    guard nowMilliseconds >= deadline else { return .ok }
+    deadline = .max
+    if let since = insideSinceMilliseconds {
+      let due = since + Self.requestMilliseconds
+      if nowMilliseconds >= due { return fail(.time) }
+      arm(due)
+    }
+    for request in openRequests {
+      if request.isAnswered {
+        if isStalled(request) { return fail(.time) }
+      } else if !request.isComplete {
+        let due = request.startedMilliseconds + Self.requestMilliseconds
+        if nowMilliseconds >= due {
+          request.isComplete = true
+          timedOut.push(request)
+        } else {
+          arm(due)
+        }
+      }
+    }
+    return .ok
+  }
+
+  private func isStalled(_ request: HTTP2Request) -> Bool {
+    let due = request.answeredMilliseconds + Self.stallMilliseconds
+    if nowMilliseconds < due {
+      arm(due)
+      return false
+    }
+    // Something to write means that the socket is the one that is full, and sockets are the driver's to watch.
+    if wantsWrite {
+      arm(nowMilliseconds + 1000)
+      return false
+    }
+    return true
+  }
+}

@@ -1,0 +1,179 @@
+import ApusModel
+import CNGHTTP2
+
+// What nghttp2 reports, in the order in which a request meets it. Each function answers as the callback must.
+extension HTTP2ServerSession {
+  static var proceed: Int32 { 0 }
+  /// The header block is decoded for the table's sake, and no more is heard of the stream.
+  static var ignoreBlock: Int32 { NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue }
+  static var giveUp: Int32 { NGHTTP2_ERR_CALLBACK_FAILURE.rawValue }
+
+  func request(_ streamID: Int32) -> HTTP2Request? {
+    if let current, current.streamID == streamID { return current }
+    guard let pointer = unsafe nghttp2_session_get_stream_user_data(handle, streamID) else {
+      return nil
+    }
+    return unsafe Unmanaged<HTTP2Request>.fromOpaque(pointer).takeUnretainedValue()
+  }
+
+  /// A header block begins: of a request, or of trailers.
+  func didBeginHeaders(streamID: Int32, isRequest: Bool) -> Int32 {
+    current = nil
+    trailerBytes = 0
+    guard isRequest else { return Self.proceed }
+    guard !isGoAwayFinal, openRequests.count < allowedStreams, let request = pool.take() else {
+      return refuse(streamID)
+    }
+    request.prepare(streamID: streamID, nowMilliseconds: nowMilliseconds)
+    request.slot = openRequests.count
+    openRequests.append(request)
+    current = request
+    unsafe nghttp2_session_set_stream_user_data(
+      handle, streamID, Unmanaged.passUnretained(request).toOpaque())
+    arm(nowMilliseconds + Self.requestMilliseconds)
+    return Self.proceed
+  }
+
+  /// A client may open as many streams as it likes until it knows the limit ("streams opened before the client saw
+  /// SETTINGS are never a connection error"). One that never acknowledges is taken to know it after a while.
+  private var allowedStreams: Int {
+    if isSettingsAcknowledged { return streamLimit }
+    if nowMilliseconds >= startedMilliseconds + Self.requestMilliseconds { return streamLimit }
+    return max(streamLimit, Limits.concurrentStreams)
+  }
+
+  private func refuse(_ streamID: Int32) -> Int32 {
+    if isSettingsAcknowledged, !isGoAwayFinal, !watch.resets.take() {
+      pendingFailure = .flood(.resets)
+      return Self.giveUp
+    }
+    return submitReset(streamID, .refusedStream) ? Self.ignoreBlock : Self.giveUp
+  }
+
+  /// One field of the block.
+  func didReceiveField(streamID: Int32, name: Span<UInt8>, value: Span<UInt8>) -> Int32 {
+    guard let current else {
+      trailerBytes += name.count + value.count + 32
+      let isFine = RequestShape.isTrailer(name: name, value: value)
+      if isFine, trailerBytes <= Limits.headerListBytes { return Self.proceed }
+      guard let request = request(streamID) else { return Self.ignoreBlock }
+      return reset(request, isFine ? .enhanceYourCalm : .protocolError)
+    }
+    guard current.add(name: name, value: value) else { return reset(current, .protocolError) }
+    // The sum also bounds what a few bytes that name long table entries can cost.
+    if current.shape.listBytes > Limits.headerListResetBytes {
+      return reset(current, .enhanceYourCalm)
+    }
+    return Self.proceed
+  }
+
+  /// The block is whole.
+  func didReceiveHeaders(streamID: Int32, isRequest: Bool, endsStream: Bool) -> Int32 {
+    guard let request = request(streamID) else { return Self.proceed }
+    if isRequest {
+      guard request.shape.isWhole else { return finish(reset(request, .protocolError)) }
+    } else if !endsStream {
+      // RFC 9113, section 8.1: a second block is the trailers and ends the stream.
+      return finish(reset(request, .protocolError))
+    }
+    return endsStream ? didEnd(request) : Self.proceed
+  }
+
+  func didReceiveBody(streamID: Int32, bytes: Span<UInt8>) {
+    guard let request = request(streamID), !request.isComplete else { return }
+    request.append(bytes)
+    if request.bodyByteCount > Limits.discardedBodyBytes {
+      request.isComplete = true
+      completed.push(request)
+    }
+  }
+
+  func didEndBody(streamID: Int32) -> Int32 {
+    guard let request = request(streamID) else { return Self.proceed }
+    return didEnd(request)
+  }
+
+  private func didEnd(_ request: HTTP2Request) -> Int32 {
+    request.isEnded = true
+    guard !request.isComplete else { return Self.proceed }
+    guard request.shape.fits(bodyByteCount: request.bodyByteCount) else {
+      return finish(reset(request, .protocolError))
+    }
+    request.isComplete = true
+    completed.push(request)
+    return Self.proceed
+  }
+
+  /// nghttp2 closed a stream: its answer was sent, or either side reset it.
+  func didClose(streamID: Int32, code: UInt32) {
+    guard let pointer = unsafe nghttp2_session_get_stream_user_data(handle, streamID) else {
+      pendingResetCount -= 1
+      return
+    }
+    let request = unsafe Unmanaged<HTTP2Request>.fromOpaque(pointer).takeUnretainedValue()
+    if code == HTTP2ErrorCode.noError.rawValue, request.isAnswered { watch.resets.credit(1) }
+    close(request)
+  }
+
+  private func close(_ request: HTTP2Request) {
+    if current === request { current = nil }
+    if request.isEarlyAnswer { earlyAnswerCount -= 1 }
+    let last = openRequests.removeLast()
+    if last !== request {
+      openRequests[request.slot] = last
+      last.slot = request.slot
+    }
+    request.slot = -1
+    if !request.isInUse { recycle(request) }
+  }
+
+  func recycle(_ request: HTTP2Request) { pool.give(request) }
+
+  // MARK: Resets
+
+  /// Resets a stream for what the client did.
+  private func reset(_ request: HTTP2Request, _ code: HTTP2ErrorCode) -> Int32 {
+    let streamID = request.streamID
+    unsafe nghttp2_session_set_stream_user_data(handle, streamID, nil)
+    close(request)
+    guard chargeReset() else { return Self.giveUp }
+    return submitReset(streamID, code) ? Self.ignoreBlock : Self.giveUp
+  }
+
+  /// The same for callbacks that know only success and failure.
+  private func finish(_ status: Int32) -> Int32 {
+    status == Self.ignoreBlock ? Self.proceed : status
+  }
+
+  /// A request that makes the service reset it costs what one that the client resets does.
+  func chargeReset() -> Bool {
+    if watch.resets.take() { return true }
+    pendingFailure = .flood(.resets)
+    return false
+  }
+
+  private func submitReset(_ streamID: Int32, _ code: HTTP2ErrorCode) -> Bool {
+    guard pendingResetCount < Limits.pendingResets else {
+      pendingFailure = .streams
+      return false
+    }
+    pendingResetCount += 1
+    unsafe nghttp2_submit_rst_stream(handle, 0, streamID, code.rawValue)
+    return true
+  }
+
+  // MARK: Sending
+
+  /// The last frame of an answer left: what still comes of the request is not wanted (RFC 9113, section 8.1).
+  func didSendEnd(streamID: Int32) {
+    guard earlyAnswerCount > 0, let request = request(streamID), !request.isEnded else { return }
+    unsafe nghttp2_submit_rst_stream(handle, 0, streamID, HTTP2ErrorCode.noError.rawValue)
+  }
+
+  func didSendGoAway() {
+    if ownGoAwayCount > 0 { ownGoAwayCount -= 1 } else { hasFailed = true }
+  }
+
+  /// The client said that it is going: so do we, and answer what is open.
+  func didReceiveGoAway() { goAway(reason: nil) }
+}

@@ -1,0 +1,179 @@
+import ApusModel
+import CNGHTTP2
+
+/// The server's end of one HTTP/2 connection (RFC 9113): bytes in, requests out, answers in, bytes out.
+///
+/// It does no I/O and has no clock. A driver gives it what the peer sent (`receive`), takes requests (`nextRequest`),
+/// answers them (`respond`), and writes what it wants to send (`pendingOutput`) until the socket is full; now and then,
+/// at the latest at `deadlineMilliseconds`, it says what time it is (`tick`). It closes the connection when
+/// `isFinished`. Every end that the session decides on is announced by a GOAWAY.
+@safe package final class HTTP2ServerSession {
+  /// The stream limit that the first SETTINGS frame announces.
+  package struct Configuration: Sendable {
+    package var initialStreamLimit: Int
+
+    package init(initialStreamLimit: Int) { self.initialStreamLimit = initialStreamLimit }
+
+    /// A provider that has yet to show a valid token.
+    package static let untrusted = Configuration(
+      initialStreamLimit: Limits.concurrentStreamsUntrusted)
+    /// A provider with a certificate.
+    package static let trusted = Configuration(initialStreamLimit: Limits.concurrentStreams)
+  }
+
+  let configuration: Configuration
+  let pool: HTTP2RequestPool
+  let handle: OpaquePointer
+
+  // What the peer may do.
+  var watch: FrameWatch
+  var streamLimit: Int
+  var isSettingsAcknowledged = false
+  let startedMilliseconds: UInt64
+
+  // Streams.
+  var openRequests: [HTTP2Request] = []
+  /// Streams reset by us, whose RST_STREAM is still queued.
+  var pendingResetCount = 0
+  /// Requests answered before their end, to be cut off behind the answer (RFC 9113, section 8.1).
+  var earlyAnswerCount = 0
+  /// The request whose frames come now.
+  var current: HTTP2Request?
+  /// Bytes of the header block that comes now, if it is not a request's.
+  var trailerBytes = 0
+  var completed = RequestQueue()
+  var timedOut = RequestQueue()
+
+  // The end.
+  package internal(set) var hasFailed = false
+  /// What went wrong in a callback, where nothing can be sent.
+  var pendingFailure: Failure?
+  /// GOAWAY frames of ours that have not left yet; any other comes from nghttp2 and means a connection error.
+  var ownGoAwayCount = 0
+  var isGoAwayFinal = false
+  var isAnnounced = false
+
+  // Time.
+  var nowMilliseconds: UInt64
+  var deadline = UInt64.max
+  var insideSinceMilliseconds: UInt64?
+  var insideUnitCount = 0
+
+  // Output.
+  var isFirstSettingsSent = false
+  /// The rest of a frame that did not fit into the caller's buffer. nghttp2 keeps it until the next `mem_send`.
+  var carry = unsafe UnsafeBufferPointer<UInt8>(start: nil, count: 0)
+
+  package init(configuration: Configuration, pool: HTTP2RequestPool, nowMilliseconds: UInt64) {
+    self.configuration = configuration
+    self.pool = pool
+    self.nowMilliseconds = nowMilliseconds
+    startedMilliseconds = nowMilliseconds
+    streamLimit = configuration.initialStreamLimit
+    watch = FrameWatch(nowMilliseconds: nowMilliseconds)
+    var session: OpaquePointer?
+    let status = unsafe nghttp2_session_server_new2(
+      &session, ServerCallbacks.table.pointer, nil, ServerCallbacks.options.pointer)
+    guard status == 0, let session = unsafe session else { fatalError("out of memory") }
+    unsafe handle = session
+    unsafe nghttp2_session_set_user_data(handle, Unmanaged.passUnretained(self).toOpaque())
+    // Without RFC 7540's priorities nghttp2 keeps no dependency tree. Not announced: see SettingsFrame.
+    var setting = nghttp2_settings_entry(
+      settings_id: Int32(NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES.rawValue), value: 1)
+    unsafe nghttp2_submit_settings(handle, 0, &setting, 1)
+    unsafe nghttp2_session_set_local_window_size(
+      handle, 0, 0, Int32(Limits.connectionWindowBytes))
+    insideSinceMilliseconds = nowMilliseconds
+    arm(nowMilliseconds + Self.requestMilliseconds)
+  }
+
+  deinit {
+    unsafe nghttp2_session_del(handle)
+    for request in openRequests { request.slot = -1 }
+    while let request = completed.pop() { discard(request) }
+    while let request = timedOut.pop() { discard(request) }
+    for request in openRequests { discard(request) }
+  }
+
+  private func discard(_ request: HTTP2Request) {
+    if !request.isInUse, request.streamID != 0 { recycle(request) }
+  }
+
+  // MARK: Input
+
+  /// Takes bytes from the peer.
+  ///
+  /// `.failed`: close after writing what is pending. An error that nghttp2 finds by itself shows only after its GOAWAY
+  /// left: see ``isFinished``.
+  package func receive(_ bytes: UnsafeRawBufferPointer, nowMilliseconds: UInt64)
+    -> HTTP2SessionResult
+  {
+    guard !hasFailed else { return .failed }
+    guard let base = bytes.baseAddress, unsafe !bytes.isEmpty else { return .ok }
+    self.nowMilliseconds = nowMilliseconds
+    let start = unsafe base.assumingMemoryBound(to: UInt8.self)
+    let span = unsafe Span(_unsafeStart: start, count: bytes.count)
+    if let flood = watch.advance(span, nowMilliseconds: nowMilliseconds) {
+      return fail(.flood(flood))
+    }
+    let status = unsafe nghttp2_session_mem_recv(handle, start, bytes.count)
+    if status < 0 { return fail(pendingFailure ?? Failure(libraryError: Int32(status))) }
+    noteUnit()
+    return .ok
+  }
+
+  /// The same from a span.
+  package func receive(_ bytes: Span<UInt8>, nowMilliseconds: UInt64) -> HTTP2SessionResult {
+    unsafe bytes.withUnsafeBufferPointer {
+      unsafe receive(UnsafeRawBufferPointer($0), nowMilliseconds: nowMilliseconds)
+    }
+  }
+
+  /// Notes since when the peer owes the rest of a frame.
+  private func noteUnit() {
+    guard watch.isInsideUnit else {
+      insideSinceMilliseconds = nil
+      return
+    }
+    if insideSinceMilliseconds == nil || insideUnitCount != watch.unitCount {
+      insideSinceMilliseconds = nowMilliseconds
+      insideUnitCount = watch.unitCount
+      arm(nowMilliseconds + Self.requestMilliseconds)
+    }
+  }
+
+  // MARK: Requests
+
+  /// The next request that is wholly here, in the order in which they became so. Ones that the client took back in the
+  /// meantime are left out.
+  package func nextRequest() -> HTTP2Request? { next(from: &completed) }
+
+  /// The next request that did not become whole within `Limits.requestSeconds`, to be answered 400 IdleTimeout; what
+  /// still comes of it is cut off behind the answer.
+  package func nextTimedOutRequest() -> HTTP2Request? { next(from: &timedOut) }
+
+  private func next(from queue: inout RequestQueue) -> HTTP2Request? {
+    while let request = queue.pop() {
+      if request.slot >= 0 {
+        request.isWithApplication = true
+        return request
+      }
+      recycle(request)
+    }
+    return nil
+  }
+
+  /// Gives a request back. Its answer may still be on its way, or to come: ``respond(streamID:status:apnsID:apnsUniqueID:body:)``
+  /// needs the stream's number only.
+  package func release(_ request: HTTP2Request) { pool.release(request) }
+
+  /// Streams whose answer was not sent to its end.
+  package var openStreamCount: Int { openRequests.count }
+
+  /// Allows the client more streams at once, and tells it so. Lower than now: ignored.
+  package func raiseStreamLimit(to limit: Int) {
+    guard limit > streamLimit else { return }
+    streamLimit = limit
+    unsafe nghttp2_submit_settings(handle, 0, nil, 0)
+  }
+}

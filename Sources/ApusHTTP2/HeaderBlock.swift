@@ -1,0 +1,73 @@
+import ApusModel
+import CNGHTTP2
+
+/// The header fields of one answer or request on their way into nghttp2, which copies the values.
+///
+/// One serves all connections of a worker: it is filled and handed over within one call.
+@safe final class HeaderBlock {
+  private static let fieldCapacity = 18
+  private static let byteCapacity = Limits.headerListBytes + 256
+
+  let fields: UnsafeMutablePointer<nghttp2_nv>
+  private(set) var count = 0
+  private let bytes: UnsafeMutablePointer<UInt8>
+  private var used = 0
+
+  init() {
+    unsafe fields = .allocate(capacity: Self.fieldCapacity)
+    unsafe bytes = .allocate(capacity: Self.byteCapacity)
+  }
+
+  deinit {
+    unsafe fields.deallocate()
+    unsafe bytes.deallocate()
+  }
+
+  func removeAll() {
+    count = 0
+    used = 0
+  }
+
+  /// Adds a field. One that is `indexed` may enter the compressor's table; identities, which never come again, would
+  /// only push out what does.
+  func add(_ name: HeaderName, value: Span<UInt8>, indexed: Bool = true) {
+    precondition(used + value.count <= Self.byteCapacity, "header list too long")
+    let start = unsafe bytes + used
+    unsafe value.withUnsafeBufferPointer { source in
+      if let base = source.baseAddress {
+        unsafe start.update(from: base, count: source.count)
+      }
+    }
+    used += value.count
+    unsafe append(name, start, value.count, indexed: indexed)
+  }
+
+  /// Adds `:status`.
+  func add(status: UInt16) {
+    let start = unsafe bytes + used
+    unsafe start[0] = 0x30 + UInt8(status / 100 % 10)
+    unsafe start[1] = 0x30 + UInt8(status / 10 % 10)
+    unsafe start[2] = 0x30 + UInt8(status % 10)
+    used += 3
+    unsafe append(.status, start, 3, indexed: true)
+  }
+
+  func addJSONContentType() {
+    let value: StaticString = "application/json"
+    unsafe append(
+      .contentType, UnsafeMutablePointer(mutating: value.utf8Start), value.utf8CodeUnitCount,
+      indexed: true)
+  }
+
+  private func append(
+    _ name: HeaderName, _ value: UnsafeMutablePointer<UInt8>, _ valueCount: Int, indexed: Bool
+  ) {
+    let text = name.text
+    var flags = UInt8(truncatingIfNeeded: NGHTTP2_NV_FLAG_NO_COPY_NAME.rawValue)
+    if !indexed { flags |= UInt8(truncatingIfNeeded: NGHTTP2_NV_FLAG_NO_INDEX.rawValue) }
+    unsafe fields[count] = nghttp2_nv(
+      name: UnsafeMutablePointer(mutating: text.utf8Start), value: value,
+      namelen: text.utf8CodeUnitCount, valuelen: valueCount, flags: flags)
+    count += 1
+  }
+}

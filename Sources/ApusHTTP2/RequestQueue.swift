@@ -1,0 +1,22 @@
+/// Requests in order, linked through themselves.
+struct RequestQueue {
+  private var head: HTTP2Request?
+  private var tail: HTTP2Request?
+
+  init() {}
+
+  mutating func push(_ request: HTTP2Request) {
+    request.isQueued = true
+    if let tail { tail.next = request } else { head = request }
+    tail = request
+  }
+
+  mutating func pop() -> HTTP2Request? {
+    guard let request = head else { return nil }
+    head = request.next
+    if head == nil { tail = nil }
+    request.next = nil
+    request.isQueued = false
+    return request
+  }
+}

@@ -1,0 +1,114 @@
+import ApusModel
+
+/// What RFC 9113, section 8, demands of a request before anyone looks at its meaning.
+///
+/// nghttp2 can check this too, and then resets every request that has neither `:authority` nor `host`; four libraries
+/// in use send such ones to APNs. So its check is off (`nghttp2_option_set_no_http_messaging`) and this is the whole
+/// of it: what breaks a MUST is malformed and its stream is reset, everything else the application answers, with the
+/// reason that its protocol has.
+struct RequestShape: Sendable {
+  private static let method: UInt8 = 1
+  private static let scheme: UInt8 = 2
+  private static let path: UInt8 = 4
+  private static let authority: UInt8 = 8
+  private static let required = method | scheme | path
+
+  private var pseudoFields: UInt8 = 0
+  private var sawRegularField = false
+  /// The announced length of the body; -1 when none was.
+  private var contentLength = -1
+  /// RFC 9113, section 6.5.2: the bytes of all names and values, and 32 for each field.
+  private(set) var listBytes = 0
+
+  init() {}
+
+  /// Takes a field of the header section; false when it makes the request malformed.
+  mutating func add(_ listed: HeaderName?, name: Span<UInt8>, value: Span<UInt8>) -> Bool {
+    listBytes += name.count + value.count + 32
+    guard isFieldValue(value) else { return false }
+    guard let listed else {
+      sawRegularField = true
+      return isFieldName(name) && !isConnectionSpecific(name, value: value)
+    }
+    switch listed {
+    case .method: return addPseudo(Self.method)
+    case .scheme: return addPseudo(Self.scheme)
+    case .path: return addPseudo(Self.path)
+    case .authority: return addPseudo(Self.authority)
+    case .status: return false
+    case .contentLength:
+      sawRegularField = true
+      guard contentLength < 0, let length = decimal(value) else { return false }
+      contentLength = length
+      return true
+    default:
+      sawRegularField = true
+      return true
+    }
+  }
+
+  /// Section 8.3: pseudo fields come first, and each once.
+  private mutating func addPseudo(_ field: UInt8) -> Bool {
+    guard !sawRegularField, pseudoFields & field == 0 else { return false }
+    pseudoFields |= field
+    return true
+  }
+
+  /// Section 8.3.1: all of `:method`, `:scheme` and `:path`. (CONNECT has none of the last two; there is no use for it
+  /// here, so it counts as malformed.)
+  var isWhole: Bool { pseudoFields & Self.required == Self.required }
+
+  /// Section 8.1.1: the body is as long as `content-length` says, where it does.
+  func fits(bodyByteCount: Int) -> Bool { contentLength < 0 || contentLength == bodyByteCount }
+
+  /// Whether a trailer field is one: "Trailers MUST NOT include pseudo-header fields".
+  static func isTrailer(name: Span<UInt8>, value: Span<UInt8>) -> Bool {
+    isFieldName(name) && isFieldValue(value)
+  }
+}
+
+/// Section 8.2.1: no upper case, no control character, space, colon or byte above 0x7e.
+private func isFieldName(_ name: Span<UInt8>) -> Bool {
+  guard !name.isEmpty else { return false }
+  for index in name.indices {
+    let byte = name[index]
+    if byte <= 0x20 || byte >= 0x7f || byte == 0x3a || byte &- 0x41 < 26 { return false }
+  }
+  return true
+}
+
+/// Section 8.2.1: no NUL, LF or CR.
+private func isFieldValue(_ value: Span<UInt8>) -> Bool {
+  // The least byte decides for nearly every value, and finding it is a vector operation.
+  var least = UInt8.max
+  for index in value.indices { least = min(least, value[index]) }
+  guard least < 0x0e else { return true }
+  for index in value.indices {
+    let byte = value[index]
+    if byte == 0 || byte == 0x0a || byte == 0x0d { return false }
+  }
+  return true
+}
+
+/// Section 8.2.2.
+private func isConnectionSpecific(_ name: Span<UInt8>, value: Span<UInt8>) -> Bool {
+  switch name.count {
+  case 2: name.equals("te") && !value.equalsIgnoringCase("trailers")
+  case 7: name.equals("upgrade")
+  case 10: name.equals("connection") || name.equals("keep-alive")
+  case 16: name.equals("proxy-connection")
+  case 17: name.equals("transfer-encoding")
+  default: false
+  }
+}
+
+private func decimal(_ value: Span<UInt8>) -> Int? {
+  guard !value.isEmpty, value.count <= 18 else { return nil }
+  var number = 0
+  for index in value.indices {
+    let digit = value[index] &- 0x30
+    guard digit < 10 else { return nil }
+    number = number * 10 + Int(digit)
+  }
+  return number
+}
