@@ -1,4 +1,5 @@
 import ApusModel
+import ApusWire
 import Testing
 
 @testable import ApusTrust
@@ -19,6 +20,16 @@ struct DigestTests {
     #expect(short == Fixtures.hex("a9993e364706816aba3e25717850c26c9cd0d89d"))
     let shortOfNothing = SHA1Digest.of(nothing.span)
     #expect(shortOfNothing == Fixtures.hex("da39a3ee5e6b4b0d3255bfef95601890afd80709"))
+  }
+
+  @Test("A topic's name on the device protocol is the SHA-1 of its text")
+  func topicHash() {
+    let topic = Array("com.apple.madrid".utf8)
+    let hash = TopicHash(of: topic.span)
+    var bytes: [UInt8] = []
+    bytes.append(hash)
+    // As `printf com.apple.madrid | sha1sum` has it.
+    #expect(bytes == Fixtures.hex("e4e6d952954168d0a5db02dbaf27cc35fc18d159"))
   }
 
   @Test("Equal is equal, whatever the place of the difference")
