@@ -93,7 +93,7 @@ let package = Package(
     tests("ApusCoreTests", ["ApusCore", "ApusModel", "ApusWire"]),
     tests("ApusTLSTests", ["ApusTLS", "ApusModel", "COpenSSL", "CShims"]),
     tests("ApusHTTP2Tests", ["ApusHTTP2", "ApusModel"]),
-    tests("ApusTrustTests", ["ApusTrust", "ApusModel", "ApusWire"]),
+    tests("ApusTrustTests", ["ApusTrust", "ApusModel", "ApusWire", "COpenSSL"]),
     tests("ApusLoopTests", ["ApusLoop"]),
     tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusWire"]),
     tests("TidyTests", ["ApusModel"]),

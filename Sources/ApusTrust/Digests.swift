@@ -1,4 +1,5 @@
 import ApusModel
+package import ApusWire
 import COpenSSL
 
 /// A SHA-256 digest, small enough to key tables by: fingerprints of certificates and keys.
@@ -47,6 +48,15 @@ package enum SHA1Digest {
       _ = unsafe SHA1(bytes.baseAddress, bytes.count, &output)
     }
     return output
+  }
+}
+
+extension TopicHash {
+  /// The name of a topic, given as its text in UTF-8.
+  package init(of topic: Span<UInt8>) {
+    let digest = SHA1Digest.of(topic)
+    guard let hash = TopicHash(digest.span) else { preconditionFailure("SHA-1 has 20 bytes") }
+    self = hash
   }
 }
 

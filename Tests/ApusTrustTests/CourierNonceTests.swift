@@ -1,0 +1,59 @@
+import Testing
+
+@testable import ApusTrust
+
+@Suite("The signed nonce of the device protocol's third version")
+struct CourierNonceTests {
+  private func verify(
+    nonce: [UInt8] = Fixtures.nonce, signature: [UInt8] = [1, 1] + Fixtures.nonceSignature,
+    certificate: [UInt8]? = nil
+  ) throws(CourierNonceFault) -> CourierNonce {
+    let der = certificate ?? PEM.blocks(of: Fixtures.rsaCertificatePEM)[0].der
+    return try CourierNonce.verify(
+      nonce: nonce.span, signature: signature.span, certificateDER: der.span)
+  }
+
+  @Test("A nonce that another program signed verifies and tells its time")
+  func verifies() throws {
+    #expect(try verify().milliseconds == 1_700_000_000_000)
+    #expect(try verify().bytes == Fixtures.nonce)
+  }
+
+  @Test("What a device signs is what another program signs")
+  func signs() throws {
+    let signed = try CourierNonce.sign(
+      milliseconds: 1_700_000_000_000, random: Array(1...8),
+      key: PrivateKey(pem: Fixtures.rsaPEM))
+    #expect(signed.nonce == Fixtures.nonce)
+    #expect(signed.signature == [1, 1] + Fixtures.nonceSignature)
+  }
+
+  @Test("Each fault has its name")
+  func faults() throws {
+    var other = Fixtures.nonce
+    other[0] = 1
+    #expect(throws: CourierNonceFault.form) { try verify(nonce: other) }
+    #expect(throws: CourierNonceFault.form) { try verify(nonce: Fixtures.nonce + [0]) }
+    #expect(throws: CourierNonceFault.form) { try verify(nonce: []) }
+    other = Fixtures.nonce
+    other[16] ^= 1
+    #expect(throws: CourierNonceFault.signature) { try verify(nonce: other) }
+    #expect(throws: CourierNonceFault.algorithm) {
+      try verify(signature: [1, 2] + Fixtures.nonceSignature)
+    }
+    #expect(throws: CourierNonceFault.algorithm) { try verify(signature: [1, 1]) }
+    #expect(throws: CourierNonceFault.signature) { try verify(signature: [1, 1, 0]) }
+    #expect(throws: CourierNonceFault.malformedCertificate) { try verify(certificate: [0x30]) }
+    #expect(throws: CourierNonceFault.key) {
+      try verify(certificate: Certificate(pem: Fixtures.providerPEM).der)
+    }
+  }
+
+  @Test("Only an RSA key signs a nonce")
+  func key() throws {
+    let key = try PrivateKey(pem: Fixtures.p8)
+    #expect(throws: TrustFault.unsupportedKey) {
+      try CourierNonce.sign(milliseconds: 1, random: Array(1...8), key: key)
+    }
+  }
+}
