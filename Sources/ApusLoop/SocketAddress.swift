@@ -1,3 +1,5 @@
+// Both modules, since the socket structures count as members of whichever the compiler happened to read first.
+import CUV
 import Glibc
 
 /// An IPv4 or IPv6 address and a port.

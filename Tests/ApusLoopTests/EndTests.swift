@@ -27,6 +27,24 @@ struct EndTests {
     #expect(seen.value == 3000)
   }
 
+  @Test("Stopping many times, and again after the end, is stopping once")
+  func stopTwice() async throws {
+    let loop = EventLoop(name: "twice")
+    let kept = Confined<Socket?>(nil)
+    let (near, far) = try socketPair()
+    loop.start()
+    loop.perform {
+      kept.value = try? Socket(adopting: near, loop: loop)
+      for _ in 0..<3 { loop.stop() }
+    }
+    loop.stopAndJoin()
+    loop.stopAndJoin()
+    var byte: UInt8 = 0
+    #expect(read(far, &byte, 1) == 0)
+    close(far)
+    try await loop.on { kept.value = nil }
+  }
+
   @Test("The last batch is flushed")
   func lastTurnEnd() async throws {
     let loop = EventLoop(name: "flush")

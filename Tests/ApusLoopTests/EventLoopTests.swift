@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 import Synchronization
 import Testing
@@ -123,6 +124,28 @@ struct EventLoopTests {
             continuation.resume()
           }
           timer.value?.start(afterMilliseconds: 5)
+        }
+      }
+    }
+  }
+
+  @Test("Work that comes while the last item of a full turn runs does not wait for another event")
+  func workAtTheLimit() async throws {
+    try await withLoops("limit") { loops in
+      let loop = loops[0]
+      try await loop.turns(2)
+      await withCheckedContinuation { continuation in
+        // The first item of a turn; with it, the rest fills the turn exactly.
+        loop.perform {
+          for _ in 2..<EventLoop.workPerTurn { loop.perform {} }
+          loop.perform {
+            let performed = DispatchSemaphore(value: 0)
+            Thread.detachNewThread {
+              loop.perform { continuation.resume() }
+              performed.signal()
+            }
+            performed.wait()
+          }
         }
       }
     }

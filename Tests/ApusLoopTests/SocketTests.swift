@@ -140,6 +140,7 @@ struct SocketTests {
   @Test("Writing to a peer that is gone fails with EPIPE and does not kill the process")
   func brokenPipe() async throws {
     let (near, far) = try socketPair()
+    shutdown(far, Int32(SHUT_RDWR))
     close(far)
     try await withLoops("pipe") { loops in
       let loop = loops[0]
@@ -168,12 +169,13 @@ struct SocketTests {
         #expect(read() == .bytes(3))
         #expect(room == Array("abc".utf8))
         #expect(read() == .bytes(1))
-        close(far)
+        shutdown(far, Int32(SHUT_WR))
         #expect(read() == .endOfStream)
         #expect(socket.write([]) == .bytes(0))
         socket.close()
         #expect(read() == .failed(EBADF))
         #expect(!socket.isOpen)
+        close(far)
       }
     }
   }

@@ -70,10 +70,13 @@ extension AsyncStream where Element: Sendable {
   }
 }
 
-/// A connected pair of sockets of the system, not yet on any loop.
+/// A connected pair of sockets of the system, not yet on any loop and both blocking.
+///
+/// A child process that another test spawns holds copies until it has begun its program, so a closed end may be seen a
+/// moment later by the other: wait for it by reading, or shut down first.
 func socketPair() throws -> (Int32, Int32) {
   var pair: [Int32] = [-1, -1]
-  let type = Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
+  let type = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue)
   try #require(socketpair(AF_UNIX, type, 0, &pair) == 0)
   return (pair[0], pair[1])
 }
