@@ -13,7 +13,7 @@ import Synchronization
 /// A loop that was started must be stopped: its thread keeps it alive until then.
 @safe
 package final class EventLoop: SerialExecutor, @unchecked Sendable {
-  /// What is left of a turn for timers and sockets is never more than this many items of queued work away.
+  /// Items of queued work done in one turn, so that timers and sockets get theirs.
   static let workPerTurn = 512
 
   package let name: String
@@ -105,7 +105,8 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
 
   /// Ends the loop after the work queued so far, from any thread. What is still open on it is then closed.
   ///
-  /// Host names being resolved on the loop are waited for.
+  /// Host names being resolved on the loop are waited for, and so is work that goes on to queue work: a task that
+  /// never suspends elsewhere has to be cancelled first.
   package func stop() {
     enqueue(.stop)
   }
@@ -191,9 +192,9 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
 
   /// Between the callbacks of a turn and its sleep.
   fileprivate func turnEnds() {
-    drain(limit: Self.workPerTurn)
+    let sawEmpty = drain(limit: Self.workPerTurn)
     onTurnEnd?()
-    let mustGoAgain = batchCursor < batch.count || hasLocalWork
+    let mustGoAgain = !sawEmpty || hasLocalWork
     guard mustGoAgain != isGoingAgain else { return }
     isGoingAgain = mustGoAgain
     // An active idle handle makes libuv poll without sleeping, and costs no system call.
@@ -212,7 +213,8 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     wakesInFlight.subtract(1, ordering: .releasing)
   }
 
-  func stopAfterThisTurn() { unsafe uv_stop(uv) }
+  /// Once only: the loop runs on for a moment to take itself down.
+  func stopAfterThisTurn() { if takesHandles { unsafe uv_stop(uv) } }
 
   /// Makes the calling thread the loop's, for work that came after its end.
   func becomeLoopThread() { threadID.store(pthread_self(), ordering: .releasing) }

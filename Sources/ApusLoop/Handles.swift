@@ -24,7 +24,9 @@ enum Handles {
 
   /// Closes a handle with what its cell holds; repeating it does nothing. Confined.
   static func close(_ handle: UnsafeMutablePointer<uv_handle_t>) {
-    guard unsafe handle.pointee.data != closedMark, unsafe uv_is_closing(handle) == 0 else { return }
+    guard unsafe handle.pointee.data != closedMark, unsafe uv_is_closing(handle) == 0 else {
+      return
+    }
     unsafe uv_close(handle, handleDidClose)
     let cell = UnsafeMutableRawPointer(handle)
     switch unsafe handle.pointee.type {

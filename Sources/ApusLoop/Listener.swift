@@ -101,9 +101,7 @@ private final class Acceptor: SocketHandler {
   init(descriptor: Int32, loop: EventLoop, handler: @escaping (Int32, SocketAddress) -> Void) {
     self.descriptor = descriptor
     self.handler = handler
-    restTimer = LoopTimer(loop: loop) { [unowned self] in
-      if spare < 0 { spare = Self.openSpare() }
-      isResting = false
+    restTimer = LoopTimer(loop: loop) { [weak self] in self?.goOn()
     }
   }
 
@@ -174,6 +172,11 @@ private final class Acceptor: SocketHandler {
   private func rest() {
     isResting = true
     restTimer?.start(afterMilliseconds: Self.restMilliseconds)
+  }
+
+  private func goOn() {
+    if spare < 0 { spare = Self.openSpare() }
+    isResting = false
   }
 
   private func update() {

@@ -1,3 +1,5 @@
+// Both modules, since the socket structures count as members of whichever the compiler happened to read first.
+import CUV
 import Glibc
 
 /// An IPv4 or IPv6 address and a port.
@@ -77,7 +79,9 @@ extension SocketAddress {
 
   private static func port(_ digits: Substring) -> UInt16? {
     // `UInt16.init` takes a sign, which no port has.
-    guard digits.utf8.allSatisfy({ UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 }) else { return nil }
+    guard digits.utf8.allSatisfy({ UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 }) else {
+      return nil
+    }
     return UInt16(digits)
   }
 

@@ -78,8 +78,12 @@ extension EventLoop {
     }
   }
 
-  /// Does at most `limit` items of work. When the queue is found empty, it is marked for producers to wake the loop.
-  func drain(limit: Int) {
+  /// Does at most `limit` items of work.
+  ///
+  /// - Returns: Whether the queue was found empty, and so marked for producers to wake the loop. If not, nobody will:
+  ///   the loop must not sleep.
+  @discardableResult
+  func drain(limit: Int) -> Bool {
     var left = limit
     while left > 0 {
       if batchCursor == batch.count {
@@ -90,11 +94,12 @@ extension EventLoop {
           swap(&queue.items, &batch)
           queue.isAsleep = batch.isEmpty
         }
-        if batch.isEmpty { return }
+        if batch.isEmpty { return true }
       }
       doNext()
       left -= 1
     }
+    return false
   }
 
   private func doNext() {

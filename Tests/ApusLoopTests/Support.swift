@@ -1,0 +1,194 @@
+import Glibc
+import Testing
+
+@testable import ApusLoop
+
+/// Holds what belongs to a loop while it travels through `@Sendable` closures that run there.
+final class Confined<Value>: @unchecked Sendable {
+  var value: Value
+  init(_ value: Value) { self.value = value }
+}
+
+extension EventLoop {
+  /// Runs `body` on the loop and waits for what it returns.
+  @discardableResult
+  func on<Result: Sendable>(
+    _ body: @Sendable @escaping () throws -> Result
+  ) async throws -> Result {
+    try await withCheckedThrowingContinuation { continuation in
+      perform { continuation.resume(with: Swift.Result { try body() }) }
+    }
+  }
+
+  /// Lets `count` whole turns go by.
+  func turns(_ count: Int) async throws {
+    for _ in 0..<count {
+      // Work sent from another thread is seen by a later turn than the one that answered last.
+      try await on {}
+    }
+  }
+
+  func stopAndJoin() {
+    stop()
+    waitForEnd()
+  }
+
+  /// Blocks, which tests may: the loop's thread needs nothing from theirs.
+  nonisolated private func waitForEnd() { join() }
+}
+
+/// Runs `body` with loops that are started before and stopped, joined and proven to be free of handles after.
+func withLoops<Result>(
+  _ names: String..., body: ([EventLoop]) async throws -> Result
+) async throws -> Result {
+  let loops = names.map { EventLoop(name: $0) }
+  for loop in loops { loop.start() }
+  do {
+    let result = try await body(loops)
+    for loop in loops { loop.stopAndJoin() }
+    return result
+  } catch {
+    for loop in loops { loop.stopAndJoin() }
+    throw error
+  }
+}
+
+extension Socket {
+  /// For `#expect`, which cannot take a span apart.
+  func write(_ bytes: [UInt8]) -> IOResult { write(bytes.span) }
+}
+
+extension AsyncStream where Element: Sendable {
+  /// The next `count` elements.
+  func first(_ count: Int) async -> [Element] {
+    var taken: [Element] = []
+    for await element in self {
+      taken.append(element)
+      if taken.count == count { break }
+    }
+    return taken
+  }
+}
+
+/// A connected pair of sockets of the system, not yet on any loop and both blocking.
+///
+/// A child process that another test spawns holds copies until it has begun its program, so a closed end may be seen a
+/// moment later by the other: wait for it by reading, or shut down first.
+func socketPair() throws -> (Int32, Int32) {
+  var pair: [Int32] = [-1, -1]
+  let type = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue)
+  try #require(socketpair(AF_UNIX, type, 0, &pair) == 0)
+  return (pair[0], pair[1])
+}
+
+/// Sends what it was given, collects what comes until the end, and tells.
+///
+/// It owns its socket, which holds it in turn until the end.
+final class Peer: SocketHandler {
+  enum Ending: Equatable, Sendable {
+    case endOfStream([UInt8])
+    case failed(Int32)
+  }
+
+  let socket: Socket
+  private var outgoing: ArraySlice<UInt8>
+  private let shutsDown: Bool
+  private var incoming: [UInt8] = []
+  private let ended: (Ending) -> Void
+
+  init(
+    _ socket: Socket, sends: [UInt8] = [], thenShutsDown: Bool = true,
+    ended: @escaping (Ending) -> Void = { _ in }
+  ) {
+    self.socket = socket
+    outgoing = sends[...]
+    shutsDown = thenShutsDown
+    self.ended = ended
+    socket.handler = self
+    socket.setInterest(reading: true, writing: true)
+  }
+
+  func socketWritable() {
+    let code = socket.connectError()
+    guard code == 0 else { return end(.failed(code)) }
+    while !outgoing.isEmpty {
+      switch socket.write(outgoing.span) {
+      case .bytes(let count): outgoing = outgoing.dropFirst(count)
+      case .wouldBlock: return
+      case .failed(let code): return end(.failed(code))
+      case .endOfStream: return end(.failed(EPROTO))
+      }
+    }
+    if shutsDown { socket.shutdownWrite() }
+    socket.setInterest(reading: true, writing: false)
+  }
+
+  func socketReadable() {
+    var buffer = [UInt8](repeating: 0, count: 65536)
+    while true {
+      var span = buffer.mutableSpan
+      switch socket.read(into: &span) {
+      case .bytes(let count): incoming += buffer[..<count]
+      case .wouldBlock: return
+      case .endOfStream: return end(.endOfStream(incoming))
+      case .failed(let code): return end(.failed(code))
+      }
+    }
+  }
+
+  private func end(_ ending: Ending) {
+    socket.close()
+    ended(ending)
+  }
+}
+
+/// Sends back what comes, and closes when the other side has shut down and got everything.
+final class Echo: SocketHandler {
+  let socket: Socket
+  private var pending: [UInt8] = []
+  private var sawEnd = false
+
+  init(_ socket: Socket) {
+    self.socket = socket
+    socket.handler = self
+    socket.setInterest(reading: true, writing: false)
+  }
+
+  func socketReadable() {
+    var buffer = [UInt8](repeating: 0, count: 16384)
+    var span = buffer.mutableSpan
+    switch socket.read(into: &span) {
+    case .bytes(let count): pending += buffer[..<count]
+    case .wouldBlock: return
+    case .endOfStream: sawEnd = true
+    case .failed: return socket.close()
+    }
+    socketWritable()
+  }
+
+  func socketWritable() {
+    if !pending.isEmpty {
+      switch socket.write(pending.span) {
+      case .bytes(let count): pending.removeFirst(count)
+      case .wouldBlock: break
+      case .endOfStream, .failed: return socket.close()
+      }
+    }
+    if pending.isEmpty, sawEnd { return socket.close() }
+    socket.setInterest(reading: !sawEnd && pending.isEmpty, writing: !pending.isEmpty)
+  }
+}
+
+/// A handler made of closures.
+final class ClosureHandler: SocketHandler {
+  var readable: () -> Void
+  var writable: () -> Void
+
+  init(readable: @escaping () -> Void = {}, writable: @escaping () -> Void = {}) {
+    self.readable = readable
+    self.writable = writable
+  }
+
+  func socketReadable() { readable() }
+  func socketWritable() { writable() }
+}
