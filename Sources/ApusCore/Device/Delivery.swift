@@ -98,6 +98,10 @@ package final class Device {
   /// Counts changes of `registration`; what the store holds follows behind.
   package var recordVersion: UInt64 = 0
   package var durableRecordVersion: UInt64 = 0
+  package var takeovers = RateLimit.Bucket()
+  package static let takeoverLimit = RateLimit(
+    capacity: Limits.courierTakeoversPerMinute, refill: Limits.courierTakeoversPerMinute,
+    perSeconds: 60)
   /// The newest notification of each app that waits in the store alone although the device is connected.
   package var overflowOrders: [TopicKey: UInt64] = [:]
   /// Whether it stands in the worker's list of sessions that have something to send.

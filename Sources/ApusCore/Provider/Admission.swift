@@ -115,11 +115,12 @@ package enum Admission {
 
   /// The end of step 9 to step 11: what the device token and the credential are good for.
   ///
-  /// `claims` are nil for a token that this service did not mint.
+  /// `claims` are nil for a token that this service did not mint. A device's base token names no topic: it stands for
+  /// the requested one, with generation 0, and whether the device has that topic is found where the device is known.
   package static func admit(
     _ head: borrowing AdmittedHead, claims: TokenClaims?, grant: Grant,
     connection: borrowing ProviderConnection, directory: Directory
-  ) throws(Refusal) {
+  ) throws(Refusal) -> TokenClaims {
     // "BadDeviceToken: … the device token matches the environment."
     guard let claims else { throw Refusal(.deviceTokenForeign) }
     guard claims.environment == connection.environment else {
@@ -147,9 +148,12 @@ package enum Admission {
     {
       throw Refusal(.topicForOtherPushType(type))
     }
-    guard claims.topic == topic.key else {
+    var addressed = claims
+    if claims.topic.app == .base { addressed.topic = topic.key }
+    guard addressed.topic == topic.key else {
       throw Refusal(.deviceTokenOfOtherTopic(token: claims.topic, request: topic.key))
     }
+    return addressed
   }
 
   // MARK: Accepted

@@ -43,6 +43,9 @@ extension Explanation {
     case .tokenChangedTooSoon(let seconds):
       "the provider token changed too soon: use one token for at least "
         + "\(Limits.providerTokenRefreshSeconds) s; the next may come in \(seconds) s"
+    case .certificateUnusable:
+      "the connection's certificate is no push certificate, or an extension of it is broken: it "
+        + "needs a bundle id as UID, a team id as OU and an environment"
     case .certificateRevoked: "the connection's certificate is revoked"
     case .certificateEnvironment(let door):
       "the certificate is not for \(door.name), which this door is"
@@ -108,6 +111,7 @@ extension Explanation {
         + minted.other.name
     case .inactiveToken: "the app was removed from the device, or the token is an old one"
     case .tooManyToDevice: "too many requests to one device token"
+    case .storeUnavailable: "the service's store takes nothing for now"
     default: "refused as \(reason.text)"
     }
   }

@@ -51,6 +51,7 @@ package enum Explanation: Sendable, Hashable {
   case otherKeyKind(first: ShortID, now: ShortID)
   case unrelatedKey(first: ShortID, now: ShortID)
   case tokenChangedTooSoon(secondsLeft: Int64)
+  case certificateUnusable
   case certificateRevoked
   case certificateEnvironment(door: Environment)
 
@@ -84,6 +85,9 @@ package enum Explanation: Sendable, Hashable {
   case inactiveToken(sinceMilliseconds: Int64)
   case tooManyToDevice
 
+  // Behind all of them.
+  case storeUnavailable
+
   /// The word on the wire. "Handling notification responses from APNs".
   package var reason: Reason {
     switch self {
@@ -98,7 +102,7 @@ package enum Explanation: Sendable, Hashable {
     case .keyEnvironment: .badEnvironmentKeyInToken
     case .otherTeam, .otherKeyKind, .unrelatedKey: .unrelatedKeyIDInToken
     case .tokenChangedTooSoon: .tooManyProviderTokenUpdates
-    case .certificateRevoked: .badCertificate
+    case .certificateRevoked, .certificateUnusable: .badCertificate
     case .certificateEnvironment: .badCertificateEnvironment
     case .malformed(let name): Self.reason(malformed: name)
     case .collapseIDTooLong: .badCollapseID
@@ -116,6 +120,7 @@ package enum Explanation: Sendable, Hashable {
     case .deviceTokenOfOtherTopic: .deviceTokenNotForTopic
     case .inactiveToken: .unregistered
     case .tooManyToDevice: .tooManyRequests
+    case .storeUnavailable: .serviceUnavailable
     }
   }
 

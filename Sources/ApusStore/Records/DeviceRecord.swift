@@ -1,67 +1,64 @@
 package import ApusModel
 
-/// What the service remembers of a device while it is away.
+/// What the service remembers of a device in one environment while it is away.
 ///
-/// Layout, numbers big-endian: version (1), fingerprint (32), first seen (8), last seen (8), number of topics (2), then
-/// for each topic: app (4), flags (1, as in `MailboxKey`), generation (2), state (1), since (8).
+/// Layout, numbers big-endian: version (1), fingerprint (32), number of topics (2), then for each topic: app (4), flags
+/// (1, as in `MailboxKey`), generation (2), state (1, with bit 7 for "was listed"), state since (8), generation since
+/// (8).
 package struct DeviceRecord: Sendable, Hashable {
   package var fingerprint: KeyFingerprint
-  /// Milliseconds since 1970.
-  package var firstSeenMilliseconds: Int64
-  /// Milliseconds since 1970.
-  package var lastSeenMilliseconds: Int64
   /// At most `maximumTopics`.
   package var topics: [Topic]
 
   package static let version: UInt8 = 1
-  /// As many as one filter may name.
-  package static let maximumTopics = Limits.courierFilterTopics
+  /// Twice as many as one filter may name: a topic stays known after a filter dropped it.
+  package static let maximumTopics = 2 * Limits.courierFilterTopics
   /// Bytes before the first topic.
-  package static let fixedByteCount = 51
-  package static let topicByteCount = 16
+  package static let fixedByteCount = 35
+  package static let topicByteCount = 24
 
-  package init(
-    fingerprint: KeyFingerprint, firstSeenMilliseconds: Int64, lastSeenMilliseconds: Int64,
-    topics: [Topic] = []
-  ) {
+  package init(fingerprint: KeyFingerprint, topics: [Topic] = []) {
     self.fingerprint = fingerprint
-    self.firstSeenMilliseconds = firstSeenMilliseconds
-    self.lastSeenMilliseconds = lastSeenMilliseconds
     self.topics = topics
+  }
+
+  /// The key of a device's record: device id (8), environment (1).
+  package static func key(_ device: DeviceID, _ environment: Environment) -> InlineArray<9, UInt8> {
+    var bytes = InlineArray<9, UInt8>(repeating: 0)
+    let id = device.storeKey
+    for index in 0..<8 { bytes[index] = id[index] }
+    bytes[8] = environment.rawValue
+    return bytes
   }
 
   /// A topic that the device once named.
   package struct Topic: Sendable, Hashable {
     package var key: TopicKey
-    package var environment: Environment
-    /// The generation that its token must carry.
+    /// The generation that its token must carry; 0 where none was minted.
     package var generation: UInt16
+    /// What the last filter said.
     package var state: TopicState
+    /// Whether a filter named it once.
+    package var wasListed: Bool
     /// Milliseconds since 1970 at which the state began: for a removed topic, the time in the provider's 410.
-    package var sinceMilliseconds: Int64
+    package var stateSinceMilliseconds: Int64
+    /// Milliseconds since 1970 at which older generations died.
+    package var generationSinceMilliseconds: Int64
 
     package init(
-      key: TopicKey, environment: Environment, generation: UInt16, state: TopicState,
-      sinceMilliseconds: Int64
+      key: TopicKey, generation: UInt16, state: TopicState, wasListed: Bool,
+      stateSinceMilliseconds: Int64, generationSinceMilliseconds: Int64
     ) {
       self.key = key
-      self.environment = environment
       self.generation = generation
       self.state = state
-      self.sinceMilliseconds = sinceMilliseconds
+      self.wasListed = wasListed
+      self.stateSinceMilliseconds = stateSinceMilliseconds
+      self.generationSinceMilliseconds = generationSinceMilliseconds
     }
   }
 
-  /// The list of the last filter that a topic stood in. The numbers are those of the lists in the courier's filter
-  /// frame; 0 is in none of them.
-  package enum TopicState: UInt8, Sendable, CaseIterable, Hashable {
-    case removed = 0
-    case enabled = 2
-    case ignored = 3
-    case opportunistic = 4
-    case paused = 5
-    case nonWaking = 6
-  }
+  private static let wasListedBit: UInt8 = 0x80
 
   /// Writes the record over `output`, whose room is used again. Stops the program with more than `maximumTopics`.
   package func encode(into output: inout [UInt8]) {
@@ -73,15 +70,15 @@ package struct DeviceRecord: Sendable, Hashable {
     output.append(bigEndian: fingerprint.words.1)
     output.append(bigEndian: fingerprint.words.2)
     output.append(bigEndian: fingerprint.words.3)
-    output.append(bigEndian: firstSeenMilliseconds)
-    output.append(bigEndian: lastSeenMilliseconds)
     output.append(bigEndian: UInt16(topics.count))
     for topic in topics {
       output.append(bigEndian: topic.key.app.rawValue)
-      output.append(TopicFlags.encode(topic.key.suffix, topic.environment))
+      // The environment is in the record's key.
+      output.append(TopicFlags.encode(topic.key.suffix, .production))
       output.append(bigEndian: topic.generation)
-      output.append(topic.state.rawValue)
-      output.append(bigEndian: topic.sinceMilliseconds)
+      output.append(topic.state.rawValue | (topic.wasListed ? Self.wasListedBit : 0))
+      output.append(bigEndian: topic.stateSinceMilliseconds)
+      output.append(bigEndian: topic.generationSinceMilliseconds)
     }
   }
 
@@ -94,8 +91,6 @@ package struct DeviceRecord: Sendable, Hashable {
         try cursor.integer("fingerprint", in: bytes), try cursor.integer("fingerprint", in: bytes),
         try cursor.integer("fingerprint", in: bytes), try cursor.integer("fingerprint", in: bytes)
       ))
-    firstSeenMilliseconds = try cursor.integer("first seen", in: bytes)
-    lastSeenMilliseconds = try cursor.integer("last seen", in: bytes)
     let count: UInt16 = try cursor.integer("number of topics", in: bytes)
     guard Int(count) <= Self.maximumTopics else { throw .malformed(field: "number of topics") }
     topics = []
@@ -110,13 +105,15 @@ package struct DeviceRecord: Sendable, Hashable {
     let app = AppID(try cursor.integer("app", in: bytes))
     let flags = try TopicFlags.decode(cursor.integer("flags", in: bytes))
     let generation: UInt16 = try cursor.integer("generation", in: bytes)
-    guard let state = TopicState(rawValue: try cursor.integer("state", in: bytes)) else {
+    let state: UInt8 = try cursor.integer("state", in: bytes)
+    guard let value = TopicState(rawValue: state & ~wasListedBit) else {
       throw .malformed(field: "state")
     }
     return Topic(
-      key: TopicKey(app: app, suffix: flags.suffix), environment: flags.environment,
-      generation: generation, state: state,
-      sinceMilliseconds: try cursor.integer("since", in: bytes))
+      key: TopicKey(app: app, suffix: flags.suffix), generation: generation, state: value,
+      wasListed: state & wasListedBit != 0,
+      stateSinceMilliseconds: try cursor.integer("state since", in: bytes),
+      generationSinceMilliseconds: try cursor.integer("generation since", in: bytes))
   }
 }
 

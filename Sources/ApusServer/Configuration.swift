@@ -1,0 +1,48 @@
+package import ApusLoop
+package import ApusModel
+
+/// What a listener speaks, and to which environment it belongs.
+package struct DoorConfiguration: Sendable {
+  package enum Kind: String, Sendable {
+    /// The HTTP/2 provider API.
+    case provider = "http2"
+    /// Devices.
+    case courier
+  }
+
+  package var kind: Kind
+  package var environment: Environment
+  package var addresses: [SocketAddress]
+
+  package init(kind: Kind, environment: Environment, addresses: [SocketAddress]) {
+    self.kind = kind
+    self.environment = environment
+    self.addresses = addresses
+  }
+}
+
+/// Everything that a service is told when it starts.
+package struct ServerConfiguration: Sendable {
+  package var dataDirectory: String
+  package var doors: [DoorConfiguration]
+  /// Threads with a loop each; 0 for one a core.
+  package var workers = 0
+  /// Whether devices may prove themselves inside the connect message (`apns-security-v3`).
+  package var allowsInBandCertificates = true
+  /// Whether a JWT that says ES512 over a P-256 key is taken, as one library sends it.
+  package var allowsES512 = false
+  /// Seconds from the filter that drops an app to the 410 for its token.
+  package var unregisterGraceSeconds: Int64 = 60
+  /// Milliseconds for which a notification that was sent waits for its acknowledgement before it is written.
+  package var lingerMilliseconds: UInt64 = 20
+  /// Seconds that a shutdown may take.
+  package var shutdownSeconds = 30
+  /// Keeps everything in memory, for tests and development.
+  package var isEphemeral = false
+  package var log = Log()
+
+  package init(dataDirectory: String, doors: [DoorConfiguration]) {
+    self.dataDirectory = dataDirectory
+    self.doors = doors
+  }
+}

@@ -1,0 +1,132 @@
+import ApusModel
+import ApusTrust
+import ApusWire
+import Synchronization
+
+/// Why a device was not believed.
+enum DeviceRefusal: Error, CustomStringConvertible {
+  case inBandNotAllowed
+  case noCertificate
+  case certificate(DeviceCertificateFault)
+  case unreadable(TrustFault)
+  case signature(CourierNonceFault)
+  case clock(offMilliseconds: Int64)
+  case replayed
+  case differentKeys
+
+  var description: String {
+    switch self {
+    case .inBandNotAllowed: "certificates inside the connect message are switched off"
+    case .noCertificate: "no certificate"
+    case .certificate(let fault): "certificate: \(fault)"
+    case .unreadable(let fault): "certificate: \(fault)"
+    case .signature(let fault): "signature: \(fault)"
+    case .clock(let off): "the nonce's time is off by \(off) ms"
+    case .replayed: "the nonce was used before"
+    case .differentKeys: "the certificates of the handshake and of the connect message differ"
+    }
+  }
+
+  /// Whether the answer is to carry the service's time.
+  var isAboutTime: Bool {
+    if case .clock = self { true } else { false }
+  }
+}
+
+/// A device that has proved who it is. "Identity = certificate, never the presented token."
+struct DeviceIdentity: Sendable {
+  var device: DeviceID
+  /// SHA-256 of the public key.
+  var keyFingerprint: [UInt8]
+
+  /// Checks what the dialect demands: a certificate in the handshake, which TLS has verified, or one in the connect
+  /// message with a signature over a fresh nonce.
+  init(
+    _ connect: CourierConnect, dialect: CourierALPN, tlsCertificateDER: [UInt8]?,
+    authority: Certificate, replays: ReplayGuard, nowMilliseconds: Int64, allowsInBand: Bool
+  ) throws(DeviceRefusal) {
+    if dialect != .securityV3 {
+      guard let der = tlsCertificateDER else { throw .noCertificate }
+      try self.init(Self.read(der))
+      return
+    }
+    guard allowsInBand else { throw .inBandNotAllowed }
+    guard !connect.certificate.isEmpty else { throw .noCertificate }
+    let certificate: DeviceCertificate
+    do {
+      certificate = try DeviceCertificate.verify(
+        der: connect.certificate.span, authority: authority, now: nowMilliseconds / 1000)
+    } catch {
+      throw .certificate(error)
+    }
+    // "A TLS client certificate, if given, must be the same key."
+    if let der = tlsCertificateDER,
+      try Self.read(der).certificate.spkiDER != certificate.certificate.spkiDER
+    {
+      throw .differentKeys
+    }
+    try Self.check(connect, replays: replays, nowMilliseconds: nowMilliseconds)
+    self.init(certificate)
+  }
+
+  private init(_ certificate: DeviceCertificate) {
+    device = certificate.deviceID
+    keyFingerprint = certificate.certificate.spkiSHA256.bytes
+  }
+
+  private static func read(_ der: [UInt8]) throws(DeviceRefusal) -> DeviceCertificate {
+    let certificate: Certificate
+    do { certificate = try Certificate(der: der.span) } catch { throw .unreadable(error) }
+    do { return try DeviceCertificate(certificate) } catch { throw .certificate(error) }
+  }
+
+  private static func check(
+    _ connect: CourierConnect, replays: ReplayGuard, nowMilliseconds: Int64
+  ) throws(DeviceRefusal) {
+    let nonce: ApusTrust.CourierNonce
+    do {
+      nonce = try ApusTrust.CourierNonce.verify(
+        nonce: connect.nonce.span, signature: connect.signature.span,
+        certificateDER: connect.certificate.span)
+    } catch {
+      throw .signature(error)
+    }
+    let off = Int64(clamping: nonce.milliseconds).subtractingReportingOverflow(nowMilliseconds)
+    let limit = Limits.courierNonceSeconds * 1000
+    guard !off.overflow, abs(off.partialValue) <= limit else {
+      throw .clock(offMilliseconds: off.partialValue)
+    }
+    guard replays.admit(connect.nonce, nowMilliseconds: nowMilliseconds) else { throw .replayed }
+  }
+}
+
+/// Remembers the nonces of signed connect messages for as long as their times would be believed.
+///
+/// Shared by all workers: a replay may come in anywhere.
+final class ReplayGuard: Sendable {
+  private struct State {
+    var recent: Set<[UInt8]> = []
+    var older: Set<[UInt8]> = []
+    var turnedMilliseconds: Int64 = 0
+  }
+
+  private let state = Mutex(State())
+
+  /// Nonces in each half. At the limit nobody is believed until the halves turn: a flood of signed messages needs a
+  /// certificate, so it has a sender that can be told.
+  private static let capacity = 1_000_000
+
+  /// True for a nonce that was not seen; it is remembered.
+  func admit(_ nonce: [UInt8], nowMilliseconds: Int64) -> Bool {
+    state.withLock { state in
+      // A nonce is believed from 300 s before its time to 300 s after, so for 600 s.
+      if abs(nowMilliseconds - state.turnedMilliseconds) >= 2 * Limits.courierNonceSeconds * 1000 {
+        state.older = state.recent
+        state.recent = []
+        state.turnedMilliseconds = nowMilliseconds
+      }
+      guard state.recent.count < Self.capacity, !state.older.contains(nonce) else { return false }
+      return state.recent.insert(nonce).inserted
+    }
+  }
+}

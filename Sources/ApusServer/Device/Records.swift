@@ -1,0 +1,67 @@
+import ApusCore
+import ApusModel
+import ApusStore
+
+extension Notification {
+  /// Writes the record of the mailbox over `output`.
+  func encodeRecord(into output: inout [UInt8]) {
+    let payload = payload
+    let collapseID = collapseID
+    StoredNotification.encode(
+      StoredNotification.Fields(
+        acceptanceOrder: order, expirationSeconds: expirationSeconds,
+        acceptedMilliseconds: acceptedMilliseconds, messageID: messageID, id: id, token: token,
+        priority: priority, pushType: pushType, flags: 0),
+      collapseID: collapseID.span, payload: payload.span, into: &output)
+  }
+
+  /// Takes what a record of the mailbox holds; `place` is the record's key.
+  func fill(from stored: StoredNotification, in value: Span<UInt8>, at place: MailboxKey) {
+    let fields = stored.fields
+    order = fields.acceptanceOrder
+    expirationSeconds = fields.expirationSeconds
+    acceptedMilliseconds = fields.acceptedMilliseconds
+    id = fields.id
+    uniqueID = NotificationID(high: 0, low: 0)
+    token = fields.token
+    priority = fields.priority
+    pushType = fields.pushType
+    isFromStorage = true
+    claims = TokenClaims(
+      device: place.device, topic: place.topic, environment: place.environment, generation: 0)
+    payload.set(value.extracting(stored.payload))
+    collapseID.set(value.extracting(stored.collapseID))
+  }
+}
+
+extension Registration {
+  init(_ records: [DeviceRecord.Topic]) {
+    self.init(
+      topics: records.map { record in
+        TopicRegistration(
+          topic: record.key, generation: record.generation, state: record.state,
+          wasListed: record.wasListed, stateSinceMilliseconds: record.stateSinceMilliseconds,
+          generationSinceMilliseconds: record.generationSinceMilliseconds)
+      })
+  }
+
+  var records: [DeviceRecord.Topic] {
+    topics.map { topic in
+      DeviceRecord.Topic(
+        key: topic.topic, generation: topic.generation, state: topic.state,
+        wasListed: topic.wasListed, stateSinceMilliseconds: topic.stateSinceMilliseconds,
+        generationSinceMilliseconds: topic.generationSinceMilliseconds)
+    }
+  }
+}
+
+extension KeyFingerprint {
+  /// Of a device that has not connected yet.
+  static let none = KeyFingerprint(words: (0, 0, 0, 0))
+
+  var bytes: [UInt8] {
+    [words.0, words.1, words.2, words.3].flatMap { word in
+      (0..<8).map { UInt8(truncatingIfNeeded: word >> (56 - 8 * $0)) }
+    }
+  }
+}

@@ -1,0 +1,271 @@
+import ApusCore
+import ApusLoop
+import ApusModel
+import ApusStore
+import ApusWire
+
+/// Carries out what the shard decides: reads and writes the store, and wakes connections.
+final class ShardDriver {
+  private unowned let worker: Worker
+  private var shard: Shard
+  private var cache = DeviceCache()
+  private var sealed: [(number: UInt64, entries: [GroupEntry])] = []
+  private var freeEntryLists: [[GroupEntry]] = []
+  private var group: WriteGroup
+  private var record: [UInt8] = []
+  private var lingerTimer: LoopTimer?
+
+  init(worker: Worker) {
+    self.worker = worker
+    shard = Shard(
+      lingerMilliseconds: worker.configuration.lingerMilliseconds,
+      unregisterGraceMilliseconds: worker.configuration.unregisterGraceSeconds * 1000)
+    group = worker.store.makeGroup()
+    // The timer only has to begin a turn: every turn ends in `sealIfDue`.
+    lingerTimer = LoopTimer(loop: worker.loop) {}
+  }
+
+  var counts: [UInt64] { shard.counts }
+
+  func stop() { lingerTimer?.close() }
+
+  // MARK: From providers
+
+  func takeNotification() -> Notification { shard.takeNotification() }
+
+  func release(_ notification: Notification) { shard.release(notification) }
+
+  func submit(_ notification: Notification, _ answer: Answer) {
+    let key = DeviceKey(
+      id: notification.claims.device, environment: notification.claims.environment)
+    do {
+      guard let device = try device(key) else {
+        shard.release(notification)
+        shard.verdicts.append(
+          Verdict(
+            answer: answer,
+            rejection: Rejection(
+              .unregistered, timestampMilliseconds: worker.wallMilliseconds)))
+        return
+      }
+      shard.submit(
+        notification, answer: answer, device: device, nowMilliseconds: worker.wallMilliseconds,
+        loopMilliseconds: worker.loop.nowMilliseconds)
+    } catch {
+      worker.log(
+        .error, "device record unreadable", .text("device", key.id.text),
+        .text("reason", "\(error)"))
+      shard.release(notification)
+      shard.verdicts.append(
+        Verdict(answer: answer, rejection: Rejection(.serviceUnavailable)))
+    }
+  }
+
+  func takeVerdicts() -> [Verdict] { shard.verdicts }
+
+  func clearVerdicts() { shard.verdicts.removeAll(keepingCapacity: true) }
+
+  // MARK: Devices
+
+  /// The device as the cache or the store knows it; nil for one that never connected.
+  func device(_ key: DeviceKey) throws(StoreError) -> Device? {
+    if let device = cache[key] { return device }
+    let bytes = DeviceRecord.key(key.id, key.environment)
+    guard let value = try worker.store.get(.devices, key: bytes.span) else { return nil }
+    let decoded: DeviceRecord
+    do {
+      decoded = try DeviceRecord(decoding: value.span)
+    } catch {
+      throw .corrupted(
+        path: worker.configuration.dataDirectory,
+        detail: "record of device \(key.id.text): \(error)")
+    }
+    let device = Device(key: key, registration: Registration(decoded.topics))
+    device.keyFingerprint = decoded.fingerprint.bytes
+    cache.insert(device)
+    return device
+  }
+
+  /// The device, made known if this is its first connection.
+  func connect(
+    _ key: DeviceKey, fingerprint: [UInt8], slot: Int32
+  ) throws(StoreError) -> Device {
+    let known = try device(key)
+    let device = known ?? Device(key: key, registration: Registration())
+    if known == nil { cache.insert(device) }
+    cache.keep(device)
+    if device.session != nil { shard.disconnect(device) }
+    shard.connect(device, slot: slot)
+    if device.keyFingerprint != fingerprint {
+      device.keyFingerprint = fingerprint
+      shard.recordChanged(device)
+    }
+    return device
+  }
+
+  func disconnect(_ device: Device) {
+    shard.disconnect(device)
+    cache.letGo(device)
+  }
+
+  func filter(_ device: Device, lists: [TopicKey: TopicState]) {
+    shard.filter(device, lists: lists, nowMilliseconds: worker.wallMilliseconds)
+  }
+
+  func generationForToken(of topic: TopicKey, on device: Device) -> UInt16 {
+    shard.generationForToken(of: topic, on: device, nowMilliseconds: worker.wallMilliseconds)
+  }
+
+  func acknowledge(_ device: Device, messageID: UInt32, status: UInt8) {
+    shard.acknowledge(device, messageID: messageID, status: status)
+  }
+
+  func setActive(_ active: Bool, _ device: Device) { shard.setActive(active, device) }
+
+  func keepAlive(_ device: Device) { shard.keepAlive(device) }
+
+  func count(_ state: DeliveryState) { shard.count(state) }
+
+  /// Everything ready was sent: goes on with what waits in the store alone.
+  func continueDrain(_ device: Device) { shard.continueDrain(device) }
+
+  // MARK: The turn's end
+
+  /// Fetches what is to be drained, and wakes the connections of devices that have something to be sent.
+  func work() {
+    while !shard.drains.isEmpty {
+      let devices = shard.drains
+      shard.drains.removeAll(keepingCapacity: true)
+      for device in devices { drain(device) }
+    }
+    guard !shard.dirty.isEmpty else { return }
+    for device in shard.dirty {
+      device.isDirty = false
+      guard device.session != nil, device.connectionSlot >= 0,
+        let connection = worker.connection(at: device.connectionSlot)
+      else { continue }
+      worker.markDirty(connection)
+    }
+    shard.dirty.removeAll(keepingCapacity: true)
+  }
+
+  private func drain(_ device: Device) {
+    do {
+      let (stored, more) = try storedNotifications(of: device)
+      shard.drained(device, stored, more: more)
+      if stored.isEmpty, !more, let connection = worker.connection(at: device.connectionSlot) {
+        connection.nothingStored()
+      }
+    } catch {
+      // The notifications stay where they are; the device gets them at its next connection.
+      worker.log(
+        .error, "mailbox unreadable", .text("device", device.key.id.text),
+        .text("reason", "\(error)"))
+      shard.drained(device, [], more: false)
+    }
+  }
+
+  /// What waits for the device under topics whose notifications flow, oldest first, as many as a session may hold.
+  private func storedNotifications(
+    of device: Device
+  ) throws(StoreError) -> (stored: [Notification], more: Bool) {
+    var found: [Notification] = []
+    let prefix = device.key.id.storeKey
+    try worker.store.scan(.mailbox, prefix: prefix.span) { key, value in
+      guard let place = try? MailboxKey(decoding: key),
+        place.environment == device.key.environment
+      else { return true }
+      guard let state = device.registration[place.topic]?.state, state.flows else { return true }
+      guard let notification = notification(from: value, at: place) else { return true }
+      if notification.isExpired(atSeconds: worker.wallSeconds) {
+        shard.expired(place.topic, of: device)
+        shard.release(notification)
+      } else {
+        found.append(notification)
+      }
+      return true
+    }
+    found.sort { $0.order < $1.order }
+    let room = max(1, Limits.courierQueueFrames - (device.session?.queuedCount ?? 0))
+    let more = found.count > room
+    for surplus in found.dropFirst(room) { shard.release(surplus) }
+    return (Array(found.prefix(room)), more)
+  }
+
+  private func notification(from value: Span<UInt8>, at place: MailboxKey) -> Notification? {
+    do {
+      let stored = try StoredNotification(decoding: value)
+      let notification = shard.takeNotification()
+      notification.fill(from: stored, in: value, at: place)
+      return notification
+    } catch {
+      worker.log(
+        .error, "stored notification unreadable", .text("device", place.device.text),
+        .text("reason", "\(error)"))
+      return nil
+    }
+  }
+
+  // MARK: Group commit
+
+  /// Seals the group that gathered when the previous one is written; sets the timer for what lingers.
+  func sealIfDue() {
+    guard sealed.isEmpty else { return }
+    shard.trimGroup()
+    guard !shard.isGroupEmpty else { return }
+    let now = worker.loop.nowMilliseconds
+    guard shard.isGroupDue(nowMilliseconds: now) else {
+      if lingerTimer?.isActive == false {
+        lingerTimer?.start(afterMilliseconds: worker.configuration.lingerMilliseconds)
+      }
+      return
+    }
+    var entries = freeEntryLists.popLast() ?? []
+    let number = shard.sealGroup(into: &entries, nowMilliseconds: now)
+    for entry in entries { write(entry) }
+    sealed.append((number, entries))
+    let worker = worker
+    worker.store.commit(renewing: &group) { error in
+      worker.loop.perform { worker.shard.committed(error) }
+    }
+  }
+
+  private func write(_ entry: GroupEntry) {
+    switch entry.kind {
+    case .put:
+      guard let notification = entry.delivery?.notification else { return }
+      notification.encodeRecord(into: &record)
+      let key = mailboxKey(entry)
+      let value = record
+      group.put(.mailbox, key: key.span, value: value.span)
+    case .delete:
+      let key = mailboxKey(entry)
+      group.delete(.mailbox, key: key.span)
+    case .record:
+      let device = entry.device
+      DeviceRecord(
+        fingerprint: KeyFingerprint(bytes: device.keyFingerprint.span) ?? .none,
+        topics: device.registration.records
+      ).encode(into: &record)
+      let key = DeviceRecord.key(device.key.id, device.key.environment)
+      let value = record
+      group.put(.devices, key: key.span, value: value.span)
+    }
+  }
+
+  private func mailboxKey(_ entry: GroupEntry) -> InlineArray<13, UInt8> {
+    MailboxKey(
+      device: entry.device.key.id, topic: entry.topic, environment: entry.device.key.environment
+    ).encoded()
+  }
+
+  private func committed(_ error: StoreError?) {
+    if let error {
+      worker.log(.error, "store refused a group", .text("reason", "\(error)"))
+    }
+    var (number, entries) = sealed.removeFirst()
+    shard.committed(entries, number: number, succeeded: error == nil)
+    entries.removeAll(keepingCapacity: true)
+    freeEntryLists.append(entries)
+  }
+}

@@ -1,0 +1,155 @@
+package import ApusCore
+import ApusModel
+package import ApusTrust
+package import ApusWire
+
+/// Why the data directory could not be used, and what to do about it.
+package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
+  package var description: String
+  package init(_ description: String) { self.description = description }
+}
+
+/// Where everything of a service is kept.
+///
+/// ```
+/// directory.conf            teams, provider keys, apps, revocations
+/// authority/service.{crt,key}   the authority for servers and providers
+/// authority/devices.{crt,key}   the authority for devices
+/// server/server.{crt,key}   the service's own certificate
+/// keys/<key id>.p8          provider keys made here; to be handed to the provider
+/// keys/<key id>.pub         their public halves: all that the service reads
+/// sealing.keys              what device tokens are sealed with
+/// certificates/             what was issued to providers and devices
+/// store/                    the embedded database
+/// ```
+package struct DataDirectory: Sendable {
+  package let path: String
+
+  package init(path: String) { self.path = path }
+
+  package var directoryFile: String { "\(path)/directory.conf" }
+  package var sealingFile: String { "\(path)/sealing.keys" }
+  package var storePath: String { "\(path)/store" }
+  package var serverCertificate: String { "\(path)/server/server.crt" }
+  package var serverKey: String { "\(path)/server/server.key" }
+  package var issuedPath: String { "\(path)/certificates" }
+
+  package enum Authority: String, Sendable {
+    case service
+    case devices
+  }
+
+  package func authorityCertificate(_ authority: Authority) -> String {
+    "\(path)/authority/\(authority.rawValue).crt"
+  }
+
+  package func authorityKey(_ authority: Authority) -> String {
+    "\(path)/authority/\(authority.rawValue).key"
+  }
+
+  package func privateKey(_ id: ShortID) -> String { "\(path)/keys/\(id.text).p8" }
+  package func publicKey(_ id: ShortID) -> String { "\(path)/keys/\(id.text).pub" }
+
+  /// Whether somebody has run `apus init` here.
+  package var isProvisioned: Bool { Files.exists(directoryFile) }
+
+  package func requireProvisioned() throws(DirectoryProblem) {
+    guard isProvisioned else {
+      throw DirectoryProblem(
+        "\(path) holds no Apus service; run `apus init --data \(path)` first")
+    }
+  }
+
+  // MARK: Authorities
+
+  package func authority(_ which: Authority) throws -> CertificateAuthority {
+    try CertificateAuthority(
+      certificatePEM: Files.readText(authorityCertificate(which)),
+      keyPEM: Files.readText(authorityKey(which)))
+  }
+
+  func save(_ authority: CertificateAuthority, as which: Authority) throws {
+    try Files.write(
+      authority.certificate.pem, to: authorityCertificate(which), isPrivate: false)
+    try Files.write(authority.key.pkcs8PEM, to: authorityKey(which), isPrivate: true)
+  }
+
+  // MARK: Sealing keys
+
+  package func sealingKeys() throws -> TokenSealingKeys {
+    let file = try SectionFile(text: Files.readText(sealingFile))
+    let keys = try file.sections.flatMap(\.values).map { entry in
+      guard let id = UInt8(entry.key), let bytes = Hex.decode(Array(entry.value.utf8).span),
+        bytes.count == TokenSealingKeys.Key.byteCount
+      else {
+        throw DirectoryProblem(
+          "\(sealingFile): each line must be `number = 64 hexadecimal digits`")
+      }
+      return TokenSealingKeys.Key(id: id, bytes: bytes)
+    }
+    return try TokenSealingKeys(keys)
+  }
+
+  func save(_ keys: TokenSealingKeys) throws {
+    let values = keys.keys.map {
+      (String($0.id), String(decoding: Hex.encode($0.bytes.span), as: UTF8.self))
+    }
+    let file = SectionFile(sections: [.init(kind: "", name: "", values: values)])
+    try Files.write(
+      file.text(heading: "Keys that device tokens are sealed with. The last one seals new tokens."),
+      to: sealingFile, isPrivate: true)
+  }
+
+  // MARK: The directory
+
+  package func records() throws -> SectionFile {
+    do {
+      return try SectionFile(text: Files.readText(directoryFile))
+    } catch let fault as SectionFile.Fault {
+      throw DirectoryProblem("\(directoryFile), \(fault)")
+    }
+  }
+
+  package func save(_ records: SectionFile) throws {
+    try Files.write(
+      records.text(
+        heading: """
+          What this service knows: teams, their keys, and their apps.
+          The running service reads it again on SIGHUP.
+          """),
+      to: directoryFile, isPrivate: false)
+  }
+
+  /// Reads everything that connections and requests are judged by.
+  package func trust(generation: UInt64, allowsES512: Bool) throws -> Trust {
+    try requireProvisioned()
+    var verifiers: [ProviderKeyVerifier] = []
+    let builder = try DirectoryReader(directory: self).read(
+      try records(), verifiers: &verifiers, allowsES512: allowsES512)
+    do {
+      return Trust(
+        directory: try builder.build(generation: generation, sha1: topicHash),
+        verifiers: verifiers, sealingKeys: try sealingKeys(),
+        deviceAuthority: try authority(.devices).certificate)
+    } catch let faults as DirectoryFaults {
+      throw DirectoryProblem("\(directoryFile): \(faults)")
+    }
+  }
+}
+
+/// The SHA-1 of a topic, by which devices name it.
+package func topicHash(_ topic: Span<UInt8>) -> TopicHash {
+  guard let hash = TopicHash(SHA1Digest.of(topic).span) else {
+    preconditionFailure("SHA-1 has 20 bytes")
+  }
+  return hash
+}
+
+/// What connections and requests are judged by: immutable, and replaced as a whole.
+package struct Trust: Sendable {
+  package var directory: Directory
+  /// By `ProviderKey.index`.
+  package var verifiers: [ProviderKeyVerifier]
+  package var sealingKeys: TokenSealingKeys
+  package var deviceAuthority: Certificate
+}

@@ -1,0 +1,103 @@
+import ApusCore
+import ApusModel
+import ApusTrust
+import ApusWire
+
+/// Turns the sections of `directory.conf` into records.
+struct DirectoryReader {
+  let directory: DataDirectory
+
+  func read(
+    _ file: SectionFile, verifiers: inout [ProviderKeyVerifier], allowsES512: Bool
+  ) throws -> DirectoryBuilder {
+    var builder = DirectoryBuilder()
+    var apps: [String: AppID] = [:]
+    for section in file.sections {
+      switch section.kind {
+      case "team":
+        builder.teams.append(Team(id: try id(section.name, section), name: section["name"] ?? ""))
+      case "app":
+        let app = try app(section)
+        apps[section.name] = app.id
+        builder.apps.append(app)
+      case "key", "revoked", "": continue
+      default: throw problem(section, "unknown kind of section, expected team, key, app or revoked")
+      }
+    }
+    for section in file.sections where section.kind == "key" {
+      let key = try key(section, apps: apps, index: verifiers.count)
+      verifiers.append(try verifier(key.id, section, allowsES512))
+      builder.keys.append(key)
+    }
+    for section in file.sections where section.kind == "revoked" {
+      builder.revokedCertificates.append(try fingerprint(section))
+    }
+    return builder
+  }
+
+  private func app(_ section: SectionFile.Section) throws -> App {
+    guard let number = section["id"].flatMap({ UInt32($0) }) else {
+      throw problem(section, "id must be a number that no other app has")
+    }
+    return App(
+      id: AppID(number), bundleID: Array(section.name.utf8),
+      team: try id(section["team"] ?? "", section))
+  }
+
+  private func key(
+    _ section: SectionFile.Section, apps: [String: AppID], index: Int
+  ) throws -> ProviderKey {
+    let names = section.words("environments")
+    let environments = try names.reduce(into: EnvironmentSet()) { set, name in
+      guard let environment = Environment(name: name) else {
+        throw problem(section, "environments are production and development, not \(name)")
+      }
+      set.formUnion(EnvironmentSet(environment))
+    }
+    let topics = try section["topics"].map { _ in
+      try section.words("topics").map { name in
+        guard let app = apps[name] else {
+          throw problem(section, "topics names \(name), which is no app of this file")
+        }
+        return app
+      }
+    }
+    return ProviderKey(
+      id: try id(section.name, section), team: try id(section["team"] ?? "", section),
+      environments: names.isEmpty ? .both : environments, topics: topics,
+      relatedKey: try section["related"].map { try id($0, section) },
+      isRevoked: section["revoked"] == "yes", index: index)
+  }
+
+  private func verifier(
+    _ id: ShortID, _ section: SectionFile.Section, _ allowsES512: Bool
+  ) throws -> ProviderKeyVerifier {
+    let path = directory.publicKey(id)
+    do {
+      return try ProviderKeyVerifier(
+        publicKey: PublicKey(spkiPEM: Files.readText(path)), lenient: allowsES512)
+    } catch {
+      throw problem(section, "\(error) (\(path))")
+    }
+  }
+
+  private func fingerprint(_ section: SectionFile.Section) throws -> CertificateFingerprint {
+    guard let bytes = Hex.decode(Array(section.name.utf8).span),
+      let value = CertificateFingerprint(bytes.span)
+    else { throw problem(section, "the certificate's SHA-256 has 64 hexadecimal digits") }
+    return value
+  }
+
+  private func id(_ text: String, _ section: SectionFile.Section) throws -> ShortID {
+    guard let id = ShortID(text) else {
+      throw problem(section, "ids of teams and keys have 10 letters and digits, not \"\(text)\"")
+    }
+    return id
+  }
+
+  private func problem(_ section: SectionFile.Section, _ text: String) -> DirectoryProblem {
+    DirectoryProblem(
+      "\(directory.directoryFile), line \(section.line), [\(section.kind) \(section.name)]: \(text)"
+    )
+  }
+}

@@ -1,0 +1,108 @@
+import Glibc
+
+/// What went wrong with a file, in words for the operator.
+package struct FileError: Error, Sendable, CustomStringConvertible {
+  package var path: String
+  package var operation: String
+  package var code: Int32
+
+  package var description: String {
+    "cannot \(operation) \(path): \(unsafe String(cString: strerror(code)))"
+  }
+
+  /// Whether the file is not there.
+  package var isMissing: Bool { code == ENOENT }
+}
+
+/// Whole files, read and replaced.
+package enum Files {
+  /// Bytes of a file that is read whole: far above any key, certificate or configuration.
+  private static let largest = 16 * 1024 * 1024
+
+  package static func read(_ path: String) throws(FileError) -> [UInt8] {
+    let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw failure("read", path) }
+    defer { Glibc.close(descriptor) }
+    var content: [UInt8] = []
+    var chunk = [UInt8](repeating: 0, count: 65_536)
+    while true {
+      let count = unsafe chunk.withUnsafeMutableBytes { buffer in
+        unsafe Glibc.read(descriptor, buffer.baseAddress, buffer.count)
+      }
+      if count < 0 {
+        if errno == EINTR { continue }
+        throw failure("read", path)
+      }
+      if count == 0 { return content }
+      content.append(contentsOf: chunk[..<count])
+      if content.count > largest { throw FileError(path: path, operation: "read", code: EFBIG) }
+    }
+  }
+
+  package static func readText(_ path: String) throws(FileError) -> String {
+    String(decoding: try read(path), as: UTF8.self)
+  }
+
+  package static func exists(_ path: String) -> Bool { unsafe access(path, F_OK) == 0 }
+
+  /// Puts a whole file in place of the old one, or leaves the old one as it was.
+  ///
+  /// Written beside it, synced and renamed over it. `isPrivate` files are readable by their owner alone (0600), and
+  /// are so from the first byte on.
+  package static func write(
+    _ content: [UInt8], to path: String, isPrivate: Bool
+  ) throws(FileError) {
+    let temporary = "\(path).new"
+    unsafe unlink(temporary)
+    let mode: mode_t = isPrivate ? 0o600 : 0o644
+    let descriptor = unsafe open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
+    guard descriptor >= 0 else { throw failure("create", temporary) }
+    do throws(FileError) {
+      try writeAll(content, descriptor, path)
+      guard fsync(descriptor) == 0 else { throw failure("sync", path) }
+    } catch {
+      Glibc.close(descriptor)
+      unsafe unlink(temporary)
+      throw error
+    }
+    Glibc.close(descriptor)
+    guard unsafe rename(temporary, path) == 0 else { throw failure("replace", path) }
+  }
+
+  package static func write(_ text: String, to path: String, isPrivate: Bool) throws(FileError) {
+    try write(Array(text.utf8), to: path, isPrivate: isPrivate)
+  }
+
+  private static func writeAll(
+    _ content: [UInt8], _ descriptor: Int32, _ path: String
+  ) throws(FileError) {
+    var written = 0
+    while written < content.count {
+      let count = unsafe content.withUnsafeBytes { buffer in
+        unsafe Glibc.write(
+          descriptor, buffer.baseAddress?.advanced(by: written), buffer.count - written)
+      }
+      if count < 0 {
+        if errno == EINTR { continue }
+        throw failure("write", path)
+      }
+      written += count
+    }
+  }
+
+  /// Makes a directory and those above it; one that is there is left as it is. Mode 0700.
+  package static func makeDirectory(_ path: String) throws(FileError) {
+    if unsafe mkdir(path, 0o700) == 0 || errno == EEXIST { return }
+    guard errno == ENOENT, let slash = path.lastIndex(of: "/"), slash != path.startIndex else {
+      throw failure("make the directory", path)
+    }
+    try makeDirectory(String(path[..<slash]))
+    guard unsafe mkdir(path, 0o700) == 0 || errno == EEXIST else {
+      throw failure("make the directory", path)
+    }
+  }
+
+  private static func failure(_ operation: String, _ path: String) -> FileError {
+    FileError(path: path, operation: operation, code: errno)
+  }
+}

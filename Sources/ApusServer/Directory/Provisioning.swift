@@ -1,0 +1,142 @@
+package import ApusCore
+package import ApusModel
+package import ApusTrust
+
+/// What `apus init` made, for printing.
+package struct ProvisionedService: Sendable {
+  package var teamID: ShortID
+  package var keyID: ShortID
+  package var keyFile: String
+  package var topic: String
+  package var authorityFile: String
+  package var deviceAuthorityFile: String
+  package var names: [String]
+}
+
+/// A certificate with its key, as `apus cert` and `apus device` hand them out.
+package struct IssuedIdentity: Sendable {
+  package var certificate: Certificate
+  package var key: PrivateKey
+  package var certificateFile: String
+  package var keyFile: String
+}
+
+extension DataDirectory {
+  /// Days for which what the service issues is valid.
+  ///
+  /// A year for providers, as "Establishing a certificate-based connection to APNs" has it; servers and devices renew
+  /// less often than their operators would like.
+  package enum ValidityDays {
+    package static let authority = 3650
+    package static let server = 825
+    package static let provider = 365
+    package static let device = 730
+  }
+
+  /// Makes a service: authorities, server certificate, sealing keys, a team with a key, and an app.
+  ///
+  /// Refuses a directory that already holds one. `directory.conf` is written last, so an attempt that was cut short
+  /// counts as none.
+  package func initialize(
+    names: [String], topic: String, teamName: String, nowSeconds: Int64
+  ) throws -> ProvisionedService {
+    guard !isProvisioned else {
+      throw DirectoryProblem("\(path) already holds a service; choose another --data, or keep it")
+    }
+    for part in ["authority", "server", "keys", "certificates"] {
+      try Files.makeDirectory("\(path)/\(part)")
+    }
+    let service = try CertificateAuthority.create(
+      commonName: "Apus service authority",
+      validity: Validity(now: nowSeconds, days: ValidityDays.authority))
+    let devices = try CertificateAuthority.create(
+      commonName: "Apus device authority",
+      validity: Validity(now: nowSeconds, days: ValidityDays.authority))
+    try save(service, as: .service)
+    try save(devices, as: .devices)
+    try issueServerCertificate(names: names, by: service, nowSeconds: nowSeconds)
+    try save(TokenSealingKeys([.random(id: 1)]))
+
+    let team = Self.randomShortID()
+    let keyID = Self.randomShortID()
+    try savePrivateKey(PrivateKey.generateP256(), as: keyID)
+    try save(
+      SectionFile(sections: [
+        .init(kind: "team", name: team.text, values: [("name", teamName)]),
+        .init(
+          kind: "key", name: keyID.text,
+          values: [("team", team.text), ("environments", "production development")]),
+        .init(kind: "app", name: topic, values: [("id", "1"), ("team", team.text)]),
+      ]))
+    // What was written must be what can be read.
+    _ = try trust(generation: 1, allowsES512: false)
+    return ProvisionedService(
+      teamID: team, keyID: keyID, keyFile: privateKey(keyID), topic: topic,
+      authorityFile: authorityCertificate(.service),
+      deviceAuthorityFile: authorityCertificate(.devices), names: names)
+  }
+
+  private func issueServerCertificate(
+    names: [String], by authority: CertificateAuthority, nowSeconds: Int64
+  ) throws {
+    let key = try PrivateKey.generateP256()
+    let certificate = try authority.issueServer(
+      names: names, publicKey: key.publicKey,
+      validity: Validity(now: nowSeconds, days: ValidityDays.server))
+    // The authority follows its certificate, so that a client that was given only a fingerprint can see both.
+    try Files.write(
+      certificate.pem + authority.certificate.pem, to: serverCertificate, isPrivate: false)
+    try Files.write(key.pkcs8PEM, to: serverKey, isPrivate: true)
+  }
+
+  private func savePrivateKey(_ key: PrivateKey, as id: ShortID) throws {
+    try Files.write(key.pkcs8PEM, to: privateKey(id), isPrivate: true)
+    try Files.write(key.publicKey.spkiPEM, to: publicKey(id), isPrivate: false)
+  }
+
+  /// Ten capitals and digits, as Apple's ids have them, without those that are mistaken for each other.
+  private static func randomShortID() -> ShortID {
+    let letters = Array("ABCDEFGHJKLMNPQRSTUVWXYZ23456789".utf8)
+    let text = randomBytes(ShortID.characterCount).map { letters[Int($0) % letters.count] }
+    guard let id = ShortID(text.span) else { preconditionFailure("ten letters make an id") }
+    return id
+  }
+
+  /// A certificate for a provider, with the topics extension.
+  package func issueProvider(
+    topic: String, team: ShortID, extraTopics: TopicsExtension?, environments: EnvironmentSet,
+    nowSeconds: Int64, days: Int = ValidityDays.provider
+  ) throws -> IssuedIdentity {
+    let key = try PrivateKey.generateP256()
+    let certificate = try authority(.service).issueProvider(
+      ProviderCertificateRequest(
+        bundleID: topic, teamID: team.text, environments: environments, topics: extraTopics,
+        publicKey: key.publicKey, validity: Validity(now: nowSeconds, days: days)))
+    return try save(certificate, key, name: topic)
+  }
+
+  /// A certificate for a device, with an id drawn for it.
+  package func issueDevice(
+    name: String, rsaBits: Int? = nil, nowSeconds: Int64, days: Int = ValidityDays.device
+  ) throws -> (identity: IssuedIdentity, device: DeviceID) {
+    let key = try rsaBits.map { try PrivateKey.generateRSA(bits: $0) } ?? .generateP256()
+    let device = DeviceID(randomID().high)
+    let certificate = try authority(.devices).issueDevice(
+      deviceID: device, name: name, publicKey: key.publicKey,
+      validity: Validity(now: nowSeconds, days: days))
+    return (try save(certificate, key, name: "device-\(device.text)"), device)
+  }
+
+  private func save(
+    _ certificate: Certificate, _ key: PrivateKey, name: String
+  ) throws -> IssuedIdentity {
+    try Files.makeDirectory(issuedPath)
+    // The serial keeps certificates of one name apart.
+    let base = "\(issuedPath)/\(name)-\(certificate.serial.prefix(8))"
+    try Files.write(certificate.pem, to: "\(base).crt", isPrivate: false)
+    try Files.write(key.pkcs8PEM, to: "\(base).key", isPrivate: true)
+    return IssuedIdentity(
+      certificate: certificate, key: key, certificateFile: "\(base).crt",
+      keyFile: "\(base).key")
+  }
+}

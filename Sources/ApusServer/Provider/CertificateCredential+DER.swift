@@ -1,0 +1,25 @@
+import ApusCore
+import ApusModel
+import ApusTrust
+
+extension CertificateCredential {
+  /// Reads what a provider's certificate, which the handshake found valid, lets it do.
+  ///
+  /// A certificate that is no push certificate, or whose extension is broken, is refused as BadCertificate.
+  init(der: Span<UInt8>) throws(Refusal) {
+    let certificate: ProviderCertificate
+    do {
+      certificate = try ProviderCertificate(Certificate(der: der))
+    } catch {
+      throw Refusal(.certificateUnusable)
+    }
+    guard let team = certificate.teamID.flatMap({ ShortID($0) }),
+      let fingerprint = CertificateFingerprint(certificate.certificate.fingerprint.bytes.span)
+    else { throw Refusal(.certificateUnusable) }
+    self.init(
+      defaultTopic: Array(certificate.defaultTopic.utf8),
+      listedTopics: certificate.topics.map { Array($0.utf8) },
+      listsSeveralTopics: certificate.listsSeveralTopics, environments: certificate.environments,
+      team: team, fingerprint: fingerprint)
+  }
+}

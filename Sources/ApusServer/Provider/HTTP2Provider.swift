@@ -1,0 +1,284 @@
+import ApusCore
+import ApusHTTP2
+import ApusLoop
+import ApusModel
+import ApusStore
+import ApusTLS
+import ApusTrust
+
+/// A provider on the HTTP/2 API: bytes become requests, requests become notifications, verdicts become answers.
+final class HTTP2Provider {
+  private unowned let connection: Connection
+  private unowned let worker: Worker
+  private let session: HTTP2ServerSession
+  private var sender: ProviderConnection
+  private var ending = Drain()
+  private var hasRaisedLimit: Bool
+  /// A final GOAWAY was sent: the connection is closed once every open stream is answered.
+  private var isOver = false
+  private var isClosed = false
+  /// Second of the worker's clock at which something last came or went.
+  private var activeSeconds: UInt64
+
+  init(_ connection: Connection) {
+    self.connection = connection
+    worker = connection.worker
+    activeSeconds = worker.nowSeconds
+    let environment = connection.door.environment
+    var refusal: Refusal?
+    sender = ProviderConnection(environment: environment)
+    if let der = connection.tls.peerCertificateDER {
+      do throws(Refusal) {
+        sender = try ProviderConnection(
+          environment: environment, certificate: CertificateCredential(der: der.span),
+          directory: worker.trust.directory)
+      } catch {
+        refusal = error
+      }
+    }
+    hasRaisedLimit = sender.isTrusted
+    session = HTTP2ServerSession(
+      configuration: sender.isTrusted ? .trusted : .untrusted, pool: worker.requestPool,
+      nowMilliseconds: worker.loop.nowMilliseconds)
+    if let refusal { refuseConnection(refusal) }
+    if worker.isDraining { drain() }
+  }
+
+  /// A certificate that is not good here: "TLS succeeds; SETTINGS; GOAWAY; close".
+  private func refuseConnection(_ refusal: Refusal) {
+    worker.log(
+      .notice, "provider refused", .text("peer", connection.peer.description),
+      .text("reason", refusal.reason.text.description),
+      .text(
+        "explanation",
+        refusal.explanation.text(fields: RequestFields(), directory: worker.trust.directory)))
+    session.goAway(reason: refusal.reason)
+    isOver = true
+  }
+
+  // MARK: Requests
+
+  func receive(_ bytes: UnsafeRawBufferPointer) {
+    activeSeconds = worker.nowSeconds
+    let result = unsafe session.receive(bytes, nowMilliseconds: worker.loop.nowMilliseconds)
+    while let request = session.nextRequest() { handle(request) }
+    if case .failed = result {
+      worker.log(
+        .notice, "provider ended by a protocol error", .text("peer", connection.peer.description))
+    }
+  }
+
+  /// Decides about one request, or passes it on to whoever owns the device.
+  private func handle(_ request: HTTP2Request) {
+    do throws(Refusal) {
+      let fields = request.fields
+      try Admission.examineHead(fields, headerListTooLarge: request.headerListTooLarge)
+      let grant = try authenticate(fields)
+      let body = request.body
+      let head = try Admission.examine(
+        fields, connection: sender, directory: worker.trust.directory,
+        bodyByteCount: request.bodyByteCount, body: body.span)
+      let claims = worker.sealer.open(head.token)
+      let admitted = try Admission.admit(
+        head, claims: claims, grant: grant, connection: sender, directory: worker.trust.directory)
+      try accept(request, head, admitted, fields, body)
+    } catch {
+      refuse(request, error)
+    }
+  }
+
+  private func authenticate(_ fields: borrowing RequestFields) throws(Refusal) -> Grant {
+    let directory = worker.trust.directory
+    var outcome = sender.authenticate(
+      fields, directory: directory, nowSeconds: worker.wallSeconds)
+    if case .needsVerification(let range) = outcome {
+      outcome = verify(fields, range)
+    }
+    switch outcome {
+    case .trusted(let grant):
+      if !hasRaisedLimit {
+        hasRaisedLimit = true
+        session.raiseStreamLimit(to: Limits.concurrentStreams)
+      }
+      return grant
+    case .refused(let refusal): throw refusal
+    case .needsVerification: throw Refusal(.token(.malformed))
+    }
+  }
+
+  private func verify(_ fields: borrowing RequestFields, _ range: Range<Int>) -> Authentication {
+    let text = fields.value(.authorization).extracting(range)
+    let trust = worker.trust
+    do {
+      let token = try ProviderToken.parse(text)
+      guard let keyID = ShortID(token.keyID), let issuer = ShortID(token.teamID) else {
+        return sender.verificationFailed(.malformed)
+      }
+      let key = try trust.directory.verificationKey(keyID, issuer: issuer)
+      guard trust.verifiers[key.index].verifies(token, in: text) else {
+        return sender.verificationFailed(.badSignature)
+      }
+      return sender.verified(
+        VerifiedToken(keyID: keyID, issuer: issuer, issuedAtSeconds: token.issuedAt),
+        fields: fields, directory: trust.directory, nowSeconds: worker.wallSeconds)
+    } catch let refusal as Refusal {
+      return .refused(refusal)
+    } catch {
+      return sender.verificationFailed(.malformed)
+    }
+  }
+
+  private func accept(
+    _ request: HTTP2Request, _ head: AdmittedHead, _ claims: TokenClaims,
+    _ fields: borrowing RequestFields, _ body: borrowing ByteStore
+  ) throws(Refusal) {
+    guard let order = worker.order.next() else { throw Refusal(.storeUnavailable) }
+    let notification = worker.shard.takeNotification()
+    if head.messageID == nil { notification.id = worker.ids.next() }
+    Admission.fill(
+      notification, from: head, claims: claims, fields: fields, payload: body.span,
+      nowMilliseconds: worker.wallMilliseconds)
+    notification.order = order
+    notification.uniqueID = worker.ids.next()
+    let open = OpenRequest(
+      request: request, provider: self, id: notification.id, uniqueID: notification.uniqueID)
+    worker.route(notification, worker.openRequests.open(open))
+  }
+
+  // MARK: Answers
+
+  /// Answers a request whose notification was decided about.
+  func finish(_ open: OpenRequest, rejection: Rejection?) {
+    let request = open.request
+    guard !isClosed else { return session.release(request) }
+    if let rejection {
+      answer(request, rejection)
+    } else {
+      let id = IDText(open.id)
+      let unique = IDText(open.uniqueID)
+      let isDevelopment = connection.door.environment == .development
+      let fields = request.fields
+      let given = fields.value(.apnsID)
+      session.respond(
+        streamID: request.streamID, status: 200,
+        apnsID: given.isEmpty ? id.span : given,
+        apnsUniqueID: isDevelopment ? unique.span : Span(), body: Span())
+    }
+    session.release(request)
+    worker.markDirty(connection)
+  }
+
+  private func refuse(_ request: HTTP2Request, _ refusal: Refusal) {
+    if worker.log.writes(.debug) {
+      let fields = request.fields
+      worker.log(
+        .debug, "request refused", .text("peer", connection.peer.description),
+        .text("reason", refusal.reason.text.description),
+        .text(
+          "explanation",
+          refusal.explanation.text(fields: fields, directory: worker.trust.directory)))
+    }
+    answer(request, refusal.rejection)
+    session.release(request)
+  }
+
+  /// HEADERS, then the reason in one DATA frame that ends the stream; `apns-id` on failures too.
+  private func answer(_ request: HTTP2Request, _ rejection: Rejection) {
+    let fields = request.fields
+    let own = IDText(worker.ids.next())
+    let body = RejectionBody.bytes(of: rejection)
+    let status = rejection.reason.status
+    if case .given = Admission.messageID(of: fields) {
+      session.respond(
+        streamID: request.streamID, status: status, apnsID: fields.value(.apnsID),
+        apnsUniqueID: Span(), body: body.span)
+    } else {
+      session.respond(
+        streamID: request.streamID, status: status, apnsID: own.span, apnsUniqueID: Span(),
+        body: body.span)
+    }
+    worker.markDirty(connection)
+  }
+
+  // MARK: Output
+
+  /// Moves what the session has to say into the connection, a TLS record at a time.
+  func flush() {
+    while connection.mayWrite, session.wantsWrite {
+      worker.scratch.removeAll(keepingCapacity: true)
+      session.pendingOutput(into: &worker.scratch, limit: TLSBuffers.recordBytes)
+      if worker.scratch.isEmpty { break }
+      connection.encrypt(worker.scratch, count: worker.scratch.count)
+      activeSeconds = worker.nowSeconds
+    }
+    if ending.isDraining { carryOut(ending.gap(openStreams: session.openStreamCount)) }
+    if session.isFinished || (isOver && session.openStreamCount == 0 && !session.wantsWrite) {
+      isOver = true
+      connection.close()
+    } else {
+      setDeadline()
+    }
+  }
+
+  // MARK: Time and the end
+
+  private func setDeadline() {
+    var seconds = activeSeconds + UInt64(Limits.providerIdleSeconds)
+    if let milliseconds = session.deadlineMilliseconds {
+      seconds = min(seconds, milliseconds / 1000 + 1)
+    }
+    if ending.isDraining { seconds = min(seconds, worker.nowSeconds + 1) }
+    guard seconds != connection.deadlineSeconds else { return }
+    let isEarlier = seconds < connection.deadlineSeconds
+    connection.deadlineSeconds = seconds
+    if isEarlier { worker.watch(connection) }
+  }
+
+  func deadlineReached() {
+    _ = session.tick(nowMilliseconds: worker.loop.nowMilliseconds)
+    while let request = session.nextTimedOutRequest() {
+      answer(request, Rejection(.idleTimeout))
+      session.release(request)
+    }
+    let idle = worker.nowSeconds - min(activeSeconds, worker.nowSeconds)
+    if idle >= UInt64(Limits.providerIdleSeconds), session.openStreamCount == 0 {
+      end(.idleTimeout)
+    }
+    if ending.isDraining { carryOut(ending.tick(nowSeconds: Int64(worker.nowSeconds))) }
+    setDeadline()
+  }
+
+  /// "Always send GOAWAY before closing."
+  private func end(_ reason: Reason) {
+    guard !isOver else { return }
+    isOver = true
+    session.goAway(reason: reason)
+    worker.markDirty(connection)
+  }
+
+  /// The client will send nothing more; what it asked for is still answered.
+  func peerFinished() {
+    end(.shutdown)
+  }
+
+  /// The service stops.
+  func drain() {
+    ending.begin(nowSeconds: Int64(worker.nowSeconds))
+    worker.markDirty(connection)
+  }
+
+  private func carryOut(_ action: Drain.Action) {
+    switch action {
+    case .none: return
+    case .announce: session.announceShutdown()
+    case .sendFinalGoAway:
+      session.goAway(reason: .shutdown)
+      isOver = true
+    case .close: isOver = true
+    }
+    worker.markDirty(connection)
+  }
+
+  /// The socket is gone. Requests that are still being decided come back through `finish`.
+  func connectionClosed() { isClosed = true }
+}

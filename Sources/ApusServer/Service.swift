@@ -1,0 +1,255 @@
+import ApusCore
+package import ApusLoop
+package import ApusModel
+import ApusStore
+import ApusTLS
+import ApusTrust
+import Glibc
+import Synchronization
+
+/// A door as it stands open.
+package struct OpenDoor: Sendable {
+  package var kind: DoorConfiguration.Kind
+  package var environment: Environment
+  package var addresses: [SocketAddress]
+}
+
+/// The whole service: one worker a core, a store, and the doors.
+///
+/// `start`, `reload` and `stop` are called from one thread, which is none of the workers'.
+package final class Service {
+  package let configuration: ServerConfiguration
+  package private(set) var doors: [OpenDoor] = []
+  private let log: Log
+  private let store: any DurableStore
+  private let workers: [Worker]
+  private let ticketKeys = TicketKeys()
+  private var generation: UInt64 = 1
+  private let dataDirectory: DataDirectory
+
+  /// Reads the data directory and opens the store. Throws what keeps the service from starting, in words for the
+  /// operator.
+  package init(_ configuration: ServerConfiguration) throws {
+    self.configuration = configuration
+    log = configuration.log
+    dataDirectory = DataDirectory(path: configuration.dataDirectory)
+    let trust = try dataDirectory.trust(
+      generation: generation, allowsES512: configuration.allowsES512)
+    store = try Self.openStore(configuration, dataDirectory)
+    let order: AcceptanceOrder
+    do {
+      order = try AcceptanceOrder(store: store)
+    } catch {
+      store.close()
+      throw error
+    }
+    let count = configuration.workers > 0 ? configuration.workers : Self.coreCount
+    let replays = ReplayGuard()
+    let store = store
+    workers = (0..<count).map { index in
+      Worker(
+        index: index, configuration: configuration, trust: trust, store: store, order: order,
+        replays: replays)
+    }
+    for worker in workers { worker.connect(to: workers) }
+  }
+
+  private static func openStore(
+    _ configuration: ServerConfiguration, _ directory: DataDirectory
+  ) throws -> any DurableStore {
+    guard !configuration.isEphemeral else { return MemoryStore() }
+    var options = RocksOptions()
+    let log = configuration.log
+    options.onEvent = { event in log(.warning, "store", .text("event", "\(event)")) }
+    return try RocksStore(path: directory.storePath, options: options)
+  }
+
+  private static var coreCount: Int { max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN))) }
+
+  /// Opens the doors and lets the workers run.
+  package func start() throws {
+    for door in configuration.doors where !door.addresses.isEmpty { try open(door) }
+    for worker in workers { worker.loop.start() }
+    for door in doors {
+      for address in door.addresses {
+        log(
+          .notice, "listening", .text("door", door.kind.rawValue),
+          .text("environment", door.environment.name), .text("address", address.description))
+      }
+    }
+  }
+
+  /// Every worker listens on every address; the kernel spreads the connections (SO_REUSEPORT).
+  private func open(_ configured: DoorConfiguration) throws {
+    var door = Door(
+      kind: configured.kind, environment: configured.environment,
+      context: try context(for: configured.kind), addresses: configured.addresses)
+    for (index, worker) in workers.enumerated() {
+      let bound = try worker.listen(door, reusePort: workers.count > 1)
+      // Port 0 is chosen once; the others follow.
+      if index == 0 { door.addresses = bound }
+    }
+    doors.append(
+      OpenDoor(kind: door.kind, environment: door.environment, addresses: door.addresses))
+  }
+
+  private func context(for kind: DoorConfiguration.Kind) throws -> TLSContext {
+    let identity = TLSIdentity(
+      certificateChainPEM: try Files.read(dataDirectory.serverCertificate),
+      privateKeyPEM: try Files.read(dataDirectory.serverKey))
+    let authority: DataDirectory.Authority = kind == .provider ? .service : .devices
+    let authorities = try Files.read(dataDirectory.authorityCertificate(authority))
+    return try TLSContext(
+      server: TLSServerConfiguration(
+        identity: identity, clientCertificates: .requested(authoritiesPEM: authorities),
+        sessionTickets: true, ticketKeys: ticketKeys,
+        applicationProtocols: kind == .provider ? ["h2"] : courierProtocols,
+        // Four current provider libraries offer no ALPN; a device without it is none of ours.
+        acceptsClientsWithoutALPN: kind == .provider))
+  }
+
+  private var courierProtocols: [String] {
+    var names = ["apus-courier/1"]
+    if configuration.allowsInBandCertificates { names.append("apns-security-v3") }
+    names.append("apns-security-v2")
+    return names
+  }
+
+  // MARK: While it runs
+
+  /// Reads the data directory again. What is wrong with it is logged, and everything stays as it was.
+  package func reload() {
+    do {
+      let trust = try dataDirectory.trust(
+        generation: generation + 1, allowsES512: configuration.allowsES512)
+      generation += 1
+      for worker in workers { worker.loop.perform { worker.replace(trust: trust) } }
+      log(.notice, "directory reloaded", .number("apps", trust.directory.apps.count))
+    } catch {
+      log(.error, "directory not reloaded", .text("reason", "\(error)"))
+    }
+  }
+
+  /// New keys for session tickets; those of the previous turns still open old tickets.
+  package func rotateTicketKeys() { ticketKeys.rotate() }
+
+  /// How often each state of delivery was reached, over all workers.
+  package func counts() -> [DeliveryState: UInt64] {
+    var total: [DeliveryState: UInt64] = [:]
+    for worker in workers {
+      let counts = worker.ask { $0.shard.counts }
+      for state in DeliveryState.allCases {
+        total[state, default: 0] += counts[Int(state.rawValue)]
+      }
+    }
+    return total
+  }
+
+  /// Stops: no new connections, every open request answered, GOAWAY and goodbye, everything durable.
+  package func stop() {
+    log(.notice, "stopping")
+    for worker in workers { worker.ask { $0.beginDrain() } }
+    let deadline =
+      EventLoop.wallClockMilliseconds() + Int64(configuration.shutdownSeconds) * 1000
+    while EventLoop.wallClockMilliseconds() < deadline,
+      workers.contains(where: { $0.ask { $0.connectionCount > 0 } })
+    {
+      usleep(50_000)
+    }
+    for worker in workers { worker.ask { $0.finishDrain() } }
+    store.close()
+    for worker in workers {
+      worker.loop.stop()
+      worker.loop.join()
+    }
+    log(.notice, "stopped")
+  }
+
+  /// Waits for SIGTERM or SIGINT, reloading on SIGHUP; then stops.
+  ///
+  /// The signals are taken by this thread alone: they are blocked in every other, so this must have been prepared with
+  /// ``blockSignals()`` before `start`.
+  package func runUntilSignal() {
+    var set = sigset_t()
+    Self.fill(&set)
+    var lastRotation = EventLoop.wallClockMilliseconds()
+    while true {
+      var wait = timespec(tv_sec: 60, tv_nsec: 0)
+      let signal = unsafe sigtimedwait(&set, nil, &wait)
+      switch signal {
+      case SIGHUP: reload()
+      case SIGTERM, SIGINT: return stop()
+      default: break
+      }
+      let now = EventLoop.wallClockMilliseconds()
+      if now - lastRotation >= Self.ticketKeyHours * 3_600_000 {
+        rotateTicketKeys()
+        lastRotation = now
+      }
+    }
+  }
+
+  /// Hours for which one key seals session tickets: RFC 8446 lets a ticket live 7 days, and RFC 5077, section 5.5,
+  /// asks for a limited lifetime of the key.
+  private static let ticketKeyHours: Int64 = 12
+
+  /// Keeps the signals of ``runUntilSignal()`` away from all threads that are started from now on.
+  package static func blockSignals() {
+    var set = sigset_t()
+    fill(&set)
+    unsafe pthread_sigmask(SIG_BLOCK, &set, nil)
+  }
+
+  private static func fill(_ set: inout sigset_t) {
+    unsafe sigemptyset(&set)
+    for signal in [SIGTERM, SIGINT, SIGHUP] { unsafe sigaddset(&set, signal) }
+  }
+}
+
+extension Worker {
+  /// Runs `body` on the worker's thread and waits for its answer.
+  func ask<Answer: Sendable>(_ body: @escaping @Sendable (Worker) -> Answer) -> Answer {
+    let box = AnswerBox<Answer>()
+    loop.perform {
+      box.put(body(self))
+    }
+    return box.take()
+  }
+}
+
+/// Hands one value from one thread to another that waits for it.
+@safe private final class AnswerBox<Value: Sendable>: @unchecked Sendable {
+  private let mutex: UnsafeMutablePointer<pthread_mutex_t>
+  private let condition: UnsafeMutablePointer<pthread_cond_t>
+  private var value: Value?
+
+  init() {
+    unsafe mutex = .allocate(capacity: 1)
+    unsafe condition = .allocate(capacity: 1)
+    unsafe pthread_mutex_init(mutex, nil)
+    unsafe pthread_cond_init(condition, nil)
+  }
+
+  deinit {
+    unsafe pthread_mutex_destroy(mutex)
+    unsafe pthread_cond_destroy(condition)
+    unsafe mutex.deallocate()
+    unsafe condition.deallocate()
+  }
+
+  func put(_ value: Value) {
+    unsafe pthread_mutex_lock(mutex)
+    self.value = value
+    unsafe pthread_cond_signal(condition)
+    unsafe pthread_mutex_unlock(mutex)
+  }
+
+  func take() -> Value {
+    unsafe pthread_mutex_lock(mutex)
+    defer { unsafe pthread_mutex_unlock(mutex) }
+    while true {
+      if let value { return value }
+      unsafe pthread_cond_wait(condition, mutex)
+    }
+  }
+}

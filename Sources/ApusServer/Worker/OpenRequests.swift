@@ -1,0 +1,50 @@
+import ApusCore
+import ApusHTTP2
+import ApusModel
+
+/// A request whose notification is being decided about.
+struct OpenRequest {
+  var request: HTTP2Request
+  var provider: HTTP2Provider
+  var id: NotificationID
+  var uniqueID: NotificationID
+}
+
+/// The requests that a worker's providers have not been answered yet.
+///
+/// A place in this table is what travels to the worker that owns the device, and back with the verdict.
+struct OpenRequests {
+  private struct Place {
+    var open: OpenRequest?
+    var generation: UInt32 = 0
+  }
+
+  private var places: [Place] = []
+  private var free: [UInt32] = []
+  private let worker: UInt16
+
+  init(worker: UInt16) { self.worker = worker }
+
+  var count: Int { places.count - free.count }
+
+  mutating func open(_ request: OpenRequest) -> Answer {
+    if free.isEmpty {
+      free.append(UInt32(places.count))
+      places.append(Place())
+    }
+    let slot = free.removeLast()
+    places[Int(slot)].open = request
+    return Answer(worker: worker, slot: slot, generation: places[Int(slot)].generation)
+  }
+
+  /// Takes the request out; nil when the answer came twice.
+  mutating func close(_ answer: Answer) -> OpenRequest? {
+    let index = Int(answer.slot)
+    guard places[index].generation == answer.generation, let request = places[index].open
+    else { return nil }
+    places[index].open = nil
+    places[index].generation &+= 1
+    free.append(answer.slot)
+    return request
+  }
+}

@@ -1,0 +1,280 @@
+import ApusCore
+import ApusHTTP2
+import ApusLoop
+import ApusModel
+import ApusStore
+import ApusTLS
+import ApusTrust
+import Glibc
+
+/// What crosses from one worker to another.
+enum WorkerMessage: Sendable {
+  /// A notification for a device that the receiver owns.
+  case submit(Notification, Answer)
+  case verdict(Verdict)
+  /// A device's connection, for the worker that owns the device.
+  case adopt(HandedOverDevice)
+}
+
+/// A loop on a thread of its own, with its connections and its share of the devices.
+///
+/// Everything here is touched by that thread alone. Other threads reach it through `inbox` and `loop.perform`.
+/// One turn of the loop ends in `endTurn`: work arrives in callbacks, and everything that came of it leaves in batches.
+@safe final class Worker: @unchecked Sendable {
+  let index: Int
+  let loop: EventLoop
+  let configuration: ServerConfiguration
+  let log: Log
+  let store: any DurableStore
+  let order: AcceptanceOrder
+  let replays: ReplayGuard
+  let tlsBuffers = TLSBuffers()
+  let requestPool = HTTP2RequestPool()
+  let ids = RandomIDs()
+  let receiveBuffer: UnsafeMutableRawBufferPointer
+  var scratch: [UInt8] = []
+  var openRequests: OpenRequests
+  /// What providers and devices are judged by; replaced as a whole.
+  private(set) var trust: Trust
+  private(set) var sealer: TokenSealer
+  private(set) var isDraining = false
+  private var owner: ShardDriver?
+  private var peers: [Worker] = []
+  private var outboxes: [[WorkerMessage]] = []
+  private var inbox: Inbox<WorkerMessage>?
+  private var listeners: [Listener] = []
+  private var connections: [Connection?] = []
+  private var generations: [UInt32] = []
+  private var freeSlots: [Int32] = []
+  private var dirty: [Connection] = []
+  private var wheel: DeadlineWheel
+  private var due: [DeadlineWheel.Entry] = []
+  private var secondTimer: LoopTimer?
+
+  /// Messages waiting for one worker; verdicts that do not fit wait with their sender.
+  private static let inboxCapacity = 65_536
+  private static let receiveBytes = 65_536
+
+  init(
+    index: Int, configuration: ServerConfiguration, trust: Trust, store: any DurableStore,
+    order: AcceptanceOrder, replays: ReplayGuard
+  ) {
+    self.index = index
+    self.configuration = configuration
+    self.log = configuration.log
+    self.trust = trust
+    self.store = store
+    self.order = order
+    self.replays = replays
+    loop = EventLoop(name: "apus-worker-\(index)")
+    sealer = TokenSealer(trust.sealingKeys)
+    openRequests = OpenRequests(worker: UInt16(index))
+    wheel = DeadlineWheel(nowSeconds: loop.nowMilliseconds / 1000)
+    unsafe receiveBuffer = .allocate(byteCount: Self.receiveBytes, alignment: 64)
+  }
+
+  deinit { unsafe receiveBuffer.deallocate() }
+
+  var nowSeconds: UInt64 { loop.nowMilliseconds / 1000 }
+  private(set) var wallMilliseconds: Int64 = EventLoop.wallClockMilliseconds()
+  var wallSeconds: Int64 { wallMilliseconds / 1000 }
+
+  var shard: ShardDriver {
+    guard let owner else { preconditionFailure("the worker was not connected to its peers") }
+    return owner
+  }
+
+  // MARK: Set-up, before the loop runs
+
+  /// Makes the workers of a service known to each other.
+  func connect(to workers: [Worker]) {
+    peers = workers
+    outboxes = workers.map { _ in [] }
+    owner = ShardDriver(worker: self)
+    inbox = Inbox(loop: loop, capacity: Self.inboxCapacity) { [unowned self] messages in
+      wallMilliseconds = EventLoop.wallClockMilliseconds()
+      for message in messages { handle(message) }
+      messages.removeAll(keepingCapacity: true)
+    }
+    loop.onTurnEnd = { [unowned self] in endTurn() }
+    let timer = LoopTimer(loop: loop) { [unowned self] in secondPassed() }
+    timer.start(afterMilliseconds: 1000, repeatMilliseconds: 1000)
+    secondTimer = timer
+  }
+
+  /// Opens the listeners of `door`; returns the addresses that were bound.
+  func listen(_ door: Door, reusePort: Bool) throws -> [SocketAddress] {
+    try door.addresses.map { address in
+      let listener = try Listener(loop: loop, address: address, reusePort: reusePort) {
+        [unowned self] descriptor, peer in
+        accept(descriptor, peer, door)
+      }
+      listeners.append(listener)
+      return listener.localAddress ?? address
+    }
+  }
+
+  // MARK: Connections
+
+  private func accept(_ descriptor: Int32, _ peer: SocketAddress, _ door: Door) {
+    wallMilliseconds = EventLoop.wallClockMilliseconds()
+    let (slot, generation) = takeSlot()
+    do {
+      let connection = try Connection(
+        worker: self, door: door, slot: slot, generation: generation, descriptor: descriptor,
+        peer: peer, tls: TLSConnection(context: door.context))
+      connections[Int(slot)] = connection
+      watch(connection)
+    } catch {
+      cannotTakeUp(descriptor, slot, peer, error)
+    }
+  }
+
+  private func cannotTakeUp(
+    _ descriptor: Int32, _ slot: Int32, _ peer: SocketAddress, _ error: any Error
+  ) {
+    log(.error, "connection refused", .text("peer", peer.description), .text("reason", "\(error)"))
+    Glibc.close(descriptor)
+    freeSlots.append(slot)
+  }
+
+  private func takeSlot() -> (Int32, UInt32) {
+    if let slot = freeSlots.popLast() { return (slot, generations[Int(slot)]) }
+    connections.append(nil)
+    generations.append(0)
+    return (Int32(connections.count - 1), 0)
+  }
+
+  func connection(at slot: Int32) -> Connection? { connections[Int(slot)] }
+
+  func forget(_ connection: Connection) {
+    let index = Int(connection.slot)
+    connections[index] = nil
+    generations[index] &+= 1
+    freeSlots.append(connection.slot)
+  }
+
+  func markDirty(_ connection: Connection) {
+    guard !connection.isDirty else { return }
+    connection.isDirty = true
+    dirty.append(connection)
+  }
+
+  /// Looks at the connection when its deadline has come.
+  func watch(_ connection: Connection) {
+    wheel.add(
+      DeadlineWheel.Entry(slot: connection.slot, generation: connection.generation),
+      deadlineSeconds: connection.deadlineSeconds)
+  }
+
+  private func secondPassed() {
+    wallMilliseconds = EventLoop.wallClockMilliseconds()
+    let now = nowSeconds
+    wheel.advance(toSeconds: now, into: &due)
+    for entry in due {
+      guard let connection = connections[Int(entry.slot)],
+        connection.generation == entry.generation
+      else { continue }
+      if connection.deadlineSeconds <= now {
+        connection.deadlineReached()
+      } else {
+        watch(connection)
+      }
+    }
+    due.removeAll(keepingCapacity: true)
+  }
+
+  // MARK: Between workers
+
+  /// The worker that owns a device.
+  ///
+  /// A multiplication spreads ids that were not drawn at random; the high half chooses.
+  func ownerIndex(of device: DeviceID) -> Int {
+    let mixed = device.rawValue &* 0x9e37_79b9_7f4a_7c15
+    return Int((mixed >> 32) % UInt64(peers.count))
+  }
+
+  /// Hands an admitted notification to the worker that owns its device.
+  func route(_ notification: Notification, _ answer: Answer) {
+    let target = ownerIndex(of: notification.claims.device)
+    if target == index {
+      shard.submit(notification, answer)
+    } else {
+      outboxes[target].append(.submit(notification, answer))
+    }
+  }
+
+  func send(_ message: WorkerMessage, to target: Int) {
+    if target == index { handle(message) } else { outboxes[target].append(message) }
+  }
+
+  private func handle(_ message: WorkerMessage) {
+    switch message {
+    case .submit(let notification, let answer): shard.submit(notification, answer)
+    case .verdict(let verdict): finish(verdict)
+    case .adopt(let device): adopt(device)
+    }
+  }
+
+  private func finish(_ verdict: Verdict) {
+    guard let open = openRequests.close(verdict.answer) else { return }
+    open.provider.finish(open, rejection: verdict.rejection)
+  }
+
+  private func adopt(_ device: HandedOverDevice) {
+    let (slot, generation) = takeSlot()
+    do {
+      let connection = try Connection(
+        worker: self, door: device.door, slot: slot, generation: generation,
+        descriptor: device.descriptor, peer: device.peer, tls: device.tls, stage: .open)
+      connections[Int(slot)] = connection
+      connection.resume(CourierConnection(connection, resuming: device))
+      markDirty(connection)
+    } catch {
+      cannotTakeUp(device.descriptor, slot, device.peer, error)
+    }
+  }
+
+  // MARK: The end of a turn
+
+  /// Everything that the turn brought about leaves: decisions, frames, answers, groups for the store.
+  private func endTurn() {
+    wallMilliseconds = EventLoop.wallClockMilliseconds()
+    shard.work()
+    for verdict in shard.takeVerdicts() {
+      let target = Int(verdict.answer.worker)
+      if target == index { finish(verdict) } else { outboxes[target].append(.verdict(verdict)) }
+    }
+    shard.clearVerdicts()
+    shard.sealIfDue()
+    while let connection = dirty.popLast() { connection.flush() }
+    for target in outboxes.indices where !outboxes[target].isEmpty {
+      _ = peers[target].inbox?.send(contentsOf: &outboxes[target])
+    }
+  }
+
+  // MARK: Control
+
+  /// Swaps what everybody is judged by.
+  func replace(trust: Trust) {
+    self.trust = trust
+    sealer = TokenSealer(trust.sealingKeys)
+  }
+
+  /// Stops accepting, and lets every connection end in its protocol's way.
+  func beginDrain() {
+    isDraining = true
+    for listener in listeners { listener.close() }
+    listeners = []
+    for connection in connections { connection?.drain() }
+  }
+
+  var connectionCount: Int { connections.count - freeSlots.count }
+
+  /// Cuts what is left; the loop may stop afterwards.
+  func finishDrain() {
+    for connection in connections { connection?.abort() }
+    secondTimer?.stop()
+    shard.stop()
+  }
+}
