@@ -1,3 +1,4 @@
+import CUV
 import Glibc
 
 extension Socket {
