@@ -214,11 +214,8 @@ final class CourierConnection {
   private func begin(_ identity: DeviceIdentity, presentedToken: DeviceToken?) {
     let key = DeviceKey(id: identity.device, environment: connection.door.environment)
     do {
-      if let previous = try worker.shard.device(key), previous.session != nil,
-        !takeOver(from: previous)
-      {
-        return
-      }
+      let previous = try worker.shard.device(key)
+      if previous.session != nil, !takeOver(from: previous) { return }
       let device = try worker.shard.connect(
         key, fingerprint: identity.keyFingerprint, slot: connection.slot)
       self.device = device

@@ -39,18 +39,9 @@ final class ShardDriver {
     let key = DeviceKey(
       id: notification.claims.device, environment: notification.claims.environment)
     do {
-      guard let device = try device(key) else {
-        shard.release(notification)
-        shard.verdicts.append(
-          Verdict(
-            answer: answer,
-            rejection: Rejection(
-              .unregistered, timestampMilliseconds: worker.wallMilliseconds)))
-        return
-      }
       shard.submit(
-        notification, answer: answer, device: device, nowMilliseconds: worker.wallMilliseconds,
-        loopMilliseconds: worker.loop.nowMilliseconds)
+        notification, answer: answer, device: try device(key),
+        nowMilliseconds: worker.wallMilliseconds, loopMilliseconds: worker.loop.nowMilliseconds)
     } catch {
       worker.log(
         .error, "device record unreadable", .text("device", key.id.text),
@@ -67,11 +58,16 @@ final class ShardDriver {
 
   // MARK: Devices
 
-  /// The device as the cache or the store knows it; nil for one that never connected.
-  func device(_ key: DeviceKey) throws(StoreError) -> Device? {
+  /// The device as the cache or the store knows it; without any topic if it never connected.
+  func device(_ key: DeviceKey) throws(StoreError) -> Device {
     if let device = cache[key] { return device }
     let bytes = DeviceRecord.key(key.id, key.environment)
-    guard let value = try worker.store.get(.devices, key: bytes.span) else { return nil }
+    guard let value = try worker.store.get(.devices, key: bytes.span) else {
+      // Remembered as unknown, so that a provider who keeps asking costs no read each time.
+      let stranger = Device(key: key, registration: Registration())
+      cache.insert(stranger)
+      return stranger
+    }
     let decoded: DeviceRecord
     do {
       decoded = try DeviceRecord(decoding: value.span)
@@ -90,9 +86,7 @@ final class ShardDriver {
   func connect(
     _ key: DeviceKey, fingerprint: [UInt8], slot: Int32
   ) throws(StoreError) -> Device {
-    let known = try device(key)
-    let device = known ?? Device(key: key, registration: Registration())
-    if known == nil { cache.insert(device) }
+    let device = try device(key)
     cache.keep(device)
     if device.session != nil { shard.disconnect(device) }
     shard.connect(device, slot: slot)

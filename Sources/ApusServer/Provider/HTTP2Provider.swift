@@ -202,8 +202,8 @@ final class HTTP2Provider {
 
   // MARK: Output
 
-  /// Moves what the session has to say into the connection, a TLS record at a time.
-  func flush() {
+  /// Moves what the session has to say into the connection, a TLS record at a time; true when that was the last of it.
+  func flush() -> Bool {
     while connection.mayWrite, session.wantsWrite {
       worker.scratch.removeAll(keepingCapacity: true)
       session.pendingOutput(into: &worker.scratch, limit: TLSBuffers.recordBytes)
@@ -214,10 +214,10 @@ final class HTTP2Provider {
     if ending.isDraining { carryOut(ending.gap(openStreams: session.openStreamCount)) }
     if session.isFinished || (isOver && session.openStreamCount == 0 && !session.wantsWrite) {
       isOver = true
-      connection.close()
-    } else {
-      setDeadline()
+      return true
     }
+    setDeadline()
+    return false
   }
 
   // MARK: Time and the end

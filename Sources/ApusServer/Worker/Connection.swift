@@ -40,6 +40,8 @@ final class Connection: SocketHandler {
   private var unsent: [UInt8] = []
   private var unsentHead = 0
   private var isPeerFinished = false
+  /// Whether the connection closes as soon as the protocol has said its last.
+  private var isEnding = false
   private var isReadingPaused = false
   /// Whether it stands in the worker's list of connections with something to write.
   var isDirty = false
@@ -188,13 +190,7 @@ final class Connection: SocketHandler {
   /// Lets the protocol say what it has to say; called when the worker's turn ends.
   func flush() {
     isDirty = false
-    if stage == .open {
-      switch driver {
-      case .provider(let provider): provider.flush()
-      case .courier(let courier): courier.flush()
-      case .none: break
-      }
-    }
+    if stage == .open { flushDriver() }
     writeOutput()
     if stage == .closing, unsentByteCount == 0 { shut() }
     let paused = unsentByteCount >= Limits.outputHighWaterBytes
@@ -288,27 +284,23 @@ final class Connection: SocketHandler {
 
   // MARK: Ending
 
-  /// Says close_notify behind everything queued, shuts our side, and waits a little for the peer to do the same.
+  /// Ends the connection when the turn ends: what the protocol still has to say, close_notify, and our side is shut.
   func close() {
-    guard stage == .open || stage == .handshaking else { return }
-    if stage == .open {
-      flushDriver()
-      tls.close(buffers: worker.tlsBuffers)
-      writeOutput()
-    }
-    driverClosed()
-    if stage != .closed {
-      stage = .closing
-      worker.markDirty(self)
-    }
+    isEnding = true
+    if stage == .handshaking { stage = .closing }
+    worker.markDirty(self)
   }
 
   private func flushDriver() {
     switch driver {
-    case .provider(let provider): provider.flush()
+    case .provider(let provider): if provider.flush() { isEnding = true }
     case .courier(let courier): courier.flush()
     case .none: break
     }
+    guard isEnding, stage == .open else { return }
+    tls.close(buffers: worker.tlsBuffers)
+    stage = .closing
+    driverClosed()
   }
 
   private func shut() {
