@@ -8,13 +8,14 @@ import Synchronization
 /// unused are lost: 2^40 starts use up 64 bits.
 package final class AcceptanceOrder: Sendable {
   /// Numbers that one write to the store covers: about a minute at the highest rate of one machine.
-  package static let blockSize: UInt64 = 1 << 24
+  package static let defaultBlockSize: UInt64 = 1 << 24
 
   private static let key: StaticString = "order-ceiling"
   /// The layout of the value: this byte, then the ceiling in 8 bytes, big-endian.
   private static let version: UInt8 = 1
 
   private let store: any DurableStore
+  private let blockSize: UInt64
   private let following: Atomic<UInt64>
   private let ceiling: Atomic<UInt64>
   private let isExtending = Atomic(false)
@@ -24,10 +25,12 @@ package final class AcceptanceOrder: Sendable {
   /// - Parameter ready: called once, on the store's commit thread, when the first block is on disk or could not be
   ///   written; after a failure the calls to `next` ask again.
   package init(
-    store: any DurableStore, ready: @escaping @Sendable (StoreError?) -> Void = { _ in }
+    store: any DurableStore, blockSize: UInt64 = AcceptanceOrder.defaultBlockSize,
+    ready: @escaping @Sendable (StoreError?) -> Void = { _ in }
   ) throws(StoreError) {
     let start = try Self.read(from: store)
     self.store = store
+    self.blockSize = blockSize
     following = Atomic(start)
     ceiling = Atomic(start)
     extend(ready)
@@ -45,7 +48,7 @@ package final class AcceptanceOrder: Sendable {
       let result = following.weakCompareExchange(
         expected: number, desired: number + 1, ordering: .relaxed)
       if result.exchanged {
-        if ceiling - number <= Self.blockSize / 2 { extend() }
+        if ceiling - number <= blockSize / 2 { extend() }
         return number
       }
       number = result.original
@@ -57,7 +60,7 @@ package final class AcceptanceOrder: Sendable {
     guard !isExtending.load(ordering: .relaxed),
       !isExtending.exchange(true, ordering: .acquiringAndReleasing)
     else { return }
-    let raised = ceiling.load(ordering: .acquiring) + Self.blockSize
+    let raised = ceiling.load(ordering: .acquiring) + blockSize
     var value: [UInt8] = [Self.version]
     value.append(bigEndian: raised)
     let key = Self.key.bytes
@@ -79,7 +82,7 @@ package final class AcceptanceOrder: Sendable {
       guard version == Self.version else { throw .unknownVersion(version) }
       let ceiling: UInt64 = try cursor.integer("ceiling", in: value.span)
       try cursor.end(in: value.span)
-      guard ceiling <= .max - 2 * blockSize else { throw .malformed(field: "ceiling") }
+      guard ceiling <= .max / 2 else { throw .malformed(field: "ceiling") }
       return ceiling
     } catch {
       throw .corrupted(path: "meta/\(Self.key)", detail: "\(error)")

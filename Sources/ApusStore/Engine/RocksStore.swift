@@ -45,6 +45,19 @@ package final class RocksStore: DurableStore {
 
   package var isAvailable: Bool { core.isAvailable }
 
+  /// How often the log was synced since the store was made, and how many groups that covered.
+  package struct Counters: Sendable, Hashable {
+    package var syncs: UInt64
+    package var groups: UInt64
+
+    package init(syncs: UInt64, groups: UInt64) {
+      self.syncs = syncs
+      self.groups = groups
+    }
+  }
+
+  package var counters: Counters { core.counters }
+
   package func close() { core.queue.close() }
 }
 
@@ -55,6 +68,8 @@ private final class RocksCore: @unchecked Sendable {
   private let options: RocksOptions
   private let takesWrites = Atomic(false)
   private let isClosed = Atomic(false)
+  private let syncs = Atomic<UInt64>(0)
+  private let groups = Atomic<UInt64>(0)
   private let readers = ReadersLock()
   /// Changed by the commit thread under the writer's side of `readers`.
   private var database: RocksDatabase?
@@ -74,6 +89,10 @@ private final class RocksCore: @unchecked Sendable {
   // MARK: Any thread
 
   var isAvailable: Bool { takesWrites.load(ordering: .relaxed) }
+
+  var counters: RocksStore.Counters {
+    .init(syncs: syncs.load(ordering: .relaxed), groups: groups.load(ordering: .relaxed))
+  }
 
   func beginReading() throws(StoreError) -> RocksDatabase {
     guard readers.tryRead() else { throw .unavailable }
@@ -136,6 +155,8 @@ private final class RocksCore: @unchecked Sendable {
     let bytes = merged
     do throws(StoreError) {
       try database.write(bytes.span)
+      syncs.add(1, ordering: .relaxed)
+      groups.add(UInt64(batch.count { $0.count > 0 }), ordering: .relaxed)
       return nil
     } catch {
       return error

@@ -18,13 +18,21 @@ package final class MemoryStore: DurableStore {
     case manual
   }
 
-  /// - Parameter maximumBytes: bytes of keys and values, beyond which commits fail with `.diskFull`.
-  package convenience init(maximumBytes: Int = 256 * 1024 * 1024, mode: Mode = .background) {
-    self.init(tables: MemoryCore.emptyTables, maximumBytes: maximumBytes, mode: mode)
+  /// - Parameters:
+  ///   - maximumBytes: bytes of keys and values, beyond which commits fail with `.diskFull`.
+  ///   - maximumPendingBytes: bytes of groups that may wait before new ones are refused with `.overloaded`.
+  package convenience init(
+    maximumBytes: Int = 256 * 1024 * 1024, maximumPendingBytes: Int = 32 * 1024 * 1024,
+    mode: Mode = .background
+  ) {
+    self.init(
+      core: MemoryCore(
+        tables: MemoryCore.emptyTables, maximumBytes: maximumBytes,
+        maximumPendingBytes: maximumPendingBytes),
+      mode: mode)
   }
 
-  private init(tables: [MemoryTable], maximumBytes: Int, mode: Mode) {
-    let core = MemoryCore(tables: tables, maximumBytes: maximumBytes)
+  private init(core: MemoryCore, mode: Mode) {
     self.core = core
     hasThread = mode == .background
     if hasThread { startThread { core.run() } }
@@ -89,17 +97,16 @@ package final class MemoryStore: DurableStore {
   /// A store as a restart finds it after the power went: with everything that was committed so far and nothing of what
   /// waits. This one goes on by itself.
   package func afterPowerLoss() -> MemoryStore {
-    MemoryStore(
-      tables: core.snapshot(), maximumBytes: core.maximumBytes,
-      mode: hasThread ? .background : .manual)
+    MemoryStore(core: core.afterPowerLoss(), mode: hasThread ? .background : .manual)
   }
 }
 
 /// What the store and its commit thread share.
 private final class MemoryCore: Sendable {
-  // One group at a time: a fault is then counted in groups, and hits the same ones in each run.
-  let queue = CommitQueue(maximumPendingBytes: 32 * 1024 * 1024, mergeBytes: 0)
-  let maximumBytes: Int
+  /// Gives one group at a time: a fault is then counted in groups, and hits the same ones in each run.
+  let queue: CommitQueue
+  private let maximumBytes: Int
+  private let maximumPendingBytes: Int
   private let state: Mutex<State>
 
   private struct State {
@@ -111,14 +118,20 @@ private final class MemoryCore: Sendable {
 
   static var emptyTables: [MemoryTable] { StoreFamily.allCases.map { _ in MemoryTable() } }
 
-  init(tables: [MemoryTable], maximumBytes: Int) {
+  init(tables: [MemoryTable], maximumBytes: Int, maximumPendingBytes: Int) {
     self.maximumBytes = maximumBytes
+    self.maximumPendingBytes = maximumPendingBytes
+    queue = CommitQueue(maximumPendingBytes: maximumPendingBytes, mergeBytes: 0)
     state = Mutex(State(tables: tables))
   }
 
   var isOpen: Bool { state.withLock { $0.isOpen } }
 
-  func snapshot() -> [MemoryTable] { state.withLock { $0.tables } }
+  func afterPowerLoss() -> MemoryCore {
+    MemoryCore(
+      tables: state.withLock { $0.tables }, maximumBytes: maximumBytes,
+      maximumPendingBytes: maximumPendingBytes)
+  }
 
   func read<Result: Sendable>(
     _ family: StoreFamily, _ body: (MemoryTable) -> Result

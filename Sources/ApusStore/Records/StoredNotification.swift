@@ -15,7 +15,7 @@ package struct StoredNotification: Sendable, Hashable {
 
   package static let version: UInt8 = 1
   /// Bytes before the collapse id's length.
-  package static let fixedByteCount = 81
+  package static let fixedByteCount = 80
 
   package struct Fields: Sendable, Hashable {
     /// The place in the order in which the service accepted notifications; see `AcceptanceOrder`.

@@ -1,0 +1,263 @@
+import ApusModel
+import ApusStore
+import Testing
+
+@Suite("Stored records")
+struct RecordTests {
+  /// A notification, byte by byte from the layout in `StoredNotification`.
+  static let notification = hex(
+    """
+    01  # version
+    00 00 00 00 01 00 00 02  # acceptance order 16,777,218
+    00 00 00 00 65 53 f1 00  # expiration 1,700,000,000
+    00 00 01 8b cf e5 68 7b  # accepted 1,700,000,000,123 ms
+    de ad be ef  # message id
+    12 3e 45 67 e8 9b 12 d3  # notification id
+    a4 56 42 66 55 44 00 00
+    20 21 22 23 24 25 26 27 28 29 2a 2b 2c 2d 2e 2f 30 31 32 33 34 35 36 37 38 39 3a 3b 3c 3d 3e 3f  # token
+    05  # priority: power saving
+    09  # push type: voip
+    81  # flags
+    03 61 2f 62  # collapse id "a/b"
+    00 02 7b 7d  # payload "{}"
+    """)
+
+  static let fields = StoredNotification.Fields(
+    acceptanceOrder: 16_777_218, expirationSeconds: 1_700_000_000,
+    acceptedMilliseconds: 1_700_000_000_123, messageID: 0xdead_beef,
+    id: NotificationID(high: 0x123e_4567_e89b_12d3, low: 0xa456_4266_5544_0000),
+    token: DeviceToken(
+      words: (
+        0x2021_2223_2425_2627, 0x2829_2a2b_2c2d_2e2f, 0x3031_3233_3435_3637, 0x3839_3a3b_3c3d_3e3f
+      )),
+    priority: .powerSaving, pushType: .voip, flags: 0x81)
+
+  @Test("A notification is written as the layout says")
+  func encodeNotification() {
+    let collapse = Array("a/b".utf8)
+    let payload = Array("{}".utf8)
+    var output: [UInt8] = [1, 2, 3]
+    StoredNotification.encode(
+      Self.fields, collapseID: collapse.span, payload: payload.span, into: &output)
+    #expect(output == Self.notification)
+  }
+
+  @Test("A notification is read as the layout says")
+  func decodeNotification() throws {
+    let bytes = Self.notification
+    let read = try StoredNotification(decoding: bytes.span)
+    #expect(read.fields == Self.fields)
+    #expect(String(decoding: bytes[read.collapseID], as: UTF8.self) == "a/b")
+    #expect(String(decoding: bytes[read.payload], as: UTF8.self) == "{}")
+  }
+
+  @Test("Without push type, collapse id and payload there are 0xff and two empty lengths")
+  func leastNotification() throws {
+    var fields = Self.fields
+    fields.pushType = nil
+    fields.expirationSeconds = -1
+    var output: [UInt8] = []
+    let none: [UInt8] = []
+    StoredNotification.encode(fields, collapseID: none.span, payload: none.span, into: &output)
+    #expect(output.count == 83)
+    #expect(Array(output[9..<17]) == [UInt8](repeating: 0xff, count: 8))
+    #expect(Array(output[77...]) == [0x05, 0xff, 0x81, 0x00, 0x00, 0x00])
+    let read = try StoredNotification(decoding: output.span)
+    #expect(read.fields == fields && read.collapseID.isEmpty && read.payload.isEmpty)
+  }
+
+  @Test("The largest notification of the service fits and needs no new room the second time")
+  func largestNotification() throws {
+    let collapse = [UInt8](repeating: 0x41, count: Limits.collapseIDBytes)
+    let payload = [UInt8](repeating: 0x42, count: Limits.voipPayloadBytes)
+    var output: [UInt8] = []
+    for _ in 0..<2 {
+      StoredNotification.encode(
+        Self.fields, collapseID: collapse.span, payload: payload.span, into: &output)
+    }
+    let capacity = output.capacity
+    StoredNotification.encode(
+      Self.fields, collapseID: collapse.span, payload: payload.span, into: &output)
+    #expect(output.capacity == capacity)
+    let read = try StoredNotification(decoding: output.span)
+    #expect(Array(output[read.collapseID]) == collapse)
+    #expect(Array(output[read.payload]) == payload)
+  }
+
+  @Test(
+    "Each push type has the number that the disk knows it by",
+    arguments: [
+      (PushType.alert, UInt8(0)), (.background, 1), (.complication, 2), (.controls, 3),
+      (.fileprovider, 4),
+      (.liveactivity, 5), (.location, 6), (.mdm, 7), (.pushtotalk, 8), (.voip, 9), (.widgets, 10),
+    ])
+  func pushTypes(type: PushType, number: UInt8) throws {
+    var bytes = Self.notification
+    bytes[Self.pushTypeAt] = number
+    #expect(try StoredNotification(decoding: bytes.span).fields.pushType == type)
+    var output: [UInt8] = []
+    var fields = Self.fields
+    fields.pushType = type
+    let none: [UInt8] = []
+    StoredNotification.encode(fields, collapseID: none.span, payload: none.span, into: &output)
+    #expect(output[Self.pushTypeAt] == number)
+  }
+
+  static let pushTypeAt = 1 + 8 + 8 + 8 + 4 + 16 + 32 + 1
+
+  @Test("A notification cut short at any byte is refused")
+  func truncatedNotification() {
+    for length in 0..<Self.notification.count {
+      let bytes = Array(Self.notification.prefix(length))
+      #expect(throws: RecordError.self, "cut to \(length)") {
+        try StoredNotification(decoding: bytes.span)
+      }
+    }
+  }
+
+  @Test(
+    "Impossible notifications are refused by name",
+    arguments: [
+      (0, UInt8(2), RecordError.unknownVersion(2)),
+      (pushTypeAt - 1, 3, .malformed(field: "priority")),
+      (pushTypeAt, 11, .malformed(field: "push type")),
+      (pushTypeAt + 2, 200, .truncated(field: "collapse id")),
+      (pushTypeAt + 7, 3, .truncated(field: "payload")),
+      (pushTypeAt + 7, 1, .trailingBytes(1)),
+    ])
+  func malformedNotification(index: Int, value: UInt8, error: RecordError) {
+    var bytes = Self.notification
+    bytes[index] = value
+    #expect(throws: error) { try StoredNotification(decoding: bytes.span) }
+  }
+
+  @Test("A mailbox key is device, app and flags")
+  func mailboxKey() throws {
+    let key = MailboxKey(
+      device: DeviceID(0x0102_0304_0506_0708),
+      topic: TopicKey(app: AppID(0x0a0b_0c0d), suffix: .voip), environment: .development)
+    let encoded = key.encoded()
+    // voip is suffix 7: 7 << 1 | development
+    let expected: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8, 0x0a, 0x0b, 0x0c, 0x0d, 0x0f]
+    #expect(bytes(encoded.span) == expected)
+    #expect(try MailboxKey(decoding: expected.span) == key)
+    let device = key.device.storeKey
+    #expect(bytes(device.span) == Array(expected.prefix(8)))
+    #expect(try DeviceID(storeKey: device.span) == key.device)
+  }
+
+  @Test("Keys of another length or with unknown flags are refused")
+  func malformedKeys() {
+    let good: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 1, 0]
+    #expect(throws: Never.self) { try MailboxKey(decoding: good.span) }
+    #expect(throws: RecordError.truncated(field: "flags")) {
+      try MailboxKey(decoding: good.span.extracting(..<12))
+    }
+    let long = good + [0]
+    #expect(throws: RecordError.trailingBytes(1)) { try MailboxKey(decoding: long.span) }
+    for flags: UInt8 in [0x12, 0x1f, 0x20, 0x80] {
+      let bad = good.dropLast() + [flags]
+      let bytes = Array(bad)
+      #expect(throws: RecordError.malformed(field: "flags")) {
+        try MailboxKey(decoding: bytes.span)
+      }
+    }
+  }
+
+  /// A device with two topics, byte by byte from the layout in `DeviceRecord`.
+  static let device = hex(
+    """
+    01  # version
+    40 41 42 43 44 45 46 47 48 49 4a 4b 4c 4d 4e 4f 50 51 52 53 54 55 56 57 58 59 5a 5b 5c 5d 5e 5f  # fingerprint
+    00 00 00 00 00 00 03 e8  # first seen 1,000
+    00 00 00 00 00 00 07 d0  # last seen 2,000
+    00 02  # topics
+    00 00 00 07 00 00 01 02  # app 7, production, generation 1, enabled
+    00 00 00 00 00 00 03 e8
+    00 00 00 08 03 01 00 00  # app 8, complication, development, 256
+    00 00 00 00 00 00 07 d0
+    """)
+
+  static let record = DeviceRecord(
+    fingerprint: KeyFingerprint(
+      words: (
+        0x4041_4243_4445_4647, 0x4849_4a4b_4c4d_4e4f, 0x5051_5253_5455_5657, 0x5859_5a5b_5c5d_5e5f
+      )),
+    firstSeenMilliseconds: 1000, lastSeenMilliseconds: 2000,
+    topics: [
+      .init(
+        key: TopicKey(app: AppID(7)), environment: .production, generation: 1, state: .enabled,
+        sinceMilliseconds: 1000),
+      .init(
+        key: TopicKey(app: AppID(8), suffix: .complication), environment: .development,
+        generation: 256, state: .removed, sinceMilliseconds: 2000),
+    ])
+
+  @Test("A device is written and read as the layout says")
+  func device() throws {
+    var output: [UInt8] = []
+    Self.record.encode(into: &output)
+    #expect(output == Self.device)
+    let bytes = Self.device
+    #expect(try DeviceRecord(decoding: bytes.span) == Self.record)
+  }
+
+  @Test(
+    "Topic states have the numbers of the filter's lists",
+    arguments: [
+      (DeviceRecord.TopicState.removed, UInt8(0)), (.enabled, 2), (.ignored, 3),
+      (.opportunistic, 4),
+      (.paused, 5), (.nonWaking, 6),
+    ])
+  func topicStates(state: DeviceRecord.TopicState, number: UInt8) throws {
+    var bytes = Self.device
+    bytes[51 + 7] = number
+    #expect(try DeviceRecord(decoding: bytes.span).topics.first?.state == state)
+  }
+
+  @Test("A device cut short at any byte is refused")
+  func truncatedDevice() {
+    for length in 0..<Self.device.count {
+      let bytes = Array(Self.device.prefix(length))
+      #expect(throws: RecordError.self, "cut to \(length)") {
+        try DeviceRecord(decoding: bytes.span)
+      }
+    }
+  }
+
+  @Test(
+    "Impossible devices are refused by name",
+    arguments: [
+      (0, UInt8(0), RecordError.unknownVersion(0)),
+      (49, 0x08, .malformed(field: "number of topics")),
+      (50, 0x01, .trailingBytes(16)),
+      (51 + 4, 0x40, .malformed(field: "flags")),
+      (51 + 7, 0x01, .malformed(field: "state")),
+    ])
+  func malformedDevice(index: Int, value: UInt8, error: RecordError) {
+    var bytes = Self.device
+    bytes[index] = value
+    #expect(throws: error) { try DeviceRecord(decoding: bytes.span) }
+  }
+
+  @Test("A device with as many topics as a filter may name fits")
+  func fullDevice() throws {
+    var record = Self.record
+    record.topics = (0..<2048).map {
+      .init(
+        key: TopicKey(app: AppID(UInt32($0))), environment: .production, generation: 0,
+        state: .nonWaking, sinceMilliseconds: Int64($0))
+    }
+    var output: [UInt8] = []
+    record.encode(into: &output)
+    #expect(output.count == 51 + 2048 * 16)
+    #expect(try DeviceRecord(decoding: output.span) == record)
+  }
+
+  @Test("A fingerprint is exactly 32 bytes")
+  func fingerprint() {
+    let good = (0x40..<0x60).map { UInt8($0) }
+    #expect(KeyFingerprint(bytes: good.span) == Self.record.fingerprint)
+    #expect(KeyFingerprint(bytes: good.span.extracting(..<31)) == nil)
+  }
+}

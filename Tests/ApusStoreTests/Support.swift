@@ -1,0 +1,117 @@
+import ApusStore
+import Foundation
+import Synchronization
+
+/// Commits what `build` writes and waits for the answer.
+func commit(
+  _ store: any DurableStore, _ build: (inout WriteGroup) -> Void
+) async -> StoreError? {
+  await withCheckedContinuation { continuation in
+    var group = store.makeGroup()
+    build(&group)
+    store.commit(group) { continuation.resume(returning: $0) }
+  }
+}
+
+extension WriteGroup {
+  mutating func put(_ family: StoreFamily, _ key: [UInt8], _ value: [UInt8]) {
+    put(family, key: key.span, value: value.span)
+  }
+
+  mutating func delete(_ family: StoreFamily, _ key: [UInt8]) { delete(family, key: key.span) }
+}
+
+extension DurableStore {
+  func get(_ family: StoreFamily, _ key: [UInt8]) throws(StoreError) -> [UInt8]? {
+    try get(family, key: key.span)
+  }
+
+  /// The rows under `prefix` in the order of the visits, at most `limit`.
+  func rows(
+    _ family: StoreFamily, prefix: [UInt8], limit: Int = .max
+  ) throws(StoreError) -> [[[UInt8]]] {
+    var rows: [[[UInt8]]] = []
+    try scan(family, prefix: prefix.span) { key, value in
+      rows.append([bytes(key), bytes(value)])
+      return rows.count < limit
+    }
+    return rows
+  }
+}
+
+func bytes(_ span: Span<UInt8>) -> [UInt8] { span.indices.map { span[$0] } }
+
+/// A path for a store in a directory of its own, removed at the end.
+final class Scratch: Sendable {
+  let root: String
+  var path: String { root + "/store" }
+
+  init() {
+    root = NSTemporaryDirectory() + "apus-store-" + UUID().uuidString
+    try? FileManager.default.createDirectory(atPath: root, withIntermediateDirectories: true)
+  }
+
+  deinit { try? FileManager.default.removeItem(atPath: root) }
+
+  /// Each file below the store by name, with its content.
+  func files() throws -> [String: Data] {
+    var files: [String: Data] = [:]
+    for name in try FileManager.default.contentsOfDirectory(atPath: path) {
+      files[name] = FileManager.default.contents(atPath: path + "/" + name)
+    }
+    return files
+  }
+
+  func write(_ text: String, to name: String) throws {
+    try Data(text.utf8).write(to: URL(fileURLWithPath: path + "/" + name))
+  }
+}
+
+/// The two stores, to which the same tests apply.
+enum Engine: String, CaseIterable, Sendable {
+  case rocks
+  case memory
+
+  func make(in scratch: Scratch) throws -> any DurableStore {
+    switch self {
+    case .rocks: try RocksStore(path: scratch.path)
+    case .memory: MemoryStore()
+    }
+  }
+}
+
+/// Values that completions leave for the test.
+final class Recorder<Element: Sendable>: Sendable {
+  private let elements = Mutex<[Element]>([])
+
+  func append(_ element: Element) { elements.withLock { $0.append(element) } }
+
+  var all: [Element] { elements.withLock { $0 } }
+}
+
+/// `await`s until `count` calls of `arrive`.
+final class Latch: Sendable {
+  private let stream: AsyncStream<Void>
+  private let continuation: AsyncStream<Void>.Continuation
+
+  init() { (stream, continuation) = AsyncStream.makeStream() }
+
+  func arrive() { continuation.yield() }
+
+  func wait(for count: Int = 1) async {
+    var left = count
+    guard left > 0 else { return }
+    for await _ in stream {
+      left -= 1
+      if left == 0 { return }
+    }
+  }
+}
+
+/// Bytes from hexadecimal digits; what stands behind a `#` in a line is a remark.
+func hex(_ text: String) -> [UInt8] {
+  let digits = text.split(separator: "\n").flatMap { line in
+    line.prefix { $0 != "#" }.filter { !$0.isWhitespace }.compactMap { $0.hexDigitValue }
+  }
+  return stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
+}
