@@ -40,7 +40,7 @@ struct FrameWatch: Sendable {
   private var highestStreamID: UInt32 = 0
 
   /// Frames whose header was seen, a header block counted once. The first is the SETTINGS of the preface.
-  private(set) var unitCount = 0
+  private var unitCount = 0
   var resets: TokenBucket
   var idleFrames: TokenBucket
 
@@ -61,6 +61,9 @@ struct FrameWatch: Sendable {
     if unitCount == 0 || isInHeaderBlock || partialCount > 0 { return true }
     return skip > 0 && type != FrameType.data
   }
+
+  /// The number of the preface, frame or header block that the last byte belongs to.
+  var unit: Int { partialCount > 0 && !isInHeaderBlock ? unitCount + 1 : unitCount }
 
   /// Takes the bytes that come next; answers with the flood that they are part of, if they are.
   mutating func advance(_ bytes: Span<UInt8>, nowMilliseconds: UInt64) -> Flood? {

@@ -64,8 +64,9 @@ import CNGHTTP2
 
   /// Sends a request; nil when ``availableStreams`` is 0.
   ///
-  /// `fields` has `:method`, `:scheme`, `:path` and `:authority` and what else is to be sent. `authorization` may enter
-  /// the compressor's table, as it comes again in each request; what identifies one notification does not.
+  /// `fields` has `:method`, `:scheme`, `:path` and `:authority` and what else is to be sent. What identifies one
+  /// notification stays out of the compressor's table. So does `authorization`: nghttp2 never indexes it, as one of
+  /// Apple's two pages on the matter asks ("Sending notification requests to APNs").
   package func submit(fields: borrowing RequestFields, body: Span<UInt8>) -> Int32? {
     guard availableStreams > 0 else { return nil }
     let response = free.popLast() ?? HTTP2Response()

@@ -124,10 +124,8 @@ extension HTTP2ServerSession {
       last.slot = request.slot
     }
     request.slot = -1
-    if !request.isInUse { recycle(request) }
+    if !request.isInUse { pool.give(request) }
   }
-
-  func recycle(_ request: HTTP2Request) { pool.give(request) }
 
   // MARK: Resets
 

@@ -57,7 +57,7 @@ import CNGHTTP2
   var nowMilliseconds: UInt64
   var deadline = UInt64.max
   var insideSinceMilliseconds: UInt64?
-  var insideUnitCount = 0
+  var insideUnit = 0
 
   // Output.
   var isFirstSettingsSent = false
@@ -89,14 +89,13 @@ import CNGHTTP2
 
   deinit {
     unsafe nghttp2_session_del(handle)
-    for request in openRequests { request.slot = -1 }
-    while let request = completed.pop() { discard(request) }
-    while let request = timedOut.pop() { discard(request) }
-    for request in openRequests { discard(request) }
-  }
-
-  private func discard(_ request: HTTP2Request) {
-    if !request.isInUse, request.streamID != 0 { recycle(request) }
+    // What the application still has comes back through the pool.
+    while let request = completed.pop() { if request.slot < 0 { pool.give(request) } }
+    while let request = timedOut.pop() { if request.slot < 0 { pool.give(request) } }
+    for request in openRequests {
+      request.slot = -1
+      if !request.isInUse { pool.give(request) }
+    }
   }
 
   // MARK: Input
@@ -135,9 +134,9 @@ import CNGHTTP2
       insideSinceMilliseconds = nil
       return
     }
-    if insideSinceMilliseconds == nil || insideUnitCount != watch.unitCount {
+    if insideSinceMilliseconds == nil || insideUnit != watch.unit {
       insideSinceMilliseconds = nowMilliseconds
-      insideUnitCount = watch.unitCount
+      insideUnit = watch.unit
       arm(nowMilliseconds + Self.requestMilliseconds)
     }
   }
@@ -158,7 +157,7 @@ import CNGHTTP2
         request.isWithApplication = true
         return request
       }
-      recycle(request)
+      pool.give(request)
     }
     return nil
   }

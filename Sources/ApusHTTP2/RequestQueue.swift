@@ -5,6 +5,8 @@ struct RequestQueue {
 
   init() {}
 
+  var isEmpty: Bool { head == nil }
+
   mutating func push(_ request: HTTP2Request) {
     request.isQueued = true
     if let tail { tail.next = request } else { head = request }

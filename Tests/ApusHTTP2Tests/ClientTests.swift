@@ -1,0 +1,258 @@
+import ApusModel
+import Testing
+
+@testable import ApusHTTP2
+
+@Suite("The client's session")
+struct ClientTests {
+  private func fields(path: String = "/3/device/aabb", topic: String? = nil) -> RequestFields {
+    var fields = RequestFields()
+    func add(_ name: HeaderName, _ value: String) {
+      let bytes = Array(value.utf8)
+      let hasRoom = fields.add(name, value: bytes.span)
+      #expect(hasRoom)
+    }
+    add(.method, "POST")
+    add(.scheme, "https")
+    add(.path, path)
+    add(.authority, "localhost")
+    add(.authorization, "bearer abc")
+    if let topic { add(.apnsTopic, topic) }
+    return fields
+  }
+
+  private func submit(
+    _ client: HTTP2ClientSession, topic: String? = nil, body: String = "{\"aps\":{}}"
+  ) -> Int32? {
+    let bytes = Array(body.utf8)
+    return client.submit(fields: fields(topic: topic), body: bytes.span)
+  }
+
+  private func outputBytes(_ client: HTTP2ClientSession) -> [UInt8] {
+    var bytes: [UInt8] = []
+    client.pendingOutput(into: &bytes, limit: .max)
+    return bytes
+  }
+
+  @discardableResult
+  private func receive(_ client: HTTP2ClientSession, _ bytes: [UInt8]) -> HTTP2SessionResult {
+    client.receive(bytes.span)
+  }
+
+  /// A client that knows of 1,000 streams, with its first output taken.
+  private func ready(limit: UInt32 = 1000) -> HTTP2ClientSession {
+    let client = HTTP2ClientSession()
+    _ = outputBytes(client)
+    receive(client, frame(Kind.settings, 0, stream: 0, [0x00, 0x03] + big(limit)))
+    _ = outputBytes(client)
+    return client
+  }
+
+  private func text(_ response: HTTP2Response?, _ name: HeaderName) -> String? {
+    guard let fields = response?.fields, fields.contains(name) else { return nil }
+    return fields.value(name).text
+  }
+
+  private func bodyText(_ response: HTTP2Response?) -> String? {
+    guard let body = response?.body else { return nil }
+    return body.span.text
+  }
+
+  @Test("It opens with the preface and SETTINGS without push")
+  func opening() {
+    let bytes = outputBytes(HTTP2ClientSession())
+    #expect(
+      Array(bytes.prefix(39))
+        == preface + [0, 0, 6, 4, 0, 0, 0, 0, 0, 0x00, 0x02, 0x00, 0x00, 0x00, 0x00])
+  }
+
+  @Test("No request goes out before the server's SETTINGS, nor above its limit")
+  func limit() {
+    let client = HTTP2ClientSession()
+    #expect(client.availableStreams == 0)
+    #expect(submit(client) == nil)
+    receive(client, frame(Kind.settings, 0, stream: 0, [0x00, 0x03, 0, 0, 0, 1]))
+    #expect(client.availableStreams == 1)
+    #expect(submit(client) == 1)
+    #expect(submit(client) == nil)
+    receive(client, frame(Kind.settings, 0, stream: 0, [0x00, 0x03, 0, 0, 0, 2]))
+    #expect(submit(client) == 3)
+    #expect(submit(client) == nil)
+    receive(client, frame(Kind.settings, 0, stream: 0, [0x00, 0x03, 0, 0, 0, 0]))
+    #expect(client.availableStreams == 0)
+  }
+
+  @Test("A request is HEADERS and DATA; what repeats comes from the table")
+  func requestFrames() throws {
+    let client = ready()
+    #expect(submit(client) == 1)
+    let first = try #require(frames(outputBytes(client)))
+    #expect(first.map(\.type) == [Kind.headers, Kind.data])
+    #expect(first.map(\.flags) == [Flag.endHeaders, Flag.endStream])
+    #expect(first[1].payload == Array("{\"aps\":{}}".utf8))
+    #expect(submit(client, topic: "com.example", body: "") == 3)
+    _ = outputBytes(client)
+    #expect(submit(client, topic: "com.example", body: "") == 5)
+    let second = try #require(frames(outputBytes(client)))
+    #expect(second.map(\.flags) == [Flag.endHeaders | Flag.endStream])
+    // 0x83 `:method: POST`, 0x14 `:path` never indexed; at the end apns-topic from the table (0xbe, its newest entry).
+    #expect(Array(second[0].payload.prefix(2)) == [0x83, 0x14])
+    #expect(second[0].payload.last == 0xbe)
+    // 0x1f 0x08: `authorization` (index 23) never indexed, which nghttp2 does whatever it is told.
+    #expect(second[0].payload.contains(0x1f))
+  }
+
+  @Test("Answers with and without a body, and an interim one before")
+  func answers() {
+    let client = ready()
+    _ = submit(client)
+    _ = submit(client)
+    _ = outputBytes(client)
+    let error = "{\"reason\":\"BadDeviceToken\"}"
+    receive(
+      client,
+      headers(1, [0x08, 3] + Array("103".utf8))
+        + headers(1, [0x88] + literal("apns-id", "abc"), endStream: true)
+        + headers(3, [0x8c] + literal("content-type", "application/json"))
+        + data(3, Array(error.utf8)))
+    let first = client.nextResponse()
+    #expect(first?.streamID == 1)
+    #expect(first?.status == 200)
+    #expect(first?.failure == nil)
+    #expect(text(first, .apnsID) == "abc")
+    let second = client.nextResponse()
+    #expect(second?.status == 400)
+    #expect(text(second, .contentType) == "application/json")
+    #expect(bodyText(second) == error)
+    #expect(client.nextResponse() == nil)
+    #expect(client.openStreamCount == 0)
+  }
+
+  @Test("A body is kept up to 4,096 bytes")
+  func longAnswer() {
+    let client = ready()
+    _ = submit(client)
+    _ = outputBytes(client)
+    let piece = [UInt8](repeating: 0x61, count: 3000)
+    receive(client, headers(1, [0x88]) + data(1, piece, endStream: false) + data(1, piece))
+    let response = client.nextResponse()
+    #expect(response?.body.count == 4096)
+    #expect(response?.bodyByteCount == 6000)
+  }
+
+  @Test("What was not answered says whether it may be sent again")
+  func failures() {
+    let client = ready()
+    for _ in 0..<5 { _ = submit(client) }
+    _ = outputBytes(client)
+    receive(
+      client,
+      frame(Kind.reset, 0, stream: 1, big(7)) + frame(Kind.reset, 0, stream: 3, big(2))
+        + frame(
+          Kind.goAway, 0, stream: 0, big(5) + big(0) + Array("{\"reason\":\"Shutdown\"}".utf8)))
+    var outcomes: [Int32: HTTP2StreamFailure] = [:]
+    while let response = client.nextResponse() {
+      outcomes[response.streamID] = response.failure
+      client.release(response)
+    }
+    #expect(
+      outcomes == [1: .refused, 3: .reset(.internalError), 7: .goneAway, 9: .goneAway])
+    #expect(client.isClosing)
+    #expect(client.goAway?.lastStreamID == 5)
+    #expect(client.goAway?.code == .noError)
+    #expect(client.goAway?.debugData == Array("{\"reason\":\"Shutdown\"}".utf8))
+    #expect(submit(client) == nil)
+    // Stream 5 is still answered.
+    receive(client, headers(5, [0x88], endStream: true))
+    #expect(client.nextResponse()?.status == 200)
+    #expect(client.isFinished)
+  }
+
+  @Test("A request that did not leave before a GOAWAY came may be sent again")
+  func unsent() {
+    let client = ready()
+    _ = submit(client)
+    receive(client, frame(Kind.goAway, 0, stream: 0, big(0) + big(0)))
+    _ = outputBytes(client)
+    #expect(client.nextResponse()?.failure == .goneAway)
+    #expect(client.openStreamCount == 0)
+  }
+
+  @Test("When the connection is lost, every open request has an outcome")
+  func lost() {
+    let client = ready()
+    for _ in 0..<3 { _ = submit(client) }
+    client.connectionLost()
+    var count = 0
+    while let response = client.nextResponse() {
+      #expect(response.failure == .connectionLost)
+      count += 1
+    }
+    #expect(count == 3)
+    #expect(client.availableStreams == 0)
+  }
+
+  @Test("PING and its answer")
+  func ping() {
+    let client = ready()
+    client.ping()
+    let ping = frames(outputBytes(client))?.first
+    #expect(ping?.type == Kind.ping)
+    receive(client, frame(Kind.ping, Flag.acknowledge, stream: 0, ping?.payload ?? []))
+    #expect(client.pongCount == 1)
+  }
+
+  @Test("A server that breaks the protocol is left with a GOAWAY")
+  func brokenServer() {
+    let client = ready()
+    _ = submit(client)
+    _ = outputBytes(client)
+    receive(client, frame(Kind.data, 0, stream: 0, [1]))
+    #expect(GoAway(frames(outputBytes(client)) ?? [])?.code == 1)
+    #expect(client.isFinished)
+    #expect(receive(client, frame(Kind.settings)) == .failed)
+  }
+
+  @Test("Client and server talk to each other in pieces of any size", arguments: [1, 7, 1000])
+  func together(piece: Int) {
+    let client = HTTP2ClientSession()
+    let server = Server(.untrusted)
+    var streams: [Int32] = []
+    var answers: [Int32: UInt16] = [:]
+    var turns = 0
+    while answers.count < 300, turns < 5000 {
+      turns += 1
+      while streams.count < 300,
+        let stream = submit(client, topic: "com.example.\(streams.count)")
+      { streams.append(stream) }
+      carry(from: outputBytes(client), piece: piece) { #expect(server.receive($0) == .ok) }
+      while let request = server.session.nextRequest() {
+        let fields = request.fields
+        let number = Int(fields.value(.apnsTopic).text.split(separator: ".").last ?? "") ?? -1
+        #expect(streams.firstIndex(of: request.streamID) == number)
+        #expect(number % 2 == 0 ? server.ok(request.streamID) : server.refuse(request.streamID))
+        server.session.release(request)
+        server.session.raiseStreamLimit(to: 1000)
+      }
+      carry(from: server.outputBytes(), piece: piece) { #expect(receive(client, $0) == .ok) }
+      while let response = client.nextResponse() {
+        #expect(response.failure == nil)
+        answers[response.streamID] = response.status
+        #expect(text(response, .apnsID) == "EC1BF194-B3B2-424A-89A9-5A918A6E6B5D")
+        #expect(bodyText(response) == (response.status == 200 ? "" : "{\"reason\":\"BadPath\"}"))
+        client.release(response)
+      }
+    }
+    #expect(answers.values.count { $0 == 200 } == 150)
+    #expect(answers.values.count { $0 == 400 } == 150)
+    #expect(server.session.openStreamCount == 0)
+    #expect(server.pool.openCount == 0)
+    #expect(client.openStreamCount == 0)
+  }
+
+  private func carry(from bytes: [UInt8], piece: Int, to receive: ([UInt8]) -> Void) {
+    for start in stride(from: 0, to: bytes.count, by: piece) {
+      receive(Array(bytes[start..<min(start + piece, bytes.count)]))
+    }
+  }
+}
