@@ -3,9 +3,9 @@
 #
 #   Fuzz/run.sh [TARGET|all] [SECONDS]      all targets, 20 seconds each
 #
-# A target is Fuzz/Targets/NAME.swift with a line in the table below; its seeds are in Fuzz/Corpus/NAME. Inputs that
-# were found on the way stay in .build/fuzz/NAME/found. An input that crashes is kept as Fuzz/Crashes/NAME-*, where
-# each later run tries it first.
+# A target is Fuzz/Targets/NAME.swift with a line in the table below; its seeds are in Fuzz/Corpus/NAME, and words to
+# try in Fuzz/Targets/NAME.dict if there are any. Inputs that were found on the way stay in .build/fuzz/NAME/found. An
+# input that crashes is kept as Fuzz/Crashes/NAME-*, where each later run tries it first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -71,7 +71,7 @@ compile() {
 
 # Tries the inputs that once crashed, then new ones.
 fuzz() {
-  local name=$1 log=$build/$1/log kept=()
+  local name=$1 log=$build/$1/log kept=() words=()
   mkdir -p "$build/$name/found" Fuzz/Crashes "Fuzz/Corpus/$name"
   shopt -s nullglob
   kept=(Fuzz/Crashes/"$name"-*)
@@ -81,7 +81,8 @@ fuzz() {
     echo "$name: a kept input still crashes" >&2
     return 1
   fi
-  if ! "$build/$name-fuzzer" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=2048 \
+  if [ -e "Fuzz/Targets/$name.dict" ]; then words=(-dict="Fuzz/Targets/$name.dict"); fi
+  if ! "$build/$name-fuzzer" ${words[@]+"${words[@]}"} -max_total_time="$seconds" -timeout=5 -rss_limit_mb=2048 \
     -max_len=8192 -print_final_stats=1 -artifact_prefix="Fuzz/Crashes/$name-" \
     "$build/$name/found" "Fuzz/Corpus/$name" >"$log" 2>&1; then
     tail -n 40 "$log"

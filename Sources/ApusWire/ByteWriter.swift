@@ -38,19 +38,19 @@ extension [UInt8] {
 // array's own checks for each byte.
 
 extension OutputSpan<UInt8> {
-  @inlinable
+  @inlinable @inline(__always)
   package mutating func append(bigEndian value: UInt16) {
     append(UInt8(truncatingIfNeeded: value &>> 8))
     append(UInt8(truncatingIfNeeded: value))
   }
 
-  @inlinable
+  @inlinable @inline(__always)
   package mutating func append(bigEndian value: UInt32) {
     append(bigEndian: UInt16(truncatingIfNeeded: value &>> 16))
     append(bigEndian: UInt16(truncatingIfNeeded: value))
   }
 
-  @inlinable
+  @inlinable @inline(__always)
   package mutating func append(bigEndian value: UInt64) {
     append(bigEndian: UInt32(truncatingIfNeeded: value &>> 32))
     append(bigEndian: UInt32(truncatingIfNeeded: value))

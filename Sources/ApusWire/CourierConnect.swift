@@ -52,16 +52,17 @@ package struct CourierConnect: CourierMessage {
   }
 
   package func encode(to output: inout [UInt8]) {
-    let start = output.beginFrame(.connect)
-    if let token { output.appendField(1, token) }
-    output.appendField(2, state)
-    output.appendField(5, flags)
-    if let interface { output.appendField(6, interface) }
-    if !certificate.isEmpty { output.appendField(12, certificate.span) }
-    if !nonce.isEmpty { output.appendField(13, nonce.span) }
-    if !signature.isEmpty { output.appendField(14, signature.span) }
-    if let protocolVersion { output.appendField(16, protocolVersion) }
-    output.endFrame(start)
+    output.appendFrame(.connect, room: 64 + certificate.count + nonce.count + signature.count) {
+      fields in
+      if let token { fields.appendField(1, token) }
+      fields.appendField(2, state)
+      fields.appendField(5, flags)
+      if let interface { fields.appendField(6, interface) }
+      if !certificate.isEmpty { fields.appendField(12, certificate.span) }
+      if !nonce.isEmpty { fields.appendField(13, nonce.span) }
+      if !signature.isEmpty { fields.appendField(14, signature.span) }
+      if let protocolVersion { fields.appendField(16, protocolVersion) }
+    }
   }
 }
 
@@ -172,15 +173,15 @@ package struct CourierConnectResponse: CourierMessage {
 
   /// Appends the frame. Clients refuse to read one without fields 4, 5, 6 and 10, even a refusal.
   package func encode(to output: inout [UInt8]) {
-    let start = output.beginFrame(.connectResponse)
-    output.appendField(1, status.rawValue)
-    if let token { output.appendField(3, token) }
-    output.appendField(4, maximumMessageBytes)
-    output.appendField(5, protocolVersion)
-    output.appendField(6, capabilities)
-    if let time = badNonceServerMilliseconds { output.appendField(7, time) }
-    output.appendField(8, largeMessageBytes)
-    output.appendField(10, serverMilliseconds)
-    output.endFrame(start)
+    output.appendFrame(.connectResponse, room: 83) { fields in
+      fields.appendField(1, status.rawValue)
+      if let token { fields.appendField(3, token) }
+      fields.appendField(4, maximumMessageBytes)
+      fields.appendField(5, protocolVersion)
+      fields.appendField(6, capabilities)
+      if let time = badNonceServerMilliseconds { fields.appendField(7, time) }
+      fields.appendField(8, largeMessageBytes)
+      fields.appendField(10, serverMilliseconds)
+    }
   }
 }

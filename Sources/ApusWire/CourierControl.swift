@@ -15,14 +15,14 @@ package struct CourierKeepAlive: CourierMessage {
   }
 
   package func encode(to output: inout [UInt8]) {
-    let start = output.beginFrame(.keepAlive)
-    if let minutes = intervalMinutes { output.appendField(5, UInt16(clamping: minutes)) }
-    output.endFrame(start)
+    output.appendFrame(.keepAlive, room: 5) { fields in
+      if let minutes = intervalMinutes { fields.appendField(5, UInt16(clamping: minutes)) }
+    }
   }
 
   /// Appends the answer, which has no fields.
   package static func encodeAnswer(to output: inout [UInt8]) {
-    output.endFrame(output.beginFrame(.keepAliveAnswer))
+    output.appendFrame(.keepAliveAnswer, room: 0) { _ in }
   }
 }
 
@@ -41,9 +41,9 @@ package struct CourierNoStorage: CourierMessage {
   }
 
   package func encode(to output: inout [UInt8]) {
-    let start = output.beginFrame(.noStorage)
-    if let token { output.appendField(1, token) }
-    output.endFrame(start)
+    output.appendFrame(.noStorage, room: 35) { fields in
+      if let token { fields.appendField(1, token) }
+    }
   }
 }
 
@@ -72,22 +72,23 @@ package struct CourierFlush: CourierMessage {
   }
 
   package func encode(to output: inout [UInt8]) {
-    let start = output.beginFrame(.flush)
-    output.appendField(1, answerPaddingBytes)
-    Self.appendPadding(paddingBytes, to: &output)
-    output.endFrame(start)
+    let padding = Self.padding(paddingBytes)
+    output.appendFrame(.flush, room: 8 + padding.count) { fields in
+      fields.appendField(1, answerPaddingBytes)
+      fields.appendField(2, padding.span)
+    }
   }
 
   /// Appends the answer, 0x10, with as much padding as was asked for, up to `Limits.courierFlushPaddingBytes`.
   package func encodeAnswer(to output: inout [UInt8]) {
-    let start = output.beginFrame(.flushAnswer)
-    Self.appendPadding(Int(answerPaddingBytes), to: &output)
-    output.endFrame(start)
+    let padding = Self.padding(Int(answerPaddingBytes))
+    output.appendFrame(.flushAnswer, room: 3 + padding.count) { fields in
+      fields.appendField(2, padding.span)
+    }
   }
 
-  private static func appendPadding(_ wanted: Int, to output: inout [UInt8]) {
-    let count = min(wanted, Limits.courierFlushPaddingBytes)
-    output.appendField(2, [UInt8](repeating: 0, count: count).span)
+  private static func padding(_ wanted: Int) -> [UInt8] {
+    [UInt8](repeating: 0, count: min(wanted, Limits.courierFlushPaddingBytes))
   }
 }
 
@@ -122,11 +123,11 @@ package struct CourierAppTokenRequest: CourierMessage {
   }
 
   package func encode(to output: inout [UInt8]) {
-    let start = output.beginFrame(.appTokenRequest)
-    if let token { output.appendField(1, token) }
-    output.appendField(2, topic)
-    if let appID { output.appendField(3, appID) }
-    output.endFrame(start)
+    output.appendFrame(.appTokenRequest, room: 63) { fields in
+      if let token { fields.appendField(1, token) }
+      fields.appendField(2, topic)
+      if let appID { fields.appendField(3, appID) }
+    }
   }
 }
 
@@ -167,12 +168,12 @@ package struct CourierAppTokenAnswer: CourierMessage {
   }
 
   package func encode(to output: inout [UInt8]) {
-    let start = output.beginFrame(.appTokenAnswer)
-    output.appendField(1, status)
-    if let token { output.appendField(2, token) } else { output.appendField(2, Span()) }
-    output.appendField(3, topic)
-    if let appID { output.appendField(4, appID) }
-    output.endFrame(start)
+    output.appendFrame(.appTokenAnswer, room: 67) { fields in
+      fields.appendField(1, status)
+      if let token { fields.appendField(2, token) } else { fields.appendField(2, Span()) }
+      fields.appendField(3, topic)
+      if let appID { fields.appendField(4, appID) }
+    }
   }
 }
 
@@ -192,9 +193,9 @@ package struct CourierSetActiveInterval: CourierMessage {
   }
 
   package func encode(to output: inout [UInt8]) {
-    let start = output.beginFrame(.setActiveInterval)
-    output.appendField(1, interval)
-    output.endFrame(start)
+    output.appendFrame(.setActiveInterval, room: 7) { fields in
+      fields.appendField(1, interval)
+    }
   }
 }
 
@@ -224,10 +225,10 @@ package struct CourierSetState: CourierMessage {
   }
 
   package func encode(to output: inout [UInt8]) {
-    let start = output.beginFrame(.setState)
-    output.appendField(1, (isActive ? 1 : 0) as UInt8)
-    if let interval { output.appendField(2, interval) }
-    output.endFrame(start)
+    output.appendFrame(.setState, room: 11) { fields in
+      fields.appendField(1, (isActive ? 1 : 0) as UInt8)
+      if let interval { fields.appendField(2, interval) }
+    }
   }
 }
 
@@ -247,8 +248,9 @@ package struct CourierGoodbye: CourierMessage {
   }
 
   package func encode(to output: inout [UInt8]) {
-    let start = output.beginFrame(.goodbye)
-    output.appendField(0x40, Array(reason.utf8).span)
-    output.endFrame(start)
+    let text = Array(reason.utf8)
+    output.appendFrame(.goodbye, room: 3 + text.count) { fields in
+      fields.appendField(0x40, text.span)
+    }
   }
 }

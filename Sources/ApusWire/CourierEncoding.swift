@@ -10,24 +10,35 @@ package protocol CourierMessage: Sendable, Hashable {
 }
 
 extension [UInt8] {
-  /// Begins a frame. What it gives goes to `endFrame`.
-  mutating func beginFrame(_ command: CourierCommand) -> Int {
-    append(command.rawValue)
-    append(bigEndian: 0 as UInt32)
-    return count
+  /// Appends a frame whose fields `write` appends: `room` bytes of them at most.
+  mutating func appendFrame(
+    _ command: CourierCommand, room: Int, _ write: (inout OutputSpan<UInt8>) -> Void
+  ) {
+    let start = count
+    append(addingCapacity: CourierFrame.headerBytes + room) { output in
+      output.append(command.rawValue)
+      output.append(bigEndian: 0 as UInt32)
+      write(&output)
+    }
+    patch(bigEndian: UInt32(count - start - CourierFrame.headerBytes), at: start + 1)
   }
 
-  /// Ends the frame whose fields began at `start`.
-  mutating func endFrame(_ start: Int) {
-    patch(bigEndian: UInt32(count - start), at: start - 4)
+  /// Appends the 32 bytes.
+  package mutating func append(_ token: DeviceToken) {
+    append(addingCapacity: DeviceToken.byteCount) { output in output.append(token) }
   }
 
+  /// Appends the 20 bytes.
+  package mutating func append(_ topic: TopicHash) {
+    append(addingCapacity: TopicHash.byteCount) { output in output.append(topic) }
+  }
+}
+
+extension OutputSpan<UInt8> {
   private mutating func appendFieldHeader(_ id: UInt8, _ length: Int) {
     precondition(length <= UInt16.max, "a field holds at most 65,535 bytes")
-    append(addingCapacity: 3) { output in
-      output.append(id)
-      output.append(bigEndian: UInt16(truncatingIfNeeded: length))
-    }
+    append(id)
+    append(bigEndian: UInt16(truncatingIfNeeded: length))
   }
 
   mutating func appendField(_ id: UInt8, _ value: UInt8) {
@@ -52,7 +63,7 @@ extension [UInt8] {
 
   mutating func appendField(_ id: UInt8, _ value: Span<UInt8>) {
     appendFieldHeader(id, value.count)
-    append(value)
+    for index in value.indices { append(value[index]) }
   }
 
   mutating func appendField(_ id: UInt8, _ value: DeviceToken) {
@@ -71,22 +82,16 @@ extension [UInt8] {
     append(bigEndian: value.low)
   }
 
-  /// Appends the 32 bytes.
-  package mutating func append(_ token: DeviceToken) {
-    append(addingCapacity: DeviceToken.byteCount) { output in
-      output.append(bigEndian: token.words.0)
-      output.append(bigEndian: token.words.1)
-      output.append(bigEndian: token.words.2)
-      output.append(bigEndian: token.words.3)
-    }
+  mutating func append(_ token: DeviceToken) {
+    append(bigEndian: token.words.0)
+    append(bigEndian: token.words.1)
+    append(bigEndian: token.words.2)
+    append(bigEndian: token.words.3)
   }
 
-  /// Appends the 20 bytes.
-  package mutating func append(_ topic: TopicHash) {
-    append(addingCapacity: TopicHash.byteCount) { output in
-      output.append(bigEndian: topic.words.0)
-      output.append(bigEndian: topic.words.1)
-      output.append(bigEndian: topic.words.2)
-    }
+  mutating func append(_ topic: TopicHash) {
+    append(bigEndian: topic.words.0)
+    append(bigEndian: topic.words.1)
+    append(bigEndian: topic.words.2)
   }
 }

@@ -71,11 +71,13 @@ package struct CourierFilter: CourierMessage {
   }
 
   package func encode(to output: inout [UInt8]) {
-    let start = output.beginFrame(.filter)
-    if let token { output.appendField(1, token) }
-    for list in CourierTopicList.allCases {
-      for topic in self[list] { output.appendField(list.rawValue, topic) }
+    output.appendFrame(
+      .filter, room: 35 + 23 * CourierTopicList.allCases.reduce(0) { $0 + self[$1].count }
+    ) { fields in
+      if let token { fields.appendField(1, token) }
+      for list in CourierTopicList.allCases {
+        for topic in self[list] { fields.appendField(list.rawValue, topic) }
+      }
     }
-    output.endFrame(start)
   }
 }

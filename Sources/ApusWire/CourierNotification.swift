@@ -61,27 +61,28 @@ package struct CourierNotification: Sendable, Hashable {
     payload: Span<UInt8>, collapseID: Span<UInt8>, direction: CourierDirection = .toDevice,
     extensions: Bool, to output: inout [UInt8]
   ) {
-    let start = output.beginFrame(.notification)
-    switch direction {
-    case .toDevice:
-      output.appendField(1, token)
-      output.appendField(2, topic)
-    case .toServer:
-      output.appendField(1, topic)
-      output.appendField(2, token)
+    output.appendFrame(.notification, room: Self.overheadBytes + payload.count + collapseID.count) {
+      fields in
+      switch direction {
+      case .toDevice:
+        fields.appendField(1, token)
+        fields.appendField(2, topic)
+      case .toServer:
+        fields.appendField(1, topic)
+        fields.appendField(2, token)
+      }
+      fields.appendField(3, payload)
+      fields.appendField(4, messageID)
+      fields.appendField(5, expirySeconds ?? UInt32.max)
+      if let sentNanoseconds { fields.appendField(6, sentNanoseconds) }
+      fields.appendField(7, storage.rawValue)
+      if let priority { fields.appendField(13, priority.rawValue) }
+      if extensions {
+        if let id { fields.appendField(0x40, id) }
+        if let pushType { fields.appendField(0x41, pushType.rawValue) }
+        if collapseID.count > 0 { fields.appendField(0x42, collapseID) }
+      }
     }
-    output.appendField(3, payload)
-    output.appendField(4, messageID)
-    output.appendField(5, expirySeconds ?? UInt32.max)
-    if let sentNanoseconds { output.appendField(6, sentNanoseconds) }
-    output.appendField(7, storage.rawValue)
-    if let priority { output.appendField(13, priority.rawValue) }
-    if extensions {
-      if let id { output.appendField(0x40, id) }
-      if let pushType { output.appendField(0x41, pushType.rawValue) }
-      if collapseID.count > 0 { output.appendField(0x42, collapseID) }
-    }
-    output.endFrame(start)
   }
 }
 
@@ -187,10 +188,10 @@ package struct CourierAcknowledgement: CourierMessage {
   }
 
   package func encode(to output: inout [UInt8]) {
-    let start = output.beginFrame(.acknowledgement)
-    if let token { output.appendField(1, token) }
-    output.appendField(4, messageID)
-    output.appendField(8, status.rawValue)
-    output.endFrame(start)
+    output.appendFrame(.acknowledgement, room: 46) { fields in
+      if let token { fields.appendField(1, token) }
+      fields.appendField(4, messageID)
+      fields.appendField(8, status.rawValue)
+    }
   }
 }

@@ -22,9 +22,16 @@ package indirect enum JSONValue: Sendable, Equatable {
   package var integer: Int64? {
     switch self {
     case .integer(let value): value
-    case .number(let value): Int64(exactly: value)
+    case .number(let value): Self.whole(value)
     default: nil
     }
+  }
+
+  // `Int64(exactly:)` would need the C library's rounding functions, which nothing here links.
+  private static func whole(_ value: Double) -> Int64? {
+    guard value >= -0x1p63, value < 0x1p63 else { return nil }
+    let truncated = Int64(value)
+    return Double(truncated) == value ? truncated : nil
   }
 
   package var number: Double? {
