@@ -169,12 +169,12 @@ struct RecordTests {
     """
     01  # version
     40 41 42 43 44 45 46 47 48 49 4a 4b 4c 4d 4e 4f 50 51 52 53 54 55 56 57 58 59 5a 5b 5c 5d 5e 5f  # fingerprint
-    00 00 00 00 00 00 03 e8  # first seen 1,000
-    00 00 00 00 00 00 07 d0  # last seen 2,000
     00 02  # topics
-    00 00 00 07 00 00 01 02  # app 7, production, generation 1, enabled
-    00 00 00 00 00 00 03 e8
-    00 00 00 08 03 01 00 00  # app 8, complication, development, 256
+    00 00 00 07 00 00 01 80  # app 7, generation 1, enabled, was listed
+    00 00 00 00 00 00 03 e8  # since 1,000
+    00 00 00 00 00 00 01 f4  # generation since 500
+    00 00 00 08 02 01 00 05  # app 8, complication, generation 256, unlisted and never listed
+    00 00 00 00 00 00 07 d0
     00 00 00 00 00 00 07 d0
     """)
 
@@ -183,14 +183,13 @@ struct RecordTests {
       words: (
         0x4041_4243_4445_4647, 0x4849_4a4b_4c4d_4e4f, 0x5051_5253_5455_5657, 0x5859_5a5b_5c5d_5e5f
       )),
-    firstSeenMilliseconds: 1000, lastSeenMilliseconds: 2000,
     topics: [
       .init(
-        key: TopicKey(app: AppID(7)), environment: .production, generation: 1, state: .enabled,
-        sinceMilliseconds: 1000),
+        key: TopicKey(app: AppID(7)), generation: 1, state: .enabled, wasListed: true,
+        stateSinceMilliseconds: 1000, generationSinceMilliseconds: 500),
       .init(
-        key: TopicKey(app: AppID(8), suffix: .complication), environment: .development,
-        generation: 256, state: .removed, sinceMilliseconds: 2000),
+        key: TopicKey(app: AppID(8), suffix: .complication), generation: 256, state: .unlisted,
+        wasListed: false, stateSinceMilliseconds: 2000, generationSinceMilliseconds: 2000),
     ])
 
   @Test("A device is written and read as the layout says")
@@ -203,15 +202,14 @@ struct RecordTests {
   }
 
   @Test(
-    "Topic states have the numbers of the filter's lists",
+    "Topic states have these numbers",
     arguments: [
-      (DeviceRecord.TopicState.removed, UInt8(0)), (.enabled, 2), (.ignored, 3),
-      (.opportunistic, 4),
-      (.paused, 5), (.nonWaking, 6),
+      (TopicState.enabled, UInt8(0)), (.nonWaking, 1), (.opportunistic, 2), (.paused, 3),
+      (.ignored, 4), (.unlisted, 5),
     ])
-  func topicStates(state: DeviceRecord.TopicState, number: UInt8) throws {
+  func topicStates(state: TopicState, number: UInt8) throws {
     var bytes = Self.device
-    bytes[51 + 7] = number
+    bytes[35 + 7] = number
     #expect(try DeviceRecord(decoding: bytes.span).topics.first?.state == state)
   }
 
@@ -229,10 +227,10 @@ struct RecordTests {
     "Impossible devices are refused by name",
     arguments: [
       (0, UInt8(0), RecordError.unknownVersion(0)),
-      (49, 0x08, .malformed(field: "number of topics")),
-      (50, 0x01, .trailingBytes(16)),
-      (51 + 4, 0x40, .malformed(field: "flags")),
-      (51 + 7, 0x01, .malformed(field: "state")),
+      (33, 0x11, .malformed(field: "number of topics")),
+      (34, 0x01, .trailingBytes(24)),
+      (35 + 4, 0x40, .malformed(field: "flags")),
+      (35 + 7, 0x06, .malformed(field: "state")),
     ])
   func malformedDevice(index: Int, value: UInt8, error: RecordError) {
     var bytes = Self.device
@@ -240,17 +238,17 @@ struct RecordTests {
     #expect(throws: error) { try DeviceRecord(decoding: bytes.span) }
   }
 
-  @Test("A device with as many topics as a filter may name fits")
+  @Test("A device with twice as many topics as a filter may name fits")
   func fullDevice() throws {
     var record = Self.record
-    record.topics = (0..<2048).map {
+    record.topics = (0..<4096).map {
       .init(
-        key: TopicKey(app: AppID(UInt32($0))), environment: .production, generation: 0,
-        state: .nonWaking, sinceMilliseconds: Int64($0))
+        key: TopicKey(app: AppID(UInt32($0))), generation: 0, state: .nonWaking, wasListed: true,
+        stateSinceMilliseconds: Int64($0), generationSinceMilliseconds: 0)
     }
     var output: [UInt8] = []
     record.encode(into: &output)
-    #expect(output.count == 51 + 2048 * 16)
+    #expect(output.count == 35 + 4096 * 24)
     #expect(try DeviceRecord(decoding: output.span) == record)
   }
 
