@@ -3,7 +3,9 @@ import Testing
 
 @Suite("The end of a TLS connection")
 struct CloseTests {
-  let certificates = try! TestCertificates.make()
+  let certificates: TestCertificates
+
+  init() throws { certificates = try TestCertificates.make() }
 
   private func connected(_ version: TLSVersion) throws -> Pair {
     try Pair.connected(

@@ -3,7 +3,9 @@ import Testing
 
 @Suite("TLS handshake and data")
 struct HandshakeTests {
-  let certificates = try! TestCertificates.make()
+  let certificates: TestCertificates
+
+  init() throws { certificates = try TestCertificates.make() }
 
   @Test(
     "A handshake completes however the bytes arrive",
@@ -99,6 +101,41 @@ struct HandshakeTests {
     pair.exchange()
     #expect(pair.client.failure == .alertReceived(20))
     #expect(throws: TLSError.alertReceived(20)) { try pair.client.write([1]) }
+  }
+
+  @Test("New keys may be agreed on in mid-stream")
+  func keyUpdate() throws {
+    let pair = try Pair.connected(
+      certificates.clientConfiguration(), certificates.serverConfiguration(), chunk: 5)
+    for round in 1...3 {
+      pair.client.updateKeys()
+      try pair.client.write(pattern(100))
+      let before = pair.client.recordSizes.count
+      pair.exchange()
+      #expect(pair.client.recordSizes.count == before)
+      try pair.server.write(pattern(200))
+      pair.exchange()
+      #expect(pair.server.received.count == round * 100)
+      #expect(pair.client.received.count == round * 200)
+      #expect(pair.server.failure == nil && pair.client.failure == nil)
+    }
+  }
+
+  @Test("A second handshake is refused and the first one stays good")
+  func renegotiation() throws {
+    let pair = try Pair.connected(
+      certificates.clientConfiguration { $0.maximumVersion = .v1_2 },
+      certificates.serverConfiguration())
+    pair.client.renegotiate()
+    try pair.client.write(pattern(10))
+    let hello = pair.client.takeSent()
+    #expect(!hello.isEmpty, "there must be a second ClientHello for this test to mean anything")
+    pair.server.feed(hello)
+    #expect(pair.server.failure == nil)
+    #expect(pair.server.connection.isEstablished)
+    // One alert: RFC 5246, section 7.2.2, no_renegotiation. Encrypted: 8 bytes of nonce, 2, 16 of tag.
+    #expect(pair.server.sent.prefix(5) == [0x15, 0x03, 0x03, 0x00, 0x1a])
+    #expect(pair.server.sent.count == 31)
   }
 
   @Test("Data is refused until the handshake is complete")

@@ -1,4 +1,5 @@
 import COpenSSL
+import CShims
 
 @testable import ApusTLS
 
@@ -6,6 +7,15 @@ extension Side {
   /// Makes this side's records smaller than it would by itself.
   func limitRecords(to bytes: Int) {
     SSL_ctrl(connection.ssl, SSL_CTRL_SET_MAX_SEND_FRAGMENT, bytes, nil)
+  }
+
+  /// Sends a KeyUpdate before the next write, and asks for the peer's.
+  func updateKeys() { SSL_key_update(connection.ssl, SSL_KEY_UPDATE_REQUESTED) }
+
+  /// Starts a second handshake with the next write, as this layer never does by itself.
+  func renegotiate() {
+    SSL_clear_options(connection.ssl, apus_tls_no_renegotiation)
+    SSL_renegotiate(connection.ssl)
   }
 }
 

@@ -19,7 +19,7 @@ struct TestCertificates: Sendable {
   let deviceByIntermediate: TLSIdentity
   let intermediate: [UInt8]
 
-  static let shared = Result { try TestCertificates() }
+  private static let shared = Result { try TestCertificates() }
 
   static func make() throws -> TestCertificates { try shared.get() }
 
@@ -57,11 +57,13 @@ struct TestCertificates: Sendable {
 private struct Workshop {
   struct Failed: Error { var arguments: [String] }
 
-  let directory: URL
+  /// One for this process, which removes it at its end.
+  static let directory = FileManager.default.temporaryDirectory
+    .appendingPathComponent("apus-tls-\(UUID().uuidString)")
+  let directory = Self.directory
 
   init() throws {
-    directory = FileManager.default.temporaryDirectory
-      .appendingPathComponent("apus-tls-\(UUID().uuidString)")
+    atexit { try? FileManager.default.removeItem(at: Workshop.directory) }
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
   }
 

@@ -4,7 +4,9 @@ import Testing
 
 @Suite("TLS session tickets")
 struct TicketTests {
-  let certificates = try! TestCertificates.make()
+  let certificates: TestCertificates
+
+  init() throws { certificates = try TestCertificates.make() }
 
   private func client(_ version: TLSVersion = .v1_3, device: Bool = false) -> TLSClientConfiguration
   {

@@ -5,7 +5,9 @@ import Testing
 
 @Suite("TLS bytes on the wire")
 struct WireTests {
-  let certificates = try! TestCertificates.make()
+  let certificates: TestCertificates
+
+  init() throws { certificates = try TestCertificates.make() }
 
   /// RFC 4346, section 7.4.1.2: ClientHello of TLS 1.1 with TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA and
   /// TLS_RSA_WITH_AES_128_CBC_SHA, no compression; RFC 4492, section 5.1: curve secp256r1, uncompressed points.

@@ -3,7 +3,9 @@ import Testing
 
 @Suite("TLS certificates")
 struct CertificateTests {
-  let certificates = try! TestCertificates.make()
+  let certificates: TestCertificates
+
+  init() throws { certificates = try TestCertificates.make() }
 
   private func connect(
     device: TLSIdentity?, authorities: [UInt8]? = nil, version: TLSVersion = .v1_3,
