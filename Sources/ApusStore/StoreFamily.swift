@@ -4,7 +4,7 @@
 package enum StoreFamily: UInt8, Sendable, CaseIterable, Hashable {
   /// Notifications that wait for their device. Key: `MailboxKey`. Value: `StoredNotification`.
   case mailbox = 0
-  /// Devices and the states of their topics. Key: `DeviceID.storeKey`. Value: `DeviceRecord`.
+  /// Devices and the states of their topics. Key: `DeviceRecord.key`. Value: `DeviceRecord`.
   case devices = 1
   /// Facts about the store itself, such as the order ceiling.
   case meta = 2

@@ -35,6 +35,47 @@ struct WriteGroupTests {
     #expect(Array(group.bytes[16..<19]) == [0x80, 0x80, 0x01])
   }
 
+  @Test("A group is made in the room of one that was committed, and is empty")
+  func recycled() {
+    let store = MemoryStore(mode: .manual)
+    for round in 0..<3 {
+      var group = store.makeGroup()
+      #expect(group.count == 0 && group.byteCount == 0)
+      #expect(group.bytes == [UInt8](repeating: 0, count: 12))
+      #expect((group.bytes.capacity >= 10_000) == (round > 0))
+      group.put(.meta, [1], [UInt8](repeating: 7, count: 10_000))
+      store.commit(group) { #expect($0 == nil) }
+      store.runCommits()
+    }
+  }
+
+  @Test("A queue that is never empty gives everything in order, in turns of its size")
+  func turns() {
+    let queue = CommitQueue(maximumPendingBytes: .max, mergeBytes: 40)
+    let recorder = Recorder<Int>()
+    var submitted = 0
+    func submit() {
+      let number = submitted
+      submitted += 1
+      var group = queue.makeGroup()
+      group.put(.meta, [UInt8(number)], [])  // 17 bytes with the header
+      queue.submit(group) { _ in recorder.append(number) }
+    }
+    for _ in 0..<10 { submit() }
+    for _ in 0..<50 {
+      guard case .write(let batch) = queue.next() else {
+        Issue.record("nothing to write")
+        return
+      }
+      #expect(batch.count == 2)
+      queue.complete(batch, with: nil)
+      submit()
+      submit()
+      #expect(queue.pendingCount == 10)
+    }
+    #expect(recorder.all == Array(0..<100))
+  }
+
   @Test("The count is written little-endian over the header")
   func count() {
     var bytes = [UInt8](repeating: 0xee, count: 12)

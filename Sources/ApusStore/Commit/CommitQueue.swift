@@ -27,7 +27,8 @@ final class CommitQueue: @unchecked Sendable {
   private let mergeBytes: Int
 
   // Under the monitor.
-  private var pending: [Submission] = []
+  /// The first `taken` are gone: nil, so that nothing else refers to the buffers of a batch.
+  private var pending: [Submission?] = []
   private var taken = 0
   private var pendingBytes = 0
   private var isHeld = false
@@ -142,18 +143,20 @@ final class CommitQueue: @unchecked Sendable {
     return .write(take())
   }
 
-  /// What is waiting, up to `mergeBytes`. The array that it waited in is used again.
+  /// What is waiting, up to `mergeBytes`, and at least one group.
   private func take() -> [Submission] {
+    var batch: [Submission] = []
     var size = 0
-    var end = taken
-    repeat {
-      size += pending[end].bytes.count
-      end += 1
-    } while end < pending.count && size + pending[end].bytes.count <= mergeBytes
-    let batch = Array(pending[taken..<end])
-    taken = end
-    if taken == pending.count {
-      pending.removeAll(keepingCapacity: taken <= 1024)
+    while taken < pending.count {
+      let next = pending[taken]?.bytes.count ?? 0
+      if !batch.isEmpty && size + next > mergeBytes { break }
+      size += next
+      if let submission = pending[taken].take() { batch.append(submission) }
+      taken += 1
+    }
+    // Under load the queue is never empty, and the front must not grow for ever.
+    if 2 * taken >= pending.count {
+      pending.removeSubrange(..<taken)
       taken = 0
     }
     return batch

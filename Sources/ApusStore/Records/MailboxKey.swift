@@ -43,7 +43,7 @@ package struct MailboxKey: Sendable, Hashable {
 }
 
 extension DeviceID {
-  /// The key of the device in `devices`, and the prefix of its keys in `mailbox`: 8 bytes.
+  /// The prefix of the device's keys in `mailbox` and `devices`: 8 bytes.
   package var storeKey: InlineArray<8, UInt8> {
     var bytes = InlineArray<8, UInt8>(repeating: 0)
     for index in 0..<8 {

@@ -2,8 +2,8 @@ import ApusModel
 import ApusStore
 import Testing
 
-@Suite("Stored records")
-struct RecordTests {
+@Suite("Mailbox records")
+struct MailboxRecordTests {
   /// A notification, byte by byte from the layout in `StoredNotification`.
   static let notification = hex(
     """
@@ -14,7 +14,8 @@ struct RecordTests {
     de ad be ef  # message id
     12 3e 45 67 e8 9b 12 d3  # notification id
     a4 56 42 66 55 44 00 00
-    20 21 22 23 24 25 26 27 28 29 2a 2b 2c 2d 2e 2f 30 31 32 33 34 35 36 37 38 39 3a 3b 3c 3d 3e 3f  # token
+    20 21 22 23 24 25 26 27 28 29 2a 2b 2c 2d 2e 2f  # token
+    30 31 32 33 34 35 36 37 38 39 3a 3b 3c 3d 3e 3f
     05  # priority: power saving
     09  # push type: voip
     81  # flags
@@ -162,100 +163,5 @@ struct RecordTests {
         try MailboxKey(decoding: bytes.span)
       }
     }
-  }
-
-  /// A device with two topics, byte by byte from the layout in `DeviceRecord`.
-  static let device = hex(
-    """
-    01  # version
-    40 41 42 43 44 45 46 47 48 49 4a 4b 4c 4d 4e 4f 50 51 52 53 54 55 56 57 58 59 5a 5b 5c 5d 5e 5f  # fingerprint
-    00 02  # topics
-    00 00 00 07 00 00 01 80  # app 7, generation 1, enabled, was listed
-    00 00 00 00 00 00 03 e8  # since 1,000
-    00 00 00 00 00 00 01 f4  # generation since 500
-    00 00 00 08 02 01 00 05  # app 8, complication, generation 256, unlisted and never listed
-    00 00 00 00 00 00 07 d0
-    00 00 00 00 00 00 07 d0
-    """)
-
-  static let record = DeviceRecord(
-    fingerprint: KeyFingerprint(
-      words: (
-        0x4041_4243_4445_4647, 0x4849_4a4b_4c4d_4e4f, 0x5051_5253_5455_5657, 0x5859_5a5b_5c5d_5e5f
-      )),
-    topics: [
-      .init(
-        key: TopicKey(app: AppID(7)), generation: 1, state: .enabled, wasListed: true,
-        stateSinceMilliseconds: 1000, generationSinceMilliseconds: 500),
-      .init(
-        key: TopicKey(app: AppID(8), suffix: .complication), generation: 256, state: .unlisted,
-        wasListed: false, stateSinceMilliseconds: 2000, generationSinceMilliseconds: 2000),
-    ])
-
-  @Test("A device is written and read as the layout says")
-  func device() throws {
-    var output: [UInt8] = []
-    Self.record.encode(into: &output)
-    #expect(output == Self.device)
-    let bytes = Self.device
-    #expect(try DeviceRecord(decoding: bytes.span) == Self.record)
-  }
-
-  @Test(
-    "Topic states have these numbers",
-    arguments: [
-      (TopicState.enabled, UInt8(0)), (.nonWaking, 1), (.opportunistic, 2), (.paused, 3),
-      (.ignored, 4), (.unlisted, 5),
-    ])
-  func topicStates(state: TopicState, number: UInt8) throws {
-    var bytes = Self.device
-    bytes[35 + 7] = number
-    #expect(try DeviceRecord(decoding: bytes.span).topics.first?.state == state)
-  }
-
-  @Test("A device cut short at any byte is refused")
-  func truncatedDevice() {
-    for length in 0..<Self.device.count {
-      let bytes = Array(Self.device.prefix(length))
-      #expect(throws: RecordError.self, "cut to \(length)") {
-        try DeviceRecord(decoding: bytes.span)
-      }
-    }
-  }
-
-  @Test(
-    "Impossible devices are refused by name",
-    arguments: [
-      (0, UInt8(0), RecordError.unknownVersion(0)),
-      (33, 0x11, .malformed(field: "number of topics")),
-      (34, 0x01, .trailingBytes(24)),
-      (35 + 4, 0x40, .malformed(field: "flags")),
-      (35 + 7, 0x06, .malformed(field: "state")),
-    ])
-  func malformedDevice(index: Int, value: UInt8, error: RecordError) {
-    var bytes = Self.device
-    bytes[index] = value
-    #expect(throws: error) { try DeviceRecord(decoding: bytes.span) }
-  }
-
-  @Test("A device with twice as many topics as a filter may name fits")
-  func fullDevice() throws {
-    var record = Self.record
-    record.topics = (0..<4096).map {
-      .init(
-        key: TopicKey(app: AppID(UInt32($0))), generation: 0, state: .nonWaking, wasListed: true,
-        stateSinceMilliseconds: Int64($0), generationSinceMilliseconds: 0)
-    }
-    var output: [UInt8] = []
-    record.encode(into: &output)
-    #expect(output.count == 35 + 4096 * 24)
-    #expect(try DeviceRecord(decoding: output.span) == record)
-  }
-
-  @Test("A fingerprint is exactly 32 bytes")
-  func fingerprint() {
-    let good = (0x40..<0x60).map { UInt8($0) }
-    #expect(KeyFingerprint(bytes: good.span) == Self.record.fingerprint)
-    #expect(KeyFingerprint(bytes: good.span.extracting(..<31)) == nil)
   }
 }
