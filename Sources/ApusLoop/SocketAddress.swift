@@ -1,4 +1,4 @@
-// Both modules, since the socket structures count as members of whichever the compiler happened to read first.
+// Both modules, since a socket structure or constant counts as a member of whichever the compiler read first.
 import CUV
 import Glibc
 

@@ -340,7 +340,7 @@ struct SocketTests {
       _ = getsockopt(socket.descriptor, level, name, &value, &length)
       return value
     }
-    let tcp = Int32(IPPROTO_TCP)
+    let tcp: Int32 = 6  // IPPROTO_TCP
     try await withLoops("server", "client") { loops in
       let kept = Confined<[AnyObject]>([])
       let (accepted, accept) = AsyncStream.makeStream(of: SocketAddress?.self)
