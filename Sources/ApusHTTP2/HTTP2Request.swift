@@ -4,22 +4,26 @@ package import ApusModel
 ///
 /// The application has it from ``HTTP2ServerSession/nextRequest()`` until it gives it back with
 /// ``HTTP2ServerSession/release(_:)``, before or after answering.
-package final class HTTP2Request {
+@safe package final class HTTP2Request {
+  /// What the callbacks write, a dozen times a request. Behind a pointer, because a class's own stored properties are
+  /// checked for exclusive access at run time, which cost more than all the rest of this module.
+  let record: UnsafeMutablePointer<RequestRecord>
+
   /// The stream; odd and positive.
   package internal(set) var streamID: Int32 = 0
+
   /// The listed fields. Values are as they came, apart from NUL, CR and LF, which no value can have.
-  package internal(set) var fields = RequestFields()
+  package var fields: RequestFields { unsafe record.pointee.fields }
   /// The body; of one longer than `Limits.voipPayloadBytes` only that much and one byte more.
-  package internal(set) var body = ByteStore(capacity: 1024)
+  package var body: ByteStore { unsafe record.pointee.body }
   /// Bytes that the body really had (up to `Limits.discardedBodyBytes` more or less: longer ones are cut off).
-  package internal(set) var bodyByteCount = 0
+  package var bodyByteCount: Int { unsafe record.pointee.bodyByteCount }
   /// Whether all fields together, listed or not, took more than `Limits.headerListBytes` (RFC 9113, section 6.5.2:
   /// name, value and 32 each). Some values are missing then; the answer is 431.
-  package internal(set) var headerListTooLarge = false
+  package var headerListTooLarge: Bool { unsafe record.pointee.headerListTooLarge }
   /// When the first header came.
   package internal(set) var startedMilliseconds: UInt64 = 0
 
-  var shape = RequestShape()
   /// The body of the answer, until the peer's window took it.
   var answer = ByteStore(capacity: 128)
   var answerOffset = 0
@@ -29,41 +33,67 @@ package final class HTTP2Request {
   var slot = -1
   /// Next in the session's queue.
   var next: HTTP2Request?
-  var isQueued = false
-  var isWithApplication = false
-  /// END_STREAM was seen, or the rest is not waited for.
-  var isComplete = false
-  /// END_STREAM was seen.
-  var isEnded = false
-  var isAnswered = false
-  /// Answered before END_STREAM was seen.
-  var isEarlyAnswer = false
+  var state: State = []
+
+  /// Where a request is and what it went through.
+  struct State: OptionSet {
+    var rawValue: UInt8
+
+    static let queued = State(rawValue: 1)
+    static let withApplication = State(rawValue: 2)
+    /// END_STREAM was seen, or the rest is not waited for.
+    static let complete = State(rawValue: 4)
+    /// END_STREAM was seen.
+    static let ended = State(rawValue: 8)
+    static let answered = State(rawValue: 16)
+    /// Answered before END_STREAM was seen.
+    static let answeredEarly = State(rawValue: 32)
+  }
+
+  init() {
+    unsafe record = .allocate(capacity: 1)
+    unsafe record.initialize(to: RequestRecord())
+  }
+
+  deinit {
+    unsafe record.deinitialize(count: 1)
+    unsafe record.deallocate()
+  }
+
+  /// Whether the stream can still be answered. False after the client took it back.
+  package var isOpen: Bool { slot >= 0 && !state.contains(.answered) }
+
+  var isInUse: Bool { slot >= 0 || !state.isDisjoint(with: [.queued, .withApplication]) }
+
+  func prepare(streamID: Int32, slot: Int, nowMilliseconds: UInt64) {
+    self.streamID = streamID
+    self.slot = slot
+    startedMilliseconds = nowMilliseconds
+    state = []
+    unsafe record.pointee.prepare()
+  }
+}
+
+/// The request itself.
+struct RequestRecord {
+  var fields = RequestFields()
+  var body = ByteStore(capacity: 1024)
+  var bodyByteCount = 0
+  var headerListTooLarge = false
+  var shape = RequestShape()
 
   init() {}
 
-  /// Whether the stream can still be answered. False after the client took it back.
-  package var isOpen: Bool { slot >= 0 && !isAnswered }
-
-  var isInUse: Bool { slot >= 0 || isQueued || isWithApplication }
-
-  func prepare(streamID: Int32, nowMilliseconds: UInt64) {
-    self.streamID = streamID
-    startedMilliseconds = nowMilliseconds
+  mutating func prepare() {
     fields.removeAll()
     body.removeAll()
     bodyByteCount = 0
     headerListTooLarge = false
     shape = RequestShape()
-    answer.removeAll()
-    answerOffset = 0
-    isComplete = false
-    isEnded = false
-    isAnswered = false
-    isEarlyAnswer = false
   }
 
   /// Takes one field; false when the request must be reset as malformed.
-  func add(name: Span<UInt8>, value: Span<UInt8>) -> Bool {
+  mutating func add(name: Span<UInt8>, value: Span<UInt8>) -> Bool {
     let listed = HeaderName(name)
     guard shape.add(listed, name: name, value: value) else { return false }
     if shape.listBytes > Limits.headerListBytes {
@@ -74,7 +104,7 @@ package final class HTTP2Request {
     return true
   }
 
-  func append(_ bytes: Span<UInt8>) {
+  mutating func append(_ bytes: Span<UInt8>) {
     bodyByteCount += bytes.count
     let room = Limits.voipPayloadBytes + 1 - body.count
     guard room > 0 else { return }
@@ -106,8 +136,8 @@ package final class HTTP2RequestPool {
 
   /// Takes a request back from the application. Works also when its connection is gone.
   package func release(_ request: HTTP2Request) {
-    guard request.isWithApplication else { return }
-    request.isWithApplication = false
+    guard request.state.contains(.withApplication) else { return }
+    request.state.remove(.withApplication)
     if !request.isInUse { give(request) }
   }
 }

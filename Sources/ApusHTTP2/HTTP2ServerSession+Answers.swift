@@ -14,7 +14,7 @@ extension HTTP2ServerSession {
     streamID: Int32, status: UInt16, apnsID: Span<UInt8>, apnsUniqueID: Span<UInt8>,
     body: Span<UInt8>
   ) -> Bool {
-    guard let request = request(streamID), !request.isAnswered else { return false }
+    guard let request = request(streamID), !request.state.contains(.answered) else { return false }
     let block = pool.block
     begin(block, status: status, hasBody: !body.isEmpty)
     if !apnsID.isEmpty { block.add(.apnsID, value: apnsID, indexed: false) }
@@ -27,7 +27,7 @@ extension HTTP2ServerSession {
   package func respond(
     streamID: Int32, status: UInt16, fields: borrowing RequestFields, body: Span<UInt8>
   ) -> Bool {
-    guard let request = request(streamID), !request.isAnswered else { return false }
+    guard let request = request(streamID), !request.state.contains(.answered) else { return false }
     let block = pool.block
     begin(block, status: status, hasBody: !body.isEmpty)
     for name in [.apnsID, .apnsUniqueID, .apnsRequestID, .apnsChannelID] as [HeaderName]
@@ -50,16 +50,18 @@ extension HTTP2ServerSession {
         handle, request.streamID, block.fields, block.count, nil)
     } else {
       request.answer.set(body)
+      request.answerOffset = 0
       var provider = unsafe nghttp2_data_provider()
       unsafe provider.read_callback = ServerCallbacks.readAnswer
       status = unsafe nghttp2_submit_response(
         handle, request.streamID, block.fields, block.count, &provider)
     }
     guard status == 0 else { return false }
-    request.isAnswered = true
     request.answeredMilliseconds = nowMilliseconds
-    if !request.isEnded {
-      request.isEarlyAnswer = true
+    if request.state.contains(.ended) {
+      request.state.insert(.answered)
+    } else {
+      request.state.formUnion([.answered, .answeredEarly])
       earlyAnswerCount += 1
     }
     arm(nowMilliseconds + Self.stallMilliseconds)

@@ -116,12 +116,12 @@ extension HTTP2ServerSession {
       arm(due)
     }
     for request in openRequests {
-      if request.isAnswered {
+      if request.state.contains(.answered) {
         if isStalled(request) { return fail(.time) }
-      } else if !request.isComplete {
+      } else if !request.state.contains(.complete) {
         let due = request.startedMilliseconds + Self.requestMilliseconds
         if nowMilliseconds >= due {
-          request.isComplete = true
+          request.state.insert(.complete)
           timedOut.push(request)
         } else {
           arm(due)

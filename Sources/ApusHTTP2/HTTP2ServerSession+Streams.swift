@@ -9,7 +9,7 @@ extension HTTP2ServerSession {
   static var giveUp: Int32 { NGHTTP2_ERR_CALLBACK_FAILURE.rawValue }
 
   func request(_ streamID: Int32) -> HTTP2Request? {
-    if let current, current.streamID == streamID { return current }
+    if let current = unsafe current, current.streamID == streamID { return current }
     guard let pointer = unsafe nghttp2_session_get_stream_user_data(handle, streamID) else {
       return nil
     }
@@ -18,16 +18,16 @@ extension HTTP2ServerSession {
 
   /// A header block begins: of a request, or of trailers.
   func didBeginHeaders(streamID: Int32, isRequest: Bool) -> Int32 {
-    current = nil
+    unsafe current = nil
     trailerBytes = 0
     guard isRequest else { return Self.proceed }
     guard !isGoAwayFinal, openRequests.count < allowedStreams, let request = pool.take() else {
       return refuse(streamID)
     }
-    request.prepare(streamID: streamID, nowMilliseconds: nowMilliseconds)
-    request.slot = openRequests.count
+    request.prepare(
+      streamID: streamID, slot: openRequests.count, nowMilliseconds: nowMilliseconds)
     openRequests.append(request)
-    current = request
+    unsafe current = request
     unsafe nghttp2_session_set_stream_user_data(
       handle, streamID, Unmanaged.passUnretained(request).toOpaque())
     arm(nowMilliseconds + Self.requestMilliseconds)
@@ -52,16 +52,18 @@ extension HTTP2ServerSession {
 
   /// One field of the block.
   func didReceiveField(streamID: Int32, name: Span<UInt8>, value: Span<UInt8>) -> Int32 {
-    guard let current else {
+    guard let current = unsafe current else {
       trailerBytes += name.count + value.count + 32
       let isFine = RequestShape.isTrailer(name: name, value: value)
       if isFine, trailerBytes <= Limits.headerListBytes { return Self.proceed }
       guard let request = request(streamID) else { return Self.ignoreBlock }
       return reset(request, isFine ? .enhanceYourCalm : .protocolError)
     }
-    guard current.add(name: name, value: value) else { return reset(current, .protocolError) }
+    guard unsafe current.record.pointee.add(name: name, value: value) else {
+      return reset(current, .protocolError)
+    }
     // The sum also bounds what a few bytes that name long table entries can cost.
-    if current.shape.listBytes > Limits.headerListResetBytes {
+    if unsafe current.record.pointee.shape.listBytes > Limits.headerListResetBytes {
       return reset(current, .enhanceYourCalm)
     }
     return Self.proceed
@@ -71,7 +73,9 @@ extension HTTP2ServerSession {
   func didReceiveHeaders(streamID: Int32, isRequest: Bool, endsStream: Bool) -> Int32 {
     guard let request = request(streamID) else { return Self.proceed }
     if isRequest {
-      guard request.shape.isWhole else { return finish(reset(request, .protocolError)) }
+      guard unsafe request.record.pointee.shape.isWhole else {
+        return finish(reset(request, .protocolError))
+      }
     } else if !endsStream {
       // RFC 9113, section 8.1: a second block is the trailers and ends the stream.
       return finish(reset(request, .protocolError))
@@ -80,10 +84,10 @@ extension HTTP2ServerSession {
   }
 
   func didReceiveBody(streamID: Int32, bytes: Span<UInt8>) {
-    guard let request = request(streamID), !request.isComplete else { return }
-    request.append(bytes)
+    guard let request = request(streamID), !request.state.contains(.complete) else { return }
+    unsafe request.record.pointee.append(bytes)
     if request.bodyByteCount > Limits.discardedBodyBytes {
-      request.isComplete = true
+      request.state.insert(.complete)
       completed.push(request)
     }
   }
@@ -94,12 +98,13 @@ extension HTTP2ServerSession {
   }
 
   private func didEnd(_ request: HTTP2Request) -> Int32 {
-    request.isEnded = true
-    guard !request.isComplete else { return Self.proceed }
-    guard request.shape.fits(bodyByteCount: request.bodyByteCount) else {
+    let wasComplete = request.state.contains(.complete)
+    request.state.formUnion([.ended, .complete])
+    guard !wasComplete else { return Self.proceed }
+    let record = unsafe request.record
+    guard unsafe record.pointee.shape.fits(bodyByteCount: record.pointee.bodyByteCount) else {
       return finish(reset(request, .protocolError))
     }
-    request.isComplete = true
     completed.push(request)
     return Self.proceed
   }
@@ -111,13 +116,15 @@ extension HTTP2ServerSession {
       return
     }
     let request = unsafe Unmanaged<HTTP2Request>.fromOpaque(pointer).takeUnretainedValue()
-    if code == HTTP2ErrorCode.noError.rawValue, request.isAnswered { watch.resets.credit(1) }
+    if code == HTTP2ErrorCode.noError.rawValue, request.state.contains(.answered) {
+      watch.resets.credit(1)
+    }
     close(request)
   }
 
   private func close(_ request: HTTP2Request) {
-    if current === request { current = nil }
-    if request.isEarlyAnswer { earlyAnswerCount -= 1 }
+    if unsafe current === request { unsafe current = nil }
+    if request.state.contains(.answeredEarly) { earlyAnswerCount -= 1 }
     let last = openRequests.removeLast()
     if last !== request {
       openRequests[request.slot] = last
@@ -164,7 +171,8 @@ extension HTTP2ServerSession {
 
   /// The last frame of an answer left: what still comes of the request is not wanted (RFC 9113, section 8.1).
   func didSendEnd(streamID: Int32) {
-    guard earlyAnswerCount > 0, let request = request(streamID), !request.isEnded else { return }
+    guard earlyAnswerCount > 0, let request = request(streamID), !request.state.contains(.ended)
+    else { return }
     unsafe nghttp2_submit_rst_stream(handle, 0, streamID, HTTP2ErrorCode.noError.rawValue)
   }
 

@@ -37,8 +37,9 @@ import CNGHTTP2
   var pendingResetCount = 0
   /// Requests answered before their end, to be cut off behind the answer (RFC 9113, section 8.1).
   var earlyAnswerCount = 0
-  /// The request whose frames come now.
-  var current: HTTP2Request?
+  /// The request whose frames come now. Unchecked, as it is read for every field: each use is one load or store, which
+  /// nothing can come between.
+  @exclusivity(unchecked) var current: HTTP2Request?
   /// Bytes of the header block that comes now, if it is not a request's.
   var trailerBytes = 0
   var completed = RequestQueue()
@@ -154,7 +155,7 @@ import CNGHTTP2
   private func next(from queue: inout RequestQueue) -> HTTP2Request? {
     while let request = queue.pop() {
       if request.slot >= 0 {
-        request.isWithApplication = true
+        request.state.insert(.withApplication)
         return request
       }
       pool.give(request)

@@ -8,7 +8,7 @@ struct RequestQueue {
   var isEmpty: Bool { head == nil }
 
   mutating func push(_ request: HTTP2Request) {
-    request.isQueued = true
+    request.state.insert(.queued)
     if let tail { tail.next = request } else { head = request }
     tail = request
   }
@@ -18,7 +18,7 @@ struct RequestQueue {
     head = request.next
     if head == nil { tail = nil }
     request.next = nil
-    request.isQueued = false
+    request.state.remove(.queued)
     return request
   }
 }
