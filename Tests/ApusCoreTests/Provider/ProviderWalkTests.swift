@@ -78,8 +78,8 @@ struct ProviderWalkTests {
   }
 
   private func expectAllowed(
-    _ key: ProviderKey, _ sent: Sent, first: ProviderKey?, _ grant: Grant, _ driver: borrowing Driver,
-    _ place: Comment
+    _ key: ProviderKey, _ sent: Sent, first: ProviderKey?, _ grant: Grant,
+    _ driver: borrowing Driver, _ place: Comment
   ) {
     #expect(!key.isRevoked && key.team == sent.team, place)
     #expect(key.environments.contains(.production), place)
