@@ -56,18 +56,19 @@ package enum Admission {
     let length = devicePathByteCount
     guard path.count >= length else { return path.equals("/3/device") }
     guard path.extracting(0..<length).equals(devicePath) else { return false }
-    // A further segment, a query or a fragment makes it another path.
+    // A further segment, a query or a fragment makes it another path: the least difference from their first bytes is
+    // zero. Without an early end the loop runs in vectors.
+    var least: UInt8 = .max
     for index in length..<path.count {
       let byte = path[index]
-      if byte == 0x2f || byte == 0x3f || byte == 0x23 { return false }
+      least = min(least, byte ^ 0x2f, min(byte ^ 0x3f, byte ^ 0x23))
     }
-    return true
+    return least != 0
   }
 
   // MARK: Steps 6 to 9
 
   /// Steps 6 to 9: what the fields and the body say, each by itself.
-  ///
   /// `bodyByteCount` is the size of the body as received; `body` may end early once that is beyond
   /// `Limits.voipPayloadBytes`, the largest payload of any type.
   package static func examine(
@@ -93,22 +94,16 @@ package enum Admission {
       throw Refusal(.malformed(.apnsPushType))
     }
     // Step 7.
-    let (topic, textSuffix) = try topic(fields, connection, directory)
+    let topic = try topic(fields, pushType, connection, directory)
     // Step 8.
-    let limit = payloadLimit(pushType, textSuffix)
+    let limit = topic.isVoIP ? Limits.voipPayloadBytes : Limits.payloadBytes
     let scan = try scan(body, byteCount: bodyByteCount, limit: limit)
     // Step 9, as far as it goes without the token's key.
     let token = try deviceToken(fields.value(.path))
     return AdmittedHead(
       messageID: messageID, expirationSeconds: expiration,
       priority: effectivePriority(explicitPriority, pushType, scan), pushType: pushType,
-      topic: topic, textSuffix: textSuffix, token: token)
-  }
-
-  /// The largest payload: 5 KB for VoIP, else 4 KB. Where no push type is named the topic tells.
-  package static func payloadLimit(_ pushType: PushType?, _ textSuffix: TopicSuffix) -> Int {
-    let isVoIP = pushType.map { $0 == .voip } ?? (textSuffix == .voip)
-    return isVoIP ? Limits.voipPayloadBytes : Limits.payloadBytes
+      topic: topic.resolved, topicSuitsPushType: topic.suitsPushType, token: token)
   }
 
   // MARK: Steps 9 to 11
@@ -141,11 +136,8 @@ package enum Admission {
         throw Refusal(.topicNotOfCertificate(topic.key))
       }
     }
-    // No reason is documented for a topic that belongs to another push type. Either reading of a registered bundle id
-    // that ends in a suffix will do: an app may be registered by its VoIP topic alone.
-    if let type = head.pushType, type.topicSuffix != topic.key.suffix,
-      type.topicSuffix != head.textSuffix
-    {
+    // No reason is documented for a topic that belongs to another push type.
+    if let type = head.pushType, !head.topicSuitsPushType {
       throw Refusal(.topicForOtherPushType(type))
     }
     var addressed = claims

@@ -50,23 +50,46 @@ extension Admission {
     }
   }
 
-  /// The topic as registered, if it is, and the suffix of its text.
+  /// What step 7 finds out about a topic that is there and well-formed.
+  struct TopicFacts {
+    /// Nil when no registered app is behind it.
+    var resolved: ResolvedTopic?
+    var suitsPushType: Bool
+    /// Whether the payload may have the size of a VoIP push. Where no push type is named the topic's text tells.
+    var isVoIP: Bool
+
+    init(_ topic: Span<UInt8>, _ pushType: PushType?, _ directory: Directory) {
+      resolved = directory.resolve(topic)
+      if let pushType {
+        // Either reading of a registered bundle id that ends in a suffix will do: an app may be registered by its VoIP
+        // topic alone.
+        suitsPushType =
+          resolved?.key.suffix == pushType.topicSuffix
+          || TopicSuffix(of: topic) == pushType.topicSuffix
+        isVoIP = pushType == .voip
+      } else {
+        suitsPushType = true
+        isVoIP = topic.endsWith(TopicSuffix.voip.text)
+      }
+    }
+  }
+
+  /// The request's topic, or else that of its certificate.
   static func topic(
-    _ fields: borrowing RequestFields, _ connection: borrowing ProviderConnection,
-    _ directory: Directory
-  ) throws(Refusal) -> (ResolvedTopic?, TopicSuffix) {
+    _ fields: borrowing RequestFields, _ pushType: PushType?,
+    _ connection: borrowing ProviderConnection, _ directory: Directory
+  ) throws(Refusal) -> TopicFacts {
     guard fields.contains(.apnsTopic) else {
       // "If you're using certificate-based authentication and omit this header, APNs uses the certificate's Subject
       // UID"; with a certificate for several topics that is MissingTopic.
       guard let certificate = connection.certificate else { throw Refusal(.topicMissing) }
       guard !certificate.listsSeveralTopics else { throw Refusal(.topicMissingOfSeveral) }
-      let topic = certificate.defaultTopic.span
-      return (directory.resolve(topic), TopicSuffix(of: topic))
+      return TopicFacts(certificate.defaultTopic.span, pushType, directory)
     }
     let topic = fields.value(.apnsTopic)
     guard !topic.isEmpty else { throw Refusal(.topicMissing) }
     guard isTopicSyntax(topic) else { throw Refusal(.malformed(.apnsTopic)) }
-    return (directory.resolve(topic), TopicSuffix(of: topic))
+    return TopicFacts(topic, pushType, directory)
   }
 
   /// The body: there, not too large, a JSON object with `aps`.

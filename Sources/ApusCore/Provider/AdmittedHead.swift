@@ -11,8 +11,8 @@ package struct AdmittedHead: Sendable, Hashable {
   package var pushType: PushType?
   /// Nil when no registered app is behind the topic: refused at step 10, after the device token.
   package var topic: ResolvedTopic?
-  /// The suffix that the topic's text ends in, whatever it is registered as.
-  package var textSuffix: TopicSuffix
+  /// Whether the topic is one for the push type, where the request names one.
+  package var topicSuitsPushType: Bool
   package var token: DeviceToken
 }
 

@@ -5,6 +5,11 @@ package struct CertificateFingerprint: Sendable, Hashable {
 
   package static let byteCount = 32
 
+  /// Takes a digest's words, the first byte the most significant of the first.
+  package init(words: (UInt64, UInt64, UInt64, UInt64)) {
+    self.words = [words.0, words.1, words.2, words.3]
+  }
+
   /// Takes exactly 32 bytes.
   package init?(_ bytes: Span<UInt8>) {
     guard bytes.count == Self.byteCount else { return nil }

@@ -89,11 +89,13 @@ extension Explanation {
     case .malformed(let name):
       "field \(name.text) has the invalid value \(shown(fields.value(name)))"
     case .collapseIDTooLong(let count):
-      "apns-collapse-id has \(count) bytes; at most \(Limits.collapseIDBytes) are allowed"
+      "\(HeaderName.apnsCollapseID.text) has \(count) bytes; at most \(Limits.collapseIDBytes) are allowed"
     case .backgroundAtOnce: "a background push cannot have priority 10: use 5"
-    case .topicMissing: "the request names no topic: send apns-topic"
+    case .topicMissing:
+      "the request names no topic: send \(HeaderName.apnsTopic.text)"
     case .topicMissingOfSeveral:
-      "the certificate is for several topics and the request names none: send apns-topic"
+      "the certificate is for several topics and the request names none: send "
+        + "\(HeaderName.apnsTopic.text)"
     case .payloadEmpty: "the request has no body"
     case .payloadTooLarge(let count, let limit):
       "the payload has \(count) bytes; at most \(limit) are allowed for this push type"

@@ -34,8 +34,9 @@ package enum Authentication: Sendable, Hashable {
 /// Who is at the other end of a provider's HTTP/2 connection: the rules of "Establishing a token-based connection to
 /// APNs" and "Establishing a certificate-based connection to APNs" that hold over a connection's life.
 ///
-/// A value without I/O or clock. The driver calls ``authenticate(_:directory:nowSeconds:)`` for every request.
-package struct ProviderConnection: Sendable {
+/// A value without I/O or clock, and not to be copied: trust belongs to one connection. The driver calls
+/// ``authenticate(_:directory:nowSeconds:)`` for every request.
+package struct ProviderConnection: ~Copyable, Sendable {
   /// That of the door.
   package let environment: Environment
   /// Whether a request was ever trusted: then the driver raises the limit of concurrent streams.

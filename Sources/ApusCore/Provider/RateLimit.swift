@@ -14,9 +14,17 @@ package struct RateLimit: Sendable, Hashable {
   package init(capacity: Int, refill: Int, perSeconds: Int = 1) {
     precondition(capacity > 0 && refill > 0 && perSeconds > 0, "a rate limit must let something by")
     self.capacity = capacity
-    let (period, overflow) = Int64(perSeconds).multipliedReportingOverflow(by: 1_000_000)
-    intervalMicroseconds = max(1, (overflow ? .max : period) / Int64(refill))
-    fullMicroseconds = saturatingProduct(intervalMicroseconds, Int64(capacity))
+    let period = saturatingProduct(Int64(perSeconds), 1_000_000)
+    intervalMicroseconds = min(max(1, period / Int64(refill)), Self.farMicroseconds)
+    fullMicroseconds = min(
+      saturatingProduct(intervalMicroseconds, Int64(capacity)), Self.farMicroseconds)
+  }
+
+  /// 36,000 years: times and waits are held within it, so that no sum of three leaves Int64.
+  private static let farMicroseconds: Int64 = 1 << 60
+
+  private static func microseconds(_ milliseconds: Int64) -> Int64 {
+    min(max(saturatingProduct(milliseconds, 1000), -farMicroseconds), farMicroseconds)
   }
 
   /// The state of one thing; new, it is full.
@@ -27,39 +35,31 @@ package struct RateLimit: Sendable, Hashable {
 
     /// Whether nothing was taken lately: such a bucket is as good as a new one, and a table may forget it.
     package func isFull(atMilliseconds now: Int64) -> Bool {
-      fullAtMicroseconds <= saturatingProduct(now, 1000)
+      fullAtMicroseconds <= RateLimit.microseconds(now)
     }
   }
 
   /// Takes one event out of the bucket; false, and nothing taken, when it is empty.
   package func take(from bucket: inout Bucket, atMilliseconds milliseconds: Int64) -> Bool {
-    let now = saturatingProduct(milliseconds, 1000)
-    // Full again later than an empty bucket could be: the clock was set back. It counts as empty.
-    let latest = saturatingSum(now, fullMicroseconds)
-    let fullAt = min(max(bucket.fullAtMicroseconds, now), latest)
-    bucket.fullAtMicroseconds = fullAt
-    let after = saturatingSum(fullAt, intervalMicroseconds)
-    guard saturatingDifference(after, now) <= fullMicroseconds else { return false }
+    let now = Self.microseconds(milliseconds)
+    bucket.fullAtMicroseconds = fullAt(bucket, now)
+    let after = bucket.fullAtMicroseconds + intervalMicroseconds
+    guard after - now <= fullMicroseconds else { return false }
     bucket.fullAtMicroseconds = after
     return true
   }
 
   /// Milliseconds, rounded up, until one event may happen; 0 when it may now.
   package func waitMilliseconds(for bucket: Bucket, atMilliseconds milliseconds: Int64) -> Int64 {
-    let now = saturatingProduct(milliseconds, 1000)
-    let fullAt = min(
-      max(bucket.fullAtMicroseconds, now), saturatingSum(now, fullMicroseconds))
-    let after = saturatingSum(fullAt, intervalMicroseconds)
-    let wait = saturatingDifference(saturatingDifference(after, now), fullMicroseconds)
-    return wait <= 0 ? 0 : saturatingSum(wait, 999) / 1000
+    let now = Self.microseconds(milliseconds)
+    let wait = fullAt(bucket, now) + intervalMicroseconds - now - fullMicroseconds
+    return wait <= 0 ? 0 : (wait + 999) / 1000
   }
-}
 
-/// `left + right`, held within Int64.
-func saturatingSum(_ left: Int64, _ right: Int64) -> Int64 {
-  let (sum, overflow) = left.addingReportingOverflow(right)
-  guard overflow else { return sum }
-  return left < 0 ? .min : .max
+  /// A bucket that would be full again later than an empty one saw the clock set back. It counts as empty.
+  private func fullAt(_ bucket: Bucket, _ now: Int64) -> Int64 {
+    min(max(bucket.fullAtMicroseconds, now), now + fullMicroseconds)
+  }
 }
 
 /// `left * right`, held within Int64.
