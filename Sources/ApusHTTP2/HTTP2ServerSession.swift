@@ -163,8 +163,7 @@ import CNGHTTP2
     return nil
   }
 
-  /// Gives a request back. Its answer may still be on its way, or to come: ``respond(streamID:status:apnsID:apnsUniqueID:body:)``
-  /// needs the stream's number only.
+  /// Gives a request back. Its answer may still be on its way, or to come: `respond` needs the stream's number only.
   package func release(_ request: HTTP2Request) { pool.release(request) }
 
   /// Streams whose answer was not sent to its end.

@@ -38,7 +38,7 @@ package final class Service {
     store = try Self.openStore(configuration, dataDirectory)
     let order: AcceptanceOrder
     do {
-      order = try AcceptanceOrder(store: store)
+      order = try Self.acceptanceOrder(store)
     } catch {
       store.close()
       throw error
@@ -62,6 +62,14 @@ package final class Service {
     let log = configuration.log
     options.onEvent = { event in log(.warning, "store", .text("event", "\(event)")) }
     return try RocksStore(path: directory.storePath, options: options)
+  }
+
+  /// The numbers of accepted notifications, once the first block of them is durable.
+  private static func acceptanceOrder(_ store: any DurableStore) throws -> AcceptanceOrder {
+    let box = AnswerBox<StoreError?>()
+    let order = try AcceptanceOrder(store: store) { box.put($0) }
+    if let error = box.take() { throw error }
+    return order
   }
 
   private static var coreCount: Int { max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN))) }

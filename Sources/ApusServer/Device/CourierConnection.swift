@@ -5,37 +5,6 @@ import ApusTLS
 import ApusTrust
 import ApusWire
 
-/// A device's connection on its way from the worker that accepted it to the one that owns the device.
-///
-/// It is given up by the one before the other has it, so no two threads ever hold it.
-final class HandedOverDevice: @unchecked Sendable {
-  let door: Door
-  let descriptor: Int32
-  let peer: SocketAddress
-  let tls: TLSConnection
-  let dialect: CourierALPN
-  let identity: DeviceIdentity
-  let presentedToken: DeviceToken?
-  let framer: CourierFramer
-  /// What came behind the connect message.
-  let rest: [UInt8]
-
-  init(
-    door: Door, descriptor: Int32, peer: SocketAddress, tls: TLSConnection, dialect: CourierALPN,
-    identity: DeviceIdentity, presentedToken: DeviceToken?, framer: CourierFramer, rest: [UInt8]
-  ) {
-    self.door = door
-    self.descriptor = descriptor
-    self.peer = peer
-    self.tls = tls
-    self.dialect = dialect
-    self.identity = identity
-    self.presentedToken = presentedToken
-    self.framer = framer
-    self.rest = rest
-  }
-}
-
 /// A device on the courier: frames in, frames out.
 ///
 /// ```
@@ -45,36 +14,36 @@ final class HandedOverDevice: @unchecked Sendable {
 /// The first part runs on the worker that accepted the socket; the connect message tells whose device it is, and the
 /// connection goes on at the worker that owns it.
 final class CourierConnection {
-  private enum Stage {
+  enum Stage {
     case awaitingConnect
     case awaitingFilter
     case serving
     case over
   }
 
-  private unowned let connection: Connection
-  private unowned let worker: Worker
-  private let dialect: CourierALPN
-  private var stage = Stage.awaitingConnect
-  private var framer = CourierFramer()
-  private var device: Device?
-  private var baseToken = DeviceToken(words: (0, 0, 0, 0))
+  unowned let connection: Connection
+  unowned let worker: Worker
+  let dialect: CourierALPN
+  var stage = Stage.awaitingConnect
+  var framer = CourierFramer()
+  var device: Device?
+  var baseToken = DeviceToken(words: (0, 0, 0, 0))
   /// Frames that wait to be sent with the turn's end.
-  private var output: [UInt8] = []
+  var output: [UInt8] = []
   /// Answers that wait for the device's record to be durable.
-  private var tokenAnswers: [(version: UInt64, answer: CourierAppTokenAnswer)] = []
-  private var idleSeconds = UInt64(Limits.courierIdleSeconds)
-  private var lastFrameSeconds: UInt64
-  private var keepAlives = RateLimit.Bucket()
+  var tokenAnswers: [(version: UInt64, answer: CourierAppTokenAnswer)] = []
+  var idleSeconds = UInt64(Limits.courierIdleSeconds)
+  var lastFrameSeconds: UInt64
+  var keepAlives = RateLimit.Bucket()
   /// Frames that were skipped: of unknown commands, or with another connection's token.
-  private(set) var skippedFrames = 0
-  private var isStopping = false
+  var skippedFrames = 0
+  var isStopping = false
 
-  private static let drainSpreadSeconds: UInt64 = 5
-  private static let stopReason = "the service stops"
+  static let drainSpreadSeconds: UInt64 = 5
+  static let stopReason = "the service stops"
 
   /// A keep-alive a second, and a burst of ten: clients send one each 5 seconds at the most.
-  private static let keepAliveLimit = RateLimit(capacity: 10, refill: 1)
+  static let keepAliveLimit = RateLimit(capacity: 10, refill: 1)
 
   // MARK: Beginning
 
@@ -126,14 +95,14 @@ final class CourierConnection {
     }
   }
 
-  private func fail(_ fault: CourierFault) {
+  func fail(_ fault: CourierFault) {
     worker.log(
       .notice, "device broke the protocol", .text("peer", connection.peer.description),
       .text("device", device?.key.id.text ?? "unknown"), .text("fault", fault.description))
     end(reason: fault.description)
   }
 
-  private func handle(_ command: UInt8, _ fields: Span<UInt8>) throws(CourierFault) {
+  func handle(_ command: UInt8, _ fields: Span<UInt8>) throws(CourierFault) {
     guard let device, let command = CourierCommand(rawValue: command) else {
       skippedFrames += 1
       return
@@ -158,180 +127,6 @@ final class CourierConnection {
     worker.markDirty(connection)
   }
 
-  // MARK: Connect
-
-  /// The first frame; anything but a connect message ends the connection.
-  private func connect(
-    _ command: UInt8, _ fields: Span<UInt8>, rest: Span<UInt8>
-  ) throws(CourierFault) {
-    guard command == CourierCommand.connect.rawValue else {
-      return end(reason: "the first frame is not a connect message")
-    }
-    let connect = try CourierConnect(decoding: fields)
-    let identity: DeviceIdentity
-    do throws(DeviceRefusal) {
-      identity = try DeviceIdentity(
-        connect, dialect: dialect, tlsCertificateDER: connection.tls.peerCertificateDER,
-        authority: worker.trust.deviceAuthority, replays: worker.replays,
-        nowMilliseconds: worker.wallMilliseconds,
-        allowsInBand: worker.configuration.allowsInBandCertificates)
-    } catch {
-      return refuse(error)
-    }
-    stage = .over
-    let owner = worker.ownerIndex(of: identity.device)
-    let handed = HandedOverDevice(
-      door: connection.door, descriptor: connection.release(), peer: connection.peer,
-      tls: connection.tls, dialect: dialect, identity: identity, presentedToken: connect.token,
-      framer: framer, rest: rest.copied())
-    worker.send(.adopt(handed), to: owner)
-  }
-
-  /// "Status 2 only for authentication failure. On refusal: send, flush, close."
-  private func refuse(_ refusal: DeviceRefusal) {
-    worker.log(
-      .notice, "device refused", .text("peer", connection.peer.description),
-      .text("reason", refusal.description))
-    CourierConnectResponse(
-      status: .refused, token: nil, serverMilliseconds: UInt64(max(0, worker.wallMilliseconds)),
-      badNonceServerMilliseconds: refusal.isAboutTime
-        ? UInt64(max(0, worker.wallMilliseconds)) : nil
-    ).encode(to: &output)
-    stage = .over
-    worker.markDirty(connection)
-    connection.close()
-  }
-
-  /// One connect message a connection: several users on one are not supported.
-  private func refuseSecondConnect() {
-    worker.log(.notice, "second connect", .text("device", device?.key.id.text ?? "unknown"))
-    CourierConnectResponse(
-      status: .refused, token: nil, serverMilliseconds: UInt64(max(0, worker.wallMilliseconds))
-    ).encode(to: &output)
-    end(reason: "a connection takes one connect message")
-  }
-
-  private func begin(_ identity: DeviceIdentity, presentedToken: DeviceToken?) {
-    let key = DeviceKey(id: identity.device, environment: connection.door.environment)
-    do {
-      let previous = try worker.shard.device(key)
-      if previous.session != nil, !takeOver(from: previous) { return }
-      let device = try worker.shard.connect(
-        key, fingerprint: identity.keyFingerprint, slot: connection.slot)
-      self.device = device
-      // The token is a function of the device, so the right one is the only one: a client that presented another
-      // learns that it changed.
-      baseToken = worker.sealer.seal(
-        TokenClaims(
-          device: key.id, topic: TopicKey(app: .base), environment: key.environment,
-          generation: 0))
-      CourierConnectResponse(
-        status: .accepted, token: baseToken,
-        serverMilliseconds: UInt64(max(0, worker.wallMilliseconds))
-      ).encode(to: &output)
-      stage = .awaitingFilter
-      worker.log(
-        .info, "device connected", .text("device", key.id.text),
-        .text("peer", connection.peer.description), .text("protocol", dialect.name.description),
-        .truth("resumed", connection.tls.isResumed),
-        .truth("token_changed", presentedToken != nil && presentedToken != baseToken))
-    } catch {
-      worker.log(
-        .error, "device record unreadable", .text("device", key.id.text),
-        .text("reason", "\(error)"))
-      end(reason: "the service cannot read its store")
-    }
-  }
-
-  /// "The new one wins", but two holders of one identity must not fight for ever.
-  private func takeOver(from device: Device) -> Bool {
-    guard
-      Device.takeoverLimit.take(
-        from: &device.takeovers, atMilliseconds: Int64(worker.loop.nowMilliseconds))
-    else {
-      worker.log(.warning, "too many takeovers", .text("device", device.key.id.text))
-      end(reason: "this device connects from several places")
-      return false
-    }
-    worker.log(.info, "device took over", .text("device", device.key.id.text))
-    if let old = worker.connection(at: device.connectionSlot) { old.displace() }
-    return true
-  }
-
-  // MARK: Filter and tokens
-
-  private func filter(_ filter: CourierFilter, _ device: Device) {
-    // "Filter's token must be the connection's, else ignore and count."
-    guard filter.token == nil || filter.token == baseToken else {
-      skippedFrames += 1
-      return
-    }
-    var lists: [TopicKey: TopicState] = [:]
-    for list in CourierTopicList.allCases {
-      for hash in filter[list] {
-        // A topic of no app of this service: nothing can ever be sent under it.
-        guard let topic = worker.trust.directory.topic(hash) else { continue }
-        // "Duplicate hash in several lists: most restrictive wins."
-        lists[topic] = max(lists[topic] ?? .enabled, list.state)
-      }
-    }
-    worker.shard.filter(device, lists: lists)
-    stage = .serving
-  }
-
-  private func appToken(_ request: CourierAppTokenRequest, _ device: Device) {
-    guard tokenAnswers.count < Limits.courierFilterTopics else {
-      return end(reason: "too many token requests at once")
-    }
-    var answer = CourierAppTokenAnswer(
-      status: Self.tokenRefused, token: nil, topic: request.topic, appID: request.appID)
-    // "Only for the connection's own base token."
-    if request.token == nil || request.token == baseToken,
-      let topic = worker.trust.directory.topic(request.topic)
-    {
-      let generation = worker.shard.generationForToken(of: topic, on: device)
-      answer.status = 0
-      answer.token = worker.sealer.seal(
-        TokenClaims(
-          device: device.key.id, topic: topic, environment: device.key.environment,
-          generation: generation))
-    }
-    tokenAnswers.append((device.recordVersion, answer))
-  }
-
-  private static let tokenRefused: UInt8 = 1
-
-  // MARK: Smaller frames
-
-  private func keepAlive(_ keepAlive: CourierKeepAlive, _ device: Device) {
-    let now = Int64(worker.loop.nowMilliseconds)
-    guard Self.keepAliveLimit.take(from: &keepAlives, atMilliseconds: now) else {
-      return end(reason: "more than one keep-alive a second")
-    }
-    if let minutes = keepAlive.intervalMinutes, minutes > 0 {
-      // Twice the announced interval and a minute, and no longer than a day.
-      idleSeconds = min(UInt64(minutes) * 120 + 60, 86_400)
-    }
-    CourierKeepAlive.encodeAnswer(to: &output)
-    worker.shard.keepAlive(device)
-  }
-
-  /// Messages from a device to the service are not for us; each is acknowledged, so that its sender does not repeat it.
-  private func message(_ fields: Span<UInt8>) throws(CourierFault) {
-    let view = try CourierNotificationView(
-      decoding: fields, direction: .toServer, extensions: dialect.allowsExtensions)
-    CourierAcknowledgement(
-      token: baseToken, messageID: view.notification.messageID,
-      status: stage == .awaitingFilter ? .tooEarly : .taken
-    ).encode(to: &output)
-  }
-
-  /// Tells a device that nothing waits for it.
-  func nothingStored() {
-    CourierNoStorage(token: baseToken).encode(to: &output)
-    worker.markDirty(connection)
-  }
-
   // MARK: Frames out
 
   /// Sends what the session lets go, as far as the socket takes it.
@@ -346,14 +141,14 @@ final class CourierConnection {
     setDeadline()
   }
 
-  private func sendOutput() {
+  func sendOutput() {
     guard !output.isEmpty else { return }
     connection.encrypt(output, count: output.count)
     // A quiet device holds no buffer.
     output.removeAll(keepingCapacity: false)
   }
 
-  private func answerTokenRequests() {
+  func answerTokenRequests() {
     guard let device, !tokenAnswers.isEmpty else { return }
     while let first = tokenAnswers.first, first.version <= device.durableRecordVersion {
       first.answer.encode(to: &output)
@@ -361,7 +156,7 @@ final class CourierConnection {
     }
   }
 
-  private func encode(_ delivery: Delivery) {
+  func encode(_ delivery: Delivery) {
     let notification = delivery.notification
     guard let topic = worker.trust.directory.topicHash(of: notification.claims.topic) else {
       // The app was taken out of the directory. What waits for it ends here, as if the device had answered.
@@ -390,7 +185,7 @@ final class CourierConnection {
 
   // MARK: Time and the end
 
-  private func setDeadline() {
+  func setDeadline() {
     guard let device, stage == .serving, !isStopping else { return }
     let isWaiting = (device.session?.inFlightCount ?? 0) > 0
     // "After 60 s with un-acked frames and no other traffic, close."
@@ -417,7 +212,7 @@ final class CourierConnection {
   }
 
   /// Says goodbye, where the dialect has a word for it, and closes.
-  private func end(reason: String) {
+  func end(reason: String) {
     guard stage != .over else { return }
     worker.log(
       .info, "device connection ends", .text("peer", connection.peer.description),
@@ -445,21 +240,8 @@ final class CourierConnection {
     stage = .over
   }
 
-  private func leaveShard() {
+  func leaveShard() {
     if let device { worker.shard.disconnect(device) }
     device = nil
-  }
-}
-
-extension CourierTopicList {
-  /// The list as the mailbox rules know it.
-  var state: TopicState {
-    switch self {
-    case .enabled: .enabled
-    case .ignored: .ignored
-    case .opportunistic: .opportunistic
-    case .paused: .paused
-    case .nonWaking: .nonWaking
-    }
   }
 }

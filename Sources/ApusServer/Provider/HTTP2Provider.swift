@@ -256,6 +256,13 @@ final class HTTP2Provider {
     worker.markDirty(connection)
   }
 
+  /// "Revoked key or certificate": the connection that used it is closed with GOAWAY and the reason.
+  func trustChanged() {
+    guard let refusal = sender.reexamine(directory: worker.trust.directory) else { return }
+    refuseConnection(refusal)
+    worker.markDirty(connection)
+  }
+
   /// The client will send nothing more; what it asked for is still answered.
   func peerFinished() {
     end(.shutdown)

@@ -342,6 +342,11 @@ final class Connection: SocketHandler {
     return descriptor
   }
 
+  /// What connections are judged by was replaced.
+  func trustChanged() {
+    if case .provider(let provider) = driver { provider.trustChanged() }
+  }
+
   /// A newer connection of the same device took this one's place.
   func displace() {
     if case .courier(let courier) = driver { courier.displace() }

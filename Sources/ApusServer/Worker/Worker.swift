@@ -120,21 +120,24 @@ enum WorkerMessage: Sendable {
     wallMilliseconds = EventLoop.wallClockMilliseconds()
     let (slot, generation) = takeSlot()
     do {
+      // Its own statement: a descriptor that no socket has taken up yet must be closed here.
+      let tls: TLSConnection
+      do { tls = try TLSConnection(context: door.context) } catch {
+        Glibc.close(descriptor)
+        throw error
+      }
       let connection = try Connection(
         worker: self, door: door, slot: slot, generation: generation, descriptor: descriptor,
-        peer: peer, tls: TLSConnection(context: door.context))
+        peer: peer, tls: tls)
       connections[Int(slot)] = connection
       watch(connection)
     } catch {
-      cannotTakeUp(descriptor, slot, peer, error)
+      refuse(slot, peer, error)
     }
   }
 
-  private func cannotTakeUp(
-    _ descriptor: Int32, _ slot: Int32, _ peer: SocketAddress, _ error: any Error
-  ) {
+  private func refuse(_ slot: Int32, _ peer: SocketAddress, _ error: any Error) {
     log(.error, "connection refused", .text("peer", peer.description), .text("reason", "\(error)"))
-    Glibc.close(descriptor)
     freeSlots.append(slot)
   }
 
@@ -231,7 +234,7 @@ enum WorkerMessage: Sendable {
       connection.resume(CourierConnection(connection, resuming: device))
       markDirty(connection)
     } catch {
-      cannotTakeUp(device.descriptor, slot, device.peer, error)
+      refuse(slot, device.peer, error)
     }
   }
 
@@ -259,6 +262,7 @@ enum WorkerMessage: Sendable {
   func replace(trust: Trust) {
     self.trust = trust
     sealer = TokenSealer(trust.sealingKeys)
+    for connection in connections { connection?.trustChanged() }
   }
 
   /// Stops accepting, and lets every connection end in its protocol's way.

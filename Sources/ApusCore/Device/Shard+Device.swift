@@ -1,0 +1,141 @@
+package import ApusModel
+
+extension Shard {
+  // MARK: What devices say
+
+  /// A device connected; whoever held its place before was disconnected first.
+  package mutating func connect(_ device: Device, slot: Int32) {
+    device.session = DeviceSession()
+    device.connectionSlot = slot
+  }
+
+  /// A filter arrived: `lists` has the state of each topic that it names.
+  package mutating func filter(
+    _ device: Device, lists: [TopicKey: TopicState], nowMilliseconds: Int64
+  ) {
+    let change = device.registration.apply(lists: lists, nowMilliseconds: nowMilliseconds)
+    if !change.isEmpty { recordChanged(device) }
+    for topic in change.closed { withdraw(topic, from: device) }
+    if device.session?.filterReceived(opensTopics: !change.opened.isEmpty) == true {
+      requestDrain(device)
+    }
+    mark(dirty: device)
+  }
+
+  /// What waited for a topic stays in the store, if it may be stored at all.
+  private mutating func withdraw(_ topic: TopicKey, from device: Device) {
+    for delivery in device.session?.withdraw(topic) ?? [] { leaveSession(delivery) }
+  }
+
+  /// The app asks for its token; the generation to mint it with.
+  ///
+  /// The token may leave once `device.durableRecordVersion` has reached `device.recordVersion`: a token that the
+  /// service itself forgets would be called dead.
+  package mutating func generationForToken(
+    of topic: TopicKey, on device: Device, nowMilliseconds: Int64
+  ) -> UInt16 {
+    let (generation, changed) = device.registration.generationForToken(
+      of: topic, nowMilliseconds: nowMilliseconds, graceMilliseconds: unregisterGraceMilliseconds)
+    if changed { recordChanged(device) }
+    return generation
+  }
+
+  /// The device's record is to be written.
+  package mutating func recordChanged(_ device: Device) {
+    device.recordVersion += 1
+    group.record(device)
+  }
+
+  /// Set state (0x14).
+  package mutating func setActive(_ active: Bool, _ device: Device) {
+    device.session?.setActive(active)
+    mark(dirty: device)
+  }
+
+  /// A keep-alive: the radio is awake anyway.
+  package mutating func keepAlive(_ device: Device) {
+    device.session?.wake()
+    mark(dirty: device)
+  }
+
+  /// The device answered for a notification; `status` 0 means taken.
+  ///
+  /// An id that is unknown, or was answered before, is ignored. One that was refused is not sent again: "a poison
+  /// message must not loop".
+  package mutating func acknowledge(_ device: Device, messageID: UInt32, status: UInt8) {
+    guard let delivery = device.session?.acknowledge(messageID) else { return }
+    if status != 0 {
+      count(.refusedByDevice)
+    } else {
+      count(delivery.notification.isFromStorage ? .deliveredFromStorage : .delivered)
+    }
+    forget(delivery)
+    mark(dirty: device)
+  }
+
+  /// Ends a notification's time in memory and in the store.
+  private mutating func forget(_ delivery: Delivery) {
+    answer(delivery)
+    switch delivery.storage {
+    case .gathering: group.cancel(delivery)
+    case .sealed, .durable:
+      if !isSlotTaken(byNewerThan: delivery) {
+        group.delete(delivery.notification.claims.topic, of: delivery.device)
+      }
+    case .none, .superseded: break
+    }
+    releaseIfFree(delivery)
+  }
+
+  private func isSlotTaken(byNewerThan delivery: Delivery) -> Bool {
+    guard let session = delivery.device.session else { return false }
+    var taken = false
+    session.forEach(of: delivery.notification.claims.topic) { other in
+      guard other.notification.order > delivery.notification.order else { return }
+      switch other.storage {
+      case .sealed, .durable: taken = true
+      case .gathering: taken = taken || other.isUrgent
+      case .none, .superseded: break
+      }
+    }
+    return taken || delivery.device.hasOverflow(of: delivery)
+  }
+
+  /// The connection is over: what was not acknowledged goes back to the store.
+  ///
+  /// One slot for each app: of several the newest stays, the others count as replaced.
+  package mutating func disconnect(_ device: Device) {
+    guard var session = device.session else { return }
+    let left = session.close()
+    device.session = nil
+    device.connectionSlot = -1
+    for (index, delivery) in left.enumerated() {
+      let topic = delivery.notification.claims.topic
+      let newer = left[(index + 1)...].contains {
+        $0.notification.claims.topic == topic && $0.notification.mayBeStored
+      }
+      if newer, delivery.storage == .gathering, !delivery.isUrgent {
+        group.cancel(delivery)
+        answer(delivery)
+        count(.replaced)
+        releaseIfFree(delivery)
+      } else {
+        leaveSession(delivery)
+      }
+    }
+    device.overflowOrders.removeAll()
+  }
+
+  /// A notification leaves its session unacknowledged: the store keeps it, or nobody does.
+  mutating func leaveSession(_ delivery: Delivery) {
+    switch delivery.storage {
+    case .gathering:
+      count(.storedDeviceOffline)
+      group.promote(delivery)
+    case .sealed, .durable: break
+    case .superseded: count(.replaced)
+    case .none: count(.discardedNotStored)
+    }
+    releaseIfFree(delivery)
+  }
+}

@@ -1,0 +1,128 @@
+package import ApusModel
+
+extension Shard {
+  // MARK: Draining the mailbox
+
+  mutating func requestDrain(_ device: Device) {
+    guard device.pendingWrites > 0 else { return drains.append(device) }
+    // The drain must find what is on its way to the disk. It waits for the group that gathers now, not for a moment
+    // without pending writes: under a steady flow of pushes there is none.
+    device.session?.forEach { group.promote($0) }
+    group.record(device)
+    drainWaiters.append((gatheringGroup, device))
+  }
+
+  /// The device's stored notifications, oldest first, expired ones removed; `more` when not all were fetched.
+  package mutating func drained(_ device: Device, _ stored: [Notification], more: Bool) {
+    guard device.session != nil else {
+      for notification in stored { release(notification) }
+      return
+    }
+    var deliveries: [Delivery] = []
+    for notification in stored {
+      let topic = notification.claims.topic
+      if let order = device.overflowOrders[topic], order <= notification.order {
+        device.overflowOrders[topic] = nil
+      }
+      // Came while the drain was under way and is queued behind it.
+      if device.session?.holds(order: notification.order) == true {
+        release(notification)
+        continue
+      }
+      notification.isFromStorage = true
+      let delivery = takeDelivery(notification, device)
+      delivery.storage = .durable
+      deliveries.append(delivery)
+    }
+    device.session?.drained(deliveries, more: more)
+    mark(dirty: device)
+  }
+
+  /// A stored notification was found to be past its time.
+  package mutating func expired(_ topic: TopicKey, of device: Device) {
+    count(.expired)
+    group.delete(topic, of: device)
+  }
+
+  /// To be called when everything ready was sent: fetches what waits in the store alone.
+  package mutating func continueDrain(_ device: Device) {
+    if device.session?.beginFurtherDrain() == true { requestDrain(device) }
+  }
+
+  // MARK: Group commit
+
+  /// Whether a group is to be sealed as soon as the store can take one.
+  package func isGroupDue(nowMilliseconds: UInt64) -> Bool {
+    group.isDue(nowMilliseconds: nowMilliseconds)
+  }
+
+  package var isGroupEmpty: Bool { group.isEmpty }
+
+  /// Closes the group that gathered and returns its number; its entries are to be written in this order.
+  package mutating func sealGroup(
+    into entries: inout [GroupEntry], nowMilliseconds: UInt64, all: Bool = false
+  ) -> UInt64 {
+    collectReleased { group, collect in
+      group.seal(into: &entries, nowMilliseconds: nowMilliseconds, all: all, released: collect)
+    }
+    gatheringGroup += 1
+    return gatheringGroup - 1
+  }
+
+  /// Drops what was acknowledged before its group was sealed.
+  package mutating func trimGroup() {
+    collectReleased { group, collect in group.trim(collect) }
+  }
+
+  /// Runs `body` on the group and frees what it let go; the list keeps its memory.
+  private mutating func collectReleased(
+    _ body: (inout CommitGroup, (Delivery) -> Void) -> Void
+  ) {
+    var list = released
+    released = []
+    body(&group) { list.append($0) }
+    for delivery in list { releaseIfFree(delivery) }
+    list.removeAll(keepingCapacity: true)
+    released = list
+  }
+
+  /// The group of that number was written, or could not be. Groups end in the order in which they were sealed.
+  package mutating func committed(_ entries: [GroupEntry], number: UInt64, succeeded: Bool) {
+    for entry in entries {
+      entry.device.pendingWrites -= 1
+      switch entry.kind {
+      case .put:
+        if let delivery = entry.delivery { written(delivery, succeeded: succeeded) }
+      case .delete: break
+      case .record(let version):
+        if succeeded { entry.device.durableRecordVersion = version }
+        mark(dirty: entry.device)
+      }
+    }
+    guard !drainWaiters.isEmpty else { return }
+    for waiter in drainWaiters where waiter.group <= number && waiter.device.session != nil {
+      drains.append(waiter.device)
+    }
+    drainWaiters.removeAll { $0.group <= number }
+  }
+
+  private mutating func written(_ delivery: Delivery, succeeded: Bool) {
+    delivery.groupReferences -= 1
+    guard succeeded else {
+      // The provider keeps the notification: it was not accepted. A copy that is in flight may still arrive.
+      delivery.storage = .none
+      answer(delivery, rejection: Rejection(.serviceUnavailable))
+      return releaseIfFree(delivery)
+    }
+    delivery.storage = .durable
+    answer(delivery)
+    if let session = delivery.device.session {
+      session.forEach(of: delivery.notification.claims.topic) { other in
+        if other.notification.order < delivery.notification.order, other.storage == .durable {
+          other.storage = .superseded
+        }
+      }
+    }
+    releaseIfFree(delivery)
+  }
+}

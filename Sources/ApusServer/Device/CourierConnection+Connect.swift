@@ -1,0 +1,109 @@
+import ApusCore
+import ApusLoop
+import ApusModel
+import ApusStore
+import ApusTLS
+import ApusTrust
+import ApusWire
+
+extension CourierConnection {
+  // MARK: Connect
+
+  /// The first frame; anything but a connect message ends the connection.
+  func connect(
+    _ command: UInt8, _ fields: Span<UInt8>, rest: Span<UInt8>
+  ) throws(CourierFault) {
+    guard command == CourierCommand.connect.rawValue else {
+      return end(reason: "the first frame is not a connect message")
+    }
+    let connect = try CourierConnect(decoding: fields)
+    let identity: DeviceIdentity
+    do throws(DeviceRefusal) {
+      identity = try DeviceIdentity(
+        connect, dialect: dialect, tlsCertificateDER: connection.tls.peerCertificateDER,
+        authority: worker.trust.deviceAuthority, replays: worker.replays,
+        nowMilliseconds: worker.wallMilliseconds,
+        allowsInBand: worker.configuration.allowsInBandCertificates)
+    } catch {
+      return refuse(error)
+    }
+    stage = .over
+    let owner = worker.ownerIndex(of: identity.device)
+    let handed = HandedOverDevice(
+      door: connection.door, descriptor: connection.release(), peer: connection.peer,
+      tls: connection.tls, dialect: dialect, identity: identity, presentedToken: connect.token,
+      framer: framer, rest: rest.copied())
+    worker.send(.adopt(handed), to: owner)
+  }
+
+  /// "Status 2 only for authentication failure. On refusal: send, flush, close."
+  func refuse(_ refusal: DeviceRefusal) {
+    worker.log(
+      .notice, "device refused", .text("peer", connection.peer.description),
+      .text("reason", refusal.description))
+    CourierConnectResponse(
+      status: .refused, token: nil, serverMilliseconds: UInt64(max(0, worker.wallMilliseconds)),
+      badNonceServerMilliseconds: refusal.isAboutTime
+        ? UInt64(max(0, worker.wallMilliseconds)) : nil
+    ).encode(to: &output)
+    stage = .over
+    worker.markDirty(connection)
+    connection.close()
+  }
+
+  /// One connect message a connection: several users on one are not supported.
+  func refuseSecondConnect() {
+    worker.log(.notice, "second connect", .text("device", device?.key.id.text ?? "unknown"))
+    CourierConnectResponse(
+      status: .refused, token: nil, serverMilliseconds: UInt64(max(0, worker.wallMilliseconds))
+    ).encode(to: &output)
+    end(reason: "a connection takes one connect message")
+  }
+
+  func begin(_ identity: DeviceIdentity, presentedToken: DeviceToken?) {
+    let key = DeviceKey(id: identity.device, environment: connection.door.environment)
+    do {
+      let previous = try worker.shard.device(key)
+      if previous.session != nil, !takeOver(from: previous) { return }
+      let device = try worker.shard.connect(
+        key, fingerprint: identity.keyFingerprint, slot: connection.slot)
+      self.device = device
+      // The token is a function of the device, so the right one is the only one: a client that presented another
+      // learns that it changed.
+      baseToken = worker.sealer.seal(
+        TokenClaims(
+          device: key.id, topic: TopicKey(app: .base), environment: key.environment,
+          generation: 0))
+      CourierConnectResponse(
+        status: .accepted, token: baseToken,
+        serverMilliseconds: UInt64(max(0, worker.wallMilliseconds))
+      ).encode(to: &output)
+      stage = .awaitingFilter
+      worker.log(
+        .info, "device connected", .text("device", key.id.text),
+        .text("peer", connection.peer.description), .text("protocol", dialect.name.description),
+        .truth("resumed", connection.tls.isResumed),
+        .truth("token_changed", presentedToken != nil && presentedToken != baseToken))
+    } catch {
+      worker.log(
+        .error, "device record unreadable", .text("device", key.id.text),
+        .text("reason", "\(error)"))
+      end(reason: "the service cannot read its store")
+    }
+  }
+
+  /// "The new one wins", but two holders of one identity must not fight for ever.
+  func takeOver(from device: Device) -> Bool {
+    guard
+      Device.takeoverLimit.take(
+        from: &device.takeovers, atMilliseconds: Int64(worker.loop.nowMilliseconds))
+    else {
+      worker.log(.warning, "too many takeovers", .text("device", device.key.id.text))
+      end(reason: "this device connects from several places")
+      return false
+    }
+    worker.log(.info, "device took over", .text("device", device.key.id.text))
+    if let old = worker.connection(at: device.connectionSlot) { old.displace() }
+    return true
+  }
+}
