@@ -1,0 +1,234 @@
+import ApusLoop
+import ApusModel
+import ApusTLS
+import ApusTrust
+import ApusWire
+
+// From an address to the connect message, and the pump.
+
+extension DeviceConnection {
+  private static let readsPerTurn = 4
+  /// Milliseconds for which written bytes may stay unacknowledged by the other side's system.
+  private static let userTimeoutMilliseconds = Limits.writeStallSeconds * 1000
+  /// Seconds of silence after which the system probes a peer, where the client sends no keep-alive of its own.
+  private static let probeIdleSeconds = 900
+
+  // MARK: Connecting
+
+  /// Begins a connection.
+  func attempt() {
+    stageDeadline = nil
+    switch configuration.endpoint {
+    case .addresses(let addresses): connect(toOneOf: addresses)
+    case .host(let host, let port):
+      stage = .resolving
+      lookup += 1
+      let expected = lookup
+      SocketAddress.resolve(host: host, port: port, on: shared.loop) { [weak self] result in
+        guard let self, stage == .resolving, lookup == expected else { return }
+        shared.turn(self) {
+          switch result {
+          case .success(let addresses): connect(toOneOf: addresses)
+          case .failure(let error): end(.unreachable(error))
+          }
+        }
+      }
+    }
+  }
+
+  private var hostName: String {
+    if case .host(let name, _) = configuration.endpoint { name } else { "" }
+  }
+
+  private func connect(toOneOf addresses: [SocketAddress]) {
+    untried = addresses.reversed()
+    connectNext(after: .unreachable(.unresolved(host: hostName, reason: "it has no address")))
+  }
+
+  /// Tries the next address; with none left, `failure` is why there is no connection.
+  private func connectNext(after failure: DeviceDisconnection) {
+    stage = .connecting
+    var failure = failure
+    while let address = untried.popLast() {
+      do {
+        let socket = try Socket.connect(to: address, loop: shared.loop)
+        let tls = try TLSConnection(context: configuration.context, session: session)
+        transport = Transport(socket: socket, tls: tls, address: address, loop: shared.loop)
+        socket.handler = self
+        socket.setInterest(reading: false, writing: true)
+        stageDeadline = now + UInt64(Limits.handshakeSeconds) * 1000
+        return
+      } catch let error as SocketError {
+        failure = .unreachable(error)
+      } catch let error as TLSError {
+        failure = .tls(error)
+      } catch {
+        preconditionFailure("two kinds of error are thrown here")
+      }
+    }
+    end(failure)
+  }
+
+  /// This address does not take the connection.
+  func addressFailed(_ failure: DeviceDisconnection) {
+    transport?.socket.close()
+    transport = nil
+    connectNext(after: failure)
+  }
+
+  private func connected() {
+    guard let transport else { return }
+    let socket = transport.socket
+    let code = socket.connectError()
+    guard code == 0 else {
+      return addressFailed(.unreachable(.system(.connect, code: code, transport.address)))
+    }
+    let keepAlive = Int(clamping: configuration.client.keepAliveMilliseconds / 1000)
+    socket.setKeepAlive(idleSeconds: keepAlive > 0 ? keepAlive : Self.probeIdleSeconds)
+    socket.setUserTimeout(milliseconds: Self.userTimeoutMilliseconds)
+    stage = .handshaking
+    stageDeadline = now + UInt64(Limits.handshakeSeconds) * 1000
+    socket.setInterest(reading: true, writing: false)
+    transport.tls.startHandshake(buffers: shared.tlsBuffers)
+    write(transport)
+  }
+
+  private func established(_ tls: TLSConnection) {
+    let client = configuration.client
+    guard tls.negotiatedProtocol == "\(client.dialect.name)" else { return end(.otherProtocol) }
+    stage = .open
+    stageDeadline = nil
+    do throws(TrustFault) {
+      let proof = try configuration.inBandIdentity.map { identity throws(TrustFault) in
+        let milliseconds = EventLoop.wallClockMilliseconds() + clockOffsetMilliseconds
+        return try CourierProof(
+          certificateDER: identity.certificateDER, key: identity.key,
+          milliseconds: UInt64(max(0, milliseconds)), random: randomBytes(8))
+      }
+      self.client.begin(proof: proof, nowMilliseconds: now, to: &pending)
+    } catch {
+      end(.proof(error))
+    }
+  }
+
+  // MARK: Reading
+
+  package func socketReadable() {
+    shared.turn(self) {
+      if stage == .lingering { return discardInput() }
+      for _ in 0..<Self.readsPerTurn {
+        guard stage == .handshaking || stage == .open, let transport else { return }
+        let buffer = unsafe shared.receiveBuffer
+        switch unsafe transport.socket.read(into: buffer) {
+        case .bytes(let count):
+          unsafe pump(UnsafeRawBufferPointer(rebasing: buffer[..<count]), transport)
+          if count < buffer.count { return }
+        case .wouldBlock: return
+        case .endOfStream: return end(.tls(.truncated))
+        case .failed(let code): return end(.transport(code))
+        }
+      }
+    }
+  }
+
+  /// Decrypts `input` to its end, also where the connection ends before: TLS has it on loan.
+  private func pump(_ input: UnsafeRawBufferPointer, _ transport: Transport) {
+    let buffers = shared.tlsBuffers
+    unsafe transport.tls.provide(input, buffers: buffers)
+    while true {
+      switch transport.tls.read(buffers: buffers) {
+      case .handshakeCompleted: if stage == .handshaking { established(transport.tls) }
+      case .plaintext(let bytes): unsafe received(bytes)
+      case .needsInput: return write(transport)
+      case .closedByPeer: return end(.closed)
+      case .failed(let error):
+        write(transport)
+        return end(.tls(error))
+      }
+    }
+  }
+
+  private func received(_ bytes: UnsafeRawBufferPointer) {
+    guard unsafe !bytes.isEmpty else { return }
+    let input = unsafe Span<UInt8>(_unsafeBytes: bytes)
+    var offset = 0
+    while stage == .open,
+      let event = client.next(input, at: &offset, nowMilliseconds: now, to: &pending)
+    {
+      guard case .notification(let arrival) = event else {
+        handle(event)
+        continue
+      }
+      let verdict = delegate.deviceConnection(
+        self, received: arrival.notification, payload: arrival.payload(in: input),
+        collapseID: arrival.collapseID(in: input))
+      switch verdict {
+      case .acknowledge: client.acknowledge(arrival.notification.messageID, to: &pending)
+      case .hold: break
+      case .decline: client.decline(arrival.notification.messageID)
+      }
+    }
+  }
+
+  /// Takes up any event but a notification.
+  func handle(_ event: CourierClientEvent) {
+    switch event {
+    case .connected(let token, let milliseconds, let isNew):
+      connectedAtMilliseconds = now
+      delegate.deviceConnection(
+        self, connectedAs: token, isNewToken: isNew, serverMilliseconds: milliseconds)
+    case .refused(let refusal):
+      if let time = refusal.badNonceServerMilliseconds {
+        clockOffsetMilliseconds = Int64(clamping: time) - EventLoop.wallClockMilliseconds()
+      }
+      end(.refused(refusal))
+    case .appToken(let topic, let token):
+      delegate.deviceConnection(self, appToken: token, for: topic)
+    case .tokenRefused(let topic, _):
+      delegate.deviceConnection(self, appToken: nil, for: topic)
+    case .notification: preconditionFailure("a notification is taken up where its bytes are")
+    case .noStorage: delegate.deviceConnectionFoundNothingStored(self)
+    case .goodbye(let reason): goodbye = reason
+    case .fault(let fault): end(.fault(fault))
+    }
+  }
+
+  private func discardInput() {
+    guard let transport else { return }
+    for _ in 0..<Self.readsPerTurn {
+      switch unsafe transport.socket.read(into: shared.receiveBuffer) {
+      case .bytes: continue
+      case .wouldBlock: return
+      case .endOfStream, .failed: return end(.stopped)
+      }
+    }
+  }
+
+  // MARK: Writing
+
+  package func socketWritable() {
+    shared.turn(self) {
+      guard let transport else { return }
+      if stage == .connecting { return connected() }
+      if case .failed(let code) = transport.writeUnsent() { end(.transport(code)) }
+    }
+  }
+
+  private func write(_ transport: Transport) {
+    if case .failed(let code) = transport.writeOutput(shared.tlsBuffers) { end(.transport(code)) }
+  }
+
+  /// Encrypts and sends what the turn left to say.
+  func sendPending() {
+    guard stage == .open, let transport, !pending.isEmpty else { return }
+    defer { pending.removeAll(keepingCapacity: true) }
+    do {
+      try unsafe pending.withUnsafeBytes { bytes in
+        try unsafe transport.tls.write(bytes, buffers: shared.tlsBuffers)
+      }
+      write(transport)
+    } catch {
+      end(.tls(error as? TLSError ?? .notWritable))
+    }
+  }
+}

@@ -1,0 +1,49 @@
+package import ApusLoop
+package import ApusTLS
+package import ApusTrust
+import ApusWire
+import Glibc
+
+/// Why a device has no connection any more.
+package enum DeviceDisconnection: Error, Sendable {
+  /// The device wanted it so.
+  case stopped
+  /// The service has no address, or none that takes connections. The last address's reason.
+  case unreachable(SocketError)
+  /// TCP or TLS took longer than `Limits.handshakeSeconds`, or the service took no bytes for
+  /// `Limits.writeStallSeconds`.
+  case timedOut
+  case tls(TLSError)
+  /// The service does not speak the courier protocol in the device's dialect (ALPN).
+  case otherProtocol
+  /// The device's key cannot sign a nonce.
+  case proof(TrustFault)
+  case refused(CourierRefusal)
+  case fault(CourierClientFault)
+  /// The service said why it closes.
+  case goodbye(reason: String)
+  /// The service closed without a word.
+  case closed
+  /// The system's `errno`.
+  case transport(Int32)
+}
+
+extension DeviceDisconnection: CustomStringConvertible {
+  package var description: String {
+    switch self {
+    case .stopped: "stopped"
+    case .unreachable(let error): error.description
+    case .timedOut: "the service does not answer"
+    case .tls(let error): error.description
+    case .otherProtocol: "the service does not speak the courier protocol; is it the right port?"
+    case .proof(let fault): "the device cannot prove itself: \(fault)"
+    case .refused(let refusal): "the service refused the device (status \(refusal.status.rawValue))"
+    case .fault(let fault): fault.description
+    case .goodbye(let reason): "the service closed: \(reason)"
+    case .closed: "the service closed"
+    case .transport(ECONNRESET), .transport(EPIPE): "the connection was cut"
+    case .transport(ETIMEDOUT): "the connection was lost"
+    case .transport(let code): "the connection broke (error \(code))"
+    }
+  }
+}

@@ -1,0 +1,321 @@
+package import ApusModel
+package import ApusWire
+
+/// What a device wants to get, as the courier's lists have it. A topic that stands in none counts as uninstalled.
+package struct CourierTopics: Sendable, Hashable {
+  package var enabled: [TopicHash]
+  package var ignored: [TopicHash]
+  package var opportunistic: [TopicHash]
+  package var paused: [TopicHash]
+  package var nonWaking: [TopicHash]
+
+  package init(
+    enabled: [TopicHash] = [], ignored: [TopicHash] = [], opportunistic: [TopicHash] = [],
+    paused: [TopicHash] = [], nonWaking: [TopicHash] = []
+  ) {
+    self.enabled = enabled
+    self.ignored = ignored
+    self.opportunistic = opportunistic
+    self.paused = paused
+    self.nonWaking = nonWaking
+  }
+}
+
+/// A device's side of the courier protocol: bytes in, bytes and events out, time passed in.
+///
+/// ```
+/// offline --begin--> connect sent --0x08--> connected --filter--> filter sent
+///    ^------------------------ disconnected -------------------------'
+/// ```
+///
+/// One client lives through all connections of a device. It remembers the base token, the lists of topics, whether the
+/// device is active, the token requests without an answer, and which notifications were had, and says all of it again
+/// on the next connection. Time is in milliseconds of a clock that does not go backwards.
+package struct CourierClient: Sendable {
+  package enum Phase: Sendable, Hashable {
+    case offline
+    case connectSent
+    case connected
+    case filterSent
+    /// After a refusal or a fault: nothing is read or said until `disconnected()`.
+    case over
+  }
+
+  package struct Configuration: Sendable, Hashable {
+    package var dialect: CourierALPN
+    /// Milliseconds for the answer to the connect message.
+    package var responseMilliseconds: UInt64
+    /// Milliseconds without a frame from the service after which a keep-alive is sent. Announced to the service in
+    /// minutes, rounded up. 0: none is ever sent.
+    package var keepAliveMilliseconds: UInt64
+    /// Milliseconds for the answer to it.
+    package var answerMilliseconds: UInt64
+    /// Notifications that are remembered, to tell those that come again.
+    package var duplicateWindow: Int
+
+    package init(
+      dialect: CourierALPN = .apus, responseMilliseconds: UInt64 = 10_000,
+      keepAliveMilliseconds: UInt64 = 900_000, answerMilliseconds: UInt64 = 30_000,
+      duplicateWindow: Int = 512
+    ) {
+      self.dialect = dialect
+      self.responseMilliseconds = responseMilliseconds
+      self.keepAliveMilliseconds = keepAliveMilliseconds
+      self.answerMilliseconds = answerMilliseconds
+      self.duplicateWindow = duplicateWindow
+    }
+  }
+
+  package let configuration: Configuration
+  package private(set) var phase = Phase.offline
+  /// What names the device to the courier. The device keeps it across restarts.
+  package private(set) var baseToken: DeviceToken?
+  /// Notifications that came again.
+  package private(set) var duplicateCount: UInt64 = 0
+  /// Frames that were skipped: of unknown commands, or answers to nothing.
+  package private(set) var skippedCount: UInt64 = 0
+  /// Topics whose token was asked for and has not come.
+  package private(set) var pendingTokens: [TopicHash] = []
+
+  private var topics: CourierTopics?
+  private var isActive: Bool?
+  private var window: DuplicateWindow
+  private var framer = CourierFramer()
+  /// When the connect message was sent, and then when the service was last heard.
+  private var heardMilliseconds: UInt64 = 0
+  /// When the keep-alive was sent that waits for its answer.
+  private var askedMilliseconds: UInt64?
+
+  package init(configuration: Configuration, baseToken: DeviceToken? = nil) {
+    self.configuration = configuration
+    self.baseToken = baseToken
+    window = DuplicateWindow(capacity: configuration.duplicateWindow)
+  }
+
+  /// Whether the service believes the device.
+  package var isConnected: Bool { phase == .connected || phase == .filterSent }
+
+  // MARK: Beginning and end of a connection
+
+  /// Says the connect message, first thing on a new connection.
+  ///
+  /// - Parameter proof: Under `CourierALPN.securityV3`, else nil: TLS has the certificate.
+  package mutating func begin(
+    proof: CourierProof? = nil, nowMilliseconds: UInt64, to output: inout [UInt8]
+  ) {
+    precondition(
+      (proof != nil) == (configuration.dialect == .securityV3), "the proof is the third dialect's")
+    disconnected()
+    phase = .connectSent
+    heardMilliseconds = nowMilliseconds
+    CourierConnect(
+      token: baseToken, certificate: proof?.certificateDER ?? [], nonce: proof?.nonce ?? [],
+      signature: proof?.signature ?? []
+    ).encode(to: &output)
+  }
+
+  /// The connection ended, whoever ended it.
+  package mutating func disconnected() {
+    phase = .offline
+    framer = CourierFramer()
+    askedMilliseconds = nil
+  }
+
+  // MARK: What the device says
+
+  /// Replaces what the device wants to get, now or, while there is no connection, on the next.
+  package mutating func setTopics(_ topics: CourierTopics, to output: inout [UInt8]) {
+    self.topics = topics
+    if isConnected { sendFilter(to: &output) }
+  }
+
+  /// As `setTopics(_:to:)`, list by list.
+  package mutating func setTopics(
+    enabled: [TopicHash], ignored: [TopicHash] = [], opportunistic: [TopicHash] = [],
+    paused: [TopicHash] = [], nonWaking: [TopicHash] = [], to output: inout [UInt8]
+  ) {
+    setTopics(
+      CourierTopics(
+        enabled: enabled, ignored: ignored, opportunistic: opportunistic, paused: paused,
+        nonWaking: nonWaking), to: &output)
+  }
+
+  private mutating func sendFilter(to output: inout [UInt8]) {
+    guard let topics else { return }
+    var filter = CourierFilter(token: baseToken)
+    filter.enabled = topics.enabled
+    filter.ignored = topics.ignored
+    filter.opportunistic = topics.opportunistic
+    filter.paused = topics.paused
+    filter.nonWaking = topics.nonWaking
+    filter.encode(to: &output)
+    phase = .filterSent
+  }
+
+  /// Says whether the device is in use. One that never says so counts as active.
+  package mutating func setActive(_ isActive: Bool, to output: inout [UInt8]) {
+    self.isActive = isActive
+    if isConnected { CourierSetState(isActive: isActive).encode(to: &output) }
+  }
+
+  /// Asks for the token of a topic; answered by `appToken` or `tokenRefused`, on a later connection if need be.
+  ///
+  /// - Returns: False where `Limits.courierFilterTopics` requests wait already.
+  package mutating func requestToken(_ topic: TopicHash, to output: inout [UInt8]) -> Bool {
+    if pendingTokens.contains(topic) { return true }
+    guard pendingTokens.count < Limits.courierFilterTopics else { return false }
+    pendingTokens.append(topic)
+    if isConnected { CourierAppTokenRequest(token: baseToken, topic: topic).encode(to: &output) }
+    return true
+  }
+
+  /// Says what became of a notification. Without a connection it is remembered, and said when the notification comes
+  /// again.
+  package mutating func acknowledge(
+    _ messageID: UInt32, status: CourierAcknowledgement.Status = .taken,
+    to output: inout [UInt8]
+  ) {
+    window.handle(messageID)
+    guard isConnected else { return }
+    CourierAcknowledgement(token: baseToken, messageID: messageID, status: status)
+      .encode(to: &output)
+  }
+
+  /// The notification could not be taken: it is reported again when it comes again, on a later connection.
+  package mutating func decline(_ messageID: UInt32) { window.forget(messageID) }
+
+  // MARK: What the service says
+
+  /// The next event of `input` from `offset` on, and moves `offset` behind its frame; nil once the input is used up.
+  /// What the client has to say in answer is appended to `output`.
+  package mutating func next(
+    _ input: Span<UInt8>, at offset: inout Int, nowMilliseconds: UInt64, to output: inout [UInt8]
+  ) -> CourierClientEvent? {
+    do throws(CourierFault) {
+      while phase != .over, phase != .offline, let frame = try framer.next(input, at: &offset) {
+        heardMilliseconds = nowMilliseconds
+        askedMilliseconds = nil
+        if let event = try handle(frame, frame.fields(in: input), to: &output) { return event }
+      }
+      return nil
+    } catch {
+      return end(.malformed(error))
+    }
+  }
+
+  private mutating func end(_ fault: CourierClientFault) -> CourierClientEvent {
+    phase = .over
+    return .fault(fault)
+  }
+
+  private mutating func handle(
+    _ frame: CourierFrame, _ fields: Span<UInt8>, to output: inout [UInt8]
+  ) throws(CourierFault) -> CourierClientEvent? {
+    let command = CourierCommand(rawValue: frame.command)
+    if phase == .connectSent {
+      switch command {
+      case .connectResponse: return try connectResponse(fields, to: &output)
+      case .goodbye: break
+      default: return end(.unexpected(command: frame.command))
+      }
+    }
+    switch command {
+    case .notification: return try notification(frame, fields, to: &output)
+    case .appTokenAnswer: return try tokenAnswer(fields)
+    case .noStorage: return .noStorage
+    case .keepAliveAnswer: return nil
+    case .connectResponse: return end(.unexpected(command: frame.command))
+    case .goodbye where configuration.dialect.allowsExtensions:
+      return .goodbye(reason: try CourierGoodbye(decoding: fields).reason)
+    default:
+      skippedCount &+= 1
+      return nil
+    }
+  }
+
+  private mutating func connectResponse(
+    _ fields: Span<UInt8>, to output: inout [UInt8]
+  ) throws(CourierFault) -> CourierClientEvent {
+    let response = try CourierConnectResponse(decoding: fields)
+    guard response.status == .accepted else {
+      phase = .over
+      // "A client refused with a token retries without it."
+      baseToken = nil
+      return .refused(
+        CourierRefusal(
+          status: response.status, serverMilliseconds: response.serverMilliseconds,
+          badNonceServerMilliseconds: response.badNonceServerMilliseconds))
+    }
+    // A service may leave the token out where it accepted the one that was presented.
+    guard let token = response.token ?? baseToken else { return end(.noToken) }
+    let isNew = token != baseToken
+    baseToken = token
+    phase = .connected
+    sendFilter(to: &output)
+    if let isActive { CourierSetState(isActive: isActive).encode(to: &output) }
+    for topic in pendingTokens {
+      CourierAppTokenRequest(token: token, topic: topic).encode(to: &output)
+    }
+    return .connected(
+      token: token, serverMilliseconds: response.serverMilliseconds, isNewToken: isNew)
+  }
+
+  private mutating func notification(
+    _ frame: CourierFrame, _ fields: Span<UInt8>, to output: inout [UInt8]
+  ) throws(CourierFault) -> CourierClientEvent? {
+    let view = try CourierNotificationView(
+      decoding: fields, extensions: configuration.dialect.allowsExtensions)
+    let messageID = view.notification.messageID
+    switch window.note(
+      messageID: messageID, sentNanoseconds: view.notification.sentNanoseconds)
+    {
+    case .new: return .notification(CourierArrival(view: view, frame: frame))
+    case .handled: acknowledge(messageID, to: &output)
+    case .open: break
+    }
+    duplicateCount &+= 1
+    return nil
+  }
+
+  private mutating func tokenAnswer(
+    _ fields: Span<UInt8>
+  ) throws(CourierFault) -> CourierClientEvent? {
+    let answer = try CourierAppTokenAnswer(decoding: fields)
+    guard let index = pendingTokens.firstIndex(of: answer.topic) else {
+      skippedCount &+= 1
+      return nil
+    }
+    pendingTokens.remove(at: index)
+    guard answer.status == 0, let token = answer.token else {
+      return .tokenRefused(topic: answer.topic, status: answer.status)
+    }
+    return .appToken(topic: answer.topic, token: token)
+  }
+
+  // MARK: Time
+
+  /// When `timePassed` is to be called next; nil: not before something else happens.
+  package var deadlineMilliseconds: UInt64? {
+    switch phase {
+    case .offline, .over: return nil
+    case .connectSent: return heardMilliseconds + configuration.responseMilliseconds
+    case .connected, .filterSent:
+      if let askedMilliseconds { return askedMilliseconds + configuration.answerMilliseconds }
+      guard configuration.keepAliveMilliseconds > 0 else { return nil }
+      return heardMilliseconds + configuration.keepAliveMilliseconds
+    }
+  }
+
+  /// Does what is due: sends a keep-alive, or gives a silent service up.
+  package mutating func timePassed(
+    nowMilliseconds: UInt64, to output: inout [UInt8]
+  ) -> CourierClientEvent? {
+    guard let deadlineMilliseconds, deadlineMilliseconds <= nowMilliseconds else { return nil }
+    if phase == .connectSent { return end(.noResponse) }
+    if askedMilliseconds != nil { return end(.noAnswer) }
+    let minutes = (configuration.keepAliveMilliseconds + 59_999) / 60_000
+    CourierKeepAlive(intervalMinutes: UInt32(clamping: minutes)).encode(to: &output)
+    askedMilliseconds = nowMilliseconds
+    return nil
+  }
+}

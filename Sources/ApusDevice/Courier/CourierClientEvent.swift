@@ -1,0 +1,113 @@
+package import ApusModel
+package import ApusTrust
+package import ApusWire
+
+/// What a courier client tells the connection that drives it.
+package enum CourierClientEvent: Sendable {
+  /// The service believes the device. `isNewToken`: the base token is not the one from before, and the tokens of apps
+  /// may have changed with it.
+  case connected(token: DeviceToken, serverMilliseconds: UInt64, isNewToken: Bool)
+  /// The service does not believe the device; it closes.
+  case refused(CourierRefusal)
+  /// The token that an app gives its provider.
+  case appToken(topic: TopicHash, token: DeviceToken)
+  /// The service has no token for the topic.
+  case tokenRefused(topic: TopicHash, status: UInt8)
+  /// A notification that was not reported before. It is to be acknowledged.
+  case notification(CourierArrival)
+  /// Nothing waits for the device.
+  case noStorage
+  /// The service is about to close, and why.
+  case goodbye(reason: String)
+  /// The connection is of no more use.
+  case fault(CourierClientFault)
+}
+
+/// What the service said when it refused a device.
+package struct CourierRefusal: Sendable, Hashable {
+  package var status: CourierConnectResponse.Status
+  package var serverMilliseconds: UInt64
+  /// The service's time, in Unix milliseconds, where it found the time in the nonce to be wrong.
+  package var badNonceServerMilliseconds: UInt64?
+
+  package init(
+    status: CourierConnectResponse.Status, serverMilliseconds: UInt64,
+    badNonceServerMilliseconds: UInt64?
+  ) {
+    self.status = status
+    self.serverMilliseconds = serverMilliseconds
+    self.badNonceServerMilliseconds = badNonceServerMilliseconds
+  }
+}
+
+/// A notification as it arrived. Payload and collapse id stay in the bytes that they came in.
+package struct CourierArrival: Sendable {
+  package let view: CourierNotificationView
+  let frame: CourierFrame
+
+  package var notification: CourierNotification { view.notification }
+
+  /// The payload. `input` is the span that was being read when the notification was reported.
+  @_lifetime(copy input, borrow self)
+  package func payload(in input: Span<UInt8>) -> Span<UInt8> {
+    frame.fields(in: input).extracting(view.payload)
+  }
+
+  /// The collapse id, empty for none. `input` as for `payload`.
+  @_lifetime(copy input, borrow self)
+  package func collapseID(in input: Span<UInt8>) -> Span<UInt8> {
+    frame.fields(in: input).extracting(view.collapseID)
+  }
+}
+
+/// Why a connection to the courier is over.
+package enum CourierClientFault: Error, Sendable, Hashable {
+  /// The service's bytes are not the protocol.
+  case malformed(CourierFault)
+  /// A frame of this command came where the protocol does not have it.
+  case unexpected(command: UInt8)
+  /// An acceptance without a base token, for a device that has none.
+  case noToken
+  /// The connect message was not answered in time.
+  case noResponse
+  /// A keep-alive was not answered in time.
+  case noAnswer
+}
+
+extension CourierClientFault: CustomStringConvertible {
+  package var description: String {
+    switch self {
+    case .malformed(let fault): "the service broke the protocol: \(fault)"
+    case .unexpected(let command): "the service sent command \(command) out of turn"
+    case .noToken: "the service accepted the device and gave it no token"
+    case .noResponse: "the service did not answer the connect message in time"
+    case .noAnswer: "the service did not answer a keep-alive in time"
+    }
+  }
+}
+
+/// What a device proves itself with inside the connect message, under `CourierALPN.securityV3`. Good for one use.
+package struct CourierProof: Sendable, Hashable {
+  package var certificateDER: [UInt8]
+  package var nonce: [UInt8]
+  package var signature: [UInt8]
+
+  package init(certificateDER: [UInt8], nonce: [UInt8], signature: [UInt8]) {
+    self.certificateDER = certificateDER
+    self.nonce = nonce
+    self.signature = signature
+  }
+
+  /// Signs a nonce with the key of the certificate, which is RSA.
+  ///
+  /// - Parameters:
+  ///   - milliseconds: Unix time, within `Limits.courierNonceSeconds` of the service's.
+  ///   - random: 8 bytes, from `randomBytes`.
+  package init(
+    certificateDER: [UInt8], key: PrivateKey, milliseconds: UInt64, random: [UInt8]
+  ) throws(TrustFault) {
+    let signed = try ApusTrust.CourierNonce.sign(
+      milliseconds: milliseconds, random: random, key: key)
+    self.init(certificateDER: certificateDER, nonce: signed.nonce, signature: signed.signature)
+  }
+}
