@@ -79,11 +79,11 @@ let package = Package(
         "ApusStore", "ApusServer", "ApusClient", "ApusDevice",
       ]),
     // L5: thin executables, and what of them is pure.
-    layer("ApusCommand", ["ApusModel"]),
+    layer("ApusCommand", ["ApusModel", "ApusWire"]),
     .executableTarget(
       name: "apus",
       dependencies: [
-        "ApusCommand", "ApusModel", "ApusCore", "ApusLoop", "ApusServer", "ApusClient",
+        "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusLoop", "ApusServer", "ApusClient",
         "ApusDevice", "ApusTrust",
       ],
       swiftSettings: strict),
@@ -102,7 +102,7 @@ let package = Package(
     tests("ApusTrustTests", ["ApusTrust", "ApusModel", "ApusWire", "COpenSSL"]),
     tests("ApusLoopTests", ["ApusLoop"]),
     tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusWire"]),
-    tests("ApusCommandTests", ["ApusCommand", "ApusModel"]),
+    tests("ApusCommandTests", ["ApusCommand", "ApusModel", "ApusWire"]),
     tests("TidyTests", ["ApusModel"]),
   ]
 )

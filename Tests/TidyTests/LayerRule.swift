@@ -52,10 +52,10 @@ enum LayerRule {
         "ApusLoop", "ApusStore", "ApusServer", "ApusClient", "ApusDevice",
       ]), system: effects, mayBeUnsafe: true),
     // Executables, and what of them is pure.
-    "ApusCommand": Layer(own: ["ApusModel"]),
+    "ApusCommand": Layer(own: ["ApusModel", "ApusWire"]),
     "apus": Layer(
       own: [
-        "ApusCommand", "ApusModel", "ApusCore", "ApusLoop", "ApusServer", "ApusClient",
+        "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusLoop", "ApusServer", "ApusClient",
         "ApusDevice", "ApusTrust",
       ],
       system: effects.union(["FoundationEssentials"]), mayBeUnsafe: true),

@@ -1,3 +1,5 @@
+package import ApusWire
+
 /// How a command ended, for scripts. The numbers are part of the interface.
 package enum ExitCode: Int32, Sendable, CaseIterable {
   case success = 0
@@ -50,11 +52,10 @@ package struct CommandFailure: Error, Sendable, Hashable, CustomStringConvertibl
 
   /// What a script reads on standard output where it asked for JSON.
   package var json: JSONValue {
-    var fields: [(String, JSONValue)] = [
-      ("error", .string(description)), ("exit_code", .integer(Int64(code.rawValue))),
-    ]
-    if let remedy { fields.append(("remedy", .string(remedy))) }
-    return .object(fields)
+    .members([
+      "error": .string(description), "exit_code": .integer(Int64(code.rawValue)),
+      "remedy": remedy.map(JSONValue.string),
+    ])
   }
 }
 

@@ -1,3 +1,5 @@
+package import ApusWire
+
 /// The payload that `apus send` builds from options.
 ///
 /// Source of the keys: "Generating a remote notification".
@@ -32,15 +34,15 @@ package struct MessagePayload: Sendable {
         alert.map(JSONValue.string)
       } else {
         .members([
-          ("title", title.map(JSONValue.string)), ("subtitle", subtitle.map(JSONValue.string)),
-          ("body", alert.map(JSONValue.string)),
+          "title": title.map(JSONValue.string), "subtitle": subtitle.map(JSONValue.string),
+          "body": alert.map(JSONValue.string),
         ])
       }
     let aps = JSONValue.members([
-      ("alert", text), ("badge", badge.map { .integer(Int64($0)) }),
-      ("sound", sound.map(JSONValue.string)),
-      ("content-available", isContentAvailable ? .integer(1) : nil),
+      "alert": text, "badge": badge.map { .integer(Int64($0)) },
+      "sound": sound.map(JSONValue.string),
+      "content-available": isContentAvailable ? .integer(1) : nil,
     ])
-    return .object([("aps", aps)])
+    return .members(["aps": aps])
   }
 }

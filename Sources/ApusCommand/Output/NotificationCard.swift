@@ -1,3 +1,5 @@
+import ApusWire
+
 /// How `apus listen` shows a notification to a person.
 package struct NotificationCard: Sendable {
   package var topic: String
@@ -28,7 +30,7 @@ package struct NotificationCard: Sendable {
   }
 
   private func content() -> [String] {
-    guard let json = JSONReader.read(payload), let aps = json["aps"] else { return [payload] }
+    guard let json = JSONValue(text: payload), let aps = json["aps"] else { return [payload] }
     var lines: [String] = []
     switch aps["alert"] {
     case .string(let body)?: lines.append(body)
@@ -38,15 +40,14 @@ package struct NotificationCard: Sendable {
     case nil: break
     }
     var details: [String] = []
-    if let badge = aps["badge"]?.scalarText { details.append("badge \(badge)") }
+    if let badge = aps["badge"]?.integer { details.append("badge \(badge)") }
     if let sound = aps["sound"] {
       details.append("sound \(sound.string ?? sound["name"]?.string ?? "?")")
     }
-    if aps["content-available"]?.scalarText == "1" { details.append("background") }
+    if aps["content-available"]?.integer == 1 { details.append("background") }
     if !details.isEmpty { lines.append(details.joined(separator: " · ")) }
-    if case .object(let members) = json {
-      lines += members.filter { $0.0 != "aps" }.map { "\($0.0): \($0.1.text)" }
-    }
+    let members = json.object?.members ?? []
+    lines += members.filter { $0.key != "aps" }.map { "\($0.key): \($0.value.text)" }
     return lines.isEmpty ? [payload] : lines
   }
 

@@ -71,7 +71,7 @@ struct ArgumentScan {
   }
 
   private func unknown(_ flag: String) -> CommandFailure {
-    let problem = "`\(program.name) \(command.name)` has no option \(flag)"
+    let problem = "there is no option \(flag)"
     if let nearest = Suggestion.nearest(to: flag, among: options.map(\.flag) + [Flag.help]) {
       return CommandFailure(.usage, problem, remedy: "Did you mean \(nearest)?\n\(seeHelp)")
     }

@@ -57,7 +57,7 @@ package struct Program: Sendable {
   }
 
   /// The failure for a command that is not there.
-  func unknownCommand(_ name: String) -> CommandFailure {
+  package func unknownCommand(_ name: String) -> CommandFailure {
     let nearest = Suggestion.nearest(to: name, among: commands.map(\.name))
     let question = nearest.map { "Did you mean `\(self.name) \($0)`?\n" } ?? ""
     return CommandFailure(

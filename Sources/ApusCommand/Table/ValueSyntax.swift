@@ -1,4 +1,5 @@
 import ApusModel
+import ApusWire
 
 /// What is wrong with a value, as the end of a sentence that begins with the value.
 package struct ValueProblem: Error, Sendable, Hashable {
@@ -101,7 +102,7 @@ extension ValueSyntax where Value == String {
 
   static var json: ValueSyntax {
     ValueSyntax("JSON") { text throws(ValueProblem) in
-      guard case .object = JSONReader.read(text) else {
+      guard JSONValue(text: text)?.object != nil else {
         throw ValueProblem("is not a JSON object")
       }
       return text

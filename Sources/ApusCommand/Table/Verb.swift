@@ -81,7 +81,7 @@ extension Verb {
       """
       An ADDRESS is a port (`2197`, on every address of the machine), addresses between commas \
       (`127.0.0.1:2197,[::1]:2197`), or `off`. Port 0 takes a free one: with --json the first line on standard \
-      output is {"event":"ready",…} and has the addresses that were bound.
+      output is {"event":"ready", ...} and has the addresses that were bound.
       """,
     ],
     examples: [
