@@ -78,14 +78,20 @@ let package = Package(
         "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusHTTP2", "ApusTrust", "ApusLoop",
         "ApusStore", "ApusServer", "ApusClient", "ApusDevice",
       ]),
-    // L5: thin executables.
+    // L5: thin executables, and what of them is pure.
+    layer("ApusCommand", ["ApusModel", "ApusWire"]),
     .executableTarget(
       name: "apus",
-      dependencies: ["ApusModel", "ApusServer", "ApusClient", "ApusDevice", "ApusTrust"],
+      dependencies: [
+        "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusLoop", "ApusServer", "ApusClient",
+        "ApusDevice", "ApusTrust",
+      ],
       swiftSettings: strict),
     .executableTarget(
       name: "apus-bench",
-      dependencies: ["ApusModel", "ApusWire", "ApusLoop", "ApusTLS", "ApusDevice", "ApusTrust"],
+      dependencies: [
+        "ApusCommand", "ApusModel", "ApusWire", "ApusLoop", "ApusTLS", "ApusDevice", "ApusTrust",
+      ],
       swiftSettings: strict),
 
     tests("ApusModelTests", ["ApusModel"]),
@@ -96,6 +102,7 @@ let package = Package(
     tests("ApusTrustTests", ["ApusTrust", "ApusModel", "ApusWire", "COpenSSL"]),
     tests("ApusLoopTests", ["ApusLoop"]),
     tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusWire"]),
+    tests("ApusCommandTests", ["ApusCommand", "ApusModel", "ApusWire"]),
     tests("TidyTests", ["ApusModel"]),
   ]
 )

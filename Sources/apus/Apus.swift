@@ -1,1 +1,85 @@
-@main struct Apus { static func main() {} }
+import ApusCommand
+import ApusWire
+import Glibc
+
+/// The program: reads the command line, runs the command, and turns what came of it into output and an exit code.
+@main
+struct Apus {
+  static func main() {
+    let arguments = Array(CommandLine.arguments.dropFirst())
+    if arguments.isEmpty {
+      Output.diagnostic(help(nil))
+      exit(ExitCode.usage.rawValue)
+    }
+    do throws(CommandFailure) {
+      let parser = CommandLineParser(program: .apus, environment: Process.environment) {
+        (path) throws(CommandFailure) in try Process.textIfPresent(path)
+      }
+      switch try parser.parse(arguments) {
+      case .help(let command): print(help(command))
+      case .version: print(versionLine)
+      case .run(let invocation):
+        for warning in invocation.warnings { Output.diagnostic("apus: \(warning)\n") }
+        try run(invocation)
+      }
+    } catch {
+      fail(error, arguments)
+    }
+  }
+
+  private static func run(_ invocation: Invocation) throws(CommandFailure) {
+    guard let verb = Verb(rawValue: invocation.command) else {
+      preconditionFailure("the table has a command that is no verb")
+    }
+    switch verb {
+    case .initialize: try InitializeCommand(invocation).run()
+    case .cert: try CertificateCommand(invocation).run()
+    case .device: try DeviceCommand(invocation).run()
+    case .serve: try ServeCommand(invocation).run()
+    case .send:
+      try runBlocking { () async throws(CommandFailure) in try await SendCommand(invocation).run() }
+    case .listen:
+      try runBlocking { () async throws(CommandFailure) in
+        try await ListenCommand(invocation).run()
+      }
+    case .help: print(help(try invocation.operands.first.map(described)))
+    case .version: print(versionLine)
+    case .completions: try printCompletions(invocation.operands[0])
+    case .man: print(ManualPage.text(for: .apus, version: Program.version))
+    }
+  }
+
+  private static var versionLine: String { "apus \(Program.version)\n" }
+
+  private static func print(_ text: String) { Output.standard(text) }
+
+  private static func help(_ command: CommandDescription?) -> String {
+    let help = HelpText(
+      program: .apus, columns: Process.columns, isStyled: Process.wantsStyle)
+    return command.map(help.text) ?? help.overview()
+  }
+
+  private static func described(_ name: String) throws(CommandFailure) -> CommandDescription {
+    guard let command = Program.apus.command(name) else {
+      throw Program.apus.unknownCommand(name)
+    }
+    return command
+  }
+
+  private static func printCompletions(_ name: String) throws(CommandFailure) {
+    guard let shell = Shell(rawValue: name) else {
+      throw CommandFailure(
+        .usage, "there are no completions for \"\(name)\"", remedy: "Name bash, zsh or fish.")
+    }
+    print(shell.completions(for: .apus))
+  }
+
+  private static func fail(_ failure: CommandFailure, _ arguments: [String]) -> Never {
+    let isCommand = arguments.first.flatMap(Verb.init) != nil
+    let speaker = isCommand ? "apus \(arguments[0])" : "apus"
+    Output.diagnostic(failure.text(speaker: speaker))
+    // Asked of the arguments themselves: what failed may be their parsing.
+    if arguments.contains("--json") { Output.json(failure.json) }
+    exit(failure.code.rawValue)
+  }
+}

@@ -51,13 +51,18 @@ enum LayerRule {
       own: pure.union(bytes).union([
         "ApusLoop", "ApusStore", "ApusServer", "ApusClient", "ApusDevice",
       ]), system: effects, mayBeUnsafe: true),
-    // Executables.
+    // Executables, and what of them is pure.
+    "ApusCommand": Layer(own: ["ApusModel", "ApusWire"]),
     "apus": Layer(
-      own: ["ApusModel", "ApusServer", "ApusClient", "ApusDevice", "ApusTrust"],
+      own: [
+        "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusLoop", "ApusServer", "ApusClient",
+        "ApusDevice", "ApusTrust",
+      ],
       system: effects.union(["FoundationEssentials"]), mayBeUnsafe: true),
     "apus-bench": Layer(
-      own: ["ApusModel", "ApusWire", "ApusLoop", "ApusTLS", "ApusDevice", "ApusTrust"],
-      system: effects, mayBeUnsafe: true),
+      own: [
+        "ApusCommand", "ApusModel", "ApusWire", "ApusLoop", "ApusTLS", "ApusDevice", "ApusTrust",
+      ], system: effects, mayBeUnsafe: true),
   ]
 
   /// The imports of a file. `import struct A.B` and `@_exported public import A` name module A.

@@ -1,0 +1,27 @@
+package import ApusWire
+
+extension JSONValue {
+  /// An object of the members that are there: an absent one is left out, not null.
+  package static func members(_ members: KeyValuePairs<String, JSONValue?>) -> JSONValue {
+    .object(
+      JSONObject(
+        members.compactMap { key, value in value.map { JSONObject.Member(key: key, value: $0) } }))
+  }
+
+  package static func strings(_ texts: some Sequence<String>) -> JSONValue {
+    .array(texts.map(JSONValue.string))
+  }
+
+  /// Reads a text; nil where it is not JSON.
+  package init?(text: String) {
+    let bytes = Array(text.utf8)
+    do throws(JSONFault) {
+      self = try JSONValue(parsing: bytes.span)
+    } catch {
+      return nil
+    }
+  }
+
+  /// The value on one line.
+  package var text: String { String(decoding: bytes, as: UTF8.self) }
+}

@@ -1,0 +1,75 @@
+import ApusWire
+
+/// How `apus listen` shows a notification to a person.
+package struct NotificationCard: Sendable {
+  package var topic: String
+  /// The payload as it came.
+  package var payload: String
+  package var isFromStorage: Bool
+  /// The time on top, ready to be shown.
+  package var time: String
+
+  package init(topic: String, payload: String, isFromStorage: Bool, time: String) {
+    self.topic = topic
+    self.payload = payload
+    self.isFromStorage = isFromStorage
+    self.time = time
+  }
+
+  /// A few lines in a box of `columns` columns.
+  ///
+  /// What is in a payload comes from strangers: characters that could steer the terminal are shown as U+FFFD.
+  package func text(columns: Int?) -> String {
+    let width = min(max(columns ?? 80, 40), 72)
+    let top = "┌─ \(Self.harmless(topic)) · \(time)\(isFromStorage ? " · was kept" : "")"
+    var text = top + "\n"
+    for line in content() {
+      for row in Self.rows(of: line, width: width - 2) { text += "│ \(row)\n" }
+    }
+    return text + "└\n"
+  }
+
+  private func content() -> [String] {
+    guard let json = JSONValue(text: payload), let aps = json["aps"] else { return [payload] }
+    var lines: [String] = []
+    switch aps["alert"] {
+    case .string(let body)?: lines.append(body)
+    case .some(let alert):
+      lines += ["title", "subtitle", "body"].compactMap { alert[$0]?.string }
+      if lines.isEmpty, let key = alert["loc-key"]?.string { lines.append(key) }
+    case nil: break
+    }
+    var details: [String] = []
+    if let badge = aps["badge"]?.integer { details.append("badge \(badge)") }
+    if let sound = aps["sound"] {
+      details.append("sound \(sound.string ?? sound["name"]?.string ?? "?")")
+    }
+    if aps["content-available"]?.integer == 1 { details.append("background") }
+    if !details.isEmpty { lines.append(details.joined(separator: " · ")) }
+    let members = json.object?.members ?? []
+    lines += members.filter { $0.key != "aps" }.map { "\($0.key): \($0.value.text)" }
+    return lines.isEmpty ? [payload] : lines
+  }
+
+  private static func rows(of text: String, width: Int) -> [String] {
+    text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline)
+      .flatMap { line in
+        let rows = TextLayout.wrap(harmless(String(line)), width: width)
+        return rows.isEmpty ? [""] : rows
+      }
+  }
+
+  /// Without control characters (escape sequences) and without those that turn the direction of text.
+  package static func harmless(_ text: String) -> String {
+    var result = ""
+    for scalar in text.unicodeScalars {
+      switch scalar.value {
+      case 0x09: result.unicodeScalars.append(" ")
+      case 0..<0x20, 0x7f..<0xa0, 0x2028...0x202e, 0x2066...0x2069:
+        result.unicodeScalars.append("\u{fffd}")
+      default: result.unicodeScalars.append(scalar)
+      }
+    }
+    return result
+  }
+}

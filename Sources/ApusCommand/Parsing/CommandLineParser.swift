@@ -1,0 +1,176 @@
+/// What a command line asks for.
+package enum Request: Sendable {
+  /// Help about a command, or about the program.
+  case help(CommandDescription?)
+  case version
+  case run(Invocation)
+}
+
+/// Reads a command line, the environment and the configuration file into one `Invocation`.
+///
+/// Flag beats environment beats file beats default, option by option. Pure: the environment and the files come in as
+/// parameters.
+package struct CommandLineParser {
+  let program: Program
+  let environment: [String: String]
+  /// The text of a file; nil where there is none.
+  let readFile: (String) throws(CommandFailure) -> String?
+
+  package init(
+    program: Program, environment: [String: String],
+    readFile: @escaping (String) throws(CommandFailure) -> String?
+  ) {
+    self.program = program
+    self.environment = environment
+    self.readFile = readFile
+  }
+
+  /// - Parameter arguments: Without the program's own name.
+  package func parse(_ arguments: [String]) throws(CommandFailure) -> Request {
+    guard let first = arguments.first else {
+      throw CommandFailure(
+        .usage, "a command is missing", remedy: "`\(program.name) help` lists the commands.")
+    }
+    switch first {
+    case "--help", "-h": return .help(nil)
+    case "--version": return .version
+    default: break
+    }
+    if first.hasPrefix("-") {
+      throw CommandFailure(
+        .usage, "the command comes first, before \(first)",
+        remedy: "`\(program.name) help` lists the commands.")
+    }
+    guard let command = program.command(first) else { throw program.unknownCommand(first) }
+    var scan = ArgumentScan(program: program, command: command)
+    guard try scan.read(arguments.dropFirst()) else { return .help(command) }
+    return .run(try resolve(scan))
+  }
+
+  // MARK: Precedence
+
+  private func resolve(_ scan: ArgumentScan) throws(CommandFailure) -> Invocation {
+    let options = program.options(of: scan.command)
+    var values = scan.values
+    for option in options where values[option.flag] == nil {
+      values[option.flag] = fromEnvironment(option)
+    }
+    if let file = try configurationFile(options, values) {
+      try checkKeys(of: file)
+      for option in options where values[option.flag] == nil {
+        values[option.flag] = try fromFile(file, option)
+      }
+    }
+    for option in options where values[option.flag] == nil {
+      guard let text = option.defaultText else { continue }
+      values[option.flag] = split(text, option, .builtIn(option.flag))
+    }
+    let invocation = Invocation(
+      program: program.name, command: scan.command.name, operands: scan.operands,
+      warnings: misspeltVariables(), values: values)
+    for option in options {
+      for given in values[option.flag] ?? [] {
+        if let problem = option.check(given.text) { throw failure(option, given, problem) }
+      }
+      if option.isRequired, values[option.flag] == nil { throw invocation.missing(option) }
+    }
+    return invocation
+  }
+
+  private func failure(
+    _ option: OptionDescription, _ given: Invocation.Given, _ problem: String
+  ) -> CommandFailure {
+    CommandFailure(
+      .usage, "\"\(given.text)\" \(problem)", origin: given.origin,
+      remedy: "\(option.flag)\(option.placeholder.map { " " + $0 } ?? ""): \(option.help)")
+  }
+
+  private func fromEnvironment(_ option: OptionDescription) -> [Invocation.Given]? {
+    guard let name = option.environment, let text = environment[name], !text.isEmpty else {
+      return nil
+    }
+    return split(text, option, .environment(name))
+  }
+
+  private func fromFile(
+    _ file: ConfigurationFile, _ option: OptionDescription
+  ) throws(CommandFailure) -> [Invocation.Given]? {
+    let entries = file.entries.filter { $0.key == option.fileKey }
+    guard let last = entries.last else { return nil }
+    if entries.count > 1, !option.repeats {
+      throw CommandFailure(
+        .usage, "the setting stands in line \(entries[0].line) already",
+        origin: file.origin(of: last), remedy: "Keep one of them.")
+    }
+    return entries.flatMap { split($0.value, option, file.origin(of: $0)) }
+  }
+
+  /// Where a single text has to hold several values, they stand between commas or spaces.
+  private func split(
+    _ text: String, _ option: OptionDescription, _ origin: Origin
+  ) -> [Invocation.Given] {
+    guard option.repeats else { return [Invocation.Given(text: text, origin: origin)] }
+    return text.split { $0 == "," || $0 == " " }.map {
+      Invocation.Given(text: String($0), origin: origin)
+    }
+  }
+
+  // MARK: The file
+
+  /// The file that was named, which must be there, or else `apus.conf` in the data directory, which may be.
+  private func configurationFile(
+    _ options: [OptionDescription], _ values: [String: [Invocation.Given]]
+  ) throws(CommandFailure) -> ConfigurationFile? {
+    if let given = values[Flag.configuration]?.last {
+      guard let text = try readFile(given.text) else {
+        throw CommandFailure(
+          .configuration, "there is no file \(given.text)", origin: given.origin)
+      }
+      return try ConfigurationFile(path: given.text, text: text)
+    }
+    guard options.contains(where: { $0.flag == Flag.configuration }),
+      let data = options.first(where: { $0.flag == Flag.data }),
+      let directory = values[Flag.data]?.last?.text ?? data.defaultText
+    else { return nil }
+    let path = "\(directory)/\(Flag.implicitFile)"
+    guard let text = try readFile(path) else { return nil }
+    let file = try ConfigurationFile(path: path, text: text)
+    if let entry = file.entries.first(where: { $0.key == data.fileKey }) {
+      throw CommandFailure(
+        .usage, "a file in the data directory cannot move the data directory",
+        origin: file.origin(of: entry), remedy: "Remove the line, or name the file with --config.")
+    }
+    return file
+  }
+
+  /// Settings of other commands may stand in the file; unknown ones may not.
+  private func checkKeys(of file: ConfigurationFile) throws(CommandFailure) {
+    let known = Set(program.options.compactMap(\.fileKey))
+    for entry in file.entries where !known.contains(entry.key) {
+      let nearest = Suggestion.nearest(to: entry.key, among: known.sorted())
+      throw CommandFailure(
+        .usage, "there is no such setting", origin: file.origin(of: entry),
+        remedy: nearest.map { "Did you mean `\($0)`?" }
+          ?? "Settings are called as the flags are, without the hyphens in front.")
+    }
+  }
+
+  /// Variables that begin as ours do, that nobody reads, and that are one slip away from one that somebody reads.
+  private func misspeltVariables() -> [String] {
+    let known = Set(program.options.compactMap(\.environment)).sorted()
+    return environment.keys.filter { $0.hasPrefix("APUS_") && !known.contains($0) }.sorted()
+      .compactMap { name in
+        Suggestion.nearest(to: name, among: known).map {
+          "nothing reads \(name) (environment); did you mean \($0)?"
+        }
+      }
+  }
+}
+
+/// Flags that the parser itself knows, and the file that they lead to.
+enum Flag {
+  static let help = "--help"
+  static let configuration = "--config"
+  static let data = "--data"
+  static let implicitFile = "apus.conf"
+}

@@ -1,0 +1,78 @@
+/// A command with all its options as they were given, checked, with defaults where nothing was.
+package struct Invocation: Sendable {
+  /// A value as it was written.
+  package struct Given: Sendable, Hashable {
+    package var text: String
+    package var origin: Origin
+  }
+
+  package let program: String
+  package let command: String
+  package let operands: [String]
+  /// What looks like a slip and does no harm, for standard error.
+  package let warnings: [String]
+  /// By flag.
+  let values: [String: [Given]]
+
+  /// The value, from the strongest of flag, environment, file and default; nil where there is none.
+  package subscript<Value>(_ option: Option<Value>) -> Value? { all(option).last }
+
+  /// All values of an option that may be given several times.
+  package func all<Value>(_ option: Option<Value>) -> [Value] {
+    given(option).map { given in
+      do throws(ValueProblem) {
+        return try option.read(given.text)
+      } catch {
+        preconditionFailure("a value was not checked: \(given.origin) \(error.text)")
+      }
+    }
+  }
+
+  /// The value of an option that this command cannot do without.
+  package func require<Value>(_ option: Option<Value>) throws(CommandFailure) -> Value {
+    if let value = self[option] { return value }
+    throw missing(option.description)
+  }
+
+  /// The value of an option that has a default.
+  package func value<Value>(_ option: Option<Value>) -> Value {
+    guard let value = self[option] else {
+      preconditionFailure("\(option.description.flag) of \(command) has no default")
+    }
+    return value
+  }
+
+  /// Whether a switch is on.
+  package func isOn(_ option: Option<Bool>) -> Bool { self[option] ?? false }
+
+  /// Whether somebody gave a value, so that it is not the default.
+  package func isGiven(_ option: Option<some Sendable>) -> Bool {
+    if case .builtIn = given(option).last?.origin ?? .builtIn("") { false } else { true }
+  }
+
+  /// A failure about the value of an option, which says where that value stands.
+  package func failure(
+    _ code: ExitCode = .usage, about option: Option<some Sendable>, _ problem: String,
+    remedy: String? = nil
+  ) -> CommandFailure {
+    let origin = given(option).last?.origin ?? .flag(option.description.flag)
+    return CommandFailure(code, problem, origin: origin, remedy: remedy)
+  }
+
+  /// The failure for an option that is not there.
+  package func missing(_ option: OptionDescription) -> CommandFailure {
+    var places = ["\(option.flag) \(option.placeholder ?? "")"]
+    if let name = option.environment { places.append("set \(name)") }
+    if let key = option.fileKey { places.append("write `\(key) = …` into the configuration file") }
+    return CommandFailure(
+      .usage, "\(option.flag) is missing",
+      remedy: "Give \(places.joined(separator: ", or "))\n"
+        + "`\(program) \(command) --help` describes it.")
+  }
+
+  private func given(_ option: Option<some Sendable>) -> [Given] {
+    assert(
+      option.description.commands.contains(command), "\(command) has no \(option.description.flag)")
+    return values[option.description.flag] ?? []
+  }
+}

@@ -1,0 +1,238 @@
+package import ApusModel
+
+/// The options of `apus`. Each is described here and nowhere else.
+package enum ApusOptions {
+  private static let working = [
+    Verb.initialize, .serve, .cert, .device, .send, .listen,
+  ]
+
+  // MARK: General
+
+  package static let data = Option(
+    "--data", .directory, in: working, group: .general, default: "./apus-data",
+    help: "Where the service keeps its keys, certificates and notifications.")
+  package static let configuration = Option(
+    Flag.configuration, .file, in: working, group: .general, scope: .flagAndEnvironment,
+    note: "apus.conf in the data directory, if there",
+    help: "A file of settings, `key = value` on each line.")
+  package static let json = Option(
+    "--json", .flag, in: working, group: .general, scope: .flagOnly,
+    help: "Print JSON on standard output, one object a line.")
+  package static let logFormat = Option(
+    "--log-format", .choice("FORMAT", [("text", LogFormat.text), ("json", .json)]),
+    in: [Verb.serve, .listen], group: .general, default: "text",
+    help: "How the log on standard error is written: text or json.")
+  package static let logLevel = Option(
+    "--log-level",
+    .choice(
+      "LEVEL",
+      [
+        ("debug", LogLevel.debug), ("info", .info), ("notice", .notice), ("warning", .warning),
+        ("error", .error),
+      ]), in: [Verb.serve, .listen], group: .general, default: "info",
+    help: "The least that is logged: debug, info, notice, warning or error.")
+
+  // MARK: init, cert, device
+
+  package static let name = Option(
+    "--name", .text("NAME"), in: [Verb.initialize], group: .issue,
+    note: "localhost, 127.0.0.1, ::1 and this machine's name", repeats: true,
+    help: "A name or address under which clients reach the service. May be repeated.")
+  package static let firstTopic = Option(
+    "--topic", .topic, in: [Verb.initialize], group: .issue, default: "com.example.app",
+    help: "The first app's bundle id.")
+  package static let teamName = Option(
+    "--team-name", .text("NAME"), in: [Verb.initialize], group: .issue, default: "Example",
+    help: "The name of the first team.")
+
+  package static let certifiedTopic = Option(
+    "--topic", .topic, in: [Verb.cert], group: .issue, isRequired: true,
+    help: "The bundle id of the app that the certificate is for.")
+  package static let extraTopic = Option(
+    "--extra-topic", .labelledTopic, in: [Verb.cert], group: .issue, scope: .flagOnly,
+    repeats: true, help: "Another topic that it covers, and its label. May be repeated.")
+  package static let environment = Option(
+    "--environment",
+    .choice(
+      "WHICH",
+      [
+        ("production", EnvironmentSet.production), ("development", .development), ("both", .both),
+      ]), in: [Verb.cert], group: .issue, scope: .flagOnly, default: "both",
+    help: "Where it is good: production, development or both.")
+  package static let certificateDays = Option(
+    "--days", .integer("N", 1...3650), in: [Verb.cert], group: .issue, scope: .flagOnly,
+    default: "365", help: "Days for which it is valid.")
+
+  package static let deviceName = Option(
+    "--name", .text("NAME"), in: [Verb.device], group: .issue, scope: .flagOnly,
+    default: "device", help: "The device's name in its certificate, for people.")
+  package static let rsaBits = Option(
+    "--rsa", .choice("BITS", [("2048", 2048), ("3072", 3072), ("4096", 4096)]),
+    in: [Verb.device], group: .issue, scope: .flagOnly, note: "an ECDSA key on P-256",
+    help: "Make an RSA key of 2048, 3072 or 4096 bits.")
+  package static let deviceDays = Option(
+    "--days", .integer("N", 1...3650), in: [Verb.device], group: .issue, scope: .flagOnly,
+    default: "730", help: "Days for which it is valid.")
+
+  // MARK: serve
+
+  package static let http2Listen = door(
+    "--http2-listen", port: 2197, help: "Providers, production.")
+  package static let http2DevelopmentListen = door(
+    "--http2-development-listen", port: 2198, help: "Providers, development.")
+  package static let courierListen = door(
+    "--courier-listen", port: 5223, help: "Devices, production.")
+  package static let courierDevelopmentListen = door(
+    "--courier-development-listen", port: 5224, help: "Devices, development.")
+
+  private static func door(_ flag: String, port: UInt16, help: String) -> Option<ListenAddresses> {
+    Option(flag, .listen, in: [Verb.serve], group: .doors, default: "\(port)", help: help)
+  }
+
+  package static let workers = Option(
+    "--workers", .integer("N", 0...256), in: [Verb.serve], group: .service, default: "0",
+    note: "0, one for each processor", help: "Threads that serve connections.")
+  package static let noInBandCertificates = Option(
+    "--no-in-band-certificates", .flag, in: [Verb.serve], group: .service,
+    help: "Refuse devices that prove themselves inside the connect message instead of in TLS.")
+  package static let allowES512 = Option(
+    "--allow-es512", .flag, in: [Verb.serve], group: .service,
+    help: "Take provider tokens that say ES512 though they are signed with a P-256 key.")
+  package static let unregisterGrace = Option(
+    "--unregister-grace", .seconds(0...2_592_000), in: [Verb.serve], group: .service,
+    default: "60", help: "How long a device may have dropped an app before its token is dead.")
+  package static let linger = Option(
+    "--linger", .integer("MS", 0...1000), in: [Verb.serve], group: .service, default: "20",
+    help:
+      "Milliseconds for which a sent notification waits for its acknowledgement before it is stored."
+  )
+  package static let ephemeral = Option(
+    "--ephemeral", .flag, in: [Verb.serve], group: .service,
+    help: "Keep notifications and devices in memory only.")
+  package static let shutdown = Option(
+    "--shutdown", .seconds(0...3600), in: [Verb.serve], group: .service, default: "30",
+    help: "How long a shutdown may take.")
+
+  // MARK: send
+
+  package static let provider = Option(
+    "--to", .hostPort, in: [Verb.send], group: .connection, scope: .named("send-to"),
+    default: "localhost:2197", help: "The service's door for providers.")
+  package static let courier = Option(
+    "--to", .hostPort, in: [Verb.listen], group: .connection, scope: .named("listen-to"),
+    default: "localhost:5223", help: "The service's door for devices.")
+  package static let authority = Option(
+    "--authority", .file, in: [Verb.send, .listen], group: .connection,
+    note: "authority/service.crt in the data directory",
+    help: "The certificate of the authority that signed the service's.")
+  package static let timeout = Option(
+    "--timeout", .seconds(1...600), in: [Verb.send], group: .connection, default: "30",
+    help: "How long to wait for the connection and the answer.")
+
+  package static let providerKey = Option(
+    "--key", .file, in: [Verb.send], group: .credentials,
+    note: "keys/KEY-ID.p8 in the data directory",
+    help: "The provider key that signs tokens.")
+  package static let keyID = Option(
+    "--key-id", .shortID("ID"), in: [Verb.send], group: .credentials,
+    note: "the data directory's only key", help: "Its id.")
+  package static let team = Option(
+    "--team", .shortID("ID"), in: [Verb.send], group: .credentials, note: "the key's team",
+    help: "The team that it belongs to.")
+  package static let providerCertificate = Option(
+    "--certificate", .file, in: [Verb.send], group: .credentials,
+    help: "A provider's certificate, instead of a key.")
+  package static let providerCertificateKey = Option(
+    "--certificate-key", .file, in: [Verb.send], group: .credentials,
+    help: "The private key of that certificate.")
+
+  package static let topic = Option(
+    "--topic", .topic, in: [Verb.send], group: .message, note: "the data directory's only app",
+    help: "The app, by its bundle id, with the suffix that some push types want.")
+  package static let token = Option(
+    "--token", .deviceToken, in: [Verb.send], group: .message, scope: .flagOnly, isRequired: true,
+    help: "The device token that the app got.")
+  package static let alert = message("--alert", .anyText("TEXT"), "The text that is shown.")
+  package static let title = message("--title", .anyText("TEXT"), "The heading above it.")
+  package static let subtitle = message("--subtitle", .anyText("TEXT"), "The line between them.")
+  package static let badge = message(
+    "--badge", .integer("N", 0...999_999_999), "The number on the app's icon; 0 removes it.")
+  package static let sound = message(
+    "--sound", .text("NAME"), "The sound that is played; `default` is the device's own.")
+  package static let contentAvailable = message(
+    "--content-available", .flag, "Let the app fetch something in the background.")
+  package static let payload = message(
+    "--payload", .json, "The whole payload, instead of the options above.")
+  package static let payloadFile = message(
+    "--payload-file", .file, "The same from a file; - is standard input.")
+  package static let pushType = Option(
+    "--push-type",
+    .choice("TYPE", PushType.allCases.map { ($0.name.description, $0) }), in: [Verb.send],
+    group: .message, scope: .flagOnly,
+    note: "background with --content-available alone, else alert",
+    help: "What kind of notification it is.")
+  package static let priority = message(
+    "--priority",
+    .choice(
+      "N", [("10", Priority.immediate), ("5", .powerSaving), ("1", .whenActive)]),
+    "10 at once, 5 with regard to the battery, 1 without waking the device.")
+  package static let expiration = message(
+    "--expiration", .expiration, "Until when the service keeps it for a device that is away.")
+  package static let collapseID = message(
+    "--collapse-id", .collapseID, "A newer notification of the same id replaces this one.")
+  package static let id = message(
+    "--id", .notificationID, "The notification's own id; the service makes one otherwise.")
+
+  private static func message<Value>(
+    _ flag: String, _ syntax: ValueSyntax<Value>, _ help: String
+  ) -> Option<Value> {
+    Option(flag, syntax, in: [Verb.send], group: .message, scope: .flagOnly, help: help)
+  }
+
+  // MARK: listen
+
+  package static let deviceCertificate = Option(
+    "--certificate", .file, in: [Verb.listen], group: .device, scope: .named("device-certificate"),
+    isRequired: true, help: "The device's certificate, from `apus device`.")
+  package static let deviceKey = Option(
+    "--key", .file, in: [Verb.listen], group: .device, scope: .named("device-key"),
+    isRequired: true, help: "The private key of that certificate.")
+  package static let topics = Option(
+    "--topic", .topic, in: [Verb.listen], group: .device, note: "the data directory's only app",
+    repeats: true, help: "An app to be registered. May be repeated.")
+  package static let unregister = Option(
+    "--unregister", .topic, in: [Verb.listen], group: .device, scope: .flagOnly, repeats: true,
+    help: "An app to be dropped: its token dies. May be repeated.")
+  package static let count = Option(
+    "--count", .integer("N", 1...1_000_000_000), in: [Verb.listen], group: .device,
+    scope: .flagOnly, help: "End after N notifications.")
+  package static let tokenFile = Option(
+    "--token-file", .file, in: [Verb.listen], group: .device, scope: .flagOnly,
+    help: "Write the tokens there as well, one a line, in the order of the topics.")
+
+  /// The order is that of the help.
+  package static let all: [OptionDescription] = [
+    token.description, topic.description, alert.description, title.description,
+    subtitle.description, badge.description, sound.description, contentAvailable.description,
+    payload.description, payloadFile.description, pushType.description, priority.description,
+    expiration.description, collapseID.description, id.description,
+    provider.description, courier.description, authority.description, timeout.description,
+    providerKey.description, keyID.description, team.description,
+    providerCertificate.description, providerCertificateKey.description,
+    http2Listen.description, http2DevelopmentListen.description,
+    courierListen.description, courierDevelopmentListen.description,
+    workers.description, noInBandCertificates.description, allowES512.description,
+    unregisterGrace.description, linger.description, ephemeral.description, shutdown.description,
+    name.description, firstTopic.description, teamName.description,
+    certifiedTopic.description, extraTopic.description, environment.description,
+    certificateDays.description, deviceName.description, rsaBits.description,
+    deviceDays.description,
+    deviceCertificate.description, deviceKey.description, topics.description,
+    unregister.description, count.description, tokenFile.description,
+    data.description, configuration.description, json.description, logFormat.description,
+    logLevel.description,
+  ]
+}
+
+package enum LogFormat: Sendable { case text, json }
+package enum LogLevel: Sendable { case debug, info, notice, warning, error }

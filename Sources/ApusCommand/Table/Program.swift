@@ -1,0 +1,67 @@
+/// A command of a program, as its help describes it.
+package struct CommandDescription: Sendable {
+  package var name: String
+  /// One line, for lists; begins in lower case, ends without a full stop.
+  package var summary: String
+  /// Paragraphs.
+  package var details: [String]
+  /// What stands behind the command without a flag, as the usage line shows it.
+  package var operands: String
+  package var operandCount: ClosedRange<Int>
+  package var examples: [Example]
+
+  package struct Example: Sendable {
+    package var purpose: String
+    package var line: String
+  }
+
+  package init(
+    name: String, summary: String, details: [String] = [], operands: String = "",
+    operandCount: ClosedRange<Int> = 0...0, examples: [(String, String)] = []
+  ) {
+    self.name = name
+    self.summary = summary
+    self.details = details
+    self.operands = operands
+    self.operandCount = operandCount
+    self.examples = examples.map { Example(purpose: $0.0, line: $0.1) }
+  }
+}
+
+/// A program: its commands and the one table of its options.
+package struct Program: Sendable {
+  package var name: String
+  package var summary: String
+  package var details: [String]
+  package var commands: [CommandDescription]
+  package var options: [OptionDescription]
+
+  package init(
+    name: String, summary: String, details: [String], commands: [CommandDescription],
+    options: [OptionDescription]
+  ) {
+    self.name = name
+    self.summary = summary
+    self.details = details
+    self.commands = commands
+    self.options = options
+  }
+
+  package func command(_ name: String) -> CommandDescription? {
+    commands.first { $0.name == name }
+  }
+
+  /// The options that `command` takes, in the order of the table.
+  package func options(of command: CommandDescription) -> [OptionDescription] {
+    options.filter { $0.commands.contains(command.name) }
+  }
+
+  /// The failure for a command that is not there.
+  package func unknownCommand(_ name: String) -> CommandFailure {
+    let nearest = Suggestion.nearest(to: name, among: commands.map(\.name))
+    let question = nearest.map { "Did you mean `\(self.name) \($0)`?\n" } ?? ""
+    return CommandFailure(
+      .usage, "there is no command \"\(name)\"",
+      remedy: "\(question)`\(self.name) help` lists the commands.")
+  }
+}

@@ -1,0 +1,171 @@
+/// The commands of `apus`, in the order of its help.
+package enum Verb: String, Sendable, CaseIterable {
+  case initialize = "init"
+  case serve
+  case cert
+  case device
+  case send
+  case listen
+  case help
+  case version
+  case completions
+  case man
+}
+
+extension Program {
+  package static let apus = Program(
+    name: "apus", summary: "a push notification service",
+    details: [
+      """
+      Apus takes notifications from providers, as Apple's push service does, and delivers them to devices, now or \
+      once they are there again. One program is the service, a provider and a device.
+      """
+    ],
+    commands: Verb.allCases.map(\.description), options: ApusOptions.all)
+}
+
+extension Verb {
+  fileprivate var description: CommandDescription {
+    switch self {
+    case .initialize: Self.initializeDescription
+    case .serve: Self.serveDescription
+    case .cert: Self.certDescription
+    case .device: Self.deviceDescription
+    case .send: Self.sendDescription
+    case .listen: Self.listenDescription
+    case .help:
+      CommandDescription(
+        name: rawValue, summary: "describe a command", operands: "[COMMAND]", operandCount: 0...1,
+        examples: [("What `send` can do", "apus help send")])
+    case .version: CommandDescription(name: rawValue, summary: "print the version")
+    case .completions:
+      CommandDescription(
+        name: rawValue, summary: "print completions for a shell",
+        details: ["SHELL is bash, zsh or fish."], operands: "SHELL", operandCount: 1...1,
+        examples: [
+          ("For bash, in ~/.bashrc", "source <(apus completions bash)"),
+          ("For fish", "apus completions fish > ~/.config/fish/completions/apus.fish"),
+        ])
+    case .man:
+      CommandDescription(
+        name: rawValue, summary: "print the manual page",
+        examples: [("Read it", "apus man | man -l -")])
+    }
+  }
+
+  private static let initializeDescription = CommandDescription(
+    name: "init", summary: "make a new service: authorities, keys, a team and a first app",
+    details: [
+      """
+      Everything goes into one data directory: the authorities that certificates are checked against, the service's \
+      own certificate, a team with a provider key, and an app. Nothing is overwritten: a directory that holds a \
+      service is refused.
+      """,
+      """
+      Providers get the key file, its id, the team and the authority file, all printed at the end. The rest never \
+      leaves the directory.
+      """,
+    ],
+    examples: [
+      ("A service for this machine", "apus init --topic com.example.app"),
+      ("One that others reach", "apus init --data /var/lib/apus --name push.example.com"),
+    ])
+
+  private static let serveDescription = CommandDescription(
+    name: "serve", summary: "run the service",
+    details: [
+      """
+      Opens a door for providers (HTTP/2) and one for devices (courier) in each environment, and runs until SIGTERM \
+      or SIGINT, which let connected peers finish first. SIGHUP reads directory.conf again.
+      """,
+      """
+      An ADDRESS is a port (`2197`, on every address of the machine), addresses between commas \
+      (`127.0.0.1:2197,[::1]:2197`), or `off`. Port 0 takes a free one: with --json the first line on standard \
+      output is {"event":"ready", ...} and has the addresses that were bound.
+      """,
+    ],
+    examples: [
+      ("The service that `apus init` made here", "apus serve"),
+      (
+        "Production only, on this machine only",
+        "apus serve --http2-listen 127.0.0.1:2197 --http2-development-listen off "
+          + "--courier-listen 127.0.0.1:5223 --courier-development-listen off"
+      ),
+      ("For a test: nothing kept, free ports", "apus serve --ephemeral --http2-listen 0 --json"),
+    ])
+
+  private static let certDescription = CommandDescription(
+    name: "cert", summary: "issue a certificate to a provider",
+    details: [
+      """
+      For providers that prove themselves with a certificate instead of a key. It covers TOPIC and each extra topic; \
+      the label says what the extra one is for, such as voip or complication.
+      """
+    ],
+    examples: [
+      (
+        "An app and its calls",
+        "apus cert --topic com.example.app --extra-topic com.example.app.voip:voip"
+      )
+    ])
+
+  private static let deviceDescription = CommandDescription(
+    name: "device", summary: "issue a certificate to a device",
+    details: [
+      "The device shows the certificate when it connects; its id, drawn here, is what tokens lead to."
+    ],
+    examples: [
+      ("A device", "apus device --name kitchen-display"),
+      ("One whose software wants RSA", "apus device --rsa 2048"),
+    ])
+
+  private static let sendDescription = CommandDescription(
+    name: "send", summary: "send a notification to a device",
+    details: [
+      """
+      What can be found in the data directory need not be given: the authority, and the key, team and topic where \
+      there is one of them. Otherwise give --authority, a topic, and either a key (--key, --key-id, --team) or a \
+      certificate (--certificate, --certificate-key).
+      """,
+      """
+      A notification that the service rejects ends in exit code 1, with the reason. TIME is a span such as +1h, \
+      seconds since 1970, or 0 for "now or never".
+      """,
+    ],
+    examples: [
+      (
+        "From the machine of the service",
+        "apus send --token $TOKEN --title Door --alert 'It rang.'"
+      ),
+      (
+        "From another one",
+        "apus send --to push.example.com:2197 --authority service.crt --key ABC123DEFG.p8 "
+          + "--key-id ABC123DEFG --team TEAM123456 --topic com.example.app --token $TOKEN --alert Hi"
+      ),
+      (
+        "A payload of your own",
+        "jq -n '{aps:{badge:3}}' | apus send --token $TOKEN --payload-file -"
+      ),
+    ])
+
+  private static let listenDescription = CommandDescription(
+    name: "listen", summary: "be a device: show notifications as they come",
+    details: [
+      """
+      Connects with a device's certificate, registers each topic, prints its token (which is what a provider needs \
+      to reach it), and shows and acknowledges every notification. Where the connection is lost it comes back by \
+      itself. With --json each line is an object whose "event" is token, notification, connected or disconnected.
+      """
+    ],
+    examples: [
+      (
+        "A device on the machine of the service",
+        "apus listen --certificate device.crt --key device.key --topic com.example.app"
+      ),
+      (
+        "In a script: the token into a file, then wait for one notification",
+        "apus listen --certificate device.crt --key device.key --topic com.example.app "
+          + "--token-file token --count 1 --json"
+      ),
+    ])
+}

@@ -1,0 +1,63 @@
+import ApusCommand
+import ApusCore
+import ApusServer
+import ApusWire
+
+/// `apus init`
+struct InitializeCommand {
+  let invocation: Invocation
+
+  init(_ invocation: Invocation) { self.invocation = invocation }
+
+  func run() throws(CommandFailure) {
+    let path = invocation.value(ApusOptions.data)
+    let service: ProvisionedService
+    do {
+      service = try DataDirectory(path: path).initialize(
+        names: names, topic: invocation.value(ApusOptions.firstTopic),
+        teamName: invocation.value(ApusOptions.teamName), nowSeconds: Process.nowSeconds)
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+    let text = """
+      A service is ready in \(path). It is reached as \(service.names.joined(separator: ", ")).
+
+      For the provider:
+      \(table([
+        "team": service.teamID.text, "key id": service.keyID.text, "key": service.keyFile,
+        "topic": service.topic, "authority": service.authorityFile,
+      ]))
+      Next: apus serve --data \(path)
+
+      """
+    Report(
+      fields: [
+        "team": .string(service.teamID.text), "key_id": .string(service.keyID.text),
+        "key_file": .string(service.keyFile), "topic": .string(service.topic),
+        "authority_file": .string(service.authorityFile),
+        "device_authority_file": .string(service.deviceAuthorityFile),
+      ], text: text
+    ).print(invocation)
+  }
+
+  /// Without a name given, every one that reaches this machine from itself, and the machine's own.
+  private var names: [String] {
+    let given = invocation.all(ApusOptions.name)
+    if !given.isEmpty { return given }
+    var names = ["localhost", "127.0.0.1", "::1"]
+    if let host = Process.hostName, !names.contains(host), Self.isDNSName(host) {
+      names.append(host)
+    }
+    return names
+  }
+
+  /// Whether a machine's own name can stand in a certificate. Some cannot, and nobody asked for them to.
+  private static func isDNSName(_ name: String) -> Bool {
+    let labels = name.split(separator: ".", omittingEmptySubsequences: false)
+    return name.utf8.count <= 253 && !(labels.last ?? "").allSatisfy(\.isNumber)
+      && labels.allSatisfy { label in
+        1...63 ~= label.utf8.count && label.first != "-" && label.last != "-"
+          && label.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "-") }
+      }
+  }
+}

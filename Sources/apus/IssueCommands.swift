@@ -1,0 +1,124 @@
+import ApusCommand
+import ApusCore
+import ApusModel
+import ApusServer
+import ApusTrust
+import ApusWire
+
+/// `apus cert`
+struct CertificateCommand {
+  let invocation: Invocation
+
+  init(_ invocation: Invocation) { self.invocation = invocation }
+
+  func run() throws(CommandFailure) {
+    let directory = DataDirectory(path: invocation.value(ApusOptions.data))
+    let topic = try invocation.require(ApusOptions.certifiedTopic)
+    let team = try team(of: topic, in: directory)
+    let identity: IssuedIdentity
+    do {
+      identity = try directory.issueProvider(
+        topic: topic, team: team, extraTopics: topics(topic),
+        environments: invocation.value(ApusOptions.environment), nowSeconds: Process.nowSeconds,
+        days: invocation.value(ApusOptions.certificateDays))
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+    Report(
+      fields: [
+        "certificate_file": .string(identity.certificateFile),
+        "key_file": .string(identity.keyFile), "topic": .string(topic),
+        "team": .string(team.text),
+        "authority_file": .string(directory.authorityCertificate(.service)),
+        "sha256": .string(identity.certificate.fingerprint.hex),
+      ],
+      text: "A certificate for a provider of \(topic).\n"
+        + table([
+          "certificate": identity.certificateFile, "key": identity.keyFile,
+          "authority": directory.authorityCertificate(.service),
+          "SHA-256": identity.certificate.fingerprint.hex,
+        ])
+    ).print(invocation)
+  }
+
+  /// The topics extension, which lists the certificate's own topic too; without extra topics there is none.
+  private func topics(_ topic: String) -> TopicsExtension? {
+    let extra = invocation.all(ApusOptions.extraTopic)
+    if extra.isEmpty { return nil }
+    var entries = [TopicsExtension.Entry(topic: topic, labels: ["app"])]
+    for labelled in extra {
+      if let index = entries.firstIndex(where: { $0.topic == labelled.topic }) {
+        if !entries[index].labels.contains(labelled.label) {
+          entries[index].labels.append(labelled.label)
+        }
+      } else {
+        entries.append(.init(topic: labelled.topic, labels: [labelled.label]))
+      }
+    }
+    return TopicsExtension(entries: entries)
+  }
+
+  private func team(
+    of topic: String, in directory: DataDirectory
+  ) throws(CommandFailure) -> ShortID {
+    let apps = try directory.sections("app")
+    guard let app = apps.first(where: { $0.name == topic }) else {
+      let known = apps.map(\.name).joined(separator: ", ")
+      throw invocation.failure(
+        .configuration, about: ApusOptions.certifiedTopic, "the service has no app \"\(topic)\"",
+        remedy: "It has: \(known). Apps stand in \(directory.directoryFile).")
+    }
+    guard let team = app["team"].flatMap(ShortID.init) else {
+      throw CommandFailure(
+        .configuration, "\(directory.directoryFile), line \(app.line): the app has no team")
+    }
+    return team
+  }
+}
+
+/// `apus device`
+struct DeviceCommand {
+  let invocation: Invocation
+
+  init(_ invocation: Invocation) { self.invocation = invocation }
+
+  func run() throws(CommandFailure) {
+    let directory = DataDirectory(path: invocation.value(ApusOptions.data))
+    let identity: IssuedIdentity
+    let device: DeviceID
+    do {
+      try directory.requireProvisioned()
+      (identity, device) = try directory.issueDevice(
+        name: invocation.value(ApusOptions.deviceName), rsaBits: invocation[ApusOptions.rsaBits],
+        nowSeconds: Process.nowSeconds, days: invocation.value(ApusOptions.deviceDays))
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+    Report(
+      fields: [
+        "certificate_file": .string(identity.certificateFile),
+        "key_file": .string(identity.keyFile), "device_id": .string(device.text),
+        "authority_file": .string(directory.authorityCertificate(.service)),
+        "sha256": .string(identity.certificate.fingerprint.hex),
+      ],
+      text: "A certificate for the device \(device.text).\n"
+        + table([
+          "certificate": identity.certificateFile, "key": identity.keyFile,
+          "authority": directory.authorityCertificate(.service),
+          "SHA-256": identity.certificate.fingerprint.hex,
+        ])
+    ).print(invocation)
+  }
+}
+
+extension DataDirectory {
+  /// The sections of one kind in `directory.conf`.
+  func sections(_ kind: String) throws(CommandFailure) -> [SectionFile.Section] {
+    do {
+      try requireProvisioned()
+      return try records().sections.filter { $0.kind == kind }
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+  }
+}

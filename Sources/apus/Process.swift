@@ -1,0 +1,66 @@
+import ApusCommand
+import ApusServer
+import Glibc
+
+/// What this process was given by whoever started it.
+enum Process {
+  /// As it was at the start; the program changes none of it.
+  static let environment: [String: String] = {
+    let bytes = (try? Files.read("/proc/self/environ")) ?? []
+    var variables: [String: String] = [:]
+    for entry in bytes.split(separator: 0) {
+      guard let equals = entry.firstIndex(of: UInt8(ascii: "=")) else { continue }
+      let name = String(decoding: entry[..<equals], as: UTF8.self)
+      variables[name] = String(decoding: entry[(equals + 1)...], as: UTF8.self)
+    }
+    return variables
+  }()
+
+  /// The width of the terminal: `COLUMNS`, or else what the terminal says.
+  static var columns: Int? {
+    if let columns = environment["COLUMNS"].flatMap({ Int($0) }) { return columns }
+    var size = winsize()
+    let code = unsafe ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size)
+    return code == 0 && size.ws_col > 0 ? Int(size.ws_col) : nil
+  }
+
+  /// Whether standard output is a terminal that shows bold text and a user who wants it (no-color.org).
+  static var wantsStyle: Bool {
+    isatty(STDOUT_FILENO) == 1 && environment["NO_COLOR", default: ""].isEmpty
+      && environment["TERM", default: "dumb"] != "dumb"
+  }
+
+  /// Seconds since 1970.
+  static var nowSeconds: Int64 { Int64(time(nil)) }
+
+  static var hostName: String? {
+    var name = [CChar](repeating: 0, count: Int(HOST_NAME_MAX) + 1)
+    guard unsafe gethostname(&name, name.count) == 0 else { return nil }
+    return String(
+      decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+
+  // MARK: Files
+
+  /// The text of a file; nil where there is none.
+  static func textIfPresent(_ path: String) throws(CommandFailure) -> String? {
+    do throws(FileError) {
+      return try Files.readText(path)
+    } catch  where error.isMissing {
+      return nil
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+  }
+
+  /// The text of a file that the command cannot do without.
+  static func text(
+    of path: String, for option: Option<String>, _ invocation: Invocation
+  ) throws(CommandFailure) -> String {
+    do throws(FileError) {
+      return try Files.readText(path)
+    } catch {
+      throw invocation.failure(.configuration, about: option, "\(error)")
+    }
+  }
+}

@@ -1,0 +1,100 @@
+import ApusModel
+import ApusWire
+import Testing
+
+@testable import ApusCommand
+
+@Suite("Output")
+struct OutputTests {
+  @Test("What is printed as JSON is one line, whatever is in it")
+  func escaping() {
+    let value = JSONValue.members([
+      "a": .string("\"\\/\n\r\t\u{0}\u{1b}ü😀"), "absent": nil, "b": .strings(["x"]),
+    ])
+    #expect(value.text == #"{"a":"\"\\/\n\r\t\u0000\u001bü😀","b":["x"]}"#)
+  }
+
+  private func message(_ line: String, file: String = "") throws -> Message {
+    try Message(invocation("send --token ab " + line)) { _ in file }
+  }
+
+  @Test(
+    "Options become the payload",
+    arguments: [
+      ("--alert Hi", #"{"aps":{"alert":"Hi"}}"#),
+      ("--alert Hi --title T", #"{"aps":{"alert":{"title":"T","body":"Hi"}}}"#),
+      ("--title T --subtitle S", #"{"aps":{"alert":{"title":"T","subtitle":"S"}}}"#),
+      ("--badge 0 --sound default", #"{"aps":{"badge":0,"sound":"default"}}"#),
+      ("--content-available", #"{"aps":{"content-available":1}}"#),
+      (#"--payload {"x":1.50}"#, #"{"x":1.50}"#),
+      ("--payload-file f", "from the file"),
+    ])
+  func payload(line: String, expected: String) throws {
+    #expect(try message(line, file: "from the file").payload == expected)
+  }
+
+  @Test(
+    "There is one payload",
+    arguments: [
+      ("", "there is nothing to send"), ("--title=", nil),
+      ("--alert a --payload {}", "the payload is given in more than one way"),
+      ("--payload-file a --payload {}", "the payload is given in more than one way"),
+    ])
+  func onePayload(line: String, problem: String?) {
+    do {
+      _ = try message(line)
+      #expect(problem == nil)
+    } catch {
+      #expect((error as? CommandFailure)?.problem == problem)
+    }
+  }
+
+  @Test(
+    "A notification that shows nothing is a background one, at the priority that those must have")
+  func background() throws {
+    let silent = try message("--content-available")
+    #expect(silent.pushType == .background && silent.priority == .powerSaving)
+    let visible = try message("--content-available --alert a")
+    #expect(visible.pushType == .alert && visible.priority == nil)
+    let explicit = try message("--content-available --push-type voip --priority 10")
+    #expect(explicit.pushType == .voip && explicit.priority == .immediate)
+  }
+
+  private func card(_ payload: String, isFromStorage: Bool = false) -> String {
+    NotificationCard(
+      topic: "com.example.app", payload: payload, isFromStorage: isFromStorage, time: "12:00:00"
+    ).text(columns: 44)
+  }
+
+  @Test("A card shows what a device would show")
+  func card() {
+    let payload = """
+      {"aps":{"alert":{"title":"Door","body":"It rang.\\nTwice, and nobody went to see who it was."},
+      "badge":3,"sound":{"name":"bell"}},"id":[1]}
+      """
+    #expect(
+      card(payload, isFromStorage: true) == """
+        ┌─ com.example.app · 12:00:00 · was kept
+        │ Door
+        │ It rang.
+        │ Twice, and nobody went to see who it was.
+        │ badge 3 · sound bell
+        │ id: [1]
+        └
+
+        """)
+  }
+
+  @Test(
+    "A payload that says nothing to a person is shown as it came",
+    arguments: [#"{"aps":{}}"#, "{\"aps\":", "[]"])
+  func plainCard(payload: String) {
+    #expect(card(payload).contains("│ \(payload)\n"))
+  }
+
+  @Test("A payload cannot steer the terminal")
+  func harmless() {
+    let text = card("{\"aps\":{\"alert\":\"\\u001b]0;x\\u0007\\u009b2J\\u202egpj.exe\"}}")
+    #expect(text.contains("│ \u{fffd}]0;x\u{fffd}\u{fffd}2J\u{fffd}gpj.exe\n"))
+  }
+}

@@ -1,0 +1,167 @@
+import ApusModel
+import Testing
+
+@testable import ApusCommand
+
+/// Parses as `apus` does, over files that stand in a dictionary.
+func parse(
+  _ line: String, environment: [String: String] = [:], files: [String: String] = [:]
+) throws -> Request {
+  let parser = CommandLineParser(program: .apus, environment: environment) { files[$0] }
+  return try parser.parse(line.split(separator: " ").map(String.init))
+}
+
+func invocation(
+  _ line: String, environment: [String: String] = [:], files: [String: String] = [:]
+) throws -> Invocation {
+  guard case .run(let invocation) = try parse(line, environment: environment, files: files) else {
+    throw CommandFailure(.usage, "asks for help")
+  }
+  return invocation
+}
+
+/// The failure that a command line ends in.
+func failure(
+  _ line: String, environment: [String: String] = [:], files: [String: String] = [:]
+) -> CommandFailure? {
+  do {
+    _ = try parse(line, environment: environment, files: files)
+    return nil
+  } catch {
+    return error as? CommandFailure
+  }
+}
+
+@Suite("Command lines")
+struct ParserTests {
+  @Test("A flag takes its value behind a space or an equals sign")
+  func flagForms() throws {
+    #expect(try invocation("serve --workers 3")[ApusOptions.workers] == 3)
+    #expect(try invocation("serve --workers=3")[ApusOptions.workers] == 3)
+    #expect(try invocation("send --token ab --payload-file -")[ApusOptions.payloadFile] == "-")
+    #expect(try invocation("send --token ab --alert=")[ApusOptions.alert] == "")
+    #expect(try invocation("send --token ab --alert -x")[ApusOptions.alert] == "-x")
+  }
+
+  @Test("Of a flag that is given twice the last one counts")
+  func lastCounts() throws {
+    #expect(try invocation("serve --workers 3 --workers 4")[ApusOptions.workers] == 4)
+  }
+
+  @Test("A flag that may be repeated keeps its values in order")
+  func repeated() throws {
+    let invocation = try invocation("init --name b --name a --name b")
+    #expect(invocation.all(ApusOptions.name) == ["b", "a", "b"])
+  }
+
+  @Test("A switch is on where it stands, and can be turned off by value")
+  func switches() throws {
+    #expect(try !invocation("serve").isOn(ApusOptions.ephemeral))
+    #expect(try invocation("serve --ephemeral").isOn(ApusOptions.ephemeral))
+    let environment = ["APUS_EPHEMERAL": "yes"]
+    #expect(try invocation("serve", environment: environment).isOn(ApusOptions.ephemeral))
+    let off = try invocation("serve --ephemeral=no", environment: environment)
+    #expect(!off.isOn(ApusOptions.ephemeral))
+  }
+
+  @Test("A command does without what it does not need, and has its defaults")
+  func defaults() throws {
+    let serve = try invocation("serve")
+    #expect(serve.value(ApusOptions.data) == "./apus-data")
+    #expect(serve.value(ApusOptions.http2Listen) == .everywhere(port: 2197))
+    #expect(serve.value(ApusOptions.courierDevelopmentListen) == .everywhere(port: 5224))
+    #expect(!serve.isGiven(ApusOptions.http2Listen))
+    #expect(try invocation("serve --http2-listen 2197").isGiven(ApusOptions.http2Listen))
+    #expect(try invocation("send --token ab")[ApusOptions.badge] == nil)
+  }
+
+  @Test("One flag means to each command what the table says for it")
+  func sharedFlags() throws {
+    let device = try invocation("device --name kitchen")
+    #expect(device[ApusOptions.deviceName] == "kitchen")
+    let listen = try invocation("listen --certificate c --key k --to example.com:443")
+    #expect(listen[ApusOptions.deviceKey] == "k")
+    #expect(listen.value(ApusOptions.courier) == HostPort(host: "example.com", port: 443))
+  }
+
+  @Test(
+    "Help is recognised wherever it is asked for",
+    arguments: ["--help", "-h", "serve --help", "serve --workers 3 -h", "send --help"])
+  func help(line: String) throws {
+    guard case .help(let command) = try parse(line) else {
+      Issue.record("\(line) is no request for help")
+      return
+    }
+    #expect(command?.name == (line.hasPrefix("-") ? nil : String(line.prefix { $0 != " " })))
+  }
+
+  @Test("Operands stand where the command has them, behind -- also with hyphens")
+  func operands() throws {
+    #expect(try invocation("completions bash").operands == ["bash"])
+    #expect(try invocation("completions -- --x").operands == ["--x"])
+    #expect(failure("completions")?.problem == "SHELL is missing")
+    #expect(failure("help a b")?.problem == "\"b\" is one argument too many")
+    #expect(failure("serve workers")?.remedy?.hasPrefix("Did you mean --workers?\n") == true)
+  }
+}
+
+@Suite("Where a value comes from")
+struct PrecedenceTests {
+  private let files = [
+    "./apus-data/apus.conf": "# Ours.\n\n  workers = 1  \nname = a, b\nname=c\n",
+    "/etc/apus.conf": "workers = 7\ndata = /srv/apus\n",
+  ]
+
+  @Test("A flag beats the environment, which beats the file, which beats the default")
+  func order() throws {
+    let variable = ["APUS_WORKERS": "2"]
+    #expect(try invocation("serve")[ApusOptions.workers] == 0)
+    #expect(try invocation("serve", files: files)[ApusOptions.workers] == 1)
+    #expect(
+      try invocation("serve", environment: variable, files: files)[ApusOptions.workers] == 2)
+    #expect(
+      try invocation("serve --workers 3", environment: variable, files: files)[ApusOptions.workers]
+        == 3)
+  }
+
+  @Test("The file in the data directory is found, unless another one is named")
+  func whichFile() throws {
+    let elsewhere = ["/srv/apus.conf": "workers = 4"]
+    #expect(try invocation("serve --data /srv", files: elsewhere)[ApusOptions.workers] == 4)
+    let named = try invocation("serve --config /etc/apus.conf", files: files)
+    #expect(named[ApusOptions.workers] == 7)
+    #expect(named[ApusOptions.data] == "/srv/apus")
+    let environment = ["APUS_CONFIG": "/etc/apus.conf"]
+    #expect(
+      try invocation("serve", environment: environment, files: files)[ApusOptions.workers] == 7)
+  }
+
+  @Test("Several values of a stronger source replace all of a weaker one")
+  func lists() throws {
+    let all = { try invocation($0, environment: $1, files: self.files).all(ApusOptions.name) }
+    #expect(try all("init", [:]) == ["a", "b", "c"])
+    #expect(try all("init", ["APUS_NAME": "d e,f"]) == ["d", "e", "f"])
+    #expect(try all("init --name g", ["APUS_NAME": "d e,f"]) == ["g"])
+  }
+
+  @Test("An empty variable counts as none")
+  func emptyVariable() throws {
+    #expect(try invocation("serve", environment: ["APUS_WORKERS": ""])[ApusOptions.workers] == 0)
+  }
+
+  @Test("What says a flag of one call is not read from the environment")
+  func flagOnly() throws {
+    let environment = ["APUS_TOKEN": "ab", "APUS_ALERT": "hi", "APUS_JSON": "yes"]
+    #expect(failure("send", environment: environment)?.problem == "--token is missing")
+    let send = try invocation("send --token cd", environment: environment)
+    #expect(send[ApusOptions.alert] == nil && !send.isOn(ApusOptions.json))
+  }
+
+  @Test("A misspelt variable is pointed out, one of somebody else is not")
+  func misspeltVariable() throws {
+    let environment = ["APUS_WORKRES": "3", "APUS_SOMETHING_ELSE": "1", "WORKERS": "2"]
+    #expect(
+      try invocation("serve", environment: environment).warnings
+        == ["nothing reads APUS_WORKRES (environment); did you mean APUS_WORKERS?"])
+  }
+}

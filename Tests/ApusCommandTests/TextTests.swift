@@ -1,0 +1,115 @@
+import Testing
+
+@testable import ApusCommand
+
+@Suite("Help, completions and the manual page")
+struct TextTests {
+  private func help(_ name: String, columns: Int? = 80, isStyled: Bool = false) throws -> String {
+    let command = try #require(Program.apus.command(name))
+    return HelpText(program: .apus, columns: columns, isStyled: isStyled).text(for: command)
+  }
+
+  @Test("The help of a command, as it is")
+  func snapshot() throws {
+    #expect(
+      try help("device") == """
+        apus device: issue a certificate to a device
+
+        Usage: apus device [options]
+
+        The device shows the certificate when it connects; its id, drawn here, is what
+        tokens lead to.
+
+        What to issue
+          --name NAME    The device's name in its certificate, for people. [default:
+                         device]
+          --rsa BITS     Make an RSA key of 2048, 3072 or 4096 bits. [default: an ECDSA
+                         key on P-256]
+          --days N       Days for which it is valid. [default: 730]
+
+        General
+          --data DIR     Where the service keeps its keys, certificates and notifications.
+                         [default: ./apus-data; APUS_DATA]
+          --config FILE  A file of settings, `key = value` on each line. [default:
+                         apus.conf in the data directory, if there; APUS_CONFIG]
+          --json         Print JSON on standard output, one object a line.
+
+        What has a name in capitals can also be set in the environment under that name,
+        and in the configuration file as `name = value`, where the name is the
+        variable's without APUS_, in lower case and with hyphens. A flag beats the
+        environment, and the environment beats the file.
+
+        Exit codes
+          0  done
+          1  what was asked for did not happen: a push was rejected, a file not written
+          2  the command line, the environment or the configuration file has a mistake
+          3  the service cannot be reached, or a port is taken
+          4  the data directory, a key or a certificate is missing or unusable
+
+        Examples
+          A device:
+            apus device --name kitchen-display
+
+          One whose software wants RSA:
+            apus device --rsa 2048
+
+        """)
+  }
+
+  @Test("No line of help is wider than the terminal", arguments: [40, 60, 80, 100])
+  func width(columns: Int) throws {
+    for command in Program.apus.commands {
+      for line in try help(command.name, columns: columns).split(separator: "\n") {
+        // A word that is longer than the terminal cannot be helped.
+        let longestWord = line.split(separator: " ").map(\.count).max() ?? 0
+        #expect(line.count <= columns || longestWord + 8 > columns / 2, "\(line)")
+      }
+    }
+  }
+
+  @Test("The width has bounds, and headings are bold only where that is wanted")
+  func style() throws {
+    #expect(try help("serve", columns: 1) == help("serve", columns: 40))
+    #expect(try help("serve", columns: 1000) == help("serve", columns: 100))
+    #expect(try help("serve", columns: nil) == help("serve", columns: 80))
+    #expect(try !help("serve").contains("\u{1b}"))
+    #expect(try help("serve", isStyled: true).contains("\u{1b}[1mDoors\u{1b}[0m"))
+  }
+
+  @Test("The overview lists every command and every exit code")
+  func overview() {
+    let text = HelpText(program: .apus, columns: 80, isStyled: false).overview()
+    for verb in Verb.allCases { #expect(text.contains("\n  \(verb.rawValue) ")) }
+    for code in ExitCode.allCases { #expect(text.contains("\n  \(code.rawValue)  ")) }
+  }
+
+  @Test("A command line in help breaks before its flags, and can be pasted")
+  func shellLine() {
+    #expect(
+      TextLayout.shellLine("apus send --one a --two 'b c'", width: 24, indent: 2)
+        == "  apus send --one a \\\n    --two 'b c'\n")
+  }
+
+  @Test(
+    "Completions and the manual page name every flag of every command", arguments: Shell.allCases)
+  func completeness(shell: Shell) {
+    let completions = shell.completions(for: .apus)
+    let manual = ManualPage.text(for: .apus, version: "1.0")
+    for option in Program.apus.options {
+      let flag = shell == .fish ? "-l \(option.flag.dropFirst(2)) " : option.flag
+      #expect((completions + " ").contains(flag))
+      #expect(manual.contains(option.flag.split(separator: "-").joined(separator: "\\-")))
+    }
+  }
+
+  @Test("In the manual page no line of text is taken for a request")
+  func manualRequests() {
+    let known: Set = [
+      ".TH", ".SH", ".SS", ".TP", ".PP", ".B", ".BR", ".I", ".RI", ".nf", ".fi", ".RS", ".RE",
+    ]
+    let manual = ManualPage.text(for: .apus, version: "1.0")
+    for line in manual.split(separator: "\n") where line.hasPrefix(".") || line.hasPrefix("'") {
+      #expect(known.contains(String(line.prefix { $0 != " " })), "\(line)")
+    }
+  }
+}

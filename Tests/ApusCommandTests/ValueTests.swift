@@ -1,0 +1,146 @@
+import ApusModel
+import Testing
+
+@testable import ApusCommand
+
+@Suite("Values")
+struct ValueTests {
+  @Test(
+    "A host and a port are read in every form",
+    arguments: [
+      ("localhost:2197", HostPort(host: "localhost", port: 2197)),
+      ("192.0.2.1:0", HostPort(host: "192.0.2.1", port: 0)),
+      ("[2001:db8::1]:443", HostPort(host: "2001:db8::1", port: 443)),
+      ("localhost", nil), (":2197", nil), ("::1:2197", nil), ("[localhost]:1", nil),
+      ("a:65536", nil), ("a:+1", nil), ("a:", nil), ("a b:1", nil),
+    ])
+  func hostPort(text: String, expected: HostPort?) {
+    #expect(HostPort(text) == expected)
+    if let expected { #expect(expected.description == text) }
+  }
+
+  @Test(
+    "Listen addresses are a port, a list, or off",
+    arguments: [
+      ("off", ListenAddresses.off), ("0", .everywhere(port: 0)), ("*:80", .everywhere(port: 80)),
+      (
+        "127.0.0.1:1,[::1]:2",
+        .addresses([HostPort(host: "127.0.0.1", port: 1), HostPort(host: "::1", port: 2)])
+      ),
+      ("localhost:1", nil), ("127.0.0.1:1,", nil), ("", nil), ("65536", nil), ("1.2.3:4", nil),
+    ])
+  func listen(text: String, expected: ListenAddresses?) {
+    #expect((try? ValueSyntax<ListenAddresses>.listen.read(text)) == expected)
+  }
+
+  @Test(
+    "Times have units",
+    arguments: [
+      ("90", 90), ("90s", 90), ("15m", 900), ("2h", 7200), ("1d", 86_400), ("", nil), ("m", nil),
+      ("-1", nil), ("+1", nil), ("1w", nil), ("1.5h", nil), ("9223372036854775807d", nil),
+    ])
+  func durations(text: String, expected: Int?) {
+    #expect(duration(text) == expected)
+  }
+
+  @Test(
+    "An expiration is a moment, a span or never",
+    arguments: [
+      ("0", Expiration.at(0)), ("1700000000", .at(1_700_000_000)), ("+1h", .after(3600)),
+      ("+30", .after(30)), ("-1", nil), ("tomorrow", nil), ("+", nil), ("1h", nil),
+    ])
+  func expiration(text: String, expected: Expiration?) {
+    #expect((try? ValueSyntax<Expiration>.expiration.read(text)) == expected)
+  }
+
+  @Test("A span counts from now, 0 stays 0")
+  func expirationSeconds() {
+    #expect(Expiration.after(60).seconds(now: 1000) == 1060)
+    #expect(Expiration.at(0).seconds(now: 1000) == 0)
+  }
+
+  @Test("Device tokens are given on in lower case")
+  func token() throws {
+    #expect(try ValueSyntax<String>.deviceToken.read("ABcd") == "abcd")
+    let longest = String(repeating: "a", count: 2 * Limits.deviceTokenBytes)
+    #expect((try? ValueSyntax<String>.deviceToken.read(longest)) == longest)
+    #expect((try? ValueSyntax<String>.deviceToken.read(longest + "aa")) == nil)
+  }
+
+  @Test(
+    "A labelled topic has both parts",
+    arguments: [
+      ("a.b:voip", LabelledTopic(topic: "a.b", label: "voip")), ("a.b", nil), (":voip", nil),
+      ("a.b:", nil), ("a b:voip", nil),
+    ])
+  func labelledTopic(text: String, expected: LabelledTopic?) {
+    #expect((try? ValueSyntax<LabelledTopic>.labelledTopic.read(text)) == expected)
+  }
+
+  @Test("A payload must be a JSON object")
+  func payload() {
+    #expect((try? ValueSyntax<String>.json.read(#"{"aps":{}}"#)) != nil)
+    #expect((try? ValueSyntax<String>.json.read("[]")) == nil)
+    #expect((try? ValueSyntax<String>.json.read(#"{"aps":{}"#)) == nil)
+  }
+}
+
+@Suite("The table")
+struct TableTests {
+  @Test("No command has two options with one flag, variable or key")
+  func unique() {
+    for command in Program.apus.commands {
+      let options = Program.apus.options(of: command)
+      for names in [
+        options.map(\.flag), options.compactMap(\.environment), options.compactMap(\.fileKey),
+      ] {
+        #expect(Set(names).count == names.count, "\(command.name): \(names)")
+      }
+    }
+  }
+
+  @Test("Every default is a value that the option takes")
+  func defaults() {
+    for option in Program.apus.options {
+      guard let text = option.defaultText else { continue }
+      #expect(option.check(text) == nil, "\(option.flag)")
+    }
+  }
+
+  @Test("Every example is a command line that parses", arguments: Program.apus.commands)
+  func examples(command: CommandDescription) throws {
+    for example in command.examples {
+      let words = example.line.split(separator: " ").map(String.init)
+      guard let start = words.firstIndex(of: "apus") else { continue }
+      var own = Array(words[(start + 1)...].prefix { $0 != "|" && $0 != ">" })
+      for index in own.indices {
+        // What a shell would have put in, or taken away.
+        if own[index] == "$TOKEN" { own[index] = "0a" }
+        own[index].removeAll { $0 == ")" || $0 == "'" }
+      }
+      own.removeAll { $0 == "rang." }
+      let parser = CommandLineParser(program: .apus, environment: [:]) { _ in nil }
+      _ = try parser.parse(own)
+    }
+  }
+
+  @Test("Every option belongs to commands that are there")
+  func commands() {
+    let names = Set(Program.apus.commands.map(\.name))
+    for option in Program.apus.options {
+      #expect(!option.commands.isEmpty && names.isSuperset(of: option.commands), "\(option.flag)")
+      #expect(option.help.hasSuffix("."), "\(option.flag)")
+    }
+  }
+
+  @Test("The service's defaults are those of its documentation")
+  func ports() {
+    let ports = [
+      "--http2-listen": "2197", "--http2-development-listen": "2198", "--courier-listen": "5223",
+      "--courier-development-listen": "5224",
+    ]
+    for option in Program.apus.options where option.group == .doors {
+      #expect(option.defaultText == ports[option.flag])
+    }
+  }
+}
