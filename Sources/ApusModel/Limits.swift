@@ -24,6 +24,17 @@ public enum Limits {
   public static let payloadDepth = 64
   /// Seconds for which a request may be on its way in, from its first header to its last byte. Slower ones are cut.
   public static let requestSeconds = 10
+  /// Seconds from a request's first header to its answer, whatever the store does: as long as pushy's users wait.
+  public static let answerSeconds = 30
+  /// Requests to one device token at once, before it is answered 429. Apple publishes no figure; this is generous.
+  public static let requestsPerToken = 10_000
+  /// The same, that come back each second.
+  public static let requestsPerTokenPerSecond = 1_000
+  /// Refused requests on one connection, of which those for a bad device token count twice and 410 not at all, before
+  /// it is ended. "Too many errors end in disconnection"; no figure is published.
+  public static let errorsPerConnection = 10_000
+  /// The same, that are forgiven each second.
+  public static let errorsPerConnectionPerSecond = 100
   /// Seconds without a request after which a provider's connection is closed. "Connections are meant to live hours".
   public static let providerIdleSeconds = 3600
   /// Seconds that a drain waits for a moment without open streams before it announces itself.

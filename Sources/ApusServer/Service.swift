@@ -165,6 +165,11 @@ package final class Service {
       usleep(50_000)
     }
     for worker in workers { worker.ask { $0.finishDrain() } }
+    while EventLoop.wallClockMilliseconds() < deadline + 5000,
+      workers.contains(where: { !$0.ask { $0.shard.stop() } })
+    {
+      usleep(5_000)
+    }
     store.close()
     for worker in workers {
       worker.loop.stop()

@@ -99,6 +99,10 @@ package final class Device {
   package var recordVersion: UInt64 = 0
   package var durableRecordVersion: UInt64 = 0
   package var takeovers = RateLimit.Bucket()
+  /// Requests for it: "too many consecutive requests to one device token".
+  package var requests = RateLimit.Bucket()
+  package static let requestLimit = RateLimit(
+    capacity: Limits.requestsPerToken, refill: Limits.requestsPerTokenPerSecond)
   package static let takeoverLimit = RateLimit(
     capacity: Limits.courierTakeoversPerMinute, refill: Limits.courierTakeoversPerMinute,
     perSeconds: 60)

@@ -91,6 +91,8 @@ package struct Shard {
           ? Rejection(.deviceTokenNotForTopic)
           : Rejection(.unregistered, timestampMilliseconds: nowMilliseconds))
     }
+    guard Device.requestLimit.take(from: &device.requests, atMilliseconds: Int64(loopMilliseconds))
+    else { return refuse(notification, answer, Rejection(.tooManyRequests)) }
     count(.received)
     if state == .ignored {
       return finishAtOnce(notification, answer, .discardedDisabled)

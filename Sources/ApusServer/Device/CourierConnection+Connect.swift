@@ -10,9 +10,7 @@ extension CourierConnection {
   // MARK: Connect
 
   /// The first frame; anything but a connect message ends the connection.
-  func connect(
-    _ command: UInt8, _ fields: Span<UInt8>, rest: Span<UInt8>
-  ) throws(CourierFault) {
+  func connect(_ command: UInt8, _ fields: Span<UInt8>) throws(CourierFault) {
     guard command == CourierCommand.connect.rawValue else {
       return end(reason: "the first frame is not a connect message")
     }
@@ -27,12 +25,22 @@ extension CourierConnection {
     } catch {
       return refuse(error)
     }
+    known = (identity, connect.token)
+    stage = .handingOver
+    worker.markDirty(connection)
+  }
+
+  /// Moves the connection to the worker that owns the device.
+  ///
+  /// At the turn's end and not at the connect message: TLS still holds what arrived behind it.
+  func handOver() {
+    guard let known else { return }
     stage = .over
-    let owner = worker.ownerIndex(of: identity.device)
+    let owner = worker.ownerIndex(of: known.identity.device)
     let handed = HandedOverDevice(
       door: connection.door, descriptor: connection.release(), peer: connection.peer,
-      tls: connection.tls, dialect: dialect, identity: identity, presentedToken: connect.token,
-      framer: framer, rest: rest.copied())
+      tls: connection.tls, dialect: dialect, identity: known.identity,
+      presentedToken: known.presentedToken, framer: framer, rest: unread)
     worker.send(.adopt(handed), to: owner)
   }
 

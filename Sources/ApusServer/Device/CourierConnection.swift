@@ -16,6 +16,8 @@ import ApusWire
 final class CourierConnection {
   enum Stage {
     case awaitingConnect
+    /// The device is known; the connection moves to its owner when the turn ends.
+    case handingOver
     case awaitingFilter
     case serving
     case over
@@ -37,6 +39,9 @@ final class CourierConnection {
   var keepAlives = RateLimit.Bucket()
   /// Frames that were skipped: of unknown commands, or with another connection's token.
   var skippedFrames = 0
+  /// Between the connect message and the hand-over: who it is, and what came behind the message.
+  var known: (identity: DeviceIdentity, presentedToken: DeviceToken?)?
+  var unread: [UInt8] = []
   var isStopping = false
 
   static let drainSpreadSeconds: UInt64 = 5
@@ -81,12 +86,16 @@ final class CourierConnection {
     guard stage != .over, unsafe !bytes.isEmpty else { return }
     let input = unsafe Span<UInt8>(_unsafeBytes: bytes)
     lastFrameSeconds = worker.nowSeconds
+    // The rest of what arrived with the connect message is the owner's to read.
+    guard stage != .handingOver else { return unread.append(input) }
     var offset = 0
     do throws(CourierFault) {
       while stage != .over, let frame = try framer.next(input, at: &offset) {
         let fields = frame.fields(in: input)
         guard stage != .awaitingConnect else {
-          return try connect(frame.command, fields, rest: input.extracting(offset...))
+          try connect(frame.command, fields)
+          if stage == .handingOver { unread.append(input.extracting(offset...)) }
+          return
         }
         try handle(frame.command, fields)
       }
@@ -131,6 +140,7 @@ final class CourierConnection {
 
   /// Sends what the session lets go, as far as the socket takes it.
   func flush() {
+    if stage == .handingOver { return handOver() }
     answerTokenRequests()
     while connection.mayWrite, let delivery = device?.session?.nextToSend() {
       encode(delivery)
@@ -207,6 +217,7 @@ final class CourierConnection {
       if connection.deadlineSeconds <= worker.nowSeconds {
         end(reason: "nothing was heard for too long")
       }
+    case .handingOver: return
     case .over: connection.close()
     }
   }

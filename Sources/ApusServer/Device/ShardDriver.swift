@@ -14,6 +14,7 @@ final class ShardDriver {
   private var group: WriteGroup
   private var record: [UInt8] = []
   private var lingerTimer: LoopTimer?
+  private var isStopping = false
 
   init(worker: Worker) {
     self.worker = worker
@@ -27,7 +28,12 @@ final class ShardDriver {
 
   var counts: [UInt64] { shard.counts }
 
-  func stop() { lingerTimer?.close() }
+  /// Nothing lingers any more: every group is written at once. True when nothing is left to write.
+  func stop() -> Bool {
+    isStopping = true
+    lingerTimer?.stop()
+    return isQuiet
+  }
 
   // MARK: From providers
 
@@ -53,6 +59,11 @@ final class ShardDriver {
   }
 
   func takeVerdicts() -> [Verdict] { shard.verdicts }
+
+  /// Whether a decision waits to be carried out.
+  var hasWork: Bool {
+    !shard.verdicts.isEmpty || !shard.dirty.isEmpty || !shard.drains.isEmpty
+  }
 
   func clearVerdicts() { shard.verdicts.removeAll(keepingCapacity: true) }
 
@@ -207,15 +218,20 @@ final class ShardDriver {
     guard sealed.isEmpty else { return }
     shard.trimGroup()
     guard !shard.isGroupEmpty else { return }
-    let now = worker.loop.nowMilliseconds
-    guard shard.isGroupDue(nowMilliseconds: now) else {
-      if lingerTimer?.isActive == false {
-        lingerTimer?.start(afterMilliseconds: worker.configuration.lingerMilliseconds)
-      }
-      return
+    if isStopping || shard.isGroupDue(nowMilliseconds: worker.loop.nowMilliseconds) {
+      seal()
+    } else if lingerTimer?.isActive == false {
+      lingerTimer?.start(afterMilliseconds: worker.configuration.lingerMilliseconds)
     }
+  }
+
+  /// Whether everything that gathered is durable.
+  var isQuiet: Bool { sealed.isEmpty && shard.isGroupEmpty }
+
+  private func seal() {
     var entries = freeEntryLists.popLast() ?? []
-    let number = shard.sealGroup(into: &entries, nowMilliseconds: now)
+    let number = shard.sealGroup(
+      into: &entries, nowMilliseconds: worker.loop.nowMilliseconds, all: isStopping)
     for entry in entries { write(entry) }
     sealed.append((number, entries))
     let worker = worker

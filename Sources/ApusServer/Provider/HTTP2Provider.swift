@@ -17,6 +17,7 @@ final class HTTP2Provider {
   /// A final GOAWAY was sent: the connection is closed once every open stream is answered.
   private var isOver = false
   private var isClosed = false
+  private var errors = RateLimit.Bucket()
   /// Second of the worker's clock at which something last came or went.
   private var activeSeconds: UInt64
 
@@ -180,7 +181,24 @@ final class HTTP2Provider {
     }
     answer(request, refusal.rejection)
     session.release(request)
+    count(refusal.reason)
   }
+
+  /// "Too many errors end in disconnection, soonest for BadDeviceToken; 410 does not count."
+  private func count(_ reason: Reason) {
+    guard reason != .unregistered, reason != .serviceUnavailable else { return }
+    let now = Int64(worker.loop.nowMilliseconds)
+    let isWithin = Self.errorLimit.take(from: &errors, atMilliseconds: now)
+    let isStillWithin =
+      reason != .badDeviceToken || Self.errorLimit.take(from: &errors, atMilliseconds: now)
+    guard !isWithin || !isStillWithin else { return }
+    worker.log(
+      .notice, "provider makes too many errors", .text("peer", connection.peer.description))
+    end(.tooManyRequests)
+  }
+
+  private static let errorLimit = RateLimit(
+    capacity: Limits.errorsPerConnection, refill: Limits.errorsPerConnectionPerSecond)
 
   /// HEADERS, then the reason in one DATA frame that ends the stream; `apns-id` on failures too.
   private func answer(_ request: HTTP2Request, _ rejection: Rejection) {

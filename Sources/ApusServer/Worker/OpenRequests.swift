@@ -37,6 +37,17 @@ struct OpenRequests {
     return Answer(worker: worker, slot: slot, generation: places[Int(slot)].generation)
   }
 
+  /// Takes out a request that came before a time of the loop's clock; nil when there is none.
+  mutating func closeOldest(startedBefore milliseconds: UInt64) -> OpenRequest? {
+    guard count > 0 else { return nil }
+    for (slot, place) in places.enumerated() {
+      guard let open = place.open, open.request.startedMilliseconds < milliseconds else { continue }
+      return close(
+        Answer(worker: worker, slot: UInt32(slot), generation: place.generation))
+    }
+    return nil
+  }
+
   /// Takes the request out; nil when the answer came twice.
   mutating func close(_ answer: Answer) -> OpenRequest? {
     let index = Int(answer.slot)

@@ -185,6 +185,17 @@ enum WorkerMessage: Sendable {
       }
     }
     due.removeAll(keepingCapacity: true)
+    answerOverdue()
+  }
+
+  /// "Always answer within a deadline": what the store has not decided by then is answered 503, and its verdict, when it
+  /// comes, finds nobody waiting.
+  private func answerOverdue() {
+    let limit = UInt64(Limits.answerSeconds)
+    guard nowSeconds > limit else { return }
+    while let open = openRequests.closeOldest(startedBefore: (nowSeconds - limit) * 1000) {
+      open.provider.finish(open, rejection: Rejection(.serviceUnavailable))
+    }
   }
 
   // MARK: Between workers
@@ -241,16 +252,20 @@ enum WorkerMessage: Sendable {
   // MARK: The end of a turn
 
   /// Everything that the turn brought about leaves: decisions, frames, answers, groups for the store.
+  ///
+  /// One thing leads to another: a device that is handed over is known to the shard, whose decisions wake connections.
   private func endTurn() {
     wallMilliseconds = EventLoop.wallClockMilliseconds()
-    shard.work()
-    for verdict in shard.takeVerdicts() {
-      let target = Int(verdict.answer.worker)
-      if target == index { finish(verdict) } else { outboxes[target].append(.verdict(verdict)) }
-    }
-    shard.clearVerdicts()
+    repeat {
+      shard.work()
+      for verdict in shard.takeVerdicts() {
+        let target = Int(verdict.answer.worker)
+        if target == index { finish(verdict) } else { outboxes[target].append(.verdict(verdict)) }
+      }
+      shard.clearVerdicts()
+      while let connection = dirty.popLast() { connection.flush() }
+    } while shard.hasWork
     shard.sealIfDue()
-    while let connection = dirty.popLast() { connection.flush() }
     for target in outboxes.indices where !outboxes[target].isEmpty {
       _ = peers[target].inbox?.send(contentsOf: &outboxes[target])
     }
@@ -279,6 +294,5 @@ enum WorkerMessage: Sendable {
   func finishDrain() {
     for connection in connections { connection?.abort() }
     secondTimer?.stop()
-    shard.stop()
   }
 }
