@@ -35,7 +35,8 @@ package struct HelpText {
 
   package func text(for command: CommandDescription) -> String {
     let options = program.options(of: command)
-    var text = "\(program.name) \(command.name): \(command.summary)\n\n"
+    let title = "\(program.name) \(command.name): \(command.summary)"
+    var text = TextLayout.paragraph(title, width: width, indent: 0) + "\n"
     text += "\(heading("Usage:")) \(usage(of: command, options))\n"
     for paragraph in command.details {
       text += "\n" + TextLayout.paragraph(paragraph, width: width, indent: 0)
