@@ -210,7 +210,7 @@ struct CourierClientFrameTests {
   private func script() -> [UInt8] {
     FromService.accepted()
       + FromService.notification(id: 0x01020304)
-      + bytes("12 00000042 01 0001 00 02 0020 \(otherHex) 03 0014 \(appHex) 04 0002 0000")
+      + bytes("12 00000043 01 0001 00 02 0020 \(otherHex) 03 0014 \(appHex) 04 0002 0000")
       + bytes("77 00000003 010203")
       + bytes("0e 00000023 01 0020 \(baseHex)")
       + FromService.notification(id: 5)
@@ -411,7 +411,7 @@ struct CourierClientDuplicateTests {
         if let index { list[index]?.isHandled = true }
       case 1:
         window.forget(id)
-        if let index { list[index] = .some(nil) }
+        if let index { list[index] = nil }
       default:
         let standing = window.note(messageID: id, sentNanoseconds: nil)
         let expected: DuplicateWindow.Standing =
