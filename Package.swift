@@ -103,6 +103,11 @@ let package = Package(
     tests("ApusLoopTests", ["ApusLoop"]),
     tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusWire"]),
     tests("ApusCommandTests", ["ApusCommand", "ApusModel", "ApusWire"]),
+    tests(
+      "ApusDeviceTests",
+      [
+        "ApusDevice", "ApusModel", "ApusWire", "ApusTLS", "ApusTrust", "ApusLoop", "ApusServer",
+      ]),
     tests("TidyTests", ["ApusModel"]),
   ]
 )

@@ -159,10 +159,10 @@ extension DeviceConnection {
         handle(event)
         continue
       }
-      let verdict = delegate.deviceConnection(
+      let verdict = delegate?.deviceConnection(
         self, received: arrival.notification, payload: arrival.payload(in: input),
         collapseID: arrival.collapseID(in: input))
-      switch verdict {
+      switch verdict ?? .decline {
       case .acknowledge: client.acknowledge(arrival.notification.messageID, to: &pending)
       case .hold: break
       case .decline: client.decline(arrival.notification.messageID)
@@ -175,7 +175,7 @@ extension DeviceConnection {
     switch event {
     case .connected(let token, let milliseconds, let isNew):
       connectedAtMilliseconds = now
-      delegate.deviceConnection(
+      delegate?.deviceConnection(
         self, connectedAs: token, isNewToken: isNew, serverMilliseconds: milliseconds)
     case .refused(let refusal):
       if let time = refusal.badNonceServerMilliseconds {
@@ -183,11 +183,11 @@ extension DeviceConnection {
       }
       end(.refused(refusal))
     case .appToken(let topic, let token):
-      delegate.deviceConnection(self, appToken: token, for: topic)
+      delegate?.deviceConnection(self, appToken: token, for: topic)
     case .tokenRefused(let topic, _):
-      delegate.deviceConnection(self, appToken: nil, for: topic)
+      delegate?.deviceConnection(self, appToken: nil, for: topic)
     case .notification: preconditionFailure("a notification is taken up where its bytes are")
-    case .noStorage: delegate.deviceConnectionFoundNothingStored(self)
+    case .noStorage: delegate?.deviceConnectionFoundNothingStored(self)
     case .goodbye(let reason): goodbye = reason
     case .fault(let fault): end(.fault(fault))
     }

@@ -72,7 +72,8 @@ package final class DeviceConnection: SocketHandler {
   package let tag: Int
   package internal(set) var client: CourierClient
   package internal(set) var stage = Stage.idle
-  unowned let delegate: any DeviceConnectionDelegate
+  /// Weak: it usually holds the connection, and a connection may outlive it by its socket.
+  weak let delegate: (any DeviceConnectionDelegate)?
   let shared: DeviceLoop
 
   /// What the device wants, as against `stage`.
@@ -204,7 +205,7 @@ package final class DeviceConnection: SocketHandler {
     stageDeadline = now + wait
     let said = goodbye.map { DeviceDisconnection.goodbye(reason: $0) }
     goodbye = nil
-    delegate.deviceConnection(
+    delegate?.deviceConnection(
       self, disconnected: said ?? reason, retryMilliseconds: isWanted ? wait : nil)
   }
 
@@ -246,7 +247,7 @@ package final class DeviceConnection: SocketHandler {
     lookup += 1
     stage = .idle
     goodbye = nil
-    delegate.deviceConnection(self, disconnected: .stopped, retryMilliseconds: nil)
+    delegate?.deviceConnection(self, disconnected: .stopped, retryMilliseconds: nil)
   }
 
   /// Milliseconds that the service has to close after us: what we said last may not have been read before.

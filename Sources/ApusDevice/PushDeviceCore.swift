@@ -1,0 +1,171 @@
+import ApusLoop
+import ApusModel
+import ApusTLS
+import ApusTrust
+import ApusWire
+
+/// The part of a `PushDevice` that lives on its loop.
+final class PushDeviceCore: DeviceConnectionDelegate, @unchecked Sendable {
+  typealias TokenContinuation = CheckedContinuation<DeviceToken, any Error>
+
+  static let dialect = CourierALPN.apus
+
+  private(set) var connection: DeviceConnection?
+  private let acknowledgesAutomatically: Bool
+  private let notifications: AsyncStream<ReceivedNotification>.Continuation
+  private let events: AsyncStream<DeviceEvent>.Continuation
+  /// The names behind the hashes: of every topic that was ever listed or asked for.
+  private var names: [TopicHash: String] = [:]
+  private var waiting: [TopicHash: [(request: TokenRequest, continuation: TokenContinuation)]] = [:]
+  private var whenStopped: [() -> Void] = []
+  private var isOver = false
+
+  init(
+    loop: EventLoop, configuration: DeviceConfiguration, context: TLSContext,
+    notifications: AsyncStream<ReceivedNotification>.Continuation,
+    events: AsyncStream<DeviceEvent>.Continuation
+  ) {
+    acknowledgesAutomatically = configuration.acknowledgesAutomatically
+    self.notifications = notifications
+    self.events = events
+    let connection = DeviceConnection(
+      shared: DeviceLoop(loop: loop),
+      configuration: .init(
+        endpoint: .host(configuration.host, port: configuration.port), context: context,
+        client: .init(
+          dialect: Self.dialect,
+          keepAliveMilliseconds: UInt64(configuration.keepAliveSeconds) * 1000)),
+      baseToken: configuration.baseToken,
+      seed: randomBytes(8).reduce(0) { $0 << 8 | UInt64($1) }, delegate: self)
+    self.connection = connection
+    setTopics(configuration.topics)
+  }
+
+  // MARK: Verbs
+
+  func setTopics(_ topics: DeviceTopics) {
+    connection?.setTopics(
+      CourierTopics(
+        enabled: topics.enabled.map(hash), ignored: topics.ignored.map(hash),
+        opportunistic: topics.opportunistic.map(hash), paused: topics.paused.map(hash),
+        nonWaking: topics.nonWaking.map(hash)))
+  }
+
+  /// Bounds the table of names: an application that lists ever new topics sees the digits of old ones.
+  private static let nameLimit = 4 * Limits.courierFilterTopics
+
+  private func hash(_ topic: String) -> TopicHash {
+    let hash = TopicHash(of: Array(topic.utf8).span)
+    if names.count < Self.nameLimit { names[hash] = topic }
+    return hash
+  }
+
+  func requestToken(
+    _ topic: String, _ request: TokenRequest, _ continuation: TokenContinuation
+  ) {
+    guard !isOver else { return continuation.resume(throwing: PushDevice.stopped) }
+    guard !request.isCancelled else {
+      return continuation.resume(throwing: CancellationError())
+    }
+    let hash = hash(topic)
+    guard connection?.requestToken(hash) == true else {
+      return continuation.resume(
+        throwing: DeviceError(.tooManyRequests, "too many requests for tokens wait already"))
+    }
+    waiting[hash, default: []].append((request, continuation))
+  }
+
+  func cancel(_ request: TokenRequest) {
+    // The cancellation may come before the request, and after its answer.
+    request.isCancelled = true
+    for (topic, requests) in waiting {
+      guard let index = requests.firstIndex(where: { $0.request === request }) else { continue }
+      let continuation = waiting[topic]?.remove(at: index).continuation
+      if waiting[topic]?.isEmpty == true { waiting[topic] = nil }
+      continuation?.resume(throwing: CancellationError())
+      return
+    }
+  }
+
+  func stop(_ completion: @escaping () -> Void) {
+    guard let connection, !isOver else { return completion() }
+    whenStopped.append(completion)
+    if connection.stage == .idle { finish() } else { connection.stop() }
+  }
+
+  /// Ends everything without another word.
+  func cut() { finish() }
+
+  /// Nobody hears anything any more.
+  func finish() {
+    guard !isOver else { return }
+    isOver = true
+    for requests in waiting.values {
+      for (_, continuation) in requests { continuation.resume(throwing: PushDevice.stopped) }
+    }
+    waiting = [:]
+    notifications.finish()
+    events.finish()
+    connection = nil
+    let completions = whenStopped
+    whenStopped = []
+    for completion in completions { completion() }
+  }
+
+  // MARK: What the service says
+
+  func deviceConnection(
+    _ connection: DeviceConnection, connectedAs token: DeviceToken, isNewToken: Bool,
+    serverMilliseconds: UInt64
+  ) {
+    events.yield(
+      .connected(
+        baseToken: token, isNewToken: isNewToken, serverMilliseconds: serverMilliseconds))
+  }
+
+  func deviceConnection(
+    _ connection: DeviceConnection, disconnected reason: DeviceDisconnection,
+    retryMilliseconds: UInt64?
+  ) {
+    events.yield(
+      .disconnected(reason: reason.description, retryMilliseconds: retryMilliseconds))
+    if case .stopped = reason { finish() }
+  }
+
+  func deviceConnection(
+    _ connection: DeviceConnection, received notification: CourierNotification,
+    payload: Span<UInt8>, collapseID: Span<UInt8>
+  ) -> DeviceVerdict {
+    let received = ReceivedNotification(
+      notification, topic: names[notification.topic] ?? notification.topic.hex,
+      payload: payload.copied(), collapseID: collapseID.isEmpty ? nil : collapseID.text)
+    guard case .enqueued = notifications.yield(received) else { return .decline }
+    return acknowledgesAutomatically ? .acknowledge : .hold
+  }
+
+  func deviceConnection(
+    _ connection: DeviceConnection, appToken token: DeviceToken?, for topic: TopicHash
+  ) {
+    for (_, continuation) in waiting.removeValue(forKey: topic) ?? [] {
+      if let token {
+        continuation.resume(returning: token)
+      } else {
+        let name = names[topic] ?? topic.hex
+        continuation.resume(
+          throwing: DeviceError(.tokenRefused, "the service has no app of the topic \(name)"))
+      }
+    }
+  }
+
+  func deviceConnectionFoundNothingStored(_ connection: DeviceConnection) {
+    events.yield(.nothingStored)
+  }
+}
+
+extension TopicHash {
+  /// 40 digits in lower case.
+  fileprivate var hex: String {
+    let bytes = (0..<Self.byteCount).map { self[$0] }
+    return String(decoding: Hex.encode(bytes.span), as: UTF8.self)
+  }
+}

@@ -1,0 +1,536 @@
+import ApusDevice
+import ApusModel
+import ApusTrust
+import ApusWire
+import Testing
+
+/// A client with the bytes that it says and the events that it reports, as text.
+struct Scripted {
+  var client: CourierClient
+  var said: [UInt8] = []
+  var heard: [String] = []
+  var now: UInt64 = 1000
+  /// Whether each notification is acknowledged as it is reported.
+  var acknowledges = true
+
+  init(
+    _ configuration: CourierClient.Configuration = .init(), baseToken: DeviceToken? = nil
+  ) {
+    client = CourierClient(configuration: configuration, baseToken: baseToken)
+  }
+
+  mutating func begin() { client.begin(nowMilliseconds: now, to: &said) }
+
+  /// A client that was accepted, with nothing said since.
+  static func connected(_ configuration: CourierClient.Configuration = .init()) -> Scripted {
+    var scripted = Scripted(configuration)
+    scripted.begin()
+    scripted.receive(FromService.accepted())
+    scripted.said = []
+    scripted.heard = []
+    return scripted
+  }
+
+  mutating func receive(_ input: [UInt8]) {
+    var offset = 0
+    while let event = client.next(
+      input.span, at: &offset, nowMilliseconds: now, to: &said)
+    {
+      note(event, input)
+    }
+  }
+
+  mutating func wait(_ milliseconds: UInt64) {
+    now += milliseconds
+    if let event = client.timePassed(nowMilliseconds: now, to: &said) { note(event, []) }
+  }
+
+  private mutating func note(_ event: CourierClientEvent, _ input: [UInt8]) {
+    switch event {
+    case .connected(let token, let milliseconds, let isNew):
+      heard.append("connected \(token.hex) \(milliseconds)\(isNew ? " new" : "")")
+    case .refused(let refusal):
+      heard.append(
+        "refused \(refusal.status.rawValue) \(refusal.badNonceServerMilliseconds ?? 0)")
+    case .appToken(let topic, let token): heard.append("token \(name(topic)) \(token.hex)")
+    case .tokenRefused(let topic, let status):
+      heard.append("no token \(name(topic)) \(status)")
+    case .notification(let arrival):
+      let fields = arrival.notification
+      heard.append(
+        "notification \(fields.messageID) \(arrival.payload(in: input.span).text) "
+          + "\(name(fields.topic)) \(arrival.collapseID(in: input.span).text) "
+          + "\(fields.expirySeconds ?? 0) \(fields.priority?.rawValue ?? 0) "
+          + "\(fields.storage.rawValue) \(fields.id?.text ?? "") "
+          + "\(fields.pushType.map { "\($0)" } ?? "")")
+      if acknowledges { client.acknowledge(fields.messageID, to: &said) }
+    case .noStorage: heard.append("no storage")
+    case .goodbye(let reason): heard.append("goodbye \(reason)")
+    case .fault(let fault): heard.append("fault \(fault)")
+    }
+  }
+
+  private func name(_ topic: TopicHash) -> String {
+    hex((0..<TopicHash.byteCount).map { topic[$0] }) == appHex ? "app" : "chat"
+  }
+
+  mutating func takeSaid() -> String {
+    defer { said = [] }
+    return hex(said)
+  }
+}
+
+@Suite("A courier client connects")
+struct CourierClientConnectTests {
+  @Test("The first connect message has state and flags and no token")
+  func firstConnect() {
+    var scripted = Scripted()
+    scripted.begin()
+    #expect(scripted.takeSaid() == "070000000b020001010500040000004" + "1")
+    #expect(scripted.client.phase == .connectSent)
+  }
+
+  @Test("A device that has a base token presents it")
+  func connectWithToken() {
+    var scripted = Scripted(baseToken: token(baseHex))
+    scripted.begin()
+    #expect(
+      scripted.takeSaid() == "070000002e010020\(baseHex)0200010105000400000041")
+    scripted.receive(FromService.accepted())
+    #expect(scripted.heard == ["connected \(baseHex) 1700000000123"])
+  }
+
+  @Test("In the third dialect certificate, nonce and signature ride in the connect message")
+  func thirdDialect() throws {
+    let now: Int64 = 1_700_000_000
+    let authority = try CertificateAuthority.create(
+      commonName: "devices", validity: Validity(now: now, days: 10))
+    let key = try PrivateKey.generateRSA(bits: 2048)
+    let certificate = try authority.issueDevice(
+      deviceID: DeviceID(7), name: "seven", publicKey: key.publicKey,
+      validity: Validity(now: now, days: 5))
+    let proof = try CourierProof(
+      certificateDER: certificate.der, key: key, milliseconds: 1_700_000_000_123,
+      random: bytes("a1a2a3a4a5a6a7a8"))
+    var client = CourierClient(configuration: .init(dialect: .securityV3))
+    var said: [UInt8] = []
+    client.begin(proof: proof, nowMilliseconds: 0, to: &said)
+
+    let der = certificate.der
+    var start = bytes("07 00000000 02 0001 01 05 0004 00000041 0c")
+    start += [UInt8(der.count >> 8), UInt8(der.count & 255)] + der
+    start += bytes("0d 0011 00 0000018bcfe5687b a1a2a3a4a5a6a7a8 0e 0102 0101")
+    let length = start.count - 5 + 256
+    start[3] = UInt8(length >> 8)
+    start[4] = UInt8(length & 255)
+    #expect(Array(said.prefix(start.count)) == start)
+    #expect(said.count == start.count + 256)
+    #expect(
+      throws: Never.self,
+      "the signature is over the nonce, by the certificate's key",
+      performing: {
+        _ = try ApusTrust.CourierNonce.verify(
+          nonce: proof.nonce.span, signature: proof.signature.span,
+          certificateDER: certificate.der.span)
+      })
+  }
+
+  @Test("Once accepted the device says its filter, its state and the token requests that wait")
+  func afterAcceptance() {
+    var scripted = Scripted()
+    scripted.client.setTopics(
+      enabled: [topic(appHex)], paused: [topic(chatHex)], to: &scripted.said)
+    scripted.client.setActive(false, to: &scripted.said)
+    #expect(scripted.client.requestToken(topic(chatHex), to: &scripted.said))
+    #expect(scripted.said.isEmpty)
+    scripted.begin()
+    scripted.said = []
+    scripted.receive(FromService.accepted())
+    #expect(scripted.heard == ["connected \(baseHex) 1700000000123 new"])
+    #expect(
+      scripted.takeSaid() == "0900000051010020\(baseHex)020014\(appHex)050014\(chatHex)"
+        + "140000000b0100010002" + "00047fffffff"
+        + "110000003f010020\(baseHex)020014\(chatHex)0300020000")
+    #expect(scripted.client.phase == .filterSent)
+  }
+
+  @Test("A new filter and a new state are said at once while connected")
+  func laterFilter() {
+    var scripted = Scripted.connected()
+    #expect(scripted.client.phase == .connected)
+    scripted.client.setTopics(
+      enabled: [], ignored: [topic(appHex)], opportunistic: [topic(chatHex)], to: &scripted.said)
+    #expect(scripted.takeSaid() == "0900000051010020\(baseHex)030014\(appHex)040014\(chatHex)")
+    scripted.client.setTopics(enabled: [], nonWaking: [topic(appHex)], to: &scripted.said)
+    #expect(scripted.takeSaid() == "090000003a010020\(baseHex)060014\(appHex)")
+    scripted.client.setActive(true, to: &scripted.said)
+    #expect(scripted.takeSaid() == "140000000b01000101020004" + "7fffffff")
+  }
+
+  @Test("An acceptance without a token keeps the one that was presented")
+  func acceptanceWithoutToken() {
+    let answer = bytes(
+      """
+      08 00000025  01 0001 00  04 0002 1400  05 0002 0002  06 0004 00000000  08 0002 1400
+      0a 0008 0000018bcfe5687b
+      """)
+    var scripted = Scripted(baseToken: token(baseHex))
+    scripted.begin()
+    scripted.receive(answer)
+    #expect(scripted.heard == ["connected \(baseHex) 1700000000123"])
+
+    var stranger = Scripted()
+    stranger.begin()
+    stranger.receive(answer)
+    #expect(stranger.heard == ["fault \(CourierClientFault.noToken)"])
+    #expect(stranger.client.phase == .over)
+  }
+
+  @Test("A refusal ends the connection, and the next one presents no token")
+  func refusal() {
+    var scripted = Scripted(baseToken: token(otherHex))
+    scripted.begin()
+    scripted.receive(
+      bytes(
+        """
+        08 00000030  01 0001 02  04 0002 1400  05 0002 0002  06 0004 00000000
+        07 0008 0000018bcfe5687b  08 0002 1400  0a 0008 0000018bcfe5687b  0d 00000000
+        """))
+    #expect(scripted.heard == ["refused 2 1700000000123"])
+    scripted.said = []
+    scripted.begin()
+    #expect(scripted.takeSaid() == "070000000b0200010105000400000041")
+  }
+}
+
+@Suite("A courier client takes what the service sends")
+struct CourierClientFrameTests {
+  private static let topics = CourierTopics(enabled: [topic(appHex)])
+
+  private func script() -> [UInt8] {
+    FromService.accepted()
+      + FromService.notification(id: 0x01020304)
+      + bytes("12 00000043 01 0001 00 02 0020 \(otherHex) 03 0014 \(appHex) 04 0002 0000")
+      + bytes("77 00000003 010203")
+      + bytes("0e 00000023 01 0020 \(baseHex)")
+      + FromService.notification(id: 5)
+      + bytes("0d 00000000")
+      + bytes("80 00000006 40 0003 627965")
+  }
+
+  private func play(_ parts: [[UInt8]]) -> Scripted {
+    var scripted = Scripted()
+    scripted.client.setTopics(Self.topics, to: &scripted.said)
+    _ = scripted.client.requestToken(topic(appHex), to: &scripted.said)
+    scripted.begin()
+    scripted.said = []
+    for part in parts { scripted.receive(part) }
+    return scripted
+  }
+
+  @Test("The whole script in one piece gives these events and these answers")
+  func whole() {
+    let played = play([script()])
+    let rest =
+      #"{"aps":{}} app slot 1700000255 5 3 00112233-4455-6677-8899-AABBCCDDEEFF background"#
+    #expect(
+      played.heard == [
+        "connected \(baseHex) 1700000000123 new", "notification 16909060 \(rest)",
+        "token app \(otherHex)", "no storage", "notification 5 \(rest)", "goodbye bye",
+      ])
+    let filter = "090000003a010020\(baseHex)020014\(appHex)"
+    let request = "110000003f010020\(baseHex)020014\(appHex)0300020000"
+    #expect(
+      hex(played.said) == filter + request + FromDevice.acknowledgement("01020304")
+        + FromDevice.acknowledgement("00000005"))
+    #expect(played.client.skippedCount == 1)
+    #expect(played.client.pendingTokens.isEmpty)
+  }
+
+  @Test("Where the bytes are cut changes nothing")
+  func everyBoundary() {
+    let script = script()
+    let whole = play([script])
+    for cut in 1..<script.count {
+      let played = play([Array(script[..<cut]), Array(script[cut...])])
+      #expect(played.heard == whole.heard, "cut at \(cut)")
+      #expect(played.said == whole.said, "cut at \(cut)")
+    }
+    let bytewise = play(script.map { [$0] })
+    #expect(bytewise.heard == whole.heard)
+    #expect(bytewise.said == whole.said)
+  }
+
+  @Test("A refused token is reported with its status, and answers to nothing are skipped")
+  func refusedToken() {
+    var scripted = Scripted.connected()
+    #expect(scripted.client.requestToken(topic(chatHex), to: &scripted.said))
+    #expect(scripted.client.requestToken(topic(chatHex), to: &scripted.said))
+    #expect(scripted.takeSaid() == "110000003f010020\(baseHex)020014\(chatHex)0300020000")
+    let refusal = bytes("12 0000001e 01 0001 01 02 0000 03 0014 \(chatHex)")
+    scripted.receive(refusal + refusal)
+    #expect(scripted.heard == ["no token chat 1"])
+    #expect(scripted.client.skippedCount == 1)
+  }
+
+  @Test("Outside our own dialect the extensions are unknown fields and an unknown command")
+  func withoutExtensions() {
+    var scripted = Scripted(.init(dialect: .securityV2))
+    scripted.begin()
+    scripted.receive(
+      FromService.accepted() + FromService.notification(id: 5)
+        + bytes("80 00000006 40 0003 627965"))
+    #expect(
+      scripted.heard.dropFirst() == [#"notification 5 {"aps":{}} app  1700000255 5 3  "#])
+    #expect(scripted.client.skippedCount == 1)
+  }
+
+  @Test(
+    "Bytes that are not the protocol end the connection",
+    arguments: [
+      ("00 00000000", CourierClientFault.malformed(.commandZero)),
+      ("0a 00010001", .malformed(.frameTooLong(command: 10, length: 65537))),
+      ("0a 00000004 01 0020 00", .malformed(.truncatedField(command: 10, offset: 0))),
+      ("0a 00000000", .malformed(.missingField(command: 10, id: 1))),
+      ("12 00000003 01 0000", .malformed(.badField(command: 18, id: 1, length: 0))),
+      ("08 00000000", .unexpected(command: 8)),
+    ])
+  func faults(input: String, fault: CourierClientFault) {
+    var scripted = Scripted.connected()
+    scripted.receive(bytes(input) + FromService.notification(id: 5))
+    #expect(scripted.heard == ["fault \(fault)"])
+    #expect(scripted.client.phase == .over)
+    #expect(scripted.said.isEmpty)
+  }
+
+  @Test("The first frame is the answer to the connect message")
+  func firstFrame() {
+    var scripted = Scripted()
+    scripted.begin()
+    scripted.receive(FromService.notification(id: 5))
+    #expect(scripted.heard == ["fault \(CourierClientFault.unexpected(command: 10))"])
+  }
+}
+
+@Suite("A courier client reports a notification once")
+struct CourierClientDuplicateTests {
+  @Test("One that comes again is acknowledged again and not reported")
+  func acknowledgedAgain() {
+    var scripted = Scripted.connected()
+    scripted.receive(FromService.notification(id: 5))
+    scripted.client.disconnected()
+    scripted.begin()
+    scripted.receive(FromService.accepted())
+    scripted.said = []
+    scripted.heard = []
+    scripted.receive(FromService.notification(id: 5))
+    #expect(scripted.heard.isEmpty)
+    #expect(scripted.takeSaid() == FromDevice.acknowledgement("00000005"))
+    #expect(scripted.client.duplicateCount == 1)
+  }
+
+  @Test("One that was not acknowledged yet is neither reported nor acknowledged")
+  func open() {
+    var scripted = Scripted.connected()
+    scripted.acknowledges = false
+    scripted.receive(FromService.notification(id: 5) + FromService.notification(id: 5))
+    #expect(scripted.heard.count == 1)
+    #expect(scripted.said.isEmpty)
+    scripted.client.acknowledge(5, status: .rejected, to: &scripted.said)
+    #expect(scripted.takeSaid() == FromDevice.acknowledgement("00000005", status: "03"))
+    scripted.receive(FromService.notification(id: 5))
+    #expect(scripted.takeSaid() == FromDevice.acknowledgement("00000005"))
+    #expect(scripted.heard.count == 1)
+  }
+
+  @Test("An acknowledgement without a connection is said when the notification comes again")
+  func offline() {
+    var scripted = Scripted.connected()
+    scripted.acknowledges = false
+    scripted.receive(FromService.notification(id: 5))
+    scripted.client.disconnected()
+    scripted.client.acknowledge(5, to: &scripted.said)
+    #expect(scripted.said.isEmpty)
+    scripted.begin()
+    scripted.receive(FromService.accepted())
+    scripted.said = []
+    scripted.receive(FromService.notification(id: 5))
+    #expect(scripted.takeSaid() == FromDevice.acknowledgement("00000005"))
+    #expect(scripted.heard.filter { $0.hasPrefix("notification") }.count == 1)
+  }
+
+  @Test("One that was declined is reported again")
+  func declined() {
+    var scripted = Scripted.connected()
+    scripted.acknowledges = false
+    scripted.receive(FromService.notification(id: 5))
+    scripted.client.decline(5)
+    scripted.receive(FromService.notification(id: 5))
+    #expect(scripted.heard.count == 2)
+    #expect(scripted.client.duplicateCount == 0)
+  }
+
+  @Test("An id that a service gives out again, to a notification of another time, is new")
+  func sameIDAnotherTime() {
+    var scripted = Scripted.connected()
+    scripted.receive(
+      FromService.notification(id: 5, sentMilliseconds: 1_700_000_000_000)
+        + FromService.notification(id: 5, sentMilliseconds: 1_600_000_000_000))
+    #expect(scripted.heard.count == 2)
+  }
+
+  @Test("The window holds the last notifications, however their ids are ordered")
+  func window() {
+    var window = DuplicateWindow(capacity: 3)
+    func note(_ id: UInt32) -> DuplicateWindow.Standing {
+      window.note(messageID: id, sentNanoseconds: 1_000_000)
+    }
+    #expect([9, 2, 7].map(note) == [.new, .new, .new])
+    #expect([9, 2, 7].map(note) == [.open, .open, .open])
+    window.handle(2)
+    #expect([2, 9].map(note) == [.handled, .open])
+    // 9 is the oldest and makes room.
+    #expect(note(1) == .new)
+    #expect([2, 7, 1].map(note) == [.handled, .open, .open])
+    #expect(note(9) == .new)
+    #expect(note(2) == .new)
+  }
+
+  @Test("A window agrees with a plain list", arguments: 1...20)
+  func windowAgainstList(seed: UInt64) {
+    var generator = SeededGenerator(seed: seed)
+    let capacity = Int.random(in: 1...9, using: &generator)
+    var window = DuplicateWindow(capacity: capacity)
+    var list: [(id: UInt32, isHandled: Bool)?] = []
+    for step in 0..<400 {
+      let id = UInt32.random(in: 1...14, using: &generator)
+      let index = list.lastIndex { $0?.id == id }
+      switch Int.random(in: 0..<4, using: &generator) {
+      case 0:
+        window.handle(id)
+        if let index { list[index]?.isHandled = true }
+      case 1:
+        window.forget(id)
+        if let index { list[index] = nil }
+      default:
+        let standing = window.note(messageID: id, sentNanoseconds: nil)
+        let expected: DuplicateWindow.Standing =
+          index.flatMap { list[$0] }.map { $0.isHandled ? .handled : .open } ?? .new
+        #expect(standing == expected, "seed \(seed), step \(step)")
+        guard index == nil else { continue }
+        list.append((id, false))
+        if list.count > capacity { list.removeFirst() }
+      }
+    }
+  }
+}
+
+@Suite("A courier client knows when the service is gone")
+struct CourierClientTimeTests {
+  private let configuration = CourierClient.Configuration(
+    responseMilliseconds: 10_000, keepAliveMilliseconds: 840_001, answerMilliseconds: 30_000)
+
+  @Test("A connect message that is not answered in time is a fault")
+  func noResponse() {
+    var scripted = Scripted(configuration)
+    #expect(scripted.client.deadlineMilliseconds == nil)
+    scripted.begin()
+    #expect(scripted.client.deadlineMilliseconds == 11_000)
+    scripted.wait(9999)
+    #expect(scripted.heard.isEmpty)
+    scripted.wait(1)
+    #expect(scripted.heard == ["fault \(CourierClientFault.noResponse)"])
+    #expect(scripted.client.deadlineMilliseconds == nil)
+  }
+
+  @Test("Silence brings a keep-alive, with its period in whole minutes, and an answer in time")
+  func keepAlive() {
+    var scripted = Scripted.connected(configuration)
+    #expect(scripted.client.deadlineMilliseconds == 841_001)
+    scripted.wait(840_000)
+    #expect(scripted.said.isEmpty)
+    scripted.wait(1)
+    #expect(scripted.takeSaid() == "0c00000005050002000f")
+    #expect(scripted.client.deadlineMilliseconds == 871_001)
+    scripted.wait(29_999)
+    scripted.receive(bytes("0d 00000000"))
+    #expect(scripted.client.deadlineMilliseconds == 871_000 + 840_001)
+    #expect(scripted.heard.isEmpty)
+  }
+
+  @Test("Any frame is a sign of life")
+  func otherFrame() {
+    var scripted = Scripted.connected(configuration)
+    scripted.wait(840_001)
+    scripted.said = []
+    scripted.wait(29_000)
+    scripted.receive(FromService.notification(id: 5))
+    scripted.wait(1000)
+    #expect(scripted.heard.count == 1)
+    #expect(scripted.client.isConnected)
+  }
+
+  @Test("A keep-alive that is not answered in time is a fault")
+  func noAnswer() {
+    var scripted = Scripted.connected(configuration)
+    scripted.wait(840_001)
+    scripted.wait(30_000)
+    #expect(scripted.heard == ["fault \(CourierClientFault.noAnswer)"])
+    #expect(scripted.client.phase == .over)
+  }
+
+  @Test("The next connection does not wait for the last one's answer")
+  func freshConnection() {
+    var scripted = Scripted.connected(configuration)
+    scripted.wait(840_001)
+    scripted.client.disconnected()
+    scripted.begin()
+    scripted.receive(FromService.accepted())
+    #expect(scripted.client.deadlineMilliseconds == scripted.now + 840_001)
+  }
+
+  @Test("A client may be told to send none")
+  func none() {
+    let scripted = Scripted.connected(.init(keepAliveMilliseconds: 0))
+    #expect(scripted.client.deadlineMilliseconds == nil)
+  }
+}
+
+@Suite("Waits between connections")
+struct BackoffTests {
+  @Test("The generator is SplitMix64")
+  func generator() {
+    var generator = SeededGenerator(seed: 0)
+    #expect(
+      [generator.next(), generator.next(), generator.next()] == [
+        0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f,
+      ])
+  }
+
+  @Test("Each wait is drawn from the upper half of 1, 2, 4 ... 300 s", arguments: 1...50)
+  func doubling(seed: UInt64) {
+    var backoff = Backoff(configuration: .init(), seed: seed)
+    for seconds: UInt64 in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300] {
+      let wait = backoff.wait(afterConnectionOf: nil)
+      #expect((seconds * 500...seconds * 1000).contains(wait), "seed \(seed)")
+    }
+  }
+
+  @Test("Only a connection that lasted starts the waits over")
+  func reset() {
+    var backoff = Backoff(configuration: .init(), seed: 1)
+    for _ in 0..<5 { _ = backoff.wait(afterConnectionOf: nil) }
+    #expect((16_000...32_000).contains(backoff.wait(afterConnectionOf: 29_999)))
+    #expect((500...1000).contains(backoff.wait(afterConnectionOf: 30_000)))
+    #expect((1000...2000).contains(backoff.wait(afterConnectionOf: nil)))
+  }
+
+  @Test("Devices do not come back together")
+  func spread() {
+    let waits = (0..<200).map { seed in
+      var backoff = Backoff(configuration: .init(), seed: UInt64(seed))
+      return backoff.wait(afterConnectionOf: nil)
+    }
+    #expect(Set(waits).count > 100)
+  }
+}

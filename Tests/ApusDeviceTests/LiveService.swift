@@ -1,0 +1,170 @@
+import ApusDevice
+import ApusLoop
+import ApusModel
+import ApusServer
+import ApusTLS
+import ApusTrust
+import ApusWire
+import Foundation
+
+/// A whole service with a data directory of its own, in memory otherwise.
+final class LiveService {
+  static let topic = "com.example.app"
+
+  let data: DataDirectory
+  let service: Service
+  let provisioned: ProvisionedService
+  private let directory: URL
+
+  init() throws {
+    directory = FileManager.default.temporaryDirectory
+      .appendingPathComponent("apus-device-\(UUID().uuidString)")
+    data = DataDirectory(path: directory.path)
+    provisioned = try data.initialize(
+      names: ["localhost", "127.0.0.1"], topic: Self.topic, teamName: "Team",
+      nowSeconds: EventLoop.wallClockMilliseconds() / 1000)
+    var configuration = ServerConfiguration(
+      dataDirectory: directory.path,
+      doors: [
+        DoorConfiguration(
+          kind: .courier, environment: .production, addresses: [.loopbackIPv4(port: 0)]),
+        DoorConfiguration(
+          kind: .provider, environment: .production, addresses: [.loopbackIPv4(port: 0)]),
+      ])
+    configuration.isEphemeral = true
+    configuration.workers = 2
+    configuration.shutdownSeconds = 3
+    service = try Service(configuration)
+    try service.start()
+  }
+
+  deinit { try? FileManager.default.removeItem(at: directory) }
+
+  func address(_ kind: DoorConfiguration.Kind) -> SocketAddress {
+    guard let door = service.doors.first(where: { $0.kind == kind }) else {
+      preconditionFailure("the door was asked for")
+    }
+    return door.addresses[0]
+  }
+
+  var authorityPEM: [UInt8] {
+    get throws { [UInt8](try Data(contentsOf: URL(fileURLWithPath: provisioned.authorityFile))) }
+  }
+
+  func issueDevice(rsaBits: Int? = nil) throws -> IssuedIdentity {
+    try data.issueDevice(
+      name: "device", rsaBits: rsaBits, nowSeconds: EventLoop.wallClockMilliseconds() / 1000
+    ).identity
+  }
+
+  /// Sends a notification as a provider does, with another program; gives the status and the body.
+  func push(_ payload: String, to token: DeviceToken, priority: Int = 10) throws -> String {
+    let identity = try data.issueProvider(
+      topic: Self.topic, team: provisioned.teamID, extraTopics: nil, environments: .both,
+      nowSeconds: EventLoop.wallClockMilliseconds() / 1000)
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+    process.arguments = [
+      "curl", "--silent", "--http2", "--max-time", "20", "--cacert", provisioned.authorityFile,
+      "--cert", identity.certificateFile, "--key", identity.keyFile, "--write-out", "%{http_code}",
+      "--header", "apns-topic: \(Self.topic)", "--header", "apns-priority: \(priority)",
+      "--header", "apns-push-type: alert",
+      "--header", "apns-id: 11111111-2222-4333-8444-555555555555",
+      "--header", "apns-collapse-id: score", "--header", "apns-expiration: 4000000000",
+      "--data", payload,
+      "https://localhost:\(address(.provider).port)/3/device/\(token.hex)",
+    ]
+    let output = Pipe()
+    process.standardOutput = output
+    try process.run()
+    let data = output.fileHandleForReading.readDataToEndOfFile()
+    process.waitUntilExit()
+    return String(decoding: data, as: UTF8.self)
+  }
+}
+
+/// What happened on device connections, in order, for a test to wait for.
+final class Recorder: DeviceConnectionDelegate, @unchecked Sendable {
+  enum Happening: Sendable {
+    case connected(DeviceToken, isNew: Bool)
+    case disconnected(DeviceDisconnection, retryMilliseconds: UInt64?)
+    case received(CourierNotification, payload: String, collapseID: String)
+    case appToken(DeviceToken?)
+    case nothingStored
+  }
+
+  let happenings: AsyncStream<Happening>
+  private let continuation: AsyncStream<Happening>.Continuation
+  /// What becomes of each notification, the first one's first; after the last: acknowledged.
+  var verdicts: [DeviceVerdict] = []
+
+  init() { (happenings, continuation) = AsyncStream.makeStream() }
+
+  func deviceConnection(
+    _ connection: DeviceConnection, connectedAs token: DeviceToken, isNewToken: Bool,
+    serverMilliseconds: UInt64
+  ) { continuation.yield(.connected(token, isNew: isNewToken)) }
+
+  func deviceConnection(
+    _ connection: DeviceConnection, disconnected reason: DeviceDisconnection,
+    retryMilliseconds: UInt64?
+  ) { continuation.yield(.disconnected(reason, retryMilliseconds: retryMilliseconds)) }
+
+  func deviceConnection(
+    _ connection: DeviceConnection, received notification: CourierNotification,
+    payload: Span<UInt8>, collapseID: Span<UInt8>
+  ) -> DeviceVerdict {
+    continuation.yield(
+      .received(notification, payload: payload.text, collapseID: collapseID.text))
+    return verdicts.isEmpty ? .acknowledge : verdicts.removeFirst()
+  }
+
+  func deviceConnection(
+    _ connection: DeviceConnection, appToken token: DeviceToken?, for topic: TopicHash
+  ) { continuation.yield(.appToken(token)) }
+
+  func deviceConnectionFoundNothingStored(_ connection: DeviceConnection) {
+    continuation.yield(.nothingStored)
+  }
+}
+
+/// A device connection with the loop that it lives on.
+final class LiveDevice: @unchecked Sendable {
+  let loop = EventLoop(name: "device")
+  let recorder = Recorder()
+  /// Touched on the loop only.
+  let connection: DeviceConnection
+
+  init(
+    _ live: LiveService, identity: IssuedIdentity, dialect: CourierALPN = .apus,
+    backoff: Backoff.Configuration = .init(firstMilliseconds: 20, maximumMilliseconds: 100),
+    seed: UInt64 = 1
+  ) throws {
+    let inBand = dialect == .securityV3
+    let context = try TLSContext(
+      client: TLSClientConfiguration(
+        trustRoots: .authorities(PEM: try live.authorityPEM),
+        identity: inBand
+          ? nil
+          : TLSIdentity(
+            certificateChainPEM: Array(identity.certificate.pem.utf8),
+            privateKeyPEM: Array(identity.key.pkcs8PEM.utf8)),
+        applicationProtocols: ["\(dialect.name)"], serverName: "localhost"))
+    connection = DeviceConnection(
+      shared: DeviceLoop(loop: loop),
+      configuration: .init(
+        endpoint: .addresses([live.address(.courier)]), context: context,
+        client: .init(dialect: dialect), backoff: backoff,
+        inBandIdentity: inBand
+          ? .init(certificateDER: identity.certificate.der, key: identity.key) : nil),
+      seed: seed, delegate: recorder)
+    connection.setTopics(.init(enabled: [TopicHash(of: Array(LiveService.topic.utf8).span)]))
+    loop.start()
+  }
+
+  deinit { loop.stop() }
+
+  func perform(_ body: @Sendable @escaping (DeviceConnection) -> Void) {
+    loop.perform { body(self.connection) }
+  }
+}
