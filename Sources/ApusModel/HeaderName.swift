@@ -69,12 +69,16 @@ public enum HeaderName: UInt8, Sendable, CaseIterable, Hashable {
     case 13: candidate = name[1] == 0x70 ? .apnsPriority : .authorization
     case 14:
       switch name[5] {
-      case 0x65: candidate = .apnsExpiration
       case 0x75: candidate = .apnsUniqueID
       case 0x6e: candidate = .contentLength
       default: candidate = .apnsPushType
       }
-    case 15: candidate = name[5] == 0x63 ? .apnsChannelID : .apnsRequestID
+    case 15:
+      switch name[5] {
+      case 0x65: candidate = .apnsExpiration
+      case 0x63: candidate = .apnsChannelID
+      default: candidate = .apnsRequestID
+      }
     case 16: candidate = .apnsCollapseID
     default: return nil
     }
