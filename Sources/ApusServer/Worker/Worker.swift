@@ -188,8 +188,8 @@ enum WorkerMessage: Sendable {
     answerOverdue()
   }
 
-  /// "Always answer within a deadline": what the store has not decided by then is answered 503, and its verdict, when it
-  /// comes, finds nobody waiting.
+  /// "Always answer within a deadline": what the store has not decided by then is answered 503, and its verdict, when
+  /// it comes, finds nobody waiting.
   private func answerOverdue() {
     let limit = UInt64(Limits.answerSeconds)
     guard nowSeconds > limit else { return }
