@@ -108,6 +108,9 @@ let package = Package(
       [
         "ApusDevice", "ApusModel", "ApusWire", "ApusTLS", "ApusTrust", "ApusLoop", "ApusServer",
       ]),
+    .testTarget(
+      name: "InteropTests", dependencies: ["apus"],
+      exclude: ["Senders", "requirements.txt"], swiftSettings: common),
     tests("TidyTests", ["ApusModel"]),
   ]
 )

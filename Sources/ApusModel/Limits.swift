@@ -114,7 +114,7 @@ public enum Limits {
   /// The same in bytes of payload.
   public static let courierWindowBytes = 128 * 1024
   /// Notifications that wait behind the window of a connected device before providers are held back.
-  public static let courierQueueFrames = 128
+  public static let courierQueueFrames = 1024
   /// Takeovers of one device in a minute: two holders of one identity would otherwise fight for ever.
   public static let courierTakeoversPerMinute = 10
   /// Topics in all lists of one filter.

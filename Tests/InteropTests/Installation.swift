@@ -1,0 +1,147 @@
+import Foundation
+
+/// A service of this package as an operator would run it: its own process, its own data directory.
+final class Installation {
+  static let topic = "com.example.app"
+
+  let directory: URL
+  let apus: URL
+  let made: [String: Any]
+  private(set) var service: Companion?
+  private(set) var providerPort = 0
+  private(set) var courierPort = 0
+
+  init() throws {
+    directory = FileManager.default.temporaryDirectory.appending(
+      path: "apus-interop-\(UUID().uuidString)")
+    apus = try Programs.product("apus")
+    made = try Programs.json(
+      Programs.run(
+        apus, ["init", "--data", directory.path, "--topic", Self.topic, "--json"]))
+  }
+
+  deinit {
+    service?.stop()
+    try? FileManager.default.removeItem(at: directory)
+  }
+
+  func text(_ key: String) -> String { made[key] as? String ?? "" }
+
+  var authority: String { text("authority_file") }
+
+  /// Starts the service, on the ports that it had before if it ran already.
+  func start(_ extra: [String] = []) throws {
+    let service = try Companion(
+      apus,
+      [
+        "serve", "--data", directory.path, "--json", "--log-level", "warning",
+        "--http2-listen", "127.0.0.1:\(providerPort)", "--courier-listen",
+        "127.0.0.1:\(courierPort)", "--http2-development-listen", "off",
+        "--courier-development-listen", "off", "--unregister-grace", "0",
+      ] + extra, name: "apus serve")
+    let ready = try service.first("ready")
+    providerPort = try Self.port(ready["http2"])
+    courierPort = try Self.port(ready["courier"])
+    self.service = service
+  }
+
+  private static func port(_ addresses: Any?) throws -> Int {
+    guard let first = (addresses as? [String])?.first,
+      let port = first.split(separator: ":").last.flatMap({ Int($0) })
+    else { throw Trouble("no port in \(String(describing: addresses))") }
+    return port
+  }
+
+  /// Issues a certificate for a device and connects it.
+  func device(_ name: String) throws -> InstalledDevice {
+    let issued = try Programs.json(
+      Programs.run(apus, ["device", "--data", directory.path, "--name", name, "--json"]))
+    guard let certificate = issued["certificate_file"] as? String,
+      let key = issued["key_file"] as? String
+    else { throw Trouble("no files in \(issued)") }
+    return InstalledDevice(installation: self, certificate: certificate, key: key, name: name)
+  }
+
+  /// A certificate for a provider, with its key in one file as some clients want it.
+  func providerCertificate() throws -> String {
+    let issued = try Programs.json(
+      Programs.run(
+        apus, ["cert", "--data", directory.path, "--topic", Self.topic, "--json"]))
+    guard let certificate = issued["certificate_file"] as? String,
+      let key = issued["key_file"] as? String
+    else { throw Trouble("no files in \(issued)") }
+    let both = directory.appending(path: "provider.pem")
+    try
+      (String(contentsOfFile: certificate, encoding: .utf8)
+      + String(contentsOfFile: key, encoding: .utf8))
+      .write(to: both, atomically: true, encoding: .utf8)
+    return both.path
+  }
+}
+
+/// A device as its user would run it.
+final class InstalledDevice {
+  private unowned let installation: Installation
+  private let certificate: String
+  private let key: String
+  private let name: String
+  private(set) var listener: Companion?
+
+  init(installation: Installation, certificate: String, key: String, name: String) {
+    self.installation = installation
+    self.certificate = certificate
+    self.key = key
+    self.name = name
+  }
+
+  deinit { listener?.stop() }
+
+  /// Connects, with the app installed, and returns its token.
+  func connect() throws -> String {
+    let listener = try listen(["--topic", Installation.topic])
+    self.listener = listener
+    guard let token = try listener.first("token")["token"] as? String else {
+      throw Trouble("\(name): no token")
+    }
+    return token
+  }
+
+  func disconnect() {
+    listener?.stop()
+    listener = nil
+  }
+
+  /// The user deletes the app.
+  func removeApp() throws {
+    disconnect()
+    let listener = try listen(["--unregister", Installation.topic])
+    _ = try listener.first("connected")
+    // What the service knows of it is told by the provider's answers.
+    self.listener = listener
+  }
+
+  private func listen(_ arguments: [String]) throws -> Companion {
+    try Companion(
+      installation.apus,
+      [
+        "listen", "--to", "localhost:\(installation.courierPort)", "--authority",
+        installation.authority, "--certificate", certificate, "--key", key, "--json",
+      ] + arguments, name: name)
+  }
+
+  /// The member "n" of every payload that was shown, in order.
+  var numbers: [Int] { Self.numbers(listener?.all("notification") ?? []) }
+
+  /// The same, once there are so many of them.
+  func shown(atLeast count: Int) throws -> [Int] {
+    guard let listener else { throw Trouble("\(name) is not connected") }
+    return try listener.wait(for: "\(count) notifications") { lines in
+      let numbers = Self.numbers(lines)
+      return numbers.count >= count ? numbers : nil
+    }
+  }
+
+  private static func numbers(_ lines: [[String: Any]]) -> [Int] {
+    lines.compactMap { ($0["payload"] as? [String: Any])?["n"] as? Int }
+  }
+}
