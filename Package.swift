@@ -83,8 +83,8 @@ let package = Package(
     .executableTarget(
       name: "apus",
       dependencies: [
-        "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusLoop", "ApusServer", "ApusClient",
-        "ApusDevice", "ApusTrust",
+        "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop",
+        "ApusServer", "ApusClient", "ApusDevice",
       ],
       swiftSettings: strict),
     .executableTarget(

@@ -1,1 +1,56 @@
-@main struct Bench { static func main() {} }
+import ApusCommand
+import ApusTrust
+import Glibc
+
+/// Tools for measuring: a provider token for a load generator, and a fleet of devices.
+@main
+struct Bench {
+  static func main() {
+    let arguments = Array(CommandLine.arguments.dropFirst())
+    do throws(CommandFailure) {
+      // Of the environment only what the one variable needs: where the data is.
+      let environment = unsafe getenv("APUS_DATA").map { unsafe ["APUS_DATA": String(cString: $0)] }
+      let parser = CommandLineParser(program: .bench, environment: environment ?? [:]) { _ in nil }
+      switch try parser.parse(arguments) {
+      case .help(let command): printHelp(command)
+      case .version: print("apus-bench \(Program.version)")
+      case .run(let invocation): try run(invocation)
+      }
+    } catch {
+      let command = arguments.first.flatMap(BenchVerb.init).map { " \($0.rawValue)" } ?? ""
+      report(error.text(speaker: "apus-bench" + command))
+      exit(error.code.rawValue)
+    }
+  }
+
+  private static func run(_ invocation: Invocation) throws(CommandFailure) {
+    switch BenchVerb(rawValue: invocation.command) {
+    case .jwt: print(try providerToken(invocation))
+    case .fleet: try FleetCommand(invocation).run()
+    case .help:
+      guard let name = invocation.operands.first else { return printHelp(nil) }
+      guard let command = Program.bench.command(name) else {
+        throw Program.bench.unknownCommand(name)
+      }
+      printHelp(command)
+    case nil: preconditionFailure("the table has a command that is no verb")
+    }
+  }
+
+  private static func printHelp(_ command: CommandDescription?) {
+    let help = HelpText(program: .bench, columns: nil, isStyled: false)
+    print(command.map(help.text) ?? help.overview(), terminator: "")
+  }
+
+  private static func providerToken(_ invocation: Invocation) throws(CommandFailure) -> String {
+    let key = try readText(try invocation.require(BenchOptions.key))
+    let keyID = try invocation.require(BenchOptions.keyID)
+    let team = try invocation.require(BenchOptions.team)
+    do throws(TrustFault) {
+      return try ProviderToken.sign(
+        teamID: team, keyID: keyID, issuedAt: Int64(time(nil)), key: PrivateKey(pem: key))
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+  }
+}

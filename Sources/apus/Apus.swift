@@ -38,10 +38,7 @@ struct Apus {
     case .serve: try ServeCommand(invocation).run()
     case .send:
       try runBlocking { () async throws(CommandFailure) in try await SendCommand(invocation).run() }
-    case .listen:
-      try runBlocking { () async throws(CommandFailure) in
-        try await ListenCommand(invocation).run()
-      }
+    case .listen: try ListenCommand(invocation).run()
     case .help: print(help(try invocation.operands.first.map(described)))
     case .version: print(versionLine)
     case .completions: try printCompletions(invocation.operands[0])

@@ -1,12 +1,101 @@
 import ApusCommand
+import ApusDevice
+import ApusLoop
+import ApusModel
+import ApusServer
+import ApusTLS
+import ApusTrust
+import ApusWire
+import Glibc
 
-/// `apus listen`
+/// `apus listen`: what is needed for a device, and the loop that it lives on.
 struct ListenCommand {
   let invocation: Invocation
 
   init(_ invocation: Invocation) { self.invocation = invocation }
 
-  func run() async throws(CommandFailure) {
-    throw CommandFailure(.failed, "this build cannot listen yet")
+  func run() throws(CommandFailure) {
+    let topics = try topics()
+    guard topics.count <= Limits.courierFilterTopics else {
+      throw invocation.failure(
+        about: ApusOptions.topics, "there are more than \(Limits.courierFilterTopics) of them")
+    }
+    let dropped = invocation.all(ApusOptions.unregister)
+    if let both = dropped.first(where: topics.contains) {
+      throw invocation.failure(
+        about: ApusOptions.unregister, "\"\(both)\" is to be registered and to be dropped")
+    }
+    let loop = EventLoop(name: "listen")
+    let listener = DeviceListener(
+      loop: loop, topics: topics, invocation: invocation,
+      configuration: DeviceConnection.Configuration(endpoint: endpoint(), context: try context()))
+    do throws(SocketError) {
+      // Both mean the same: enough for now.
+      let signals = try [SIGINT, SIGTERM].map { (signal) throws(SocketError) in
+        try SignalWatcher(loop: loop, signal: signal) { listener.stop() }
+      }
+      listener.start()
+      loop.run()
+      _ = consume signals
+    } catch {
+      throw CommandFailure(.failed, "\(error)")
+    }
+    if let failure = listener.failure { throw failure }
+  }
+
+  private func topics() throws(CommandFailure) -> [String] {
+    let given = invocation.all(ApusOptions.topics)
+    if !given.isEmpty || invocation.isGiven(ApusOptions.unregister) { return given }
+    let directory = DataDirectory(path: invocation.value(ApusOptions.data))
+    guard directory.isProvisioned else { throw invocation.missing(ApusOptions.topics.description) }
+    let apps = try directory.sections("app").map(\.name)
+    guard apps.count == 1 else {
+      var failure = invocation.missing(ApusOptions.topics.description)
+      failure.problem = "--topic is missing, and \(directory.path) has \(apps.count) apps"
+      throw failure
+    }
+    return apps
+  }
+
+  private func endpoint() -> DeviceConnection.Endpoint {
+    let courier = invocation.value(ApusOptions.courier)
+    if let address = try? SocketAddress(courier.description) { return .addresses([address]) }
+    return .host(courier.host, port: courier.port)
+  }
+
+  private func context() throws(CommandFailure) -> TLSContext {
+    let authority = try invocation.authorityPEM()
+    let certificate = try invocation.require(ApusOptions.deviceCertificate)
+    let key = try invocation.require(ApusOptions.deviceKey)
+    let identity = TLSIdentity(
+      certificateChainPEM: Array(
+        try Process.text(of: certificate, for: ApusOptions.deviceCertificate, invocation).utf8),
+      privateKeyPEM: Array(try Process.text(of: key, for: ApusOptions.deviceKey, invocation).utf8))
+    do throws(TLSError) {
+      return try TLSContext(
+        client: TLSClientConfiguration(
+          trustRoots: .authorities(PEM: authority), identity: identity,
+          applicationProtocols: [CourierALPN.apus.name.description],
+          serverName: invocation.value(ApusOptions.courier).host))
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+  }
+}
+
+extension Invocation {
+  /// The certificates of the authority that the service's certificate is checked against.
+  func authorityPEM() throws(CommandFailure) -> [UInt8] {
+    if let path = self[ApusOptions.authority] {
+      return Array(try Process.text(of: path, for: ApusOptions.authority, self).utf8)
+    }
+    let directory = DataDirectory(path: value(ApusOptions.data))
+    let path = directory.authorityCertificate(.service)
+    guard let text = try Process.textIfPresent(path) else {
+      var failure = missing(ApusOptions.authority.description)
+      failure.problem = "--authority is missing, and there is no \(path)"
+      throw failure
+    }
+    return Array(text.utf8)
   }
 }

@@ -55,8 +55,8 @@ enum LayerRule {
     "ApusCommand": Layer(own: ["ApusModel", "ApusWire"]),
     "apus": Layer(
       own: [
-        "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusLoop", "ApusServer", "ApusClient",
-        "ApusDevice", "ApusTrust",
+        "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop",
+        "ApusServer", "ApusClient", "ApusDevice",
       ],
       system: effects.union(["FoundationEssentials"]), mayBeUnsafe: true),
     "apus-bench": Layer(

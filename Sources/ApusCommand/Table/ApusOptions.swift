@@ -202,7 +202,7 @@ package enum ApusOptions {
     repeats: true, help: "An app to be registered. May be repeated.")
   package static let unregister = Option(
     "--unregister", .topic, in: [Verb.listen], group: .device, scope: .flagOnly, repeats: true,
-    help: "An app to be dropped: its token dies. May be repeated.")
+    help: "An app to be dropped; without --topic the command ends then. May be repeated.")
   package static let count = Option(
     "--count", .integer("N", 1...1_000_000_000), in: [Verb.listen], group: .device,
     scope: .flagOnly, help: "End after N notifications.")

@@ -153,9 +153,13 @@ extension Verb {
     details: [
       """
       Connects with a device's certificate, registers each topic, prints its token (which is what a provider needs \
-      to reach it), and shows and acknowledges every notification. Where the connection is lost it comes back by \
-      itself. With --json each line is an object whose "event" is token, notification, connected or disconnected.
+      to reach it), and shows and acknowledges every notification. A connection that is lost comes back by itself; \
+      only a first one that fails ends the command.
+      """,
       """
+      An app that is not named counts as uninstalled: its token dies after the service's grace time. With --json each \
+      line is an object whose "event" is connected, token, notification, unregistered or disconnected.
+      """,
     ],
     examples: [
       (

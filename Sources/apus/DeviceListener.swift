@@ -1,0 +1,218 @@
+import ApusCommand
+import ApusDevice
+import ApusLoop
+import ApusModel
+import ApusServer
+import ApusTLS
+import ApusTrust
+import ApusWire
+
+/// A device that shows what it gets. Confined to its loop, which it stops when it is done.
+final class DeviceListener: DeviceConnectionDelegate {
+  /// Why it ended before it had done what it was to do.
+  private(set) var failure: CommandFailure?
+
+  private let loop: EventLoop
+  private let shared: DeviceLoop
+  private let invocation: Invocation
+  private let configuration: DeviceConnection.Configuration
+  private let topics: [String]
+  private let names: [TopicHash: String]
+  private let log: Log
+  private let isJSON: Bool
+  /// Notifications after which it ends.
+  private let limit: Int?
+  private var connection: DeviceConnection?
+  private var tokens: [TopicHash: DeviceToken] = [:]
+  private var received = 0
+  private var wasConnected = false
+  private var isStopping = false
+
+  init(
+    loop: EventLoop, topics: [String], invocation: Invocation,
+    configuration: DeviceConnection.Configuration
+  ) {
+    self.loop = loop
+    self.topics = topics
+    self.invocation = invocation
+    self.configuration = configuration
+    shared = DeviceLoop(loop: loop)
+    let hashes = topics.map { (Self.hash($0), $0) }
+    names = Dictionary(hashes) { first, _ in first }
+    log = Log(invocation)
+    isJSON = invocation.isOn(ApusOptions.json)
+    limit = invocation[ApusOptions.count]
+  }
+
+  private static func hash(_ topic: String) -> TopicHash {
+    let bytes = Array(topic.utf8)
+    return topicHash(bytes.span)
+  }
+
+  private var hashes: [TopicHash] { topics.map(Self.hash) }
+
+  func start() {
+    let connection = DeviceConnection(
+      shared: shared, configuration: configuration, seed: randomID().low, delegate: self)
+    self.connection = connection
+    connection.setTopics(CourierTopics(enabled: hashes))
+    requestTokens()
+    connection.start()
+  }
+
+  /// Leaves, and ends the loop once that is done.
+  func stop() {
+    isStopping = true
+    if let limit, received < limit, failure == nil {
+      failure = CommandFailure(.failed, "it ended after \(received) of \(limit) notifications")
+    }
+    connection?.stop()
+  }
+
+  private func requestTokens() {
+    // It refuses more than a filter can have, which the command line was held to.
+    for hash in hashes { _ = connection?.requestToken(hash) }
+  }
+
+  private func fail(_ failure: CommandFailure) {
+    if self.failure == nil { self.failure = failure }
+    stop()
+  }
+
+  // MARK: The connection
+
+  func deviceConnection(
+    _ connection: DeviceConnection, connectedAs token: DeviceToken, isNewToken: Bool,
+    serverMilliseconds: UInt64
+  ) {
+    // The tokens of apps may have changed with the device's own.
+    if wasConnected, isNewToken {
+      tokens = [:]
+      requestTokens()
+    }
+    wasConnected = true
+    if isJSON { Output.json(.members(["event": .string("connected")])) }
+    log(.info, "connected", .text("service", invocation.value(ApusOptions.courier).description))
+    // The filter that leaves them out goes first on every connection.
+    for topic in invocation.all(ApusOptions.unregister) {
+      if isJSON {
+        Output.json(.members(["event": .string("unregistered"), "topic": .string(topic)]))
+      } else {
+        Output.standard("\(topic)  dropped\n")
+      }
+    }
+    if topics.isEmpty { stop() }
+  }
+
+  func deviceConnection(
+    _ connection: DeviceConnection, disconnected reason: DeviceDisconnection,
+    retryMilliseconds: UInt64?
+  ) {
+    if case .stopped = reason { return loop.stop() }
+    if isJSON {
+      Output.json(
+        .members([
+          "event": .string("disconnected"), "reason": .string("\(reason)"),
+          "retry_milliseconds": retryMilliseconds.map { .integer(Int64(clamping: $0)) },
+        ]))
+    }
+    guard wasConnected || isStopping else { return fail(Self.failure(reason)) }
+    log(
+      .warning, "disconnected", .text("reason", "\(reason)"),
+      .number("retry_ms", retryMilliseconds ?? 0))
+    if retryMilliseconds == nil { loop.stop() }
+  }
+
+  /// A first connection that fails is a mistake more often than a passing fault, so nobody waits for it.
+  private static func failure(_ reason: DeviceDisconnection) -> CommandFailure {
+    switch reason {
+    case .refused:
+      CommandFailure(
+        .failed, "\(reason)",
+        remedy: "Is the certificate of this service's authority for devices, and not revoked?")
+    case .tls(.alertReceived):
+      CommandFailure(
+        .failed, "\(reason)", remedy: "The service does not take the device's certificate.")
+    case .tls(.certificateRejected):
+      CommandFailure(
+        .unavailable, "\(reason)",
+        remedy:
+          "Does --authority belong to this service, and is its certificate for the host of --to?")
+    default: CommandFailure(.unavailable, "\(reason)")
+    }
+  }
+
+  // MARK: Tokens
+
+  func deviceConnection(
+    _ connection: DeviceConnection, appToken token: DeviceToken?, for topic: TopicHash
+  ) {
+    guard let name = names[topic] else { return }
+    guard let token else {
+      return fail(
+        CommandFailure(
+          .failed, "the service gives no token for \(name)", remedy: "Is it an app of the service?")
+      )
+    }
+    tokens[topic] = token
+    if isJSON {
+      Output.json(
+        .members([
+          "event": .string("token"), "topic": .string(name), "token": .string(token.hex),
+        ]))
+    } else {
+      Output.standard("\(name)  \(token.hex)\n")
+    }
+    if tokens.count == names.count { writeTokens() }
+  }
+
+  private func writeTokens() {
+    guard let path = invocation[ApusOptions.tokenFile] else { return }
+    let lines = hashes.compactMap { tokens[$0] }.map { $0.hex + "\n" }
+    do throws(FileError) {
+      try Files.write(lines.joined(), to: path, isPrivate: true)
+    } catch {
+      fail(invocation.failure(.failed, about: ApusOptions.tokenFile, "\(error)"))
+    }
+  }
+
+  // MARK: Notifications
+
+  func deviceConnection(
+    _ connection: DeviceConnection, received notification: CourierNotification,
+    payload: Span<UInt8>, collapseID: Span<UInt8>
+  ) -> DeviceVerdict {
+    // What came behind the last one that was wanted stays with the service.
+    guard !isStopping else { return .decline }
+    show(notification, payload: payload.text, collapseID: collapseID.text)
+    received += 1
+    if received == limit { stop() }
+    return .acknowledge
+  }
+
+  private func show(_ notification: CourierNotification, payload: String, collapseID: String) {
+    let topic = names[notification.topic]
+    let isFromStorage = notification.storage.contains(.fromStorage)
+    let sent = notification.sentNanoseconds.map { Int64(clamping: $0 / 1_000_000) }
+    guard isJSON else {
+      let time = Log.timestamp(sent ?? EventLoop.wallClockMilliseconds())
+      let card = NotificationCard(
+        topic: topic ?? "(unknown topic)", payload: payload, isFromStorage: isFromStorage,
+        time: time)
+      return Output.standard(card.text(columns: Process.columns))
+    }
+    Output.json(
+      .members([
+        "event": .string("notification"), "topic": topic.map(JSONValue.string),
+        "token": .string(notification.token.hex),
+        "apns_id": (notification.id?.text).map(JSONValue.string),
+        "push_type": (notification.pushType?.name.description).map(JSONValue.string),
+        "priority": notification.priority.map { .integer(Int64($0.rawValue)) },
+        "expiration": notification.expirySeconds.map { .integer(Int64($0)) },
+        "collapse_id": collapseID.isEmpty ? nil : .string(collapseID),
+        "sent_milliseconds": sent.map(JSONValue.integer),
+        "from_storage": .bool(isFromStorage),
+        "payload": JSONValue(text: payload) ?? .string(payload),
+      ]))
+  }
+}
