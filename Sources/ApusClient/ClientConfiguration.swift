@@ -1,0 +1,161 @@
+public import ApusModel
+import ApusTLS
+import ApusTrust
+
+/// Everything that a client is told when it is made.
+public struct ClientConfiguration: Sendable {
+  /// Whose certificates the client takes for the service's.
+  public enum TrustRoots: Sendable {
+    /// The authorities of the operating system: right for Apple's service.
+    case system
+    /// These certificates only, in PEM form: right for a service with an authority of its own.
+    case pem([UInt8])
+  }
+
+  /// What the provider proves itself with.
+  public enum Credential: Sendable {
+    /// A key in PEM form as in Apple's `.p8` files (P-256, not encrypted), its id of 10 characters and the team's.
+    ///
+    /// "Establishing a token-based connection to APNs". The client makes the tokens itself.
+    case providerToken(keyPEM: [UInt8], keyID: String, teamID: String)
+    /// A certificate, with those that lead to its authority behind it, and its key, not encrypted; both in PEM form.
+    ///
+    /// "Establishing a certificate-based connection to APNs".
+    case certificate(certificatePEM: [UInt8], keyPEM: [UInt8])
+  }
+
+  public var endpoint: Endpoint
+  public var trustRoots: TrustRoots
+  public var credential: Credential
+  /// The name that the service's certificate must be for; nil for the endpoint's host.
+  public var serverName: String?
+  /// Seconds from `send` to its outcome, whatever happens. 1 to 3600.
+  public var sendTimeoutSeconds = 30
+  /// Seconds for connecting to one address and for the TLS handshake together. 1 to 300.
+  public var connectTimeoutSeconds = 10
+  /// Pushes that may wait for a stream; those beyond get their outcome at once. 1 to 1,000,000.
+  public var queueCapacity = 10_000
+
+  public init(
+    endpoint: Endpoint, trustRoots: TrustRoots = .system, credential: Credential
+  ) {
+    self.endpoint = endpoint
+    self.trustRoots = trustRoots
+    self.credential = credential
+  }
+}
+
+/// Where a push service listens for providers.
+public struct Endpoint: Sendable, Hashable {
+  /// A host name, or an IPv4 or IPv6 address without brackets.
+  public var host: String
+  public var port: UInt16
+
+  /// The port of HTTPS, which a URL does not name.
+  public static let defaultPort: UInt16 = 443
+
+  public init(host: String, port: UInt16 = Endpoint.defaultPort) {
+    self.host = host
+    self.port = port
+  }
+
+  /// Reads `host`, `host:port`, `192.0.2.1:2197` or `[2001:db8::1]:2197`; nil for anything else.
+  public init?(_ text: String) {
+    var host = text[...]
+    var port = Endpoint.defaultPort
+    let afterBracket = text.firstIndex(of: "]")
+    if let colon = text[(afterBracket ?? text.startIndex)...].lastIndex(of: ":") {
+      let digits = text[text.index(after: colon)...]
+      // `UInt16.init` takes a sign, which no port has.
+      guard digits.utf8.allSatisfy({ $0 &- 0x30 < 10 }), let number = UInt16(digits), number > 0
+      else { return nil }
+      port = number
+      host = text[..<colon]
+    }
+    if host.hasPrefix("["), host.hasSuffix("]") {
+      host = host.dropFirst().dropLast()
+    } else if host.contains(":") || afterBracket != nil {
+      return nil
+    }
+    guard !host.isEmpty else { return nil }
+    self.init(host: String(host), port: port)
+  }
+
+  /// Apple's service. "Sending notification requests to APNs".
+  public static func apple(_ environment: Environment) -> Endpoint {
+    switch environment {
+    case .production: Endpoint(host: "api.push.apple.com")
+    case .development: Endpoint(host: "api.sandbox.push.apple.com")
+    }
+  }
+
+  /// The `:authority` of a request. RFC 9110, section 4.2.2: without the scheme's own port.
+  var authority: String {
+    let name = host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host
+    return port == Endpoint.defaultPort ? name : "\(name):\(port)"
+  }
+}
+
+extension Endpoint: CustomStringConvertible {
+  public var description: String {
+    host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]:\(port)" : "\(host):\(port)"
+  }
+}
+
+/// Why a client cannot be made of its configuration: which part is wrong, and what it must be.
+public struct ClientConfigurationError: Error, Sendable, Hashable, CustomStringConvertible {
+  public var description: String
+
+  init(_ description: String) { self.description = description }
+}
+
+extension ClientConfiguration {
+  func validate() throws(ClientConfigurationError) {
+    guard !endpoint.host.isEmpty, !endpoint.host.utf8.contains(0), endpoint.port > 0 else {
+      throw ClientConfigurationError("endpoint \"\(endpoint)\": a host and a port are needed")
+    }
+    try require("sendTimeoutSeconds", sendTimeoutSeconds, in: 1...3600)
+    try require("connectTimeoutSeconds", connectTimeoutSeconds, in: 1...300)
+    try require("queueCapacity", queueCapacity, in: 1...1_000_000)
+  }
+
+  private func require(
+    _ name: StaticString, _ value: Int, in range: ClosedRange<Int>
+  ) throws(ClientConfigurationError) {
+    guard range.contains(value) else {
+      throw ClientConfigurationError(
+        "\(name) is \(value): it must be \(range.lowerBound) to \(range.upperBound)")
+    }
+  }
+
+  func tlsContext() throws(ClientConfigurationError) -> TLSContext {
+    var tls = TLSClientConfiguration(
+      applicationProtocols: ["h2"], serverName: serverName ?? endpoint.host, keepsSessions: false)
+    if case .pem(let pem) = trustRoots { tls.trustRoots = .authorities(PEM: pem) }
+    if case .certificate(let certificatePEM, let keyPEM) = credential {
+      tls.identity = TLSIdentity(certificateChainPEM: certificatePEM, privateKeyPEM: keyPEM)
+    }
+    do {
+      return try TLSContext(client: tls)
+    } catch {
+      throw ClientConfigurationError(error.description)
+    }
+  }
+
+  /// Nil where a certificate speaks for the provider.
+  func tokenSource() throws(ClientConfigurationError) -> ProviderTokenSource? {
+    guard case .providerToken(let keyPEM, let keyID, let teamID) = credential else { return nil }
+    do {
+      let key = try PrivateKey(pem: String(decoding: keyPEM, as: UTF8.self))
+      var source = ProviderTokenSource(key: key, keyID: keyID, teamID: teamID)
+      // A key that cannot sign is found out here, and not by the first push.
+      _ = try source.authorization(nowSeconds: 0)
+      return source
+    } catch TrustFault.badSubject(let text) {
+      throw ClientConfigurationError(
+        "\"\(text)\" is no id: a key id has 10 letters and digits, a team id 1 to 64")
+    } catch {
+      throw ClientConfigurationError("the provider key: \(error)")
+    }
+  }
+}

@@ -1,0 +1,296 @@
+import ApusLoop
+import ApusModel
+import ApusTLS
+import Glibc
+
+/// What the links of a client share, and what they report to.
+protocol LinkOwner: AnyObject {
+  var loop: EventLoop { get }
+  var buffers: TLSBuffers { get }
+  var receiveBuffer: UnsafeMutableRawBufferPointer { get }
+  /// The handshake is complete: whose bytes go through the link from now on.
+  func linkOpened(_ link: Link) -> ProviderSession
+  /// Bytes came for the session.
+  func linkProgressed(_ link: Link, _ session: ProviderSession)
+  /// The link is over. `session` is nil when it was never open.
+  func linkEnded(_ link: Link, _ session: ProviderSession?, _ failure: LinkFailure)
+}
+
+/// Why a link ended.
+struct LinkFailure: Error {
+  var text: String
+  /// Whether another attempt would come to the same.
+  var isFinal = false
+
+  init(_ text: String) { self.text = text }
+
+  init(_ error: SocketError) { text = error.description }
+
+  /// An `errno` of an open connection.
+  init(systemError code: Int32) {
+    text = "the connection broke: \(unsafe String(cString: strerror(code)))"
+  }
+
+  init(_ error: TLSError) {
+    switch error {
+    case .certificateRejected(let reason):
+      text = "the service's certificate is not trusted: \(reason)"
+      isFinal = true
+    case .noApplicationProtocol:
+      text = "the service does not speak HTTP/2 (ALPN h2)"
+      isFinal = true
+    case .alertReceived:
+      text = "the service refused the TLS connection: \(error)"
+      isFinal = true
+    case .truncated: text = "the service closed the connection"
+    default: text = error.description
+    }
+  }
+}
+
+/// One connection: socket, TLS, HTTP/2, and back.
+final class Link: SocketHandler {
+  private enum Stage {
+    case connecting
+    case handshaking
+    case open(ProviderSession)
+    /// Everything to say has been queued; once it is written the socket is closed.
+    case closing
+    case closed
+  }
+
+  let address: SocketAddress
+  private unowned let owner: any LinkOwner
+  private let socket: Socket
+  private let tls: TLSConnection
+  private var stage = Stage.connecting
+  private var scratch: [UInt8] = []
+  /// Ciphertext that the socket did not take.
+  private var unsent: [UInt8] = []
+  private var unsentHead = 0
+  /// By the loop's clock: when connecting, or closing, has to be over.
+  private var deadlineMilliseconds: UInt64
+
+  private static let readsPerTurn = 4
+  private static let closingMilliseconds: UInt64 = 5000
+
+  init(
+    to address: SocketAddress, context: TLSContext, owner: any LinkOwner,
+    deadlineMilliseconds: UInt64
+  ) throws(LinkFailure) {
+    self.address = address
+    self.owner = owner
+    self.deadlineMilliseconds = deadlineMilliseconds
+    do throws(TLSError) { tls = try TLSConnection(context: context) } catch {
+      throw LinkFailure(error)
+    }
+    do throws(SocketError) { socket = try Socket.connect(to: address, loop: owner.loop) } catch {
+      throw LinkFailure(error)
+    }
+    socket.handler = self
+    socket.setInterest(reading: false, writing: true)
+  }
+
+  // MARK: Reading
+
+  func socketReadable() {
+    for _ in 0..<Self.readsPerTurn {
+      switch stage {
+      case .handshaking, .open: break
+      case .closing: return discardInput()
+      case .connecting, .closed: return
+      }
+      let buffer = unsafe owner.receiveBuffer
+      switch unsafe socket.read(into: buffer) {
+      case .bytes(let count):
+        unsafe pump(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+        if count < buffer.count { return }
+      case .wouldBlock: return
+      case .endOfStream: return end(LinkFailure(TLSError.truncated))
+      case .failed(let code): return end(LinkFailure(systemError: code))
+      }
+    }
+  }
+
+  /// Decrypts `input` and hands the plaintext to the session.
+  private func pump(_ input: UnsafeRawBufferPointer) {
+    unsafe tls.provide(input, buffers: owner.buffers)
+    reading: while true {
+      switch tls.read(buffers: owner.buffers) {
+      case .handshakeCompleted: opened()
+      case .plaintext(let bytes):
+        if case .open(let session) = stage, unsafe !session.receive(bytes) {
+          flush()
+          end(LinkFailure("the service broke the HTTP/2 protocol"))
+        }
+      case .needsInput: break reading
+      case .closedByPeer:
+        writeOutput()
+        return end(LinkFailure("the service closed the connection"))
+      case .failed(let error):
+        // What OpenSSL has to say about it, the alert, is still to be sent.
+        writeOutput()
+        return end(LinkFailure(error))
+      }
+    }
+    writeOutput()
+    if case .open(let session) = stage { owner.linkProgressed(self, session) }
+  }
+
+  private func opened() {
+    guard tls.negotiatedProtocol != nil else {
+      return end(LinkFailure(TLSError.noApplicationProtocol))
+    }
+    stage = .open(owner.linkOpened(self))
+  }
+
+  private func discardInput() {
+    for _ in 0..<Self.readsPerTurn {
+      switch unsafe socket.read(into: owner.receiveBuffer) {
+      case .bytes: continue
+      case .wouldBlock: return
+      case .endOfStream, .failed:
+        finish()
+        return
+      }
+    }
+  }
+
+  // MARK: Writing
+
+  func socketWritable() {
+    if case .connecting = stage { return connected() }
+    while unsentHead < unsent.count {
+      let result = unsafe unsent.withUnsafeBytes { bytes in
+        unsafe socket.write(UnsafeRawBufferPointer(rebasing: bytes[unsentHead...]))
+      }
+      switch result {
+      case .bytes(let count): unsentHead += count
+      case .wouldBlock: return
+      case .endOfStream: return end(LinkFailure(TLSError.truncated))
+      case .failed(let code): return end(LinkFailure(systemError: code))
+      }
+    }
+    unsent.removeAll()
+    unsentHead = 0
+    updateInterest()
+    flush()
+  }
+
+  private func connected() {
+    let code = socket.connectError()
+    guard code == 0 else {
+      return end(LinkFailure(SocketError.system(.connect, code: code, address)))
+    }
+    stage = .handshaking
+    updateInterest()
+    tls.startHandshake(buffers: owner.buffers)
+    writeOutput()
+  }
+
+  /// Writes what the session has to say, a TLS record at a time, as far as the socket takes it. Called when the loop's
+  /// turn ends.
+  func flush() {
+    guard case .open(let session) = stage else { return }
+    while session.wantsWrite, unsent.isEmpty {
+      scratch.removeAll(keepingCapacity: true)
+      session.pendingOutput(into: &scratch, limit: TLSBuffers.recordBytes)
+      if scratch.isEmpty { break }
+      do throws(TLSError) {
+        try encrypt()
+      } catch {
+        return end(LinkFailure(error))
+      }
+      writeOutput()
+      guard case .open = stage else { return }
+    }
+    guard session.isFinished || session.isDone, !session.wantsWrite else { return }
+    if session.openCount > 0 { return end(LinkFailure("the HTTP/2 session ended")) }
+    goodbye()
+  }
+
+  private func encrypt() throws(TLSError) {
+    let buffers = owner.buffers
+    let plaintext = scratch
+    try unsafe plaintext.span.bytes.withUnsafeBytes { (plaintext) throws(TLSError) in
+      try unsafe tls.write(plaintext, buffers: buffers)
+    }
+  }
+
+  /// Moves the ciphertext out of the shared buffer, to the socket as far as it takes it.
+  private func writeOutput() {
+    let buffers = owner.buffers
+    guard buffers.outputCount > 0 else { return }
+    defer { buffers.removeAllOutput() }
+    if case .closed = stage { return }
+    let output = unsafe buffers.output
+    guard unsent.isEmpty else { return unsafe unsent.append(contentsOf: output) }
+    var written = 0
+    while written < output.count {
+      switch unsafe socket.write(UnsafeRawBufferPointer(rebasing: output[written...])) {
+      case .bytes(let count): written += count
+      case .wouldBlock:
+        unsafe unsent.append(contentsOf: output[written...])
+        return updateInterest()
+      // What came before the reset is still to be read, and says more than the reset does.
+      case .endOfStream, .failed: return
+      }
+    }
+  }
+
+  private func updateInterest() {
+    socket.setInterest(reading: true, writing: !unsent.isEmpty)
+  }
+
+  // MARK: The end
+
+  /// Ends a connection that has no open requests: GOAWAY, close_notify, and the socket is closed once they are out.
+  func goodbye() {
+    guard case .open(let session) = stage else { return end(LinkFailure("the client was closed")) }
+    session.goodbye()
+    scratch.removeAll(keepingCapacity: true)
+    session.pendingOutput(into: &scratch, limit: TLSBuffers.recordBytes)
+    try? encrypt()
+    tls.close(buffers: owner.buffers)
+    writeOutput()
+    guard case .open = stage else { return }
+    stage = .closing
+    deadlineMilliseconds = owner.loop.nowMilliseconds + Self.closingMilliseconds
+    if unsent.isEmpty { finish() }
+  }
+
+  /// The connection is over, with or without its consent.
+  func end(_ failure: LinkFailure) {
+    let ended = stage
+    guard finish() else { return }
+    switch ended {
+    case .connecting, .handshaking: owner.linkEnded(self, nil, failure)
+    case .open(let session): owner.linkEnded(self, session, failure)
+    case .closing, .closed: break
+    }
+  }
+
+  /// Ends what takes too long.
+  func tick(nowMilliseconds: UInt64) {
+    guard nowMilliseconds >= deadlineMilliseconds else { return }
+    switch stage {
+    case .connecting: end(LinkFailure("connecting to \(address) took too long"))
+    case .handshaking: end(LinkFailure("the TLS handshake with \(address) took too long"))
+    case .closing: finish()
+    case .open, .closed: break
+    }
+  }
+
+  var isClosed: Bool { if case .closed = stage { true } else { false } }
+
+  /// False when that had been done.
+  @discardableResult
+  private func finish() -> Bool {
+    if case .closed = stage { return false }
+    stage = .closed
+    unsent = []
+    unsentHead = 0
+    socket.close()
+    return true
+  }
+}
