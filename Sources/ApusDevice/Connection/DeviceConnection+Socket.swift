@@ -98,6 +98,7 @@ extension DeviceConnection {
     guard tls.negotiatedProtocol == "\(client.dialect.name)" else { return end(.otherProtocol) }
     stage = .open
     stageDeadline = nil
+    isResumed = tls.isResumed
     do throws(TrustFault) {
       let proof = try configuration.inBandIdentity.map { identity throws(TrustFault) in
         let milliseconds = EventLoop.wallClockMilliseconds() + clockOffsetMilliseconds
