@@ -38,6 +38,13 @@ struct DeviceConnectionTests {
     #expect(live.service.counts()[.delivered] == 1)
   }
 
+  /// Another holder of the same identity: it takes no notification, and once displaced it stays away.
+  private func intruder(_ live: LiveService, _ identity: IssuedIdentity) throws -> LiveDevice {
+    try LiveDevice(
+      live, identity: identity, verdicts: [.hold, .hold],
+      backoff: .init(firstMilliseconds: 300_000, maximumMilliseconds: 300_000))
+  }
+
   @Test("A device that was displaced says why, comes back and resumes its session")
   func displaced() async throws {
     let live = try LiveService()
@@ -47,7 +54,7 @@ struct DeviceConnectionTests {
     device.perform { $0.start() }
     let token = try await device.connected(isNew: true)
     try await device.nothingStored()
-    try await device.displace(by: LiveDevice(live, identity: identity))
+    try await device.displace(by: intruder(live, identity))
     let again = try await device.connected(isNew: false, isResumed: true)
     #expect(again == token)
     try await device.nothingStored()
@@ -66,7 +73,7 @@ struct DeviceConnectionTests {
     let token = try await device.appToken()
     #expect(try live.push(#"{"aps":{}}"#, to: token) == "200")
     let messageID = try await device.received().0.messageID
-    try await device.displace(by: LiveDevice(live, identity: identity, verdicts: [.hold, .hold]))
+    try await device.displace(by: intruder(live, identity))
     _ = try await device.connected(isNew: false, isResumed: true)
     // The answer to another question stands behind the repetition.
     _ = try await device.appToken()
@@ -89,7 +96,7 @@ struct DeviceConnectionTests {
     #expect(try live.push(#"{"aps":{}}"#, to: token) == "200")
     let first = try await device.received().0
     #expect(!first.storage.contains(.fromStorage))
-    try await device.displace(by: LiveDevice(live, identity: identity, verdicts: [.hold, .hold]))
+    try await device.displace(by: intruder(live, identity))
     _ = try await device.connected(isNew: false, isResumed: true)
     let second = try await device.received().0
     #expect(second.messageID == first.messageID)
@@ -114,8 +121,9 @@ struct DeviceConnectionTests {
     let unproven = try LiveDevice(live, identity: identity, dialect: .securityV3)
     for device in [nobody, atProviders, distrustful, unproven] { device.perform { $0.start() } }
     for _ in 0..<2 {
-      guard case .unreachable(.system(.connect, _, .loopbackIPv4(port: 1)?)) =
-        try await nobody.disconnected()
+      guard
+        case .unreachable(.system(.connect, _, .loopbackIPv4(port: 1)?)) =
+          try await nobody.disconnected()
       else {
         Issue.record("something listens on port 1")
         return
@@ -211,7 +219,9 @@ extension LiveDevice {
 
   func disconnected() async throws -> DeviceDisconnection {
     let next = try await next()
-    guard case .disconnected(let reason, _) = next else { throw Unexpected(next, "a disconnection") }
+    guard case .disconnected(let reason, _) = next else {
+      throw Unexpected(next, "a disconnection")
+    }
     return reason
   }
 

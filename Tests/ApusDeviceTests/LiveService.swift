@@ -75,7 +75,8 @@ final class LiveService {
       "--header", "apns-topic: \(Self.topic)", "--header", "apns-priority: 10",
       "--header", "apns-push-type: alert",
       "--header", "apns-id: \(Self.notificationID)",
-      "--header", "apns-collapse-id: \(collapseID)", "--header", "apns-expiration: \(expirationSeconds)",
+      "--header", "apns-collapse-id: \(collapseID)", "--header",
+      "apns-expiration: \(expirationSeconds)",
       "--data", payload,
       "https://localhost:\(address(.provider).port)/3/device/\(token.hex)",
     ]
@@ -108,7 +109,7 @@ final class Recorder: DeviceConnectionDelegate, @unchecked Sendable {
   func deviceConnection(
     _ connection: DeviceConnection, connectedAs token: DeviceToken, isNewToken: Bool,
     serverMilliseconds: UInt64
-  ) { 
+  ) {
     continuation.yield(
       .connected(token, isNew: isNewToken, isResumed: connection.isResumed))
   }

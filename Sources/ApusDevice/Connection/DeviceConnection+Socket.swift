@@ -140,7 +140,10 @@ extension DeviceConnection {
       switch transport.tls.read(buffers: buffers) {
       case .handshakeCompleted: if stage == .handshaking { established(transport.tls) }
       case .plaintext(let bytes): unsafe received(bytes)
-      case .needsInput: return write(transport)
+      case .needsInput:
+        // What is still to be said takes it along: the end of the handshake and the connect message are one segment.
+        if pending.isEmpty { write(transport) }
+        return
       case .closedByPeer: return end(.closed)
       case .failed(let error):
         write(transport)
