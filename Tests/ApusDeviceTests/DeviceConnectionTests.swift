@@ -1,14 +1,14 @@
 import ApusDevice
+import ApusLoop
 import ApusModel
 import ApusServer
+import ApusTLS
 import ApusTrust
 import ApusWire
 import Testing
 
 @Suite("A device stays connected to a service", .timeLimit(.minutes(2)))
 struct DeviceConnectionTests {
-  private typealias Happening = Recorder.Happening
-
   @Test(
     "It connects, gets its token and a notification, and stops",
     arguments: [CourierALPN.apus, .securityV2, .securityV3])
@@ -18,42 +18,232 @@ struct DeviceConnectionTests {
     let device = try LiveDevice(
       live, identity: live.issueDevice(rsaBits: dialect == .securityV3 ? 2048 : nil),
       dialect: dialect)
-    var happenings = device.recorder.happenings.makeAsyncIterator()
     device.perform { $0.start() }
-    let first = await happenings.next()
-    guard case .connected(_, isNew: true)? = first else {
-      Issue.record("not connected: \(String(describing: first))")
-      return
-    }
-    guard case .nothingStored? = await happenings.next() else {
-      Issue.record("something was stored")
-      return
-    }
-    device.perform { _ = $0.requestToken(TopicHash(of: Array(LiveService.topic.utf8).span)) }
-    guard case .appToken(let token?)? = await happenings.next() else {
-      Issue.record("no token")
-      return
-    }
-    #expect(try live.push(#"{"aps":{"alert":"Hi"}}"#, to: token) == "200")
-    guard case .received(let notification, let payload, let collapseID)? = await happenings.next()
-    else {
-      Issue.record("no notification")
-      return
-    }
+    _ = try await device.connected(isNew: true)
+    try await device.nothingStored()
+    let token = try await device.appToken()
+    let expiration = EventLoop.wallClockMilliseconds() / 1000 + 3600
+    #expect(
+      try live.push(#"{"aps":{"alert":"Hi"}}"#, to: token, expirationSeconds: expiration) == "200")
+    let (notification, payload, collapseID) = try await device.received()
     #expect(payload == #"{"aps":{"alert":"Hi"}}"#)
     #expect(notification.token == token)
     #expect(notification.priority == .immediate)
-    #expect(notification.expirySeconds == 4_000_000_000)
-    if dialect == .apus {
-      #expect(notification.id?.text == "11111111-2222-4333-8444-555555555555")
-      #expect(notification.pushType == .alert)
-      #expect(collapseID == "score")
+    #expect(notification.expirySeconds == UInt32(expiration))
+    let isOurs = dialect == .apus
+    #expect(notification.id?.text == (isOurs ? LiveService.notificationID : nil))
+    #expect(notification.pushType == (isOurs ? .alert : nil))
+    #expect(collapseID == (isOurs ? "score" : ""))
+    try await device.stop()
+    #expect(live.service.counts()[.delivered] == 1)
+  }
+
+  /// Another holder of the same identity: it takes no notification, and once displaced it stays away.
+  private func intruder(_ live: LiveService, _ identity: IssuedIdentity) throws -> LiveDevice {
+    try LiveDevice(
+      live, identity: identity, verdicts: [.hold, .hold],
+      backoff: .init(firstMilliseconds: 300_000, maximumMilliseconds: 300_000))
+  }
+
+  @Test("A device that was displaced says why, comes back and resumes its session")
+  func displaced() async throws {
+    let live = try LiveService()
+    defer { live.service.stop() }
+    let identity = try live.issueDevice()
+    let device = try LiveDevice(live, identity: identity)
+    device.perform { $0.start() }
+    let token = try await device.connected(isNew: true)
+    try await device.nothingStored()
+    try await device.displace(by: intruder(live, identity))
+    let again = try await device.connected(isNew: false, isResumed: true)
+    #expect(again == token)
+    try await device.nothingStored()
+    try await device.stop()
+  }
+
+  @Test("A notification that was held is reported once, over two connections, and acknowledged")
+  func held() async throws {
+    let live = try LiveService()
+    defer { live.service.stop() }
+    let identity = try live.issueDevice()
+    let device = try LiveDevice(live, identity: identity, verdicts: [.hold])
+    device.perform { $0.start() }
+    _ = try await device.connected(isNew: true)
+    try await device.nothingStored()
+    let token = try await device.appToken()
+    #expect(try live.push(#"{"aps":{}}"#, to: token) == "200")
+    let messageID = try await device.received().0.messageID
+    try await device.displace(by: intruder(live, identity))
+    _ = try await device.connected(isNew: false, isResumed: true)
+    // The answer to another question stands behind the repetition.
+    _ = try await device.appToken()
+    #expect(live.service.counts()[.deliveredFromStorage, default: 0] == 0)
+    device.perform { $0.acknowledge(messageID) }
+    try await device.stop()
+    #expect(live.service.counts()[.deliveredFromStorage] == 1)
+  }
+
+  @Test("A notification that was declined is reported again on the next connection")
+  func declined() async throws {
+    let live = try LiveService()
+    defer { live.service.stop() }
+    let identity = try live.issueDevice()
+    let device = try LiveDevice(live, identity: identity, verdicts: [.decline])
+    device.perform { $0.start() }
+    _ = try await device.connected(isNew: true)
+    try await device.nothingStored()
+    let token = try await device.appToken()
+    #expect(try live.push(#"{"aps":{}}"#, to: token) == "200")
+    let first = try await device.received().0
+    #expect(!first.storage.contains(.fromStorage))
+    try await device.displace(by: intruder(live, identity))
+    _ = try await device.connected(isNew: false, isResumed: true)
+    let second = try await device.received().0
+    #expect(second.messageID == first.messageID)
+    #expect(second.storage == [.fromStorage, .lastFromStorage])
+    try await device.stop()
+    #expect(live.service.counts()[.deliveredFromStorage] == 1)
+  }
+
+  @Test("What keeps a device from its service is told, and it tries again")
+  func failures() async throws {
+    let live = try LiveService()
+    defer { live.service.stop() }
+    let identity = try live.issueDevice()
+    let stranger = try CertificateAuthority.create(
+      commonName: "stranger",
+      validity: Validity(now: EventLoop.wallClockMilliseconds() / 1000, days: 1))
+
+    let nobody = try LiveDevice(live, identity: identity, address: .loopbackIPv4(port: 1))
+    let atProviders = try LiveDevice(live, identity: identity, address: live.address(.provider))
+    let distrustful = try LiveDevice(
+      live, identity: identity, authorityPEM: Array(stranger.certificate.pem.utf8))
+    let unproven = try LiveDevice(live, identity: identity, dialect: .securityV3)
+    for device in [nobody, atProviders, distrustful, unproven] { device.perform { $0.start() } }
+    for _ in 0..<2 {
+      guard
+        case .unreachable(.system(.connect, _, .loopbackIPv4(port: 1)?)) =
+          try await nobody.disconnected()
+      else {
+        Issue.record("something listens on port 1")
+        return
+      }
+      guard case .tls(.noApplicationProtocol) = try await atProviders.disconnected() else {
+        Issue.record("the provider's door took a device")
+        return
+      }
+      guard case .tls(.certificateRejected) = try await distrustful.disconnected() else {
+        Issue.record("the service was trusted")
+        return
+      }
+      guard case .proof(.unsupportedKey) = try await unproven.disconnected() else {
+        Issue.record("an EC key signed")
+        return
+      }
     }
-    device.perform { $0.stop() }
-    guard case .disconnected(.stopped, nil)? = await happenings.next() else {
-      Issue.record("did not stop")
+    for device in [nobody, atProviders, distrustful, unproven] { device.perform { $0.stop() } }
+  }
+
+  @Test("A device whose certificate comes from another authority is told so")
+  func foreignDevice() async throws {
+    let live = try LiveService()
+    let other = try LiveService()
+    defer {
+      live.service.stop()
+      other.service.stop()
+    }
+    let device = try LiveDevice(live, identity: other.issueDevice())
+    device.perform { $0.start() }
+    guard case .tls(.alertReceived) = try await device.disconnected() else {
+      Issue.record("a foreign device was taken, or not told")
       return
     }
-    #expect(live.service.counts()[.delivered] == 1)
+    device.perform { $0.stop() }
+  }
+
+  @Test("A service that stops is waited for")
+  func serviceStops() async throws {
+    let live = try LiveService()
+    let device = try LiveDevice(live, identity: live.issueDevice())
+    device.perform { $0.start() }
+    _ = try await device.connected(isNew: true)
+    try await device.nothingStored()
+    live.service.stop()
+    guard case .goodbye = try await device.disconnected() else {
+      Issue.record("the service left without a word")
+      return
+    }
+    guard case .unreachable = try await device.disconnected() else {
+      Issue.record("the service is still there")
+      return
+    }
+    try await device.stop()
+  }
+}
+
+extension LiveDevice {
+  struct Unexpected: Error, CustomStringConvertible {
+    var description: String
+    init(_ happening: Recorder.Happening, _ wanted: String) {
+      description = "wanted \(wanted), got \(happening)"
+    }
+  }
+
+  func connected(isNew: Bool, isResumed: Bool = false) async throws -> DeviceToken {
+    let next = try await next()
+    guard case .connected(let token, isNew, isResumed) = next else {
+      throw Unexpected(next, "connected, new: \(isNew), resumed: \(isResumed)")
+    }
+    return token
+  }
+
+  func nothingStored() async throws {
+    let next = try await next()
+    guard case .nothingStored = next else { throw Unexpected(next, "nothing stored") }
+  }
+
+  func appToken() async throws -> DeviceToken {
+    perform { _ = $0.requestToken(TopicHash(of: Array(LiveService.topic.utf8).span)) }
+    let next = try await next()
+    guard case .appToken(let token?) = next else { throw Unexpected(next, "a token") }
+    return token
+  }
+
+  func received() async throws -> (CourierNotification, String, String) {
+    let next = try await next()
+    guard case .received(let notification, let payload, let collapseID) = next else {
+      throw Unexpected(next, "a notification")
+    }
+    return (notification, payload, collapseID)
+  }
+
+  func disconnected() async throws -> DeviceDisconnection {
+    let next = try await next()
+    guard case .disconnected(let reason, _) = next else {
+      throw Unexpected(next, "a disconnection")
+    }
+    return reason
+  }
+
+  func stop() async throws {
+    perform { $0.stop() }
+    while true {
+      let next = try await next()
+      switch next {
+      case .disconnected(.stopped, nil): return
+      // An attempt that failed before it heard of the stop.
+      case .disconnected(_, _?): continue
+      default: throw Unexpected(next, "stopped")
+      }
+    }
+  }
+
+  /// Lets another holder of the same identity connect, for a moment.
+  func displace(by other: LiveDevice) async throws {
+    other.perform { $0.start() }
+    _ = try await other.connected(isNew: true)
+    other.perform { $0.stop() }
+    let next = try await next()
+    guard case .disconnected(.goodbye, _?) = next else { throw Unexpected(next, "a goodbye") }
   }
 }

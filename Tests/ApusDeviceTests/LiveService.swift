@@ -6,10 +6,12 @@ import ApusTLS
 import ApusTrust
 import ApusWire
 import Foundation
+import Testing
 
 /// A whole service with a data directory of its own, in memory otherwise.
 final class LiveService {
   static let topic = "com.example.app"
+  static let notificationID = "11111111-2222-4333-8444-555555555555"
 
   let data: DataDirectory
   let service: Service
@@ -58,7 +60,10 @@ final class LiveService {
   }
 
   /// Sends a notification as a provider does, with another program; gives the status and the body.
-  func push(_ payload: String, to token: DeviceToken, priority: Int = 10) throws -> String {
+  func push(
+    _ payload: String, to token: DeviceToken, expirationSeconds: Int64 = 4_000_000_000,
+    collapseID: String = "score"
+  ) throws -> String {
     let identity = try data.issueProvider(
       topic: Self.topic, team: provisioned.teamID, extraTopics: nil, environments: .both,
       nowSeconds: EventLoop.wallClockMilliseconds() / 1000)
@@ -67,10 +72,11 @@ final class LiveService {
     process.arguments = [
       "curl", "--silent", "--http2", "--max-time", "20", "--cacert", provisioned.authorityFile,
       "--cert", identity.certificateFile, "--key", identity.keyFile, "--write-out", "%{http_code}",
-      "--header", "apns-topic: \(Self.topic)", "--header", "apns-priority: \(priority)",
+      "--header", "apns-topic: \(Self.topic)", "--header", "apns-priority: 10",
       "--header", "apns-push-type: alert",
-      "--header", "apns-id: 11111111-2222-4333-8444-555555555555",
-      "--header", "apns-collapse-id: score", "--header", "apns-expiration: 4000000000",
+      "--header", "apns-id: \(Self.notificationID)",
+      "--header", "apns-collapse-id: \(collapseID)", "--header",
+      "apns-expiration: \(expirationSeconds)",
       "--data", payload,
       "https://localhost:\(address(.provider).port)/3/device/\(token.hex)",
     ]
@@ -86,7 +92,7 @@ final class LiveService {
 /// What happened on device connections, in order, for a test to wait for.
 final class Recorder: DeviceConnectionDelegate, @unchecked Sendable {
   enum Happening: Sendable {
-    case connected(DeviceToken, isNew: Bool)
+    case connected(DeviceToken, isNew: Bool, isResumed: Bool)
     case disconnected(DeviceDisconnection, retryMilliseconds: UInt64?)
     case received(CourierNotification, payload: String, collapseID: String)
     case appToken(DeviceToken?)
@@ -103,7 +109,10 @@ final class Recorder: DeviceConnectionDelegate, @unchecked Sendable {
   func deviceConnection(
     _ connection: DeviceConnection, connectedAs token: DeviceToken, isNewToken: Bool,
     serverMilliseconds: UInt64
-  ) { continuation.yield(.connected(token, isNew: isNewToken)) }
+  ) {
+    continuation.yield(
+      .connected(token, isNew: isNewToken, isResumed: connection.isResumed))
+  }
 
   func deviceConnection(
     _ connection: DeviceConnection, disconnected reason: DeviceDisconnection,
@@ -134,16 +143,19 @@ final class LiveDevice: @unchecked Sendable {
   let recorder = Recorder()
   /// Touched on the loop only.
   let connection: DeviceConnection
+  private var iterator: AsyncStream<Recorder.Happening>.Iterator
 
   init(
     _ live: LiveService, identity: IssuedIdentity, dialect: CourierALPN = .apus,
-    backoff: Backoff.Configuration = .init(firstMilliseconds: 20, maximumMilliseconds: 100),
-    seed: UInt64 = 1
+    authorityPEM: [UInt8]? = nil, address: SocketAddress? = nil, verdicts: [DeviceVerdict] = [],
+    backoff: Backoff.Configuration = .init(firstMilliseconds: 20, maximumMilliseconds: 100)
   ) throws {
+    iterator = recorder.happenings.makeAsyncIterator()
+    recorder.verdicts = verdicts
     let inBand = dialect == .securityV3
     let context = try TLSContext(
       client: TLSClientConfiguration(
-        trustRoots: .authorities(PEM: try live.authorityPEM),
+        trustRoots: .authorities(PEM: try authorityPEM ?? live.authorityPEM),
         identity: inBand
           ? nil
           : TLSIdentity(
@@ -153,16 +165,21 @@ final class LiveDevice: @unchecked Sendable {
     connection = DeviceConnection(
       shared: DeviceLoop(loop: loop),
       configuration: .init(
-        endpoint: .addresses([live.address(.courier)]), context: context,
+        endpoint: .addresses([address ?? live.address(.courier)]), context: context,
         client: .init(dialect: dialect), backoff: backoff,
         inBandIdentity: inBand
           ? .init(certificateDER: identity.certificate.der, key: identity.key) : nil),
-      seed: seed, delegate: recorder)
+      seed: 1, delegate: recorder)
     connection.setTopics(.init(enabled: [TopicHash(of: Array(LiveService.topic.utf8).span)]))
     loop.start()
   }
 
   deinit { loop.stop() }
+
+  /// Happenings so far, each told to the test once.
+  func next() async throws -> Recorder.Happening {
+    try #require(await iterator.next())
+  }
 
   func perform(_ body: @Sendable @escaping (DeviceConnection) -> Void) {
     loop.perform { body(self.connection) }

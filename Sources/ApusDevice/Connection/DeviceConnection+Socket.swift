@@ -98,6 +98,7 @@ extension DeviceConnection {
     guard tls.negotiatedProtocol == "\(client.dialect.name)" else { return end(.otherProtocol) }
     stage = .open
     stageDeadline = nil
+    isResumed = tls.isResumed
     do throws(TrustFault) {
       let proof = try configuration.inBandIdentity.map { identity throws(TrustFault) in
         let milliseconds = EventLoop.wallClockMilliseconds() + clockOffsetMilliseconds
@@ -139,7 +140,10 @@ extension DeviceConnection {
       switch transport.tls.read(buffers: buffers) {
       case .handshakeCompleted: if stage == .handshaking { established(transport.tls) }
       case .plaintext(let bytes): unsafe received(bytes)
-      case .needsInput: return write(transport)
+      case .needsInput:
+        // What is still to be said takes it along: the end of the handshake and the connect message are one segment.
+        if pending.isEmpty { write(transport) }
+        return
       case .closedByPeer: return end(.closed)
       case .failed(let error):
         write(transport)

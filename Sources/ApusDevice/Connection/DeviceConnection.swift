@@ -72,6 +72,8 @@ package final class DeviceConnection: SocketHandler {
   package let tag: Int
   package internal(set) var client: CourierClient
   package internal(set) var stage = Stage.idle
+  /// Whether the last handshake resumed an earlier session.
+  package internal(set) var isResumed = false
   /// Weak: it usually holds the connection, and a connection may outlive it by its socket.
   weak let delegate: (any DeviceConnectionDelegate)?
   let shared: DeviceLoop
