@@ -40,6 +40,16 @@ enum Process {
       decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 
+  /// Lets the process have as many descriptors as the system allows it. The limit that most shells start with, 1,024,
+  /// is there for programs that use `select`.
+  static func raiseDescriptorLimit() {
+    let files = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+    var limit = rlimit()
+    guard unsafe getrlimit(files, &limit) == 0, limit.rlim_cur < limit.rlim_max else { return }
+    limit.rlim_cur = limit.rlim_max
+    unsafe setrlimit(files, &limit)
+  }
+
   // MARK: Files
 
   /// The text of a file; nil where there is none.

@@ -12,6 +12,8 @@ struct ServeCommand {
 
   func run() throws(CommandFailure) {
     let configuration = try configuration()
+    // Each device holds one.
+    Process.raiseDescriptorLimit()
     // Before any thread is started: threads inherit what is blocked.
     Service.blockSignals()
     let service: Service

@@ -87,10 +87,12 @@ struct ValueTests {
 
 @Suite("The table")
 struct TableTests {
-  @Test("No command has two options with one flag, variable or key")
-  func unique() {
-    for command in Program.apus.commands {
-      let options = Program.apus.options(of: command)
+  private static let programs = [Program.apus, .bench]
+
+  @Test("No command has two options with one flag, variable or key", arguments: programs)
+  func unique(program: Program) {
+    for command in program.commands {
+      let options = program.options(of: command)
       for names in [
         options.map(\.flag), options.compactMap(\.environment), options.compactMap(\.fileKey),
       ] {
@@ -99,19 +101,19 @@ struct TableTests {
     }
   }
 
-  @Test("Every default is a value that the option takes")
-  func defaults() {
-    for option in Program.apus.options {
+  @Test("Every default is a value that the option takes", arguments: programs)
+  func defaults(program: Program) {
+    for option in program.options {
       guard let text = option.defaultText else { continue }
       #expect(option.check(text) == nil, "\(option.flag)")
     }
   }
 
-  @Test("Every example is a command line that parses", arguments: Program.apus.commands)
-  func examples(command: CommandDescription) throws {
-    for example in command.examples {
+  @Test("Every example is a command line that parses", arguments: programs)
+  func examples(program: Program) throws {
+    for example in program.commands.flatMap(\.examples) {
       let words = example.line.split(separator: " ").map(String.init)
-      guard let start = words.firstIndex(of: "apus") else { continue }
+      guard let start = words.firstIndex(of: program.name) else { continue }
       var own = Array(words[(start + 1)...].prefix { $0 != "|" && $0 != ">" })
       for index in own.indices {
         // What a shell would have put in, or taken away.
@@ -119,18 +121,24 @@ struct TableTests {
         own[index].removeAll { $0 == ")" || $0 == "'" }
       }
       own.removeAll { $0 == "rang." }
-      let parser = CommandLineParser(program: .apus, environment: [:]) { _ in nil }
+      let parser = CommandLineParser(program: program, environment: [:]) { _ in nil }
       _ = try parser.parse(own)
     }
   }
 
-  @Test("Every option belongs to commands that are there")
-  func commands() {
-    let names = Set(Program.apus.commands.map(\.name))
-    for option in Program.apus.options {
+  @Test("Every option belongs to commands that are there", arguments: programs)
+  func commands(program: Program) {
+    let names = Set(program.commands.map(\.name))
+    for option in program.options {
       #expect(!option.commands.isEmpty && names.isSuperset(of: option.commands), "\(option.flag)")
       #expect(option.help.hasSuffix("."), "\(option.flag)")
     }
+  }
+
+  @Test("Every command is one that the program knows how to run")
+  func verbs() {
+    #expect(Program.apus.commands.map(\.name) == Verb.allCases.map(\.rawValue))
+    #expect(Program.bench.commands.map(\.name) == BenchVerb.allCases.map(\.rawValue))
   }
 
   @Test("The service's defaults are those of its documentation")

@@ -21,13 +21,15 @@ package enum ExitCode: Int32, Sendable, CaseIterable {
 }
 
 /// Why a command ended otherwise than with success: what was wrong, where, and what to do.
-package struct CommandFailure: Error, Sendable, Hashable, CustomStringConvertible {
+package struct CommandFailure: Error, Sendable, Equatable, CustomStringConvertible {
   package var code: ExitCode
   package var problem: String
   /// Where the value that caused it stands; nil where no value did.
   package var origin: Origin?
   /// What to do, as a sentence.
   package var remedy: String?
+  /// What a script reads instead of the usual object, where the failure is itself a result.
+  package var report: JSONValue?
 
   package init(
     _ code: ExitCode, _ problem: String, origin: Origin? = nil, remedy: String? = nil
@@ -52,10 +54,11 @@ package struct CommandFailure: Error, Sendable, Hashable, CustomStringConvertibl
 
   /// What a script reads on standard output where it asked for JSON.
   package var json: JSONValue {
-    .members([
-      "error": .string(description), "exit_code": .integer(Int64(code.rawValue)),
-      "remedy": remedy.map(JSONValue.string),
-    ])
+    report
+      ?? .members([
+        "error": .string(description), "exit_code": .integer(Int64(code.rawValue)),
+        "remedy": remedy.map(JSONValue.string),
+      ])
   }
 }
 

@@ -1,0 +1,90 @@
+import ApusClient
+import ApusCommand
+import ApusCore
+import ApusModel
+import ApusServer
+
+/// What a provider proves itself with, from the options, and from the data directory where they are silent.
+struct SendCredentials {
+  private let invocation: Invocation
+  private let directory: DataDirectory
+
+  init(_ invocation: Invocation) {
+    self.invocation = invocation
+    directory = DataDirectory(path: invocation.value(ApusOptions.data))
+  }
+
+  /// Whether a certificate speaks for the provider.
+  private var usesCertificate: Bool { invocation.isGiven(ApusOptions.providerCertificate) }
+
+  /// The topic; nil for that of the certificate.
+  func topic(for type: PushType) throws(CommandFailure) -> String? {
+    if let topic = invocation[ApusOptions.topic] { return topic }
+    if usesCertificate { return nil }
+    let app = try only("app", for: ApusOptions.topic).name
+    return app + type.topicSuffix.text.description
+  }
+
+  func credential() throws(CommandFailure) -> ClientConfiguration.Credential {
+    guard usesCertificate else { return try providerToken() }
+    if invocation.isGiven(ApusOptions.providerKey) {
+      throw invocation.failure(
+        about: ApusOptions.providerKey, "there is a certificate already",
+        remedy: "Give a key or a certificate, not both.")
+    }
+    return .certificate(
+      certificatePEM: try pem(ApusOptions.providerCertificate),
+      keyPEM: try pem(ApusOptions.providerCertificateKey))
+  }
+
+  private func providerToken() throws(CommandFailure) -> ClientConfiguration.Credential {
+    let keyID: String
+    if let given = invocation[ApusOptions.keyID] {
+      keyID = given
+    } else {
+      keyID = try only("key", for: ApusOptions.keyID).name
+    }
+    return .providerToken(
+      keyPEM: try keyPEM(keyID), keyID: keyID, teamID: try team(of: keyID))
+  }
+
+  private func keyPEM(_ keyID: String) throws(CommandFailure) -> [UInt8] {
+    if invocation.isGiven(ApusOptions.providerKey) { return try pem(ApusOptions.providerKey) }
+    let path = ShortID(keyID).map { directory.privateKey($0) } ?? ""
+    guard let text = try Process.textIfPresent(path) else {
+      var failure = invocation.missing(ApusOptions.providerKey.description)
+      failure.problem = "--key is missing, and there is no \(path)"
+      throw failure
+    }
+    return Array(text.utf8)
+  }
+
+  private func team(of keyID: String) throws(CommandFailure) -> String {
+    if let given = invocation[ApusOptions.team] { return given }
+    guard directory.isProvisioned,
+      let team = try directory.sections("key").first(where: { $0.name == keyID })?["team"]
+    else { throw invocation.missing(ApusOptions.team.description) }
+    return team
+  }
+
+  /// The only section of its kind in the data directory, which then needs not be named.
+  private func only(
+    _ kind: String, for option: Option<String>
+  ) throws(CommandFailure) -> SectionFile.Section {
+    var failure = invocation.missing(option.description)
+    guard directory.isProvisioned else { throw failure }
+    let sections = try directory.sections(kind)
+    guard sections.count == 1 else {
+      let names = sections.map(\.name).joined(separator: ", ")
+      failure.problem +=
+        sections.isEmpty
+        ? ", and \(directory.path) has none" : ", and \(directory.path) has several: \(names)"
+      throw failure
+    }
+    return sections[0]
+  }
+
+  private func pem(_ option: Option<String>) throws(CommandFailure) -> [UInt8] {
+    Array(try Process.text(of: try invocation.require(option), for: option, invocation).utf8)
+  }
+}
