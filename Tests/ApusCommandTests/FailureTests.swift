@@ -82,6 +82,14 @@ struct FailureTests {
     #expect(failure(line)?.remedy?.hasPrefix(expected + "\n") == true)
   }
 
+  @Test("A long value is not repeated in full")
+  func longValue() {
+    let value = String(repeating: "x", count: 100)
+    #expect(
+      failure("serve --workers \(value)")?.problem
+        == "\"\(value.prefix(57))...\" is not a whole number from 0 to 256")
+  }
+
   @Test("What is far from everything gets no suggestion")
   func noSuggestion() {
     #expect(failure("xyzzy")?.remedy == "`apus help` lists the commands.")

@@ -42,7 +42,7 @@ package struct Message: Sendable {
         .usage, problem,
         remedy: "Give --alert TEXT and its like, or --payload JSON, or --payload-file FILE.")
     }
-    // What a file holds is the service's to judge: that is how its answers can be seen.
+    // Whether a file holds JSON is the service's to judge: that is how its answer can be seen.
     if let file { return try readFile(file) }
     return given ?? composed.json.text
   }

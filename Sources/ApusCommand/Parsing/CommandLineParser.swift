@@ -80,8 +80,10 @@ package struct CommandLineParser {
   private func failure(
     _ option: OptionDescription, _ given: Invocation.Given, _ problem: String
   ) -> CommandFailure {
-    CommandFailure(
-      .usage, "\"\(given.text)\" \(problem)", origin: given.origin,
+    // A payload would fill the screen.
+    let text = given.text.count > 60 ? given.text.prefix(57) + "..." : given.text[...]
+    return CommandFailure(
+      .usage, "\"\(text)\" \(problem)", origin: given.origin,
       remedy: "\(option.flag)\(option.placeholder.map { " " + $0 } ?? ""): \(option.help)")
   }
 

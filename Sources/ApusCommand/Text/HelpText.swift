@@ -37,7 +37,9 @@ package struct HelpText {
     let options = program.options(of: command)
     let title = "\(program.name) \(command.name): \(command.summary)"
     var text = TextLayout.paragraph(title, width: width, indent: 0) + "\n"
-    text += "\(heading("Usage:")) \(usage(of: command, options))\n"
+    text += "\(heading("Usage:")) "
+    text += TextLayout.shellLine(usage(of: command, options), width: width - 7, indent: 7)
+      .dropFirst(7)
     for paragraph in command.details {
       text += "\n" + TextLayout.paragraph(paragraph, width: width, indent: 0)
     }
@@ -53,7 +55,10 @@ package struct HelpText {
       }
     }
     if options.contains(where: { $0.environment != nil }) {
-      text += "\n" + TextLayout.paragraph(sources, width: width, indent: 0)
+      let takesFile = options.contains { $0.fileKey != nil }
+      text += "\n"
+      text += TextLayout.paragraph(
+        takesFile ? sources : environmentOnly, width: width, indent: 0)
     }
     if options.contains(where: { $0.flag == "--json" }) {
       text += "\n\(heading("Exit codes"))\n" + exitCodes()
@@ -87,6 +92,12 @@ package struct HelpText {
     What has a name in capitals can also be set in the environment under that name, and in the configuration file \
     as `name = value`, where the name is the variable's without APUS_, in lower case and with hyphens. A flag beats \
     the environment, and the environment beats the file.
+    """
+  }
+
+  private var environmentOnly: String {
+    """
+    What has a name in capitals can also be set in the environment under that name. A flag beats the environment.
     """
   }
 
