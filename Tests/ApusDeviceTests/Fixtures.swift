@@ -33,7 +33,8 @@ func topic(_ hex: String) -> TopicHash {
 
 /// What the service sends, by hand from the protocol's description.
 enum FromService {
-  /// 0x08, status 0: token, 5,120 bytes at most, version 2, no capabilities, 5,120 bytes, the time 1,700,000,000,123 ms.
+  /// 0x08, status 0: token, 5,120 bytes at most, version 2, no capabilities, 5,120 bytes, the time
+  /// 1,700,000,000,123 ms.
   static func accepted(_ token: String = baseHex) -> [UInt8] {
     bytes(
       """

@@ -172,7 +172,8 @@ package final class DeviceConnection: SocketHandler {
 
   private var deadlineMilliseconds: UInt64? {
     guard stage == .open else { return stageDeadline }
-    return [client.deadlineMilliseconds, transport?.stallDeadline].compactMap(\.self).min()
+    guard let stall = transport?.stallDeadline else { return client.deadlineMilliseconds }
+    return min(stall, client.deadlineMilliseconds ?? stall)
   }
 
   private func timerFired() {

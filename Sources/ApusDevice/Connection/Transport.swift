@@ -36,6 +36,7 @@ final class Transport {
     let output = unsafe buffers.output
     guard unsentByteCount == 0 else {
       unsafe unsent.append(contentsOf: output)
+      updateInterest()
       return .done
     }
     var written = 0
