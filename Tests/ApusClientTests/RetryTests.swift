@@ -70,22 +70,36 @@ struct RetryTests {
     #expect(bench.dispatcher.openCount == 1)
   }
 
-  @Test("A push that is refused again and again ends, and was certainly not taken")
+  @Test("A push that good connections refuse one after the other ends, and was certainly not taken")
   func refusedForGood() throws {
     let bench = Bench()
-    try bench.send(1...1, seconds: 300)
+    try bench.send(1...1)
     for round in 1...Dispatcher.attemptLimit {
-      // Between two rounds the client waits.
-      if round > 1 { bench.wait(milliseconds: 10_000) }
-      let answered = bench.connect()
-      #expect(Frames.opened(bench.take(answered)) == [1])
-      bench.give(answered, Frames.reset(1, code: 7))
-      if round < ConnectPlan.attemptLimit { #expect(bench.outcomes.isEmpty) }
-      if !bench.outcomes.isEmpty { break }
+      #expect(bench.outcomes[1] == nil)
+      let other = 1 + UInt64(round)
+      try bench.send(other...other)
+      let session = bench.connect()
+      #expect(ids(bench.take(session)) == [text(1), text(other)])
+      bench.give(session, Frames.ok(3), Frames.reset(1, code: 7))
+      #expect(bench.accepted(other))
     }
-    let outcome = try #require(bench.unknown(1))
-    #expect(!outcome.mayDuplicate)
+    #expect(try #require(bench.unknown(1)) == (.requestRefused, false))
     #expect(bench.dispatcher.openCount == 0)
+  }
+
+  @Test("A service that refuses all and answers none counts as one that is not there")
+  func refusedByAll() throws {
+    let bench = Bench()
+    try bench.send(1...1, seconds: 300)
+    for _ in 1...ConnectPlan.attemptLimit {
+      #expect(bench.outcomes.isEmpty)
+      let session = bench.connect()
+      #expect(ids(bench.take(session)) == [text(1)])
+      bench.give(session, Frames.reset(1, code: 7))
+      #expect(!bench.wantsConnection, "a pause between two attempts")
+      bench.wait(milliseconds: ConnectPlan.longestPauseMilliseconds)
+    }
+    #expect(try #require(bench.unknown(1)) == (.connectionFailed, false))
   }
 
   @Test("A lost connection leaves written requests open, and keeps those that still wait")
