@@ -111,6 +111,12 @@ let package = Package(
     .testTarget(
       name: "InteropTests", dependencies: ["apus"],
       exclude: ["Senders", "requirements.txt"], swiftSettings: common),
+    tests(
+      "ApusClientTests",
+      [
+        "ApusClient", "ApusDevice", "ApusServer", "ApusModel", "ApusWire", "ApusCore", "ApusHTTP2",
+        "ApusTrust", "ApusLoop", "ApusTLS",
+      ]),
     tests("TidyTests", ["ApusModel"]),
   ]
 )

@@ -103,7 +103,7 @@ public struct UnknownCause: Sendable, Hashable, CustomStringConvertible {
   /// What happened, for a person to read; may be empty.
   public var detail: String
 
-  init(_ code: Code, _ detail: String = "") {
+  public init(_ code: Code, _ detail: String = "") {
     self.code = code
     self.detail = detail
   }

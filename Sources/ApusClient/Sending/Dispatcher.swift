@@ -157,6 +157,8 @@ final class Dispatcher {
         }
       }
     }
+    // Streams end in no particular order.
+    again.sort { $0.number < $1.number }
     queue.putBack(again)
   }
 

@@ -1,6 +1,6 @@
 /// A push on its way from `send` to its outcome.
 final class PendingSend {
-  /// What the caller knows it by, for cancelling.
+  /// Rises with each push of a client: tells them apart, and their order.
   let number: UInt64
   let push: EncodedPush
   /// By the loop's clock.

@@ -136,7 +136,8 @@ struct Submission: Sendable {
   /// The timer runs while there is something to wait for, so that a quiet client costs nothing.
   private func setTimer() {
     guard let timer, !isOver else { return }
-    let isNeeded = dispatcher.openCount > 0 || attempt != nil || dispatcher.isClosing
+    let isNeeded =
+      dispatcher.openCount > 0 || attempt != nil || links.contains(where: \.isClosing)
     guard isNeeded != timer.isActive else { return }
     if isNeeded {
       timer.start(

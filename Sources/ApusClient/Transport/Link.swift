@@ -205,7 +205,7 @@ final class Link: SocketHandler {
       guard case .open = stage else { return }
     }
     guard session.isFinished || session.isDone, !session.wantsWrite else { return }
-    if session.openCount > 0 { return end(LinkFailure("the HTTP/2 session ended")) }
+    if session.openCount > 0 { return end(LinkFailure("the service broke the HTTP/2 protocol")) }
     goodbye()
   }
 
@@ -280,6 +280,9 @@ final class Link: SocketHandler {
     case .open, .closed: break
     }
   }
+
+  /// Whether only what is still unsent keeps it.
+  var isClosing: Bool { if case .closing = stage { true } else { false } }
 
   var isClosed: Bool { if case .closed = stage { true } else { false } }
 

@@ -1,0 +1,55 @@
+/// HTTP/2 frames of a service, byte for byte as RFC 9113, section 4.1, has them.
+enum Frames {
+  /// SETTINGS with SETTINGS_MAX_CONCURRENT_STREAMS (0x3).
+  static func settings(streams: UInt8) -> [UInt8] {
+    [0, 0, 6, 0x4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, streams]
+  }
+
+  /// HEADERS with END_STREAM and END_HEADERS; 0x88 is `:status: 200` of HPACK's static table.
+  static func ok(_ stream: UInt8) -> [UInt8] { [0, 0, 1, 0x1, 0x5, 0, 0, 0, stream, 0x88] }
+
+  /// HEADERS with a literal value for `:status` (index 8), then the body in one DATA frame with END_STREAM.
+  static func answer(_ stream: UInt8, status: String, body: String) -> [UInt8] {
+    [0, 0, 5, 0x1, 0x4, 0, 0, 0, stream, 0x08, 3] + Array(status.utf8)
+      + [0, 0, UInt8(body.utf8.count), 0x0, 0x1, 0, 0, 0, stream] + Array(body.utf8)
+  }
+
+  static func reset(_ stream: UInt8, code: UInt8) -> [UInt8] {
+    [0, 0, 4, 0x3, 0, 0, 0, 0, stream, 0, 0, 0, code]
+  }
+
+  /// GOAWAY without an error.
+  static func goAway(last: UInt8, debug: String = "") -> [UInt8] {
+    [0, 0, UInt8(8 + debug.utf8.count), 0x7, 0, 0, 0, 0, 0, 0, 0, 0, last, 0, 0, 0, 0]
+      + Array(debug.utf8)
+  }
+
+  struct Frame: Equatable {
+    var type: UInt8
+    var stream: UInt32
+    var payload: [UInt8]
+  }
+
+  static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
+
+  /// Takes a client's output apart.
+  static func read(_ bytes: [UInt8]) -> [Frame] {
+    var rest = bytes[...]
+    if rest.starts(with: preface) { rest.removeFirst(preface.count) }
+    var frames: [Frame] = []
+    while rest.count >= 9 {
+      let head = Array(rest.prefix(9))
+      let count = Int(head[0]) << 16 | Int(head[1]) << 8 | Int(head[2])
+      let stream = head[5...8].reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
+      frames.append(
+        Frame(type: head[3], stream: stream, payload: Array(rest.dropFirst(9).prefix(count))))
+      rest.removeFirst(9 + count)
+    }
+    return frames
+  }
+
+  /// The streams that a client opened in its output.
+  static func opened(_ bytes: [UInt8]) -> [UInt32] {
+    read(bytes).filter { $0.type == 0x1 }.map(\.stream)
+  }
+}

@@ -1,0 +1,127 @@
+import ApusCore
+import ApusDevice
+import ApusLoop
+import ApusModel
+import ApusServer
+import ApusTrust
+import Foundation
+
+@testable import ApusClient
+
+/// A whole service with a data directory of its own, in memory otherwise.
+final class LiveService {
+  static let topic = "com.example.app"
+
+  let data: DataDirectory
+  private(set) var service: Service
+  let provisioned: ProvisionedService
+  private let directory: URL
+  private var isStopped = false
+
+  init() throws {
+    directory = FileManager.default.temporaryDirectory
+      .appendingPathComponent("apus-client-\(UUID().uuidString)")
+    data = DataDirectory(path: directory.path)
+    provisioned = try data.initialize(
+      names: ["localhost", "127.0.0.1"], topic: Self.topic, teamName: "Team",
+      nowSeconds: Self.nowSeconds)
+    var configuration = ServerConfiguration(
+      dataDirectory: directory.path,
+      doors: [
+        DoorConfiguration(
+          kind: .provider, environment: .development, addresses: [.loopbackIPv4(port: 0)]),
+        DoorConfiguration(
+          kind: .courier, environment: .development, addresses: [.loopbackIPv4(port: 0)]),
+      ])
+    configuration.isEphemeral = true
+    configuration.workers = 2
+    configuration.shutdownSeconds = 5
+    configuration.log = Log(minimumLevel: .warning)
+    service = try Service(configuration)
+    try service.start()
+  }
+
+  deinit {
+    stop()
+    try? FileManager.default.removeItem(at: directory)
+  }
+
+  /// Stops, and starts again with the same doors.
+  func restart() throws {
+    stop()
+    var configuration = service.configuration
+    configuration.doors = service.doors.map {
+      DoorConfiguration(kind: $0.kind, environment: $0.environment, addresses: $0.addresses)
+    }
+    service = try Service(configuration)
+    try service.start()
+    isStopped = false
+  }
+
+  func stop() {
+    guard !isStopped else { return }
+    isStopped = true
+    service.stop()
+  }
+
+  static var nowSeconds: Int64 { EventLoop.wallClockMilliseconds() / 1000 }
+
+  func port(_ kind: DoorConfiguration.Kind) -> UInt16 {
+    guard let door = service.doors.first(where: { $0.kind == kind }) else {
+      preconditionFailure("the door was asked for")
+    }
+    return door.addresses[0].port
+  }
+
+  // MARK: Providers
+
+  func read(_ path: String) throws -> [UInt8] {
+    [UInt8](try Data(contentsOf: URL(fileURLWithPath: path)))
+  }
+
+  func tokenCredential() throws -> ClientConfiguration.Credential {
+    .providerToken(
+      keyPEM: try read(provisioned.keyFile), keyID: provisioned.keyID.text,
+      teamID: provisioned.teamID.text)
+  }
+
+  func certificateCredential(
+    environments: EnvironmentSet = .both
+  ) throws -> ClientConfiguration.Credential {
+    let identity = try data.issueProvider(
+      topic: Self.topic, team: provisioned.teamID, extraTopics: nil, environments: environments,
+      nowSeconds: Self.nowSeconds)
+    return .certificate(
+      certificatePEM: Array(identity.certificate.pem.utf8),
+      keyPEM: Array(identity.key.pkcs8PEM.utf8))
+  }
+
+  func configuration(
+    _ credential: ClientConfiguration.Credential, host: String = "localhost"
+  ) throws -> ClientConfiguration {
+    ClientConfiguration(
+      endpoint: Endpoint(host: host, port: port(.provider)),
+      trustRoots: .pem(try read(provisioned.authorityFile)), credential: credential)
+  }
+
+  // MARK: Devices
+
+  /// A token of this service for a device that never came.
+  func tokenOfNobody() throws -> DeviceToken {
+    TokenSealer(try data.sealingKeys()).seal(
+      TokenClaims(
+        device: DeviceID(0x0123_4567_89ab_cdef), topic: TopicKey(app: AppID(1)),
+        environment: .development, generation: 1))
+  }
+
+  func device() throws -> PushDevice {
+    let identity = try data.issueDevice(name: "device", nowSeconds: Self.nowSeconds).identity
+    var configuration = DeviceConfiguration(
+      host: "127.0.0.1", port: port(.courier),
+      authorityPEM: String(decoding: try read(provisioned.authorityFile), as: UTF8.self),
+      certificatePEM: identity.certificate.pem, keyPEM: identity.key.pkcs8PEM,
+      topics: DeviceTopics(enabled: [Self.topic]))
+    configuration.notificationBuffer = 1000
+    return try PushDevice(configuration: configuration)
+  }
+}

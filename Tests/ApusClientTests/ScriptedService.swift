@@ -1,0 +1,168 @@
+import ApusHTTP2
+import ApusLoop
+import ApusModel
+import ApusTLS
+import ApusTrust
+import Synchronization
+
+@testable import ApusClient
+
+/// A service over real sockets that does to its clients what the script says.
+final class ScriptedService: @unchecked Sendable {
+  enum Deed: Sendable {
+    /// Answers 200.
+    case accept
+    /// RST_STREAM with REFUSED_STREAM.
+    case refuse
+    /// GOAWAY that leaves out this stream, and then the end of the connection.
+    case goAway
+    /// The end of the connection, without a word.
+    case cut
+    /// Nothing.
+    case ignore
+  }
+
+  /// By connection, then by request on it; what is not in the script is accepted.
+  let script: [[Deed]]
+  let authorityPEM: [UInt8]
+  /// The `apns-id`s of the requests, by connection.
+  var seen: [[String]] { requests.withLock { $0 } }
+  private let requests = Mutex<[[String]]>([])
+  private(set) var port: UInt16 = 0
+
+  private let loop = EventLoop(name: "scripted")
+  private let context: TLSContext
+  private var listener: Listener?
+  private var connections: [ScriptedConnection] = []
+
+  init(_ script: [[Deed]], applicationProtocols: [String] = ["h2"]) throws {
+    self.script = script
+    let now = EventLoop.wallClockMilliseconds() / 1000
+    let authority = try CertificateAuthority.create(
+      commonName: "Scripted", validity: Validity(now: now, days: 1))
+    authorityPEM = Array(authority.certificate.pem.utf8)
+    let key = try PrivateKey.generateP256()
+    let certificate = try authority.issueServer(
+      names: ["127.0.0.1"], publicKey: key.publicKey, validity: Validity(now: now, days: 1))
+    context = try TLSContext(
+      server: TLSServerConfiguration(
+        identity: TLSIdentity(
+          certificateChainPEM: Array(certificate.pem.utf8),
+          privateKeyPEM: Array(key.pkcs8PEM.utf8)),
+        applicationProtocols: applicationProtocols))
+    let listener = try Listener(loop: loop, address: .loopbackIPv4(port: 0)) {
+      [unowned self] descriptor, _ in accept(descriptor)
+    }
+    self.listener = listener
+    port = listener.localAddress?.port ?? 0
+    loop.start()
+  }
+
+  deinit { loop.stop() }
+
+  func client(timeoutSeconds: Int = 30) throws -> APNSClient {
+    var configuration = ClientConfiguration(
+      endpoint: Endpoint(host: "127.0.0.1", port: port), trustRoots: .pem(authorityPEM),
+      credential: .providerToken(
+        keyPEM: Array(try PrivateKey.generateP256().pkcs8PEM.utf8), keyID: "ABCDE12345",
+        teamID: "TEAM123456"))
+    configuration.sendTimeoutSeconds = timeoutSeconds
+    return try APNSClient(configuration)
+  }
+
+  private func accept(_ descriptor: Int32) {
+    let index = requests.withLock { seen in
+      seen.append([])
+      return seen.count - 1
+    }
+    guard
+      let connection = try? ScriptedConnection(
+        Socket(adopting: descriptor, loop: loop), TLSConnection(context: context),
+        deeds: index < script.count ? script[index] : [],
+        onRequest: { [unowned self] id in requests.withLock { $0[index].append(id) } })
+    else { return }
+    connections.append(connection)
+  }
+}
+
+private final class ScriptedConnection: SocketHandler {
+  private let socket: Socket
+  private let tls: TLSConnection
+  private let buffers = TLSBuffers()
+  private let session = HTTP2ServerSession(
+    configuration: .trusted, pool: HTTP2RequestPool(), nowMilliseconds: 0)
+  private var deeds: [ScriptedService.Deed]
+  private let onRequest: (String) -> Void
+  private var output: [UInt8] = []
+  private var input = [UInt8](repeating: 0, count: 65_536)
+  private var isEnding = false
+
+  init(
+    _ socket: Socket, _ tls: TLSConnection, deeds: [ScriptedService.Deed],
+    onRequest: @escaping (String) -> Void
+  ) {
+    self.socket = socket
+    self.tls = tls
+    self.deeds = deeds.reversed()
+    self.onRequest = onRequest
+    socket.handler = self
+    socket.setInterest(reading: true, writing: false)
+  }
+
+  func socketWritable() {}
+
+  func socketReadable() {
+    let count = input.withUnsafeMutableBytes { buffer -> Int in
+      if case .bytes(let count) = socket.read(into: buffer) { count } else { 0 }
+    }
+    guard count > 0 else { return socket.close() }
+    input.withUnsafeBytes { bytes in
+      tls.provide(UnsafeRawBufferPointer(rebasing: bytes[..<count]), buffers: buffers)
+    }
+    reading: while true {
+      switch tls.read(buffers: buffers) {
+      case .handshakeCompleted: break
+      case .plaintext(let bytes): _ = session.receive(bytes, nowMilliseconds: 0)
+      case .needsInput: break reading
+      case .closedByPeer, .failed: return socket.close()
+      }
+    }
+    while let request = session.nextRequest() { answer(request) }
+    write()
+  }
+
+  private func answer(_ request: HTTP2Request) {
+    let fields = request.fields
+    onRequest(fields.value(.apnsID).text)
+    let stream = UInt8(request.streamID)
+    let nothing: [UInt8] = []
+    switch deeds.popLast() ?? .accept {
+    case .accept:
+      session.respond(
+        streamID: request.streamID, status: 200, apnsID: fields.value(.apnsID),
+        apnsUniqueID: nothing.span, body: nothing.span)
+    case .refuse: output += Frames.reset(stream, code: 7)
+    case .goAway:
+      output += Frames.goAway(last: stream - 2)
+      isEnding = true
+    case .cut: socket.close()
+    case .ignore: break
+    }
+    session.release(request)
+  }
+
+  private func write() {
+    guard socket.isOpen else { return }
+    if tls.isEstablished {
+      var bytes: [UInt8] = []
+      session.pendingOutput(into: &bytes, limit: .max)
+      bytes += output
+      output = []
+      bytes.withUnsafeBytes { try? tls.write($0, buffers: buffers) }
+      if isEnding { tls.close(buffers: buffers) }
+    }
+    _ = socket.write(buffers.output)
+    buffers.removeAllOutput()
+    if isEnding { socket.shutdownWrite() }
+  }
+}
