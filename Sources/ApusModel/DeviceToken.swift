@@ -12,7 +12,10 @@ public struct DeviceID: Sendable, Hashable {
 
   /// Reads the 16 digits.
   public init?(text: String) {
-    guard text.utf8.count == 16, let value = UInt64(text, radix: 16) else { return nil }
+    // The standard library's reader takes a sign for a digit.
+    guard text.utf8.count == 16, text.utf8.allSatisfy({ hexValue($0) != nil }),
+      let value = UInt64(text, radix: 16)
+    else { return nil }
     self.init(value)
   }
 }

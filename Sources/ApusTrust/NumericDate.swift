@@ -24,7 +24,9 @@ enum NumericDate {
     guard !digits.isEmpty, point != digits.count else { return nil }
     var wholeDigits = point ?? digits.count
     if !bytes.isEmpty {
-      guard let exponent = Int(String(bytes.dropFirst()) ?? ""), abs(exponent) <= digitLimit
+      // By range, not by `abs`: the least Int has no positive counterpart.
+      guard let exponent = Int(String(bytes.dropFirst()) ?? ""),
+        (-digitLimit...digitLimit).contains(exponent)
       else { return nil }
       wholeDigits += exponent
     }

@@ -1,2 +1,0 @@
-import ApusModel
-import Testing

@@ -1,0 +1,66 @@
+import ApusModel
+import Testing
+
+struct ReasonTests {
+  /// "Handling notification responses from APNs", spelled by hand; `BadEnvironmentKeyInToken` as APNs sends it.
+  static let reasons: [(Reason, UInt16, String)] = [
+    (.badCollapseID, 400, "BadCollapseId"),
+    (.badDeviceToken, 400, "BadDeviceToken"),
+    (.badExpirationDate, 400, "BadExpirationDate"),
+    (.badMessageID, 400, "BadMessageId"),
+    (.badPriority, 400, "BadPriority"),
+    (.badTopic, 400, "BadTopic"),
+    (.deviceTokenNotForTopic, 400, "DeviceTokenNotForTopic"),
+    (.duplicateHeaders, 400, "DuplicateHeaders"),
+    (.idleTimeout, 400, "IdleTimeout"),
+    (.invalidPushType, 400, "InvalidPushType"),
+    (.missingDeviceToken, 400, "MissingDeviceToken"),
+    (.missingTopic, 400, "MissingTopic"),
+    (.payloadEmpty, 400, "PayloadEmpty"),
+    (.topicDisallowed, 400, "TopicDisallowed"),
+    (.badRequestPayload, 400, "BadRequestPayload"),
+    (.badCertificate, 403, "BadCertificate"),
+    (.badCertificateEnvironment, 403, "BadCertificateEnvironment"),
+    (.expiredProviderToken, 403, "ExpiredProviderToken"),
+    (.forbidden, 403, "Forbidden"),
+    (.invalidProviderToken, 403, "InvalidProviderToken"),
+    (.missingProviderToken, 403, "MissingProviderToken"),
+    (.unrelatedKeyIDInToken, 403, "UnrelatedKeyIdInToken"),
+    (.badEnvironmentKeyInToken, 403, "BadEnvironmentKeyInToken"),
+    (.badPath, 404, "BadPath"),
+    (.methodNotAllowed, 405, "MethodNotAllowed"),
+    (.expiredToken, 410, "ExpiredToken"),
+    (.unregistered, 410, "Unregistered"),
+    (.payloadTooLarge, 413, "PayloadTooLarge"),
+    (.tooManyProviderTokenUpdates, 429, "TooManyProviderTokenUpdates"),
+    (.tooManyRequests, 429, "TooManyRequests"),
+    (.headerListTooLarge, 431, "HeaderListTooLarge"),
+    (.internalServerError, 500, "InternalServerError"),
+    (.serviceUnavailable, 503, "ServiceUnavailable"),
+    (.shutdown, 503, "Shutdown"),
+  ]
+
+  func find(_ text: String) -> Reason? {
+    let bytes = Array(text.utf8)
+    return Reason(text: bytes.span)
+  }
+
+  @Test("Every reason has Apple's word and status", arguments: reasons)
+  func table(reason: Reason, status: UInt16, text: String) {
+    #expect(reason.text.description == text)
+    #expect(reason.status == status)
+    #expect(find(text) == reason)
+  }
+
+  @Test("The table has every case")
+  func complete() {
+    #expect(Set(Self.reasons.map(\.0)) == Set(Reason.allCases))
+  }
+
+  @Test(
+    "A word that the table does not have is no reason",
+    arguments: ["", "badtopic", "BadTopic ", "BadTopi", "BadEnvironmentKeyIdInToken", "Unknown"])
+  func unknown(text: String) {
+    #expect(find(text) == nil)
+  }
+}
