@@ -101,6 +101,12 @@ let package = Package(
     tests("ApusHTTP2Tests", ["ApusHTTP2", "ApusModel"]),
     tests("ApusTrustTests", ["ApusTrust", "ApusModel", "ApusWire", "COpenSSL"]),
     tests("ApusLoopTests", ["ApusLoop"]),
+    tests(
+      "ApusServerTests",
+      [
+        "ApusServer", "ApusTesting", "ApusModel", "ApusWire", "ApusLoop", "ApusTLS", "ApusHTTP2",
+        "ApusTrust", "ApusCore", "ApusStore",
+      ]),
     tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusWire"]),
     tests("ApusCommandTests", ["ApusCommand", "ApusModel", "ApusWire"]),
     tests(

@@ -53,7 +53,7 @@ import CShims
   }
 
   /// A signature over `message`: DER for ECDSA, PKCS#1 v1.5 for RSA.
-  func signature(
+  package func signature(
     over message: Span<UInt8>, digest: SignatureDigest
   ) throws(TrustFault) -> [UInt8] {
     guard let context = unsafe EVP_MD_CTX_new() else { throw .signingFailed }

@@ -32,7 +32,7 @@ package enum KeyKind: Sendable, Hashable {
 }
 
 /// The digest of a signature.
-enum SignatureDigest {
+package enum SignatureDigest {
   /// Only for the nonce of the device protocol's third version, which has no other.
   case sha1
   case sha256

@@ -1,0 +1,187 @@
+/// A header field.
+package struct RawHeader: Sendable, Hashable, CustomStringConvertible {
+  package var name: String
+  package var value: [UInt8]
+
+  package init(_ name: String, _ value: [UInt8]) {
+    self.name = name
+    self.value = value
+  }
+
+  package init(_ name: String, _ value: String) { self.init(name, Array(value.utf8)) }
+
+  package var text: String { String(decoding: value, as: UTF8.self) }
+  package var description: String { "\(name): \(text)" }
+}
+
+/// Header blocks as literals without indexing and without Huffman coding: RFC 7541, section 6.2.2.
+package enum HPACKLiteral {
+  package static func block(_ headers: [RawHeader]) -> [UInt8] {
+    headers.flatMap { [0x00] + string(Array($0.name.utf8)) + string($0.value) }
+  }
+
+  private static func string(_ bytes: [UInt8]) -> [UInt8] { integer(bytes.count) + bytes }
+
+  /// Section 5.1, with a prefix of 7 bits.
+  private static func integer(_ value: Int) -> [UInt8] {
+    guard value >= 0x7f else { return [UInt8(value)] }
+    var bytes: [UInt8] = [0x7f]
+    var rest = value - 0x7f
+    while rest >= 0x80 {
+      bytes.append(UInt8(rest & 0x7f) | 0x80)
+      rest >>= 7
+    }
+    return bytes + [UInt8(rest)]
+  }
+}
+
+/// Reads header blocks: RFC 7541, written for tests and apart from the library that the service uses.
+package struct HPACKDecoder: Sendable {
+  package enum Fault: Error, Sendable, Equatable {
+    case truncated
+    case index(Int)
+    case huffman
+  }
+
+  private var table: [RawHeader] = []
+  private var capacity = 4096
+
+  package init() {}
+
+  package mutating func decode(_ block: [UInt8]) throws(Fault) -> [RawHeader] {
+    var input = block[...]
+    var headers: [RawHeader] = []
+    while let first = input.first {
+      if first & 0x80 != 0 {
+        headers.append(try entry(integer(&input, bits: 7)))
+      } else if first & 0xe0 == 0x20 {
+        capacity = try integer(&input, bits: 5)
+        evict()
+      } else {
+        let isIndexed = first & 0x40 != 0
+        let index = try integer(&input, bits: isIndexed ? 6 : 4)
+        let name =
+          try index == 0
+          ? String(decoding: string(&input), as: UTF8.self) : entry(index).name
+        let header = RawHeader(name, try string(&input))
+        headers.append(header)
+        if isIndexed {
+          table.insert(header, at: 0)
+          evict()
+        }
+      }
+    }
+    return headers
+  }
+
+  private mutating func evict() {
+    var size = table.reduce(0) { $0 + $1.name.utf8.count + $1.value.count + 32 }
+    while size > capacity, let last = table.popLast() {
+      size -= last.name.utf8.count + last.value.count + 32
+    }
+  }
+
+  private func entry(_ index: Int) throws(Fault) -> RawHeader {
+    if index >= 1, index <= Self.staticTable.count { return Self.staticTable[index - 1] }
+    let place = index - Self.staticTable.count - 1
+    guard table.indices.contains(place) else { throw .index(index) }
+    return table[place]
+  }
+
+  private func integer(_ input: inout ArraySlice<UInt8>, bits: Int) throws(Fault) -> Int {
+    guard let first = input.popFirst() else { throw .truncated }
+    let mask = (1 << bits) - 1
+    var value = Int(first) & mask
+    guard value == mask else { return value }
+    var shift = 0
+    while shift < 28, let byte = input.popFirst() {
+      value += Int(byte & 0x7f) << shift
+      if byte & 0x80 == 0 { return value }
+      shift += 7
+    }
+    throw .truncated
+  }
+
+  private func string(_ input: inout ArraySlice<UInt8>) throws(Fault) -> [UInt8] {
+    guard let first = input.first else { throw .truncated }
+    let count = try integer(&input, bits: 7)
+    guard count <= input.count else { throw .truncated }
+    let bytes = Array(input.prefix(count))
+    input = input.dropFirst(count)
+    return first & 0x80 == 0 ? bytes : try HPACKHuffman.decode(bytes)
+  }
+
+  /// RFC 7541, appendix A.
+  private static let staticTable: [RawHeader] = [
+    (":authority", ""), (":method", "GET"), (":method", "POST"), (":path", "/"),
+    (":path", "/index.html"), (":scheme", "http"), (":scheme", "https"), (":status", "200"),
+    (":status", "204"), (":status", "206"), (":status", "304"), (":status", "400"),
+    (":status", "404"), (":status", "500"), ("accept-charset", ""),
+    ("accept-encoding", "gzip, deflate"), ("accept-language", ""), ("accept-ranges", ""),
+    ("accept", ""), ("access-control-allow-origin", ""), ("age", ""), ("allow", ""),
+    ("authorization", ""), ("cache-control", ""), ("content-disposition", ""),
+    ("content-encoding", ""), ("content-language", ""), ("content-length", ""),
+    ("content-location", ""), ("content-range", ""), ("content-type", ""), ("cookie", ""),
+    ("date", ""), ("etag", ""), ("expect", ""), ("expires", ""), ("from", ""), ("host", ""),
+    ("if-match", ""), ("if-modified-since", ""), ("if-none-match", ""), ("if-range", ""),
+    ("if-unmodified-since", ""), ("last-modified", ""), ("link", ""), ("location", ""),
+    ("max-forwards", ""), ("proxy-authenticate", ""), ("proxy-authorization", ""), ("range", ""),
+    ("referer", ""), ("refresh", ""), ("retry-after", ""), ("server", ""), ("set-cookie", ""),
+    ("strict-transport-security", ""), ("transfer-encoding", ""), ("user-agent", ""), ("vary", ""),
+    ("via", ""), ("www-authenticate", ""),
+  ].map { RawHeader($0.0, $0.1) }
+}
+
+/// The Huffman code of RFC 7541, appendix B, for visible ASCII.
+///
+/// The code is canonical: sorted by length, then by symbol, each code is the one before plus one. So the lengths are
+/// all that need be written down. No symbol outside of visible ASCII has a code below 19 bits, so these codes stand
+/// without the rest.
+enum HPACKHuffman {
+  /// Characters by the length of their codes in bits.
+  private static let characters: [(bits: Int, characters: String)] = [
+    (5, "012aceiost"), (6, " %-./3456789=A_bdfghlmnpru"),
+    (7, ":BCDEFGHIJKLMNOPQRSTUVWYjkqvwxyz"), (8, "&*,;XZ"), (10, "!\"()?"), (11, "'+|"),
+    (12, "#>"), (13, "\u{0}$@[]~"), (14, "^}"), (15, "<`{"),
+  ]
+
+  private struct Code: Hashable {
+    var bits: Int
+    var value: UInt32
+  }
+
+  private static let symbols: [Code: UInt8] = {
+    var symbols: [Code: UInt8] = [:]
+    var next: UInt32 = 0
+    var length = 0
+    for row in characters {
+      next <<= UInt32(row.bits - length)
+      length = row.bits
+      for symbol in row.characters.utf8 {
+        symbols[Code(bits: length, value: next)] = symbol
+        next += 1
+      }
+    }
+    return symbols
+  }()
+
+  static func decode(_ bytes: [UInt8]) throws(HPACKDecoder.Fault) -> [UInt8] {
+    var output: [UInt8] = []
+    var code = Code(bits: 0, value: 0)
+    for byte in bytes {
+      for shift in stride(from: 7, through: 0, by: -1) {
+        code.value = code.value << 1 | UInt32(byte >> UInt8(shift) & 1)
+        code.bits += 1
+        if let symbol = symbols[code] {
+          output.append(symbol)
+          code = Code(bits: 0, value: 0)
+        } else if code.bits > 15 {
+          throw .huffman
+        }
+      }
+    }
+    // Section 5.2: what is left is padding, less than a byte of ones.
+    guard code.bits < 8, code.value == (1 << UInt32(code.bits)) - 1 else { throw .huffman }
+    return output
+  }
+}

@@ -1,0 +1,150 @@
+package import ApusLoop
+package import ApusTLS
+
+/// A blocking TLS client with deadlines: exact bytes out, bytes in.
+///
+/// What it sends is exactly what a test says; it knows no protocol above TLS.
+package final class RawTLSClient {
+  private let tcp: RawTCPClient
+  private let tls: TLSConnection
+  private let buffers = TLSBuffers()
+  private var isEstablished = false
+  /// Decrypted bytes that nobody took yet.
+  package private(set) var inbox: [UInt8] = []
+  /// How the other side ended the connection, once it did.
+  package private(set) var end: RawEnd?
+
+  /// Connects and shakes hands.
+  ///
+  /// A server under TLS 1.3 judges this side's certificate after the handshake is complete for this side: what it
+  /// says shows with the first read.
+  ///
+  /// - Throws: `RawFault.ended` with the alert, where the server refuses the handshake.
+  package convenience init(
+    _ address: SocketAddress, _ configuration: TLSClientConfiguration,
+    session: TLSSession? = nil, deadline: Deadline = Deadline()
+  ) throws {
+    try self.init(
+      RawTCPClient(address, deadline: deadline), TLSContext(client: configuration),
+      session: session, deadline: deadline)
+  }
+
+  package init(
+    _ tcp: RawTCPClient, _ context: TLSContext, session: TLSSession? = nil,
+    deadline: Deadline = Deadline()
+  ) throws {
+    self.tcp = tcp
+    tls = try TLSConnection(context: context, session: session)
+    tls.startHandshake(buffers: buffers)
+    try sendOutput(deadline)
+    while !isEstablished {
+      if let end { throw RawFault.ended(end, awaiting: "the handshake was complete") }
+      try pump(deadline, "the handshake was complete")
+    }
+  }
+
+  package var negotiatedProtocol: String? { tls.negotiatedProtocol }
+  package var version: TLSVersion? { tls.version }
+  package var isResumed: Bool { tls.isResumed }
+  /// What a later connection may resume.
+  package var session: TLSSession? { tls.session }
+
+  // MARK: Out
+
+  /// Encrypts and sends `bytes`, as records of up to 16 KiB.
+  package func send(_ bytes: [UInt8], deadline: Deadline = Deadline()) throws {
+    try encrypt(bytes)
+    try sendOutput(deadline)
+  }
+
+  private func encrypt(_ bytes: [UInt8]) throws {
+    try unsafe bytes.withUnsafeBytes { try unsafe tls.write($0, buffers: buffers) }
+  }
+
+  /// Sends each byte in a record of its own.
+  package func sendByteByByte(_ bytes: [UInt8], deadline: Deadline = Deadline()) throws {
+    for byte in bytes { try send([byte], deadline: deadline) }
+  }
+
+  private func sendOutput(_ deadline: Deadline) throws(RawFault) {
+    let output = unsafe Array(buffers.output)
+    buffers.removeAllOutput()
+    if !output.isEmpty { try tcp.send(output, deadline: deadline) }
+  }
+
+  // MARK: In
+
+  /// Takes what is there from the socket; returns without bytes when the connection has ended.
+  private func pump(_ deadline: Deadline, _ what: @autoclosure () -> String) throws(RawFault) {
+    guard end == nil else { return }
+    switch try tcp.receive(deadline: deadline, awaiting: what()) {
+    case .bytes(let bytes):
+      decrypt(bytes)
+      try sendOutput(deadline)
+    case .ended(let how): end = how
+    }
+  }
+
+  private func decrypt(_ bytes: [UInt8]) {
+    unsafe bytes.withUnsafeBytes { bytes in
+      unsafe tls.provide(bytes, buffers: buffers)
+      while true {
+        switch tls.read(buffers: buffers) {
+        case .plaintext(let plaintext): unsafe inbox.append(contentsOf: plaintext)
+        case .handshakeCompleted: isEstablished = true
+        case .needsInput: return
+        case .closedByPeer:
+          end = .closeNotify
+          return
+        case .failed(let error):
+          end = .failed(error)
+          return
+        }
+      }
+    }
+  }
+
+  /// Takes `count` bytes. Nil when the connection ended with none of them; throws when it ended between them.
+  package func take(
+    _ count: Int, deadline: Deadline = Deadline(),
+    awaiting what: @autoclosure () -> String = "more bytes"
+  ) throws(RawFault) -> [UInt8]? {
+    while inbox.count < count {
+      if let end {
+        if inbox.isEmpty { return nil }
+        throw .ended(end, awaiting: what())
+      }
+      try pump(deadline, what())
+    }
+    let taken = Array(inbox[..<count])
+    inbox.removeFirst(count)
+    return taken
+  }
+
+  /// Everything until the connection ends, and how it did.
+  package func receiveAll(
+    deadline: Deadline = Deadline()
+  ) throws(RawFault) -> (bytes: [UInt8], end: RawEnd) {
+    while true {
+      if let end {
+        defer { inbox = [] }
+        return (inbox, end)
+      }
+      try pump(deadline, "the end of the connection")
+    }
+  }
+
+  // MARK: The end
+
+  /// close_notify and FIN; what the peer still says can be read.
+  package func finish() throws {
+    tls.close(buffers: buffers)
+    try sendOutput(Deadline())
+    tcp.shutdownWrite()
+  }
+
+  /// RST: as if this machine were gone.
+  package func reset() { tcp.reset() }
+
+  package func close() { tcp.close() }
+}

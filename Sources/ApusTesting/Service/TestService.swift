@@ -1,0 +1,176 @@
+package import ApusLoop
+package import ApusModel
+package import ApusServer
+package import ApusTLS
+import ApusTrust
+import Synchronization
+
+/// A whole service inside the test's process, on ports of the loopback that the system chose.
+///
+/// Four doors: providers and devices, production and development.
+package final class TestService: Sendable {
+  package struct Options: Sendable {
+    /// Keeps everything in memory, else in the directory's store.
+    package var isEphemeral = true
+    /// Two, so that devices and pushes cross from one to the other.
+    package var workers = 2
+    package var unregisterGraceSeconds: Int64 = 0
+    package var allowsInBandCertificates = true
+    package var shutdownSeconds = 20
+    package var usesIPv6 = false
+    package var logLevel = Log.Level.error
+
+    package init() {}
+
+    package init(_ change: (inout Options) -> Void) { change(&self) }
+  }
+
+  package let directory: TestDirectory
+  package let service: TestServiceHandle
+  private let doors: [OpenDoor]
+
+  /// Starts a service on a directory of its own, or on one that another service left.
+  package init(_ directory: TestDirectory? = nil, _ options: Options = Options()) throws {
+    let directory = try directory ?? TestDirectory()
+    self.directory = directory
+    let address: SocketAddress =
+      options.usesIPv6 ? .loopbackIPv6(port: 0) : .loopbackIPv4(port: 0)
+    let kinds: [DoorConfiguration.Kind] = [.provider, .courier]
+    var configuration = ServerConfiguration(
+      dataDirectory: directory.data.path,
+      doors: kinds.flatMap { kind in
+        Environment.allCases.map {
+          DoorConfiguration(kind: kind, environment: $0, addresses: [address])
+        }
+      })
+    configuration.workers = options.workers
+    configuration.isEphemeral = options.isEphemeral
+    configuration.unregisterGraceSeconds = options.unregisterGraceSeconds
+    configuration.allowsInBandCertificates = options.allowsInBandCertificates
+    configuration.shutdownSeconds = options.shutdownSeconds
+    configuration.log = Log(minimumLevel: options.logLevel)
+    let service = try Service(configuration)
+    try service.start()
+    doors = service.doors
+    self.service = TestServiceHandle(service)
+  }
+
+  deinit { stop() }
+
+  /// Stops the service, once; returns when it has stopped.
+  package func stop() { service.stop() }
+
+  package func address(
+    _ kind: DoorConfiguration.Kind, _ environment: Environment = .production
+  ) -> SocketAddress {
+    for door in doors where door.kind == kind && door.environment == environment {
+      return door.addresses[0]
+    }
+    preconditionFailure("every door is open")
+  }
+
+  // MARK: Clients
+
+  /// A connection after its TLS handshake. The server is known by the directory's authority.
+  package func tls(
+    _ kind: DoorConfiguration.Kind, _ environment: Environment = .production,
+    protocols: [String], identity: TLSIdentity? = nil, session: TLSSession? = nil,
+    change: (inout TLSClientConfiguration) -> Void = { _ in }
+  ) throws -> RawTLSClient {
+    var configuration = TLSClientConfiguration(
+      trustRoots: .authorities(PEM: Array(directory.serviceAuthority.certificate.pem.utf8)),
+      identity: identity, applicationProtocols: protocols, serverName: "localhost")
+    change(&configuration)
+    return try RawTLSClient(address(kind, environment), configuration, session: session)
+  }
+
+  /// A provider that has sent its preface.
+  package func provider(
+    _ environment: Environment = .production, identity: TLSIdentity? = nil
+  ) throws -> RawHTTP2Client {
+    let client = RawHTTP2Client(
+      try tls(.provider, environment, protocols: ["h2"], identity: identity))
+    try client.begin()
+    return client
+  }
+
+  /// A device's connection before its connect message.
+  package func courier(
+    _ device: TestDevice? = nil, _ environment: Environment = .production,
+    protocols: [String] = [TestService.courierProtocol]
+  ) throws -> RawCourierClient {
+    RawCourierClient(
+      try tls(.courier, environment, protocols: protocols, identity: device?.identity))
+  }
+
+  /// The courier's dialect in which the certificate is shown in the handshake.
+  package static let courierProtocol = "apus-courier/1"
+  package static let inBandProtocol = "apns-security-v3"
+  package static let oldCourierProtocol = "apns-security-v2"
+
+  // MARK: Requests
+
+  /// The header fields of a push, in the order in which clients send them.
+  package func pushHeaders(
+    to token: String, topic: String = TestDirectory.topic, authorization: String?
+  ) -> [RawHeader] {
+    var headers: [RawHeader] = [
+      RawHeader(.method, "POST"), RawHeader(.scheme, "https"),
+      RawHeader(.path, "/3/device/\(token)"), RawHeader(.authority, "localhost"),
+      RawHeader(.apnsTopic, topic),
+    ]
+    if let authorization { headers.append(RawHeader(.authorization, authorization)) }
+    return headers
+  }
+
+  /// `bearer ` and a token of the directory's key.
+  package func authorization() throws -> String { try "bearer \(directory.key.token())" }
+
+  package static let payload = Array(#"{"aps":{"alert":"hi"}}"#.utf8)
+}
+
+/// The service behind a `TestService`, which several tests may hold but only one stops.
+package final class TestServiceHandle: Sendable {
+  // `Service` is told what to do from one thread at a time: the lock's.
+  private let running: Mutex<Unchecked?>
+
+  private struct Unchecked: @unchecked Sendable { var service: Service }
+
+  init(_ service: sending Service) { running = Mutex(Unchecked(service: service)) }
+
+  package func stop() {
+    running.withLock { running in
+      running?.service.stop()
+      running = nil
+    }
+  }
+
+  package func counts() -> [DeliveryState: UInt64] {
+    running.withLock { $0?.service.counts() ?? [:] }
+  }
+
+  package func reload() { running.withLock { $0?.service.reload() } }
+}
+
+extension RawHeader {
+  package init(_ name: HeaderName, _ value: String) { self.init("\(name.text)", value) }
+}
+
+extension [RawHeader] {
+  /// The fields with `name` set to `value`, behind the others where it was not there.
+  package func setting(_ name: String, _ value: String) -> [RawHeader] {
+    setting(name, Array<UInt8>(value.utf8))
+  }
+
+  package func setting(_ name: String, _ value: [UInt8]) -> [RawHeader] {
+    var headers = self
+    if let index = headers.firstIndex(where: { $0.name == name }) {
+      headers[index].value = value
+    } else {
+      headers.append(RawHeader(name, value))
+    }
+    return headers
+  }
+
+  package func without(_ name: String) -> [RawHeader] { filter { $0.name != name } }
+}

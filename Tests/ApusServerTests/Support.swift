@@ -1,0 +1,111 @@
+import ApusLoop
+import ApusModel
+import ApusTesting
+import ApusTrust
+import Testing
+
+/// One service for all tests that do not stop it: each test brings devices of its own.
+enum Shared {
+  private static let started = Result { try TestService() }
+
+  static var service: TestService { get throws { try started.get() } }
+
+  /// The token of an app on a device that is away: pushes to it are accepted and kept.
+  private static let absent = Result {
+    let device = try service.connect()
+    let token = try device.token()
+    try device.enable(TestDirectory.topic)
+    return token
+  }
+
+  static var absentToken: String { get throws { try absent.get() } }
+
+  /// Key generation takes a moment, so the devices of the in-band dialect share one.
+  private static let rsa = Result { try PrivateKey.generateRSA(bits: 2048) }
+
+  static var rsaKey: PrivateKey { get throws { try rsa.get() } }
+}
+
+/// Lower-case digits, two for each byte; spaces do not count.
+func hex(_ text: String) -> [UInt8] {
+  let digits = text.filter { $0 != " " && $0 != "\n" }
+  return stride(from: 0, to: digits.count, by: 2).compactMap { offset in
+    let start = digits.index(digits.startIndex, offsetBy: offset)
+    return UInt8(digits[start..<digits.index(start, offsetBy: 2)], radix: 16)
+  }
+}
+
+/// A provider and a device that do everything right, beside whoever does not.
+final class Bystanders {
+  private let provider: RawHTTP2Client
+  private let device: ConnectedDevice
+  private let headers: [RawHeader]
+  private var count = 0
+
+  init(_ service: TestService, _ environment: Environment = .production) throws {
+    provider = try service.provider(environment)
+    device = try service.connect(nil, environment)
+    let token = try device.token()
+    try device.enable(TestDirectory.topic)
+    headers = try service.pushHeaders(to: token, authorization: service.authorization())
+    try push()
+  }
+
+  private func push() throws {
+    count += 1
+    let payload = Array(#"{"aps":{"alert":"bystander \#(count)"}}"#.utf8)
+    let stream = try provider.request(headers, body: payload)
+    let notification = try device.notification()
+    #expect(notification[3] == payload)
+    try device.acknowledge(notification)
+    #expect(try provider.response(to: stream).status == 200)
+  }
+
+  /// One more push goes through on the same two connections, and nothing else came on them.
+  func expectUndisturbed() throws {
+    try push()
+    #expect(device.client.received.map(\.command).dropFirst(3).allSatisfy { $0 == 0x0a })
+    #expect(provider.received.compactMap(\.goAway).isEmpty)
+    #expect(provider.received.allSatisfy { $0.resetCode == nil })
+  }
+}
+
+/// Does `body` beside two who must not notice.
+func withBystanders<Result>(
+  _ service: TestService, _ environment: Environment = .production,
+  _ body: () throws -> Result
+) throws -> Result {
+  let bystanders = try Bystanders(service, environment)
+  let result = try body()
+  try bystanders.expectUndisturbed()
+  return result
+}
+
+/// Expects the form that every refusal has: HEADERS, then the reason in one DATA frame that ends the stream.
+func expectRefusal(
+  _ response: RawResponse, _ status: Int, _ reason: String,
+  sourceLocation: SourceLocation = #_sourceLocation
+) {
+  #expect(response.status == status, sourceLocation: sourceLocation)
+  #expect(response.bodyText == #"{"reason":"\#(reason)"}"#, sourceLocation: sourceLocation)
+  expectRefusalForm(response, sourceLocation: sourceLocation)
+}
+
+func expectRefusalForm(
+  _ response: RawResponse, sourceLocation: SourceLocation = #_sourceLocation
+) {
+  #expect(response.frames.map(\.kind) == [1, 0], sourceLocation: sourceLocation)
+  #expect(response.frames.map(\.endsStream) == [false, true], sourceLocation: sourceLocation)
+  #expect(response["content-type"] == "application/json", sourceLocation: sourceLocation)
+  #expect(response["apns-id"]?.isUUID == true, sourceLocation: sourceLocation)
+  #expect(response["apns-unique-id"] == nil, sourceLocation: sourceLocation)
+}
+
+extension String {
+  /// Whether the text has the form 8-4-4-4-12, in either case.
+  var isUUID: Bool {
+    let groups = split(separator: "-", omittingEmptySubsequences: false)
+    return groups.map(\.count) == [8, 4, 4, 4, 12]
+      && groups.allSatisfy { $0.utf8.allSatisfy { hexValue($0) != nil } }
+  }
+}
