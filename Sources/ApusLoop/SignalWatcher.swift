@@ -1,4 +1,5 @@
 import CUV
+import Glibc
 
 /// Calls back on a loop when the process gets a signal, instead of the signal's own effect. Confined.
 ///
@@ -49,4 +50,16 @@ private func signalArrives(_ watcher: UnsafeMutablePointer<uv_signal_t>?, _ sign
   let cell = unsafe UnsafeMutableRawPointer(watcher).assumingMemoryBound(to: SignalCell.self)
   let handler = unsafe cell.pointee.handler
   handler?()
+}
+
+extension SignalWatcher {
+  /// Lets every signal through that whoever started this process had blocked.
+  ///
+  /// A blocked set is inherited: a program that is started from a thread pool may not be stopped by SIGTERM. To be
+  /// called first of all, before other threads are there.
+  package static func unblockAll() {
+    var all = sigset_t()
+    unsafe sigfillset(&all)
+    unsafe sigprocmask(SIG_UNBLOCK, &all, nil)
+  }
 }

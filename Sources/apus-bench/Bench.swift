@@ -1,4 +1,5 @@
 import ApusCommand
+import ApusLoop
 import ApusTrust
 import Glibc
 
@@ -6,6 +7,7 @@ import Glibc
 @main
 struct Bench {
   static func main() {
+    SignalWatcher.unblockAll()
     let arguments = Array(CommandLine.arguments.dropFirst())
     do throws(CommandFailure) {
       // Of the environment only what the one variable needs: where the data is.

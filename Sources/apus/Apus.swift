@@ -1,4 +1,5 @@
 import ApusCommand
+import ApusLoop
 import ApusWire
 import Glibc
 
@@ -6,6 +7,7 @@ import Glibc
 @main
 struct Apus {
   static func main() {
+    SignalWatcher.unblockAll()
     let arguments = Array(CommandLine.arguments.dropFirst())
     if arguments.isEmpty {
       Output.diagnostic(help(nil))

@@ -134,7 +134,14 @@ final class Companion: @unchecked Sendable {
 
   /// Stops the program in the way that `signal` does and waits for its end.
   func stop(_ signal: Int32 = SIGTERM) {
-    if process.isRunning { kill(process.processIdentifier, signal) }
+    guard process.isRunning else { return }
+    kill(process.processIdentifier, signal)
+    let deadline = Date(timeIntervalSinceNow: 40)
+    condition.lock()
+    while !hasEnded, condition.wait(until: deadline) {}
+    let isLate = !hasEnded
+    condition.unlock()
+    if isLate { kill(process.processIdentifier, SIGKILL) }
     process.waitUntilExit()
   }
 }
