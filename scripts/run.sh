@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What `make run` does once the program is built: a service, a device that is connected to it, and one push from a
-# provider (curl) to that device. Then the service runs on until Ctrl-C; with ONCE=1 it stops, and the exit code says
-# whether the push was accepted.
+# What `make run` does once the program is built: a service, a device that is connected to it, and a first push through
+# the public HTTP/2 door, as any APNs provider would send it. What the device shows is printed. Then the service runs
+# on until Ctrl-C, with the lines to send the next push; with ONCE=1 it ends with success once the push was shown.
 #
-#   PORT=2197           the provider API, on 127.0.0.1
+#   PORT=2197           the provider API, on localhost
 #   COURIER_PORT=5223   the devices' door
 #   DATA=.apus/run      keys, certificates and the store; made on the first run (ONCE=1 uses a folder of its own)
 set -euo pipefail
@@ -33,58 +33,82 @@ die() {
   exit 1
 }
 
-# wait_for WHAT CHILD COMMAND…: until the command succeeds; fails when the child is gone or 20 seconds are.
+# wait_for WHAT CHILD COMMAND…: until the command succeeds; fails when the child is gone or 30 seconds are.
 wait_for() {
   local what=$1 child=$2 tries
   shift 2
-  for ((tries = 0; tries < 200; tries++)); do
+  for ((tries = 0; tries < 300; tries++)); do
     ! "$@" || return 0
     kill -0 "$child" 2>/dev/null || die "$what ended (its message is above)."
     sleep 0.1
   done
-  die "$what is not ready after 20 seconds."
+  die "$what did not come in 30 seconds."
 }
 
-# The value of one field of what `apus init` printed: a flat object of strings.
-field() { sed -nE "s/.*\"$1\" *: *\"([^\"]*)\".*/\1/p" "$data/init.json"; }
+# field NAME FILE: one string of a flat JSON object.
+field() { sed -nE "s/.*\"$1\" *: *\"([^\"]*)\".*/\1/p" "$2"; }
 
+mkdir -p "$data"
 if [ ! -s "$data/init.json" ]; then
-  mkdir -p "$data"
-  "$bin/apus" init --data "$data" --name localhost --topic com.example.app --json >"$scratch/init.json"
+  "$bin/apus" init --data "$data" --topic com.example.app --json >"$scratch/init.json"
   mv "$scratch/init.json" "$data/init.json"
 fi
-authority=$(field authority_file)
-topic=$(field topic)
+if [ ! -s "$data/device.json" ]; then
+  "$bin/apus" device --data "$data" --name demonstration --json >"$scratch/device.json"
+  mv "$scratch/device.json" "$data/device.json"
+fi
+authority=$(field authority_file "$data/init.json")
+topic=$(field topic "$data/init.json")
+key=$(field key_file "$data/init.json")
+key_id=$(field key_id "$data/init.json")
+team=$(field team "$data/init.json")
 
-"$bin/apus" serve --data "$data" --http2-listen "127.0.0.1:$port" --courier-listen "127.0.0.1:$courier_port" &
+"$bin/apus" serve --data "$data" --json \
+  --http2-listen "127.0.0.1:$port,[::1]:$port" --courier-listen "127.0.0.1:$courier_port,[::1]:$courier_port" \
+  --http2-development-listen off --courier-development-listen off >"$scratch/serve.out" &
 children+=($!)
-# Any answer will do, a refusal included: it shows that the door is open and its certificate good.
-wait_for "The service" "${children[0]}" \
-  curl --silent --output /dev/null --http2 --cacert "$authority" "https://localhost:$port/"
+wait_for "The service" "${children[0]}" grep -q '"ready"' "$scratch/serve.out"
 
-"$bin/apus-bench" fleet --data "$data" --devices 1 --connect "127.0.0.1:$courier_port" \
-  --print-tokens "$scratch/tokens" &
+"$bin/apus" listen --data "$data" --to "localhost:$courier_port" --topic "$topic" --token-file "$scratch/token" \
+  --certificate "$(field certificate_file "$data/device.json")" --key "$(field key_file "$data/device.json")" \
+  >"$scratch/shown" &
 children+=($!)
-wait_for "The device" "${children[1]}" test -s "$scratch/tokens"
-token=$(head -n 1 "$scratch/tokens")
-provider_token=$("$bin/apus-bench" jwt --key "$(field key_file)" --key-id "$(field key_id)" --team "$(field team)")
+wait_for "The device" "${children[1]}" test -s "$scratch/token"
+token=$(head -n 1 "$scratch/token")
+
+printf '\nSending a first push, as any APNs provider would.\n'
+bearer=$("$bin/apus-bench" jwt --key "$key" --key-id "$key_id" --team "$team")
+status=$(curl --silent --show-error --http2 --cacert "$authority" \
+  --header "authorization: bearer $bearer" --header "apns-topic: $topic" --header 'apns-push-type: alert' \
+  --data '{"aps":{"alert":{"title":"Apus","body":"Hello from Apus"},"sound":"default"}}' \
+  --output "$scratch/answer" --write-out '%{http_code}' "https://localhost:$port/3/device/$token")
+[ "$status" = 200 ] || die "the push was answered $status $(cat "$scratch/answer")"
+wait_for "The push" "${children[1]}" grep -q 'Hello from Apus' "$scratch/shown"
+
+printf 'The service answered 200, and the device showed:\n\n'
+sed 's/^/  /' "$scratch/shown"
+if [ -n "${ONCE-}" ]; then
+  exit 0
+fi
 
 cat <<END
 
-A push to the device, as any APNs provider sends it:
+The service runs on until Ctrl-C. Its data: $data
 
-  curl --http2 --cacert $authority -H 'authorization: bearer $provider_token' \\
-    -H 'apns-topic: $topic' -H 'apns-push-type: alert' -d '{"aps":{"alert":"Hello from Apus"}}' \\
+The next push, with curl (the provider token in it is good for an hour):
+
+  curl --http2 --cacert $authority \\
+    --header 'authorization: bearer $bearer' \\
+    --header 'apns-topic: $topic' --header 'apns-push-type: alert' \\
+    --data '{"aps":{"alert":"Hello again"}}' \\
     https://localhost:$port/3/device/$token
 
-END
-status=$(curl --silent --show-error --http2 --cacert "$authority" \
-  -H "authorization: bearer $provider_token" -H "apns-topic: $topic" -H 'apns-push-type: alert' \
-  -d '{"aps":{"alert":"Hello from Apus"}}' --output "$scratch/answer" --write-out '%{http_code}' \
-  "https://localhost:$port/3/device/$token")
-printf 'The service answered %s %s\n' "$status" "$(cat "$scratch/answer")"
-[ "$status" = 200 ] || die "the push was refused."
-[ -z "${ONCE-}" ] || exit 0
+or with apus:
 
-printf 'It runs on until Ctrl-C. Its data: %s\n' "$data"
+  $bin/apus send --data $data --to localhost:$port --token $token --alert 'Hello again'
+
+END
+# From here on the device speaks for itself.
+tail -n +1 -f --pid="${children[1]}" "$scratch/shown" | tail -n +2 &
+children+=($!)
 wait "${children[0]}"
