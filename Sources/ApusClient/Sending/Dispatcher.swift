@@ -3,8 +3,8 @@ import ApusModel
 
 /// Brings pushes onto connections, connections into being, and outcomes to callers. No I/O and no clock.
 ///
-/// The driver makes a connection when ``wantsConnection(nowMilliseconds:)`` says so, moves bytes between each connection
-/// and its `ProviderSession`, and after that calls ``progress(_:nowMilliseconds:)``.
+/// The driver makes a connection when ``wantsConnection(nowMilliseconds:)`` says so, moves bytes between each
+/// connection and its `ProviderSession`, and after that calls ``progress(_:nowMilliseconds:)``.
 final class Dispatcher {
   /// Requests that are made of one push, when each was refused unread.
   static let attemptLimit = 4
