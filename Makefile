@@ -42,7 +42,7 @@ format: ## Put all Swift files into that format
 	swift format -i --parallel -r $(FORMATTED)
 
 fuzz: setup ## Fuzz each parser (SECONDS=20 each)
-	Fuzz/run.sh $(SECONDS)
+	Fuzz/run.sh all $(SECONDS)
 
 bench-ingest: release ## Measure CPU per accepted notification against nghttpd
 	@scripts/setup.sh bench

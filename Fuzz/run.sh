@@ -14,6 +14,8 @@ targets() {
   cat <<'TABLE'
 courier ApusModel ApusWire
 json ApusModel ApusWire
+token ApusModel ApusWire ApusTrust
+topics ApusModel ApusWire ApusTrust
 TABLE
 }
 
@@ -32,14 +34,19 @@ flags=(-swift-version 6 -O -g -wmo -sanitize=fuzzer,address -parse-as-library -p
   -enable-upcoming-feature InternalImportsByDefault -enable-upcoming-feature MemberImportVisibility
   -I "$build")
 
+shims=()
 # OpenSSL and the C shims, for the modules above them.
 c_shims() {
   local cflags
   read -r -a cflags <<<"$(pkg-config --cflags openssl)"
   printf 'module CShims {\n  umbrella "%s"\n  export *\n}\n' "$PWD/Sources/CShims/include" \
     >"$build/CShims.modulemap"
-  clang -c -g -O1 -fsanitize=fuzzer-no-link,address "${cflags[@]}" -I Sources/CShims/include \
-    Sources/CShims/openssl.c -o "$build/CShims.o"
+  local file object
+  for file in Sources/CShims/*.c; do
+    object=$build/CShims-$(basename "$file" .c).o
+    clang -c -g -O1 -fsanitize=fuzzer-no-link,address "${cflags[@]}" -I Sources/CShims/include "$file" -o "$object"
+    shims+=("$object")
+  done
   flags+=(-Xcc "-fmodule-map-file=$PWD/Sources/COpenSSL/module.modulemap"
     -Xcc "-fmodule-map-file=$build/CShims.modulemap" -I Sources/CShims/include)
   for flag in "${cflags[@]}"; do flags+=(-Xcc "$flag"); done
@@ -63,7 +70,7 @@ compile() {
   for module in "$@"; do
     module "$module"
     objects+=("$build/$module.o")
-    case $module in ApusTrust) libraries=("$build/CShims.o" $(pkg-config --libs openssl)) ;; esac
+    case $module in ApusTrust) libraries=("${shims[@]}" $(pkg-config --libs openssl)) ;; esac
   done
   swiftc "${flags[@]}" -module-name Fuzzer Fuzz/Input.swift "Fuzz/Targets/$name.swift" \
     "${objects[@]}" ${libraries[@]+"${libraries[@]}"} -o "$build/$name-fuzzer"

@@ -95,8 +95,7 @@ package struct CommitGroup {
       let delivery = lingering[lingeringHead]
       guard delivery.storage != .gathering || delivery.isUrgent else { break }
       lingeringHead += 1
-      delivery.groupReferences -= 1
-      released(delivery)
+      drop(delivery, released)
     }
     if lingeringHead == lingering.count {
       lingering.removeAll(keepingCapacity: true)
@@ -109,7 +108,7 @@ package struct CommitGroup {
 
   /// Closes the group: what is due moves into `entries`, deletions first.
   ///
-  /// `released` gets each notification of which one reference went without being written.
+  /// `released` gets each notification that stands in no group any more without having been written.
   package mutating func seal(
     into entries: inout [GroupEntry], nowMilliseconds: UInt64, all: Bool = false,
     released: (Delivery) -> Void
@@ -120,8 +119,7 @@ package struct CommitGroup {
     for entry in urgent {
       if let delivery = entry.delivery {
         guard delivery.storage == .gathering else {
-          delivery.groupReferences -= 1
-          released(delivery)
+          drop(delivery, released)
           continue
         }
         delivery.storage = .sealed
@@ -142,6 +140,12 @@ package struct CommitGroup {
       promote(delivery)
       index += 1
     }
+  }
+
+  /// Takes one reference; a promoted notification has two, and must be given back once.
+  private func drop(_ delivery: Delivery, _ released: (Delivery) -> Void) {
+    delivery.groupReferences -= 1
+    if delivery.groupReferences == 0 { released(delivery) }
   }
 
   private static func putEntry(_ delivery: Delivery) -> GroupEntry {

@@ -108,6 +108,16 @@ package final class Device {
     perSeconds: 60)
   /// The newest notification of each app that waits in the store alone although the device is connected.
   package var overflowOrders: [TopicKey: UInt64] = [:]
+  /// For each app, up to which order its notifications have ended although the store may still show them: what takes
+  /// them out of it is on its way, with that group at the latest.
+  var endedOrders: [TopicKey: (order: UInt64, group: UInt64)] = [:]
+  /// The drain that its connection waits for. A drain that an earlier connection asked for is not its own.
+  var drain = Drain.none
+  enum Drain: Equatable {
+    case none
+    case waiting(group: UInt64)
+    case due
+  }
   /// Whether it stands in the worker's list of sessions that have something to send.
   package var isDirty = false
 
@@ -116,10 +126,26 @@ package final class Device {
     self.registration = registration
   }
 
-  /// Whether a newer notification than `delivery`, which is in no session, holds the app's slot.
-  package func hasOverflow(of delivery: Delivery) -> Bool {
-    guard !overflowOrders.isEmpty, let order = overflowOrders[delivery.notification.claims.topic]
-    else { return false }
-    return order > delivery.notification.order
+  /// Whether a notification newer than `order`, which is in no session, has the slot of `topic`.
+  func hasOverflow(of topic: TopicKey, newerThan order: UInt64) -> Bool {
+    guard !overflowOrders.isEmpty, let newest = overflowOrders[topic] else { return false }
+    return newest > order
+  }
+
+  /// Notes that a notification waits in the store alone.
+  func overflowed(_ notification: Notification) {
+    let topic = notification.claims.topic
+    overflowOrders[topic] = max(overflowOrders[topic] ?? 0, notification.order)
+  }
+
+  /// Forgets that anything up to `order` waits in the store alone.
+  func clearOverflow(of topic: TopicKey, upTo order: UInt64) {
+    if let newest = overflowOrders[topic], newest <= order { overflowOrders[topic] = nil }
+  }
+
+  /// Whether the notification of that order has ended and is in the store only until the group is written.
+  func hasEnded(_ topic: TopicKey, order: UInt64) -> Bool {
+    guard !endedOrders.isEmpty, let ended = endedOrders[topic] else { return false }
+    return order <= ended.order
   }
 }

@@ -154,6 +154,15 @@ package struct DeviceSession {
     return delivery
   }
 
+  /// Takes the next notification to send out of the session if its time is over.
+  package mutating func takeExpired(nowSeconds: Int64) -> Delivery? {
+    guard let first = ready.first, first.notification.isExpired(atSeconds: nowSeconds) else {
+      return nil
+    }
+    first.place = .none
+    return ready.popFirst()
+  }
+
   /// The device answered for `messageID`; nil for an id that is unknown or was answered before.
   package mutating func acknowledge(_ messageID: UInt32) -> Delivery? {
     guard let index = inFlight.firstIndex(where: { $0.notification.messageID == messageID })
@@ -204,6 +213,7 @@ struct DeliveryQueue {
   private var head = 0
 
   var count: Int { items.count - head }
+  var first: Delivery? { head < items.count ? items[head] : nil }
 
   mutating func append(_ delivery: Delivery) { items.append(delivery) }
 

@@ -24,7 +24,13 @@ extension Shard {
 
   /// What waited for a topic stays in the store, if it may be stored at all.
   private mutating func withdraw(_ topic: TopicKey, from device: Device) {
-    for delivery in device.session?.withdraw(topic) ?? [] { leaveSession(delivery) }
+    let withdrawn = device.session?.withdraw(topic) ?? []
+    // What stays in flight is older: it must not take the slot after what is withdrawn has taken it.
+    device.session?.forEach(of: topic) { group.promote($0) }
+    for delivery in withdrawn {
+      if delivery.storage != .none { device.overflowed(delivery.notification) }
+      leaveSession(delivery)
+    }
   }
 
   /// The app asks for its token; the generation to mint it with.
@@ -58,6 +64,17 @@ extension Shard {
     mark(dirty: device)
   }
 
+  /// The next notification to send; nil when the window is full or nothing waits.
+  ///
+  /// What is past its time ends here: "expired while queued: drop, count". What is on the wire is not recalled.
+  package mutating func nextToSend(_ device: Device, nowSeconds: Int64) -> Delivery? {
+    while let delivery = device.session?.takeExpired(nowSeconds: nowSeconds) {
+      count(.expired)
+      forget(delivery)
+    }
+    return device.session?.nextToSend()
+  }
+
   /// The device answered for a notification; `status` 0 means taken.
   ///
   /// An id that is unknown, or was answered before, is ignored. One that was refused is not sent again: "a poison
@@ -79,26 +96,33 @@ extension Shard {
     switch delivery.storage {
     case .gathering: group.cancel(delivery)
     case .sealed, .durable:
-      if !isSlotTaken(byNewerThan: delivery) {
-        group.delete(delivery.notification.claims.topic, of: delivery.device)
-      }
+      emptySlot(
+        of: delivery.notification.claims.topic, order: delivery.notification.order,
+        delivery.device)
     case .none, .superseded: break
     }
     releaseIfFree(delivery)
   }
 
-  private func isSlotTaken(byNewerThan delivery: Delivery) -> Bool {
-    guard let session = delivery.device.session else { return false }
-    var taken = false
-    session.forEach(of: delivery.notification.claims.topic) { other in
-      guard other.notification.order > delivery.notification.order else { return }
-      switch other.storage {
-      case .sealed, .durable: taken = true
-      case .gathering: taken = taken || other.isUrgent
-      case .none, .superseded: break
-      }
+  /// Takes a notification that has ended out of the store, unless a newer one has the slot.
+  ///
+  /// Until that is written, a drain may still read the notification; it is remembered that it has ended.
+  mutating func emptySlot(of topic: TopicKey, order: UInt64, _ device: Device) {
+    device.endedOrders[topic] = (max(device.endedOrders[topic]?.order ?? 0, order), gatheringGroup)
+    if !isSlotTaken(topic, byNewerThan: order, device) { group.delete(topic, of: device) }
+  }
+
+  /// What only gathers does not count: it may yet be taken out, and a deletion stands before it in its group.
+  private func isSlotTaken(
+    _ topic: TopicKey, byNewerThan order: UInt64, _ device: Device
+  ) -> Bool {
+    guard let session = device.session else { return false }
+    var taken = device.hasOverflow(of: topic, newerThan: order)
+    session.forEach(of: topic) { other in
+      guard other.notification.order > order else { return }
+      if other.storage == .sealed || other.storage == .durable { taken = true }
     }
-    return taken || delivery.device.hasOverflow(of: delivery)
+    return taken
   }
 
   /// The connection is over: what was not acknowledged goes back to the store.
@@ -109,6 +133,9 @@ extension Shard {
     let left = session.close()
     device.session = nil
     device.connectionSlot = -1
+    // A drain that this connection waited for must not be taken for one that the next has asked for.
+    if device.drain == .due { drains.removeAll { $0 === device } }
+    device.drain = .none
     for (index, delivery) in left.enumerated() {
       let topic = delivery.notification.claims.topic
       let newer = left[(index + 1)...].contains {
@@ -124,6 +151,7 @@ extension Shard {
       }
     }
     device.overflowOrders.removeAll()
+    device.endedOrders.removeAll()
   }
 
   /// A notification leaves its session unacknowledged: the store keeps it, or nobody does.

@@ -4,12 +4,18 @@ extension Shard {
   // MARK: Draining the mailbox
 
   mutating func requestDrain(_ device: Device) {
-    guard device.pendingWrites > 0 else { return drains.append(device) }
+    guard device.pendingWrites > 0 else { return drainIsDue(device) }
     // The drain must find what is on its way to the disk. It waits for the group that gathers now, not for a moment
     // without pending writes: under a steady flow of pushes there is none.
     device.session?.forEach { group.promote($0) }
     group.record(device)
+    device.drain = .waiting(group: gatheringGroup)
     drainWaiters.append((gatheringGroup, device))
+  }
+
+  private mutating func drainIsDue(_ device: Device) {
+    device.drain = .due
+    drains.append(device)
   }
 
   /// The device's stored notifications, oldest first, expired ones removed; `more` when not all were fetched.
@@ -18,14 +24,15 @@ extension Shard {
       for notification in stored { release(notification) }
       return
     }
+    device.drain = .none
     var deliveries: [Delivery] = []
     for notification in stored {
       let topic = notification.claims.topic
-      if let order = device.overflowOrders[topic], order <= notification.order {
-        device.overflowOrders[topic] = nil
-      }
-      // Came while the drain was under way and is queued behind it.
-      if device.session?.holds(order: notification.order) == true {
+      device.clearOverflow(of: topic, upTo: notification.order)
+      // Came while the drain was under way and is queued behind it, or was acknowledged since it was asked for.
+      if device.session?.holds(order: notification.order) == true
+        || device.hasEnded(topic, order: notification.order)
+      {
         release(notification)
         continue
       }
@@ -38,10 +45,13 @@ extension Shard {
     mark(dirty: device)
   }
 
-  /// A stored notification was found to be past its time.
-  package mutating func expired(_ topic: TopicKey, of device: Device) {
+  /// A stored notification was found to be past its time. One that is in the session as well ends there.
+  package mutating func expired(_ topic: TopicKey, order: UInt64, of device: Device) {
+    guard !device.hasEnded(topic, order: order), device.session?.holds(order: order) != true
+    else { return }
     count(.expired)
-    group.delete(topic, of: device)
+    device.clearOverflow(of: topic, upTo: order)
+    emptySlot(of: topic, order: order, device)
   }
 
   /// To be called when everything ready was sent: fetches what waits in the store alone.
@@ -92,18 +102,25 @@ extension Shard {
       entry.device.pendingWrites -= 1
       switch entry.kind {
       case .put:
+        settleEnded(entry, number, succeeded: succeeded)
         if let delivery = entry.delivery { written(delivery, succeeded: succeeded) }
-      case .delete: break
+      case .delete: settleEnded(entry, number, succeeded: succeeded)
       case .record(let version):
         if succeeded { entry.device.durableRecordVersion = version }
         mark(dirty: entry.device)
       }
     }
     guard !drainWaiters.isEmpty else { return }
-    for waiter in drainWaiters where waiter.group <= number && waiter.device.session != nil {
-      drains.append(waiter.device)
+    for waiter in drainWaiters where waiter.group <= number {
+      if waiter.device.drain == .waiting(group: waiter.group) { drainIsDue(waiter.device) }
     }
     drainWaiters.removeAll { $0.group <= number }
+  }
+
+  /// What had ended is out of the store now; where the group failed, it is there still and may come again.
+  private func settleEnded(_ entry: GroupEntry, _ number: UInt64, succeeded: Bool) {
+    guard let ended = entry.device.endedOrders[entry.topic] else { return }
+    if ended.group <= number || !succeeded { entry.device.endedOrders[entry.topic] = nil }
   }
 
   private mutating func written(_ delivery: Delivery, succeeded: Bool) {
@@ -111,6 +128,10 @@ extension Shard {
     guard succeeded else {
       // The provider keeps the notification: it was not accepted. A copy that is in flight may still arrive.
       delivery.storage = .none
+      let notification = delivery.notification
+      if delivery.device.overflowOrders[notification.claims.topic] == notification.order {
+        delivery.device.overflowOrders[notification.claims.topic] = nil
+      }
       answer(delivery, rejection: Rejection(.serviceUnavailable))
       return releaseIfFree(delivery)
     }

@@ -126,9 +126,7 @@ package struct Shard {
         return releaseIfFree(delivery)
       }
       count(.storedDeviceOffline)
-      if device.session != nil {
-        device.overflowOrders[delivery.notification.claims.topic] = delivery.notification.order
-      }
+      if device.session != nil { device.overflowed(delivery.notification) }
       store(delivery, loopMilliseconds: loopMilliseconds)
     }
   }

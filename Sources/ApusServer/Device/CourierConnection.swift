@@ -142,7 +142,9 @@ final class CourierConnection {
   func flush() {
     if stage == .handingOver { return handOver() }
     answerTokenRequests()
-    while connection.mayWrite, let delivery = device?.session?.nextToSend() {
+    while connection.mayWrite, let device,
+      let delivery = worker.shard.nextToSend(device)
+    {
       encode(delivery)
       if output.count >= TLSBuffers.recordBytes { sendOutput() }
     }

@@ -131,6 +131,10 @@ final class ShardDriver {
 
   func count(_ state: DeliveryState) { shard.count(state) }
 
+  func nextToSend(_ device: Device) -> Delivery? {
+    shard.nextToSend(device, nowSeconds: worker.wallSeconds)
+  }
+
   /// Everything ready was sent: goes on with what waits in the store alone.
   func continueDrain(_ device: Device) { shard.continueDrain(device) }
 
@@ -183,7 +187,7 @@ final class ShardDriver {
       guard let state = device.registration[place.topic]?.state, state.flows else { return true }
       guard let notification = notification(from: value, at: place) else { return true }
       if notification.isExpired(atSeconds: worker.wallSeconds) {
-        shard.expired(place.topic, of: device)
+        shard.expired(place.topic, order: notification.order, of: device)
         shard.release(notification)
       } else {
         found.append(notification)

@@ -1,0 +1,275 @@
+import ApusCore
+import ApusModel
+
+/// A shard between a store that is a dictionary and devices that are arrays, driven as a worker drives it, with a
+/// ledger of its own about every notification. What contradicts the ledger is noted in `faults`.
+final class ShardModel {
+  struct Slot: Hashable {
+    var device: DeviceKey
+    var topic: TopicKey
+  }
+
+  struct Letter {
+    var slot: Slot
+    var mayBeStored: Bool
+    var expirationSeconds: Int64
+    var priority: Priority
+    var payloadBytes: Int
+    /// Nil until the provider was answered.
+    var isAccepted: Bool?
+  }
+
+  struct Write {
+    var slot: Slot
+    /// Nil for a deletion.
+    var order: UInt64?
+  }
+
+  struct Group {
+    var number: UInt64
+    var entries: [GroupEntry]
+    var writes: [Write]
+  }
+
+  var shard = Shard(lingerMilliseconds: 20, unregisterGraceMilliseconds: 60_000)
+  let devices: [Device]
+  var faults: [String] = []
+
+  /// Every notification that was counted as received, by its place in the order.
+  var letters: [UInt64: Letter] = [:]
+  /// Those whose end the ledger has not seen.
+  var live: Set<UInt64> = []
+  /// What a crash would leave.
+  var store: [Slot: UInt64] = [:]
+  /// The group that is being written: one at a time.
+  var sealed: Group?
+  /// What each device was sent and has not answered.
+  var unanswered: [DeviceKey: [UInt32: UInt64]] = [:]
+  /// Which devices have sent a filter on this connection.
+  var filtered: Set<DeviceKey> = []
+  /// Replaced in the store alone, where the shard does not see it.
+  var replacedUnseen = 0
+  /// Refused after they were received, for the store failed.
+  var refused = 0
+  /// In the store although they ended, because a deletion failed; they may come again.
+  var undead: Set<UInt64> = []
+  var revived = 0
+
+  var loopMilliseconds: UInt64 = 1_000
+  var wallMilliseconds: Int64 = 1_700_000_000_000
+  var lastOrder: UInt64 = 100
+  var wallSeconds: Int64 { wallMilliseconds / 1000 }
+
+  init(devices count: Int = 2) {
+    devices = (0..<count).map { index in
+      Device(
+        key: DeviceKey(
+          id: DeviceID(UInt64(index / 2 + 1)),
+          environment: index % 2 == 0 ? .production : .development),
+        registration: Registration())
+    }
+  }
+
+  static let topics = [
+    TopicKey(app: AppID(1)), TopicKey(app: AppID(1), suffix: .voip), TopicKey(app: AppID(2)),
+    TopicKey(app: AppID(3)),
+  ]
+
+  func fault(_ text: String) { faults.append(text) }
+
+  func inSession() -> [UInt64: Delivery] {
+    var found: [UInt64: Delivery] = [:]
+    for device in devices {
+      device.session?.forEach { found[$0.notification.order] = $0 }
+    }
+    return found
+  }
+
+  func count(_ state: DeliveryState) -> UInt64 { shard.counts[Int(state.rawValue)] }
+
+  // MARK: Providers
+
+  /// The notification's place in the order; nil when it was refused.
+  @discardableResult
+  func submit(
+    _ device: Device, _ topic: TopicKey, priority: Priority = .immediate,
+    expiresInSeconds: Int64 = 86_400, payloadBytes: Int = 10, generation: UInt16 = 0
+  ) -> UInt64? {
+    lastOrder += 1
+    let order = lastOrder
+    let notification = take()
+    fill(
+      notification, order,
+      Letter(
+        slot: Slot(device: device.key, topic: topic), mayBeStored: expiresInSeconds > 0,
+        expirationSeconds: expiresInSeconds > 0 ? wallSeconds + expiresInSeconds : 0,
+        priority: priority, payloadBytes: payloadBytes))
+    notification.claims.generation = generation
+    let received = count(.received)
+    letters[order] = Letter(
+      slot: Slot(device: device.key, topic: topic), mayBeStored: expiresInSeconds > 0,
+      expirationSeconds: notification.expirationSeconds, priority: priority,
+      payloadBytes: payloadBytes)
+    let isIgnored = device.registration[topic]?.state == .ignored
+    shard.submit(
+      notification, answer: Answer(worker: 1, slot: UInt32(order), generation: 7), device: device,
+      nowMilliseconds: wallMilliseconds, loopMilliseconds: loopMilliseconds)
+    guard count(.received) > received else {
+      letters[order] = nil
+      if shard.verdicts.count != 1 || shard.verdicts.first?.rejection == nil {
+        fault("a notification that was not received was not refused")
+      }
+      shard.verdicts.removeAll()
+      return nil
+    }
+    live.insert(order)
+    takeVerdicts(allowed: isIgnored ? [order] : [], "submit")
+    return order
+  }
+
+  /// A notification out of the pool, which nobody else may hold.
+  func take() -> Notification {
+    let notification = shard.takeNotification()
+    let held = inSession().values.contains { $0.notification === notification }
+    let written = sealed?.entries.contains { $0.delivery?.notification === notification } ?? false
+    if held || written { fault("a notification is given out that is in use") }
+    return notification
+  }
+
+  func fill(_ notification: Notification, _ order: UInt64, _ letter: Letter) {
+    notification.order = order
+    notification.claims = TokenClaims(
+      device: letter.slot.device.id, topic: letter.slot.topic,
+      environment: letter.slot.device.environment, generation: 0)
+    notification.expirationSeconds = letter.expirationSeconds
+    notification.priority = letter.priority
+    notification.isFromStorage = false
+    let payload = [UInt8](repeating: UInt8(truncatingIfNeeded: order), count: letter.payloadBytes)
+    notification.payload.set(payload.span)
+  }
+
+  /// Accepting answers are due for `allowed` alone, and for what is not to be stored.
+  func takeVerdicts(allowed: Set<UInt64>, _ verb: String) {
+    for verdict in shard.verdicts {
+      let order = UInt64(verdict.answer.slot)
+      guard let letter = letters[order] else {
+        fault("\(verb): an answer to nobody")
+        continue
+      }
+      if letter.isAccepted != nil { fault("\(verb): \(order) is answered twice") }
+      letters[order]?.isAccepted = verdict.rejection == nil
+      if verdict.rejection == nil, letter.mayBeStored, !allowed.contains(order) {
+        fault("\(verb): \(order) is accepted, and neither stored nor acknowledged")
+      }
+    }
+    shard.verdicts.removeAll()
+  }
+
+  // MARK: Devices
+
+  func connect(_ device: Device) {
+    shard.connect(device, slot: 1)
+    unanswered[device.key] = [:]
+    filtered.remove(device.key)
+  }
+
+  func disconnect(_ device: Device) {
+    var left: [Delivery] = []
+    device.session?.forEach { left.append($0) }
+    // One slot for each app: an older one is answered as replaced by a newer.
+    let replaced = left.filter { older in
+      left.contains {
+        $0.notification.mayBeStored && $0.notification.order > older.notification.order
+          && $0.notification.claims.topic == older.notification.claims.topic
+      }
+    }
+    let orders = Set(replaced.map(\.notification.order))
+    shard.disconnect(device)
+    unanswered[device.key] = nil
+    filtered.remove(device.key)
+    takeVerdicts(allowed: orders, "disconnect")
+  }
+
+  func filter(_ device: Device, _ lists: [TopicKey: TopicState]) {
+    shard.filter(device, lists: lists, nowMilliseconds: wallMilliseconds)
+    if device.session != nil { filtered.insert(device.key) }
+    takeVerdicts(allowed: [], "filter")
+  }
+
+  func filterAll(_ device: Device, _ state: TopicState = .enabled) {
+    filter(device, Dictionary(uniqueKeysWithValues: Self.topics.map { ($0, state) }))
+  }
+
+  /// Sends one notification; its place in the order.
+  @discardableResult
+  func send(_ device: Device) -> UInt64? {
+    let bytes = bytesInFlight(device)
+    let expired = count(.expired)
+    let before = inSession()
+    guard let delivery = shard.nextToSend(device, nowSeconds: wallSeconds) else {
+      expire(before, count(.expired) - expired)
+      return nil
+    }
+    expire(before, count(.expired) - expired)
+    let notification = delivery.notification
+    let order = notification.order
+    let topic = notification.claims.topic
+    if !filtered.contains(device.key) { fault("\(order) is sent before the filter") }
+    if device.registration[topic]?.state.flows != true {
+      fault("\(order) is sent to no open topic")
+    }
+    if notification.claims.device != device.key.id
+      || notification.claims.environment != device.key.environment
+    {
+      fault("\(order) is sent to another device")
+    }
+    if !live.contains(order) { fault("\(order) is sent after its end") }
+    if notification.isExpired(atSeconds: wallSeconds) { fault("\(order) is sent past its time") }
+    if let letter = letters[order] {
+      let expected = [UInt8](
+        repeating: UInt8(truncatingIfNeeded: order), count: letter.payloadBytes)
+      if notification.payload.span.copied() != expected { fault("\(order) has another's payload") }
+    }
+    if device.session?.inFlightCount ?? 0 > 32 { fault("more than 32 are in flight") }
+    if bytes >= 131_072 { fault("more than 128 KiB are in flight") }
+    if unanswered[device.key]?.updateValue(order, forKey: notification.messageID) != nil {
+      fault("\(order) is sent twice on one connection")
+    }
+    return order
+  }
+
+  /// What was found past its time instead of being sent.
+  private func expire(_ before: [UInt64: Delivery], _ expected: UInt64) {
+    let after = inSession()
+    var found: UInt64 = 0
+    for order in before.keys where after[order] == nil {
+      found += 1
+      guard let letter = letters[order] else { continue }
+      if letter.expirationSeconds == 0 || letter.expirationSeconds > wallSeconds {
+        fault("\(order) is dropped before its time")
+      }
+      live.remove(order)
+    }
+    if found != expected { fault("\(found) expired, \(expected) were counted") }
+    takeVerdicts(allowed: Set(before.keys).subtracting(after.keys), "send")
+  }
+
+  func bytesInFlight(_ device: Device) -> Int {
+    (unanswered[device.key] ?? [:]).values.reduce(0) { $0 + (letters[$1]?.payloadBytes ?? 0) }
+  }
+
+  func acknowledge(_ device: Device, messageID: UInt32, status: UInt8 = 0) {
+    let counted: [DeliveryState] = [.delivered, .deliveredFromStorage, .refusedByDevice]
+    let before = counted.map(count)
+    let order = unanswered[device.key]?.removeValue(forKey: messageID)
+    let wasStored = order.flatMap { inSession()[$0]?.notification.isFromStorage }
+    shard.acknowledge(device, messageID: messageID, status: status)
+    var expected = before
+    if let order {
+      live.remove(order)
+      expected[status != 0 ? 2 : wasStored == true ? 1 : 0] += 1
+    }
+    if counted.map(count) != expected { fault("an acknowledgement is counted otherwise") }
+    takeVerdicts(allowed: order.map { [$0] } ?? [], "acknowledge")
+  }
+}

@@ -1,0 +1,163 @@
+import ApusCore
+import ApusModel
+import Testing
+
+/// A shard under random providers, devices and disks, held to the laws of the service after each step.
+struct ShardWalkTests {
+  @Test("What is accepted is kept, on every path", arguments: 1...200 as ClosedRange<UInt64>)
+  func walk(seed: UInt64) {
+    var walker = Walker(seed: seed, diskFails: seed.isMultiple(of: 4))
+    for step in 0..<300 {
+      let verb = walker.step()
+      walker.model.check()
+      guard walker.model.faults.isEmpty else {
+        Issue.record("seed \(seed), step \(step), \(verb): \(walker.model.faults)")
+        return
+      }
+    }
+    for device in walker.model.devices {
+      walker.model.cycle(device)
+      walker.model.check()
+    }
+    #expect(walker.model.faults == [], "seed \(seed), at the end")
+  }
+
+  @Test("The walks come by everything that they are to hold to the laws")
+  func coverage() {
+    var counts = [UInt64](repeating: 0, count: DeliveryState.allCases.count)
+    var revived = 0
+    var refused = 0
+    for seed in 1...40 as ClosedRange<UInt64> {
+      var walker = Walker(seed: seed, diskFails: seed.isMultiple(of: 4))
+      for _ in 0..<300 { _ = walker.step() }
+      for index in counts.indices { counts[index] += walker.model.shard.counts[index] }
+      revived += walker.model.revived
+      refused += walker.model.refused
+    }
+    for state in DeliveryState.allCases {
+      // Those two are counted by the driver, which the model has no part of.
+      if state == .sent || state == .discardedTokenUnregistered { continue }
+      #expect(counts[Int(state.rawValue)] >= 20, "\(state)")
+    }
+    #expect(refused > 0)
+  }
+}
+
+/// Random verbs for a model.
+struct Walker {
+  let model: ShardModel
+  let diskFails: Bool
+  var random: SeededRandom
+
+  init(seed: UInt64, diskFails: Bool) {
+    model = ShardModel(devices: 3)
+    self.diskFails = diskFails
+    random = SeededRandom(state: seed)
+    for device in model.devices {
+      model.connect(device)
+      model.filterAll(device)
+      model.settle()
+    }
+  }
+
+  mutating func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &random) < percent }
+
+  mutating func pick<T>(_ items: [T]) -> T {
+    items[Int.random(in: 0..<items.count, using: &random)]
+  }
+
+  mutating func step() -> String {
+    let device = pick(model.devices)
+    switch Int.random(in: 0..<100, using: &random) {
+    case 0..<32: return submit(device)
+    case 32..<48: return send(device)
+    case 48..<64: return acknowledge(device)
+    case 64..<69: return filter(device)
+    case 69..<73: return connection(device)
+    case 73..<77: return power(device)
+    case 77..<84:
+      model.seal(all: chance(20), trimming: chance(50))
+      return "seal"
+    case 84..<91:
+      let succeeded = !diskFails || chance(85)
+      model.commit(succeeded: succeeded)
+      return succeeded ? "commit" : "failing commit"
+    case 91..<97:
+      model.drain()
+      return "drain"
+    case 97:
+      model.cycle(device)
+      return "cycle"
+    default: return time()
+    }
+  }
+
+  mutating func submit(_ device: Device) -> String {
+    let burst = chance(2) ? 140 : chance(20) ? 3 : 1
+    for _ in 0..<burst {
+      model.submit(
+        device, pick(ShardModel.topics), priority: pick([.immediate, .powerSaving, .whenActive]),
+        expiresInSeconds: chance(15) ? 0 : Int64.random(in: 1...60, using: &random),
+        payloadBytes: chance(5) ? 5120 : Int.random(in: 0...40, using: &random))
+      if chance(30) { model.loopMilliseconds += 1 }
+    }
+    return "submit \(burst)"
+  }
+
+  mutating func send(_ device: Device) -> String {
+    for _ in 0..<Int.random(in: 1...40, using: &random) {
+      guard model.send(device) != nil else { break }
+    }
+    model.shard.continueDrain(device)
+    return "send"
+  }
+
+  mutating func acknowledge(_ device: Device) -> String {
+    let waiting = (model.unanswered[device.key] ?? [:]).keys.sorted()
+    guard !waiting.isEmpty, !chance(3) else {
+      model.acknowledge(device, messageID: UInt32.random(in: 1...400, using: &random))
+      return "acknowledge any"
+    }
+    for _ in 0..<Int.random(in: 1...6, using: &random) {
+      model.acknowledge(device, messageID: pick(waiting), status: chance(10) ? 2 : 0)
+    }
+    return "acknowledge"
+  }
+
+  mutating func filter(_ device: Device) -> String {
+    var lists: [TopicKey: TopicState] = [:]
+    for topic in ShardModel.topics where chance(90) {
+      lists[topic] =
+        chance(50) ? .enabled : pick([.nonWaking, .opportunistic, .paused, .paused, .ignored])
+    }
+    guard device.session != nil else { return "no filter" }
+    model.filter(device, lists)
+    return "filter"
+  }
+
+  mutating func connection(_ device: Device) -> String {
+    if device.session != nil {
+      model.disconnect(device)
+      if chance(50) { return "disconnect" }
+    }
+    model.connect(device)
+    if chance(50) { model.filterAll(device) }
+    return "connect"
+  }
+
+  mutating func power(_ device: Device) -> String {
+    switch Int.random(in: 0..<3, using: &random) {
+    case 0: model.shard.setActive(true, device)
+    case 1: model.shard.setActive(false, device)
+    default: model.shard.keepAlive(device)
+    }
+    return "power"
+  }
+
+  mutating func time() -> String {
+    let milliseconds = Int.random(in: 1...9000, using: &random)
+    model.loopMilliseconds += UInt64(milliseconds)
+    model.wallMilliseconds += Int64(milliseconds)
+    return "time"
+  }
+}
