@@ -32,9 +32,11 @@ struct FleetCommand {
       let signals = try [SIGINT, SIGTERM].map { (signal) throws(SocketError) in
         try SignalWatcher(loop: loop, signal: signal) { fleet.stop() }
       }
-      fleet.start()
-      loop.run()
-      _ = consume signals
+      // A watcher that is released watches no longer, and an optimiser may release what is not used again.
+      withExtendedLifetime(signals) {
+        fleet.start()
+        loop.run()
+      }
     } catch {
       throw CommandFailure(.failed, "\(error)")
     }

@@ -34,9 +34,11 @@ struct ListenCommand {
       let signals = try [SIGINT, SIGTERM].map { (signal) throws(SocketError) in
         try SignalWatcher(loop: loop, signal: signal) { listener.stop() }
       }
-      listener.start()
-      loop.run()
-      _ = consume signals
+      // A watcher that is released watches no longer, and an optimiser may release what is not used again.
+      withExtendedLifetime(signals) {
+        listener.start()
+        loop.run()
+      }
     } catch {
       throw CommandFailure(.failed, "\(error)")
     }
