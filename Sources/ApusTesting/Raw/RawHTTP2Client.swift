@@ -51,7 +51,7 @@ package final class RawHTTP2Client {
     return nextStream
   }
 
-  /// HEADERS and, with a body, one DATA frame. Returns the stream.
+  /// HEADERS, and the body in DATA frames of up to 16 KiB. Returns the stream.
   package func request(_ headers: [RawHeader], body: [UInt8]) throws -> UInt32 {
     let stream = takeStream()
     try send(Self.frames(stream, headers, body))
@@ -61,8 +61,13 @@ package final class RawHTTP2Client {
   package static func frames(
     _ stream: UInt32, _ headers: [RawHeader], _ body: [UInt8]
   ) -> [HTTP2Frame] {
-    let head = HTTP2Frame.headers(stream, headers, endsStream: body.isEmpty)
-    return body.isEmpty ? [head] : [head, .data(stream, body)]
+    // SETTINGS_MAX_FRAME_SIZE as it is at first: RFC 9113, section 6.5.2.
+    let starts = Array(stride(from: 0, to: body.count, by: 16_384))
+    return [.headers(stream, headers, endsStream: body.isEmpty)]
+      + starts.map { start in
+        let end = min(start + 16_384, body.count)
+        return .data(stream, Array(body[start..<end]), endsStream: end == body.count)
+      }
   }
 
   /// Sends a request and waits for its answer.

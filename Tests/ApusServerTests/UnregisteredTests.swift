@@ -1,0 +1,82 @@
+import ApusLoop
+import ApusModel
+import ApusTesting
+import Testing
+
+@Suite("Tokens that are of no use any more")
+struct UnregisteredTests {
+  let service: TestService
+
+  init() throws { service = try Shared.service }
+
+  /// The milliseconds in `{"reason":"Unregistered","timestamp":…}`.
+  private func timestamp(_ response: RawResponse) throws -> Int64 {
+    expectRefusalForm(response)
+    #expect(response.status == 410)
+    let prefix = #"{"reason":"Unregistered","timestamp":"#
+    #expect(response.bodyText.hasPrefix(prefix) && response.bodyText.hasSuffix("}"))
+    return try #require(Int64(response.bodyText.dropFirst(prefix.count).dropLast()))
+  }
+
+  @Test("An app that left all lists is gone, since that filter")
+  func removed() throws {
+    try withBystanders(service) {
+      let device = try service.connect()
+      let headers = try service.pushHeaders(
+        to: device.token(), authorization: service.authorization())
+      try device.enable(TestDirectory.topic)
+      let provider = try service.provider()
+      let before = EventLoop.wallClockMilliseconds()
+      try device.filter([])
+      try device.settle()
+      let after = EventLoop.wallClockMilliseconds()
+      for _ in 0..<2 {
+        let response = try provider.exchange(headers, body: TestService.payload)
+        // The second the service reads its clock once a turn.
+        #expect(try (before - 1000...after).contains(timestamp(response)))
+      }
+    }
+  }
+
+  @Test("An app that was installed anew has another token, and the old one stays dead")
+  func superseded() throws {
+    let device = try service.connect()
+    let old = try device.token()
+    try device.enable(TestDirectory.topic)
+    try device.filter([])
+    let new = try device.token()
+    #expect(old != new)
+    try device.filter([(2, TestDirectory.topic)])
+    let provider = try service.provider()
+    let authorization = try service.authorization()
+    let dead = try provider.exchange(
+      service.pushHeaders(to: old, authorization: authorization), body: TestService.payload)
+    _ = try timestamp(dead)
+    let stream = try provider.request(
+      service.pushHeaders(to: new, authorization: authorization), body: TestService.payload)
+    // The answer of a device for which nothing waits came first, as nothing did.
+    _ = try device.client.expect(0x0e)
+    try device.acknowledge(try device.notification())
+    #expect(try provider.response(to: stream).status == 200)
+  }
+
+  @Test("A token for a device that never asked for it")
+  func neverMinted() throws {
+    let token = try service.directory.deviceToken(service.directory.device().id)
+    let response = try service.provider().exchange(
+      service.pushHeaders(to: token.hex, authorization: service.authorization()),
+      body: TestService.payload)
+    _ = try timestamp(response)
+  }
+
+  @Test("A topic that is paused or ignored is not gone", arguments: [3, 5] as [UInt8])
+  func otherLists(list: UInt8) throws {
+    let device = try service.connect()
+    let headers = try service.pushHeaders(
+      to: device.token(), authorization: service.authorization())
+    try device.enable(TestDirectory.topic)
+    try device.filter([(list, TestDirectory.topic)])
+    try device.settle()
+    #expect(try service.provider().exchange(headers, body: TestService.payload).status == 200)
+  }
+}
