@@ -41,6 +41,14 @@ extension Socket {
     setOption(Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, Int32(clamping: milliseconds))
   }
 
+  /// Acknowledges what was received now and not with the next answer (TCP_QUICKACK, which holds for the moment only).
+  ///
+  /// For a peer that sends one thing in two small writes: its kernel holds the second back until the first is
+  /// acknowledged (RFC 896), and ours waits up to 40 ms for something to acknowledge it with.
+  package func acknowledgeNow() {
+    setOption(Int32(IPPROTO_TCP), TCP_QUICKACK, Int32(1))
+  }
+
   /// Options improve a connection and none decides over it, so a refusal (a Unix socket has no TCP options) is not an
   /// error.
   func setOption<Value: BitwiseCopyable>(_ level: Int32, _ option: Int32, _ value: Value) {

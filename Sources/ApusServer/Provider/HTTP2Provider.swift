@@ -62,7 +62,13 @@ final class HTTP2Provider {
   func receive(_ bytes: UnsafeRawBufferPointer) {
     activeSeconds = worker.nowSeconds
     let result = unsafe session.receive(bytes, nowMilliseconds: worker.loop.nowMilliseconds)
-    while let request = session.nextRequest() { handle(request) }
+    var isWaiting = true
+    while let request = session.nextRequest() {
+      isWaiting = false
+      handle(request)
+    }
+    // Headers without their body yet: some clients write them apart, and get 22 requests a second otherwise.
+    if isWaiting, session.openStreamCount > 0 { connection.acknowledgeNow() }
     if case .failed = result {
       worker.log(
         .notice, "provider ended by a protocol error", .text("peer", connection.peer.description))

@@ -282,6 +282,9 @@ final class Connection: SocketHandler {
     if stage != .closed { worker.watch(self) }
   }
 
+  /// Tells the peer's kernel at once what has arrived.
+  func acknowledgeNow() { socket.acknowledgeNow() }
+
   // MARK: Ending
 
   /// Ends the connection when the turn ends: what the protocol still has to say, close_notify, and our side is shut.
