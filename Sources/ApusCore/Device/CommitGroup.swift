@@ -71,6 +71,29 @@ package struct CommitGroup {
     deletions.append(GroupEntry(kind: .delete, device: device, topic: topic, delivery: nil))
   }
 
+  /// Takes back the deletions that were to empty the slots of `failed`, a group that was not written.
+  ///
+  /// What they were gathered for never came into the store: the slot has an older notification, which may be kept.
+  package mutating func keepSlots(of failed: [GroupEntry]) {
+    guard !deletions.isEmpty else { return }
+    let slots = Set(failed.filter { $0.kind == .put }.map(Slot.init))
+    deletions.removeAll { entry in
+      guard slots.contains(Slot(entry)) else { return false }
+      entry.device.pendingWrites -= 1
+      return true
+    }
+  }
+
+  private struct Slot: Hashable {
+    let device: ObjectIdentifier
+    let topic: TopicKey
+
+    init(_ entry: GroupEntry) {
+      device = ObjectIdentifier(entry.device)
+      topic = entry.topic
+    }
+  }
+
   /// Gathers the device's record as it is now.
   package mutating func record(_ device: Device) {
     device.pendingWrites += 1

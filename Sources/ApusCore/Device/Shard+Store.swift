@@ -98,6 +98,7 @@ extension Shard {
 
   /// The group of that number was written, or could not be. Groups end in the order in which they were sealed.
   package mutating func committed(_ entries: [GroupEntry], number: UInt64, succeeded: Bool) {
+    if !succeeded { group.keepSlots(of: entries) }
     for entry in entries {
       entry.device.pendingWrites -= 1
       switch entry.kind {

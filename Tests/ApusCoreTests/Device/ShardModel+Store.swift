@@ -91,7 +91,7 @@ extension ShardModel {
       expire(order, slot.topic, device, isInSession: before[order] != nil)
     }
     found.sort()
-    let room = max(1, 128 - (device.session?.queuedCount ?? 0))
+    let room = max(1, Limits.courierQueueFrames - (device.session?.queuedCount ?? 0))
     let stored = found.prefix(room).compactMap { order in
       letters[order].map { letter in
         let notification = take()
@@ -149,7 +149,8 @@ extension ShardModel {
         if delivery.place == .inFlight { flight += 1 }
       }
       if flight > 32 || flight != device.session?.inFlightCount ?? 0 { fault("the window") }
-      if device.session?.queuedCount ?? 0 > 256 { fault("the queue") }
+      // What a drain brings is bounded by itself, for it may bring one where there is no room.
+      if device.session?.queuedCount ?? 0 > 2 * Limits.courierQueueFrames { fault("the queue") }
       if device.pendingWrites < 0 { fault("pending writes below zero") }
     }
     for order in live {

@@ -130,7 +130,10 @@ final class ShardModel {
   /// A notification out of the pool, which nobody else may hold.
   func take() -> Notification {
     let notification = shard.takeNotification()
-    let held = inSession().values.contains { $0.notification === notification }
+    var held = false
+    for device in devices {
+      device.session?.forEach { if $0.notification === notification { held = true } }
+    }
     let written = sealed?.entries.contains { $0.delivery?.notification === notification } ?? false
     if held || written { fault("a notification is given out that is in use") }
     return notification

@@ -1,0 +1,75 @@
+import ApusCore
+import Testing
+
+struct DeadlineWheelTests {
+  func entry(_ number: Int) -> DeadlineWheel.Entry {
+    DeadlineWheel.Entry(slot: Int32(number), generation: 3)
+  }
+
+  func advance(_ wheel: inout DeadlineWheel, to now: UInt64) -> [Int32] {
+    var due: [DeadlineWheel.Entry] = []
+    wheel.advance(toSeconds: now, into: &due)
+    return due.map(\.slot)
+  }
+
+  @Test(
+    "An entry is due when its second comes, once", arguments: [1, 2, 63, 4094, 4095] as [UInt64])
+  func due(after seconds: UInt64) {
+    var wheel = DeadlineWheel(nowSeconds: 10_000)
+    wheel.add(entry(1), deadlineSeconds: 10_000 + seconds)
+    #expect(advance(&wheel, to: 10_000 + seconds - 1) == [])
+    #expect(advance(&wheel, to: 10_000 + seconds) == [1])
+    #expect(advance(&wheel, to: 10_000 + seconds + 5000) == [])
+  }
+
+  @Test(
+    "A deadline that is past is due a second from now", arguments: [0, 9_999, 10_000] as [UInt64])
+  func past(deadline: UInt64) {
+    var wheel = DeadlineWheel(nowSeconds: 10_000)
+    wheel.add(entry(1), deadlineSeconds: deadline)
+    #expect(advance(&wheel, to: 10_000) == [])
+    #expect(advance(&wheel, to: 10_001) == [1])
+  }
+
+  @Test(
+    "What is farther than a turn is looked at a turn from now",
+    arguments: [4096, 9000, .max - 10_000] as [UInt64])
+  func far(seconds: UInt64) {
+    var wheel = DeadlineWheel(nowSeconds: 10_000)
+    wheel.add(entry(1), deadlineSeconds: 10_000 + seconds)
+    #expect(advance(&wheel, to: 14_094) == [])
+    #expect(advance(&wheel, to: 14_095) == [1])
+  }
+
+  @Test("A clock that jumps makes everything due once, one that goes back nothing")
+  func jumps() {
+    var wheel = DeadlineWheel(nowSeconds: 100)
+    for number in 1...50 { wheel.add(entry(number), deadlineSeconds: 100 + UInt64(number) * 80) }
+    #expect(advance(&wheel, to: 99) == [])
+    #expect(advance(&wheel, to: 0) == [])
+    #expect(advance(&wheel, to: 1_000_000).sorted() == (1...50).map(Int32.init))
+    #expect(advance(&wheel, to: 2_000_000) == [])
+    wheel.add(entry(7), deadlineSeconds: 2_000_005)
+    #expect(advance(&wheel, to: 2_000_005) == [7])
+  }
+
+  @Test("Random deadlines come in their seconds", arguments: 1...20 as ClosedRange<UInt64>)
+  func walk(seed: UInt64) {
+    var random = SeededRandom(state: seed)
+    var now = UInt64.random(in: 0...1_000_000, using: &random)
+    var wheel = DeadlineWheel(nowSeconds: now)
+    var expected: [Int32: UInt64] = [:]
+    for number in 0..<Int32(500) {
+      let deadline = now + UInt64.random(in: 1...4095, using: &random)
+      wheel.add(entry(Int(number)), deadlineSeconds: deadline)
+      expected[number] = deadline
+      if number % 5 == 0 {
+        now += UInt64.random(in: 0...300, using: &random)
+        let due = advance(&wheel, to: now)
+        #expect(Set(due) == Set(expected.filter { $0.value <= now }.keys), "seed \(seed)")
+        #expect(Set(due).count == due.count, "seed \(seed)")
+        for slot in due { expected[slot] = nil }
+      }
+    }
+  }
+}

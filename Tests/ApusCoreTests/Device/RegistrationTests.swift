@@ -1,0 +1,123 @@
+import ApusCore
+import ApusModel
+import Testing
+
+struct RegistrationTests {
+  let app = TopicKey(app: AppID(1))
+  let voip = TopicKey(app: AppID(1), suffix: .voip)
+  let other = TopicKey(app: AppID(2))
+
+  func claims(_ topic: TopicKey, _ generation: UInt16) -> TokenClaims {
+    TokenClaims(
+      device: DeviceID(1), topic: topic, environment: .production, generation: generation)
+  }
+
+  func standing(
+    _ registration: Registration, _ topic: TopicKey, _ generation: UInt16, at now: Int64
+  ) -> Standing {
+    registration.standing(
+      of: claims(topic, generation), nowMilliseconds: now, graceMilliseconds: 100)
+  }
+
+  @Test("Each filter replaces all lists; what may flow newly, or no more, is named")
+  func filters() {
+    var registration = Registration()
+    var change = registration.apply(lists: [app: .enabled, voip: .paused], nowMilliseconds: 1)
+    #expect(change.opened == [app] && change.closed == [] && !change.isEmpty)
+    change = registration.apply(lists: [app: .enabled, voip: .paused], nowMilliseconds: 2)
+    #expect(change.isEmpty && change.opened == [] && change.closed == [])
+    #expect(registration[app]?.stateSinceMilliseconds == 1)
+    change = registration.apply(lists: [voip: .nonWaking, other: .ignored], nowMilliseconds: 3)
+    #expect(change.opened == [voip] && change.closed == [app])
+    #expect(registration[app]?.state == .unlisted && registration[app]?.wasListed == true)
+    #expect(registration[other]?.state == .ignored)
+    change = registration.apply(lists: [:], nowMilliseconds: 4)
+    #expect(change.opened == [] && change.closed == [voip] && !change.isEmpty)
+  }
+
+  @Test("The lists from which notifications flow", arguments: TopicState.allCases)
+  func flows(state: TopicState) {
+    #expect(state.flows == [.enabled, .nonWaking, .opportunistic].contains(state))
+  }
+
+  @Test("Any number of topics is found, in any order of arrival")
+  func search() {
+    let topics = (0..<200).flatMap { app in
+      TopicSuffix.allCases.map { TopicKey(app: AppID(UInt32(app * 7919 % 211)), suffix: $0) }
+    }
+    var registration = Registration()
+    for topic in topics {
+      _ = registration.generationForToken(of: topic, nowMilliseconds: 1, graceMilliseconds: 1)
+    }
+    #expect(registration.topics.count == topics.count)
+    #expect(topics.allSatisfy { registration[$0]?.topic == $0 })
+    #expect(registration[TopicKey(app: AppID(500))] == nil)
+    #expect(Registration(topics: registration.topics.reversed()) == registration)
+  }
+
+  @Test("A topic that the device never had is unknown, for any generation", arguments: [0, 1, 9])
+  func unknown(generation: UInt16) {
+    #expect(standing(Registration(), app, generation, at: 0) == .unknown)
+  }
+
+  @Test("The same inputs give the same token for as long as the app is there")
+  func sameToken() {
+    var registration = Registration()
+    for now in [5, 6, 1_000_000] as [Int64] {
+      let token = registration.generationForToken(
+        of: app, nowMilliseconds: now, graceMilliseconds: 100)
+      #expect(token.generation == 1)
+      #expect(token.changed == (now == 5))
+    }
+    // Asked for before the first filter names it: it is not listed, and yet not gone.
+    #expect(standing(registration, app, 1, at: 1_000_000_000) == .active(.unlisted))
+    #expect(standing(registration, app, 0, at: 1_000_000_000) == .active(.unlisted))
+    #expect(standing(registration, app, 2, at: 7) == .dead(sinceMilliseconds: 5))
+  }
+
+  @Test("An app that was dropped is gone after the grace, and installed anew gets another token")
+  func installedAnew() {
+    var registration = Registration()
+    _ = registration.apply(lists: [app: .enabled], nowMilliseconds: 1)
+    #expect(
+      registration.generationForToken(of: app, nowMilliseconds: 2, graceMilliseconds: 100) == (
+        1, true
+      ))
+    _ = registration.apply(lists: [:], nowMilliseconds: 10)
+    #expect(standing(registration, app, 1, at: 109) == .active(.unlisted))
+    #expect(standing(registration, app, 1, at: 110) == .dead(sinceMilliseconds: 10))
+    #expect(standing(registration, app, 0, at: 110) == .dead(sinceMilliseconds: 10))
+    // Within the grace it is an update, and keeps its token.
+    var updated = registration
+    #expect(
+      updated.generationForToken(of: app, nowMilliseconds: 109, graceMilliseconds: 100)
+        == (1, false))
+    #expect(
+      registration.generationForToken(of: app, nowMilliseconds: 110, graceMilliseconds: 100)
+        == (2, true))
+    #expect(standing(registration, app, 1, at: 500) == .dead(sinceMilliseconds: 110))
+    #expect(standing(registration, app, 2, at: 500) == .active(.unlisted))
+    _ = registration.apply(lists: [app: .nonWaking], nowMilliseconds: 600)
+    #expect(standing(registration, app, 2, at: 601) == .active(.nonWaking))
+    #expect(standing(registration, app, 1, at: 601) == .dead(sinceMilliseconds: 110))
+  }
+
+  @Test("Turned-off notifications are not a removed app")
+  func ignored() {
+    var registration = Registration()
+    _ = registration.apply(lists: [app: .ignored], nowMilliseconds: 1)
+    #expect(standing(registration, app, 0, at: 1_000_000) == .active(.ignored))
+  }
+
+  @Test("After generation 65535 comes 1: 0 stands for the base token")
+  func wrap() {
+    var registration = Registration(topics: [
+      TopicRegistration(
+        topic: app, generation: 65535, state: .unlisted, wasListed: true,
+        stateSinceMilliseconds: 0, generationSinceMilliseconds: 0)
+    ])
+    #expect(
+      registration.generationForToken(of: app, nowMilliseconds: 500, graceMilliseconds: 100)
+        == (1, true))
+  }
+}
