@@ -73,6 +73,24 @@ struct StopTests {
     }
   }
 
+  @Test("A device that says who it is while the service stops is let go like the others")
+  func arriving() throws {
+    let service = try TestService()
+    let devices = try (0..<20).map { _ in
+      let client = try service.courier(service.directory.device())
+      try client.tls.awaitTicket()
+      return client
+    }
+    try whileStopping(service) {
+      for client in devices { try client.send(ConnectedDevice.connectMessage()) }
+      for client in devices {
+        let end = try client.end()
+        #expect(end.frames.last?.command == 0x80)
+        #expect(end.end == .closeNotify)
+      }
+    }
+  }
+
   @Test("What a device did not get before the service stopped it gets from the next one")
   func restart() throws {
     let directory = try TestDirectory()
