@@ -243,6 +243,8 @@ enum WorkerMessage: Sendable {
         descriptor: device.descriptor, peer: device.peer, tls: device.tls, stage: .open)
       connections[Int(slot)] = connection
       connection.resume(CourierConnection(connection, resuming: device))
+      // It was under way while this worker told its connections to end.
+      if isDraining { connection.drain() }
       markDirty(connection)
     } catch {
       refuse(slot, device.peer, error)

@@ -92,7 +92,8 @@ package final class RawCourierClient {
     return frame
   }
 
-  /// Reads until the connection ends; what still came, and how it ended.
+  /// Reads until the connection ends; what still came, and how it ended. Closes this
+  /// side too.
   package func end(
     deadline: Deadline = Deadline()
   ) throws -> (frames: [RawCourierFrame], end: RawEnd) {
@@ -100,6 +101,7 @@ package final class RawCourierClient {
     while let frame = try nextFrame(deadline: deadline, awaiting: "the end of the connection") {
       frames.append(frame)
     }
+    tls.close()
     return (frames, tls.end ?? .endOfStream)
   }
 }

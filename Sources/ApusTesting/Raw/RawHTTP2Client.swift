@@ -159,9 +159,11 @@ package final class RawHTTP2Client {
     throw RawFault.ended(tls.end ?? .endOfStream, awaiting: what)
   }
 
-  /// Reads until the connection ends; every GOAWAY that was received on it, in order, and how it ended.
+  /// Reads until the connection ends; every GOAWAY that was received on it, in order, and how it ended. Closes this
+  /// side too.
   package func end(deadline: Deadline = Deadline()) throws -> (goAways: [RawGoAway], end: RawEnd) {
     while try nextFrame(deadline: deadline, awaiting: "the end of the connection") != nil {}
+    tls.close()
     return (received.compactMap(\.goAway), tls.end ?? .endOfStream)
   }
 

@@ -134,6 +134,14 @@ package final class RawTLSClient {
     }
   }
 
+  /// Waits for a session ticket: under TLS 1.3 proof that the server has completed the handshake too.
+  package func awaitTicket(deadline: Deadline = Deadline()) throws(RawFault) {
+    while tls.session == nil {
+      if let end { throw .ended(end, awaiting: "a session ticket") }
+      try pump(deadline, "a session ticket")
+    }
+  }
+
   // MARK: The end
 
   /// close_notify and FIN; what the peer still says can be read.

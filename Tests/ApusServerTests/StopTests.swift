@@ -1,0 +1,195 @@
+import ApusModel
+import ApusServer
+import ApusTesting
+import Glibc
+import Testing
+
+@Suite("Stopping, and what a stop leaves")
+struct StopTests {
+  /// Runs `body` while the service stops on a thread of its own; returns when both have ended.
+  private func whileStopping(_ service: TestService, _ body: () throws -> Void) throws {
+    let thread = StopThread(service)
+    defer { thread.join() }
+    // The doors close first: nobody is let in any more.
+    let deadline = Deadline()
+    while deadline.remainingMilliseconds > 0 {
+      guard let client = try? RawTCPClient(service.address(.provider)) else { break }
+      client.close()
+      sched_yield()
+    }
+    try body()
+  }
+
+  @Test("A provider gets every answer, then GOAWAY with Shutdown and its last stream, then the end")
+  func provider() throws {
+    let service = try TestService()
+    let idle = try service.provider()
+    try idle.ping()
+    let device = try service.connect()
+    let token = try device.token()
+    try device.enable(TestDirectory.topic)
+    let busy = try service.provider()
+    let headers = try service.pushHeaders(to: token, authorization: service.authorization())
+      .setting("apns-expiration", "0")
+    #expect(try busy.exchange(headers, body: TestService.payload).status == 200)
+    device.client.tls.reset()
+    // Half a request, which the service has seen.
+    let stream = busy.takeStream()
+    try busy.send(.headers(stream, headers))
+    try busy.ping()
+    try whileStopping(service) {
+      let shutdown = #"{"reason":"Shutdown"}"#
+      let idleEnd = try idle.end()
+      #expect(idleEnd.goAways == [RawGoAway(lastStream: 0, code: 0, debugData: shutdown)])
+      #expect(idleEnd.end == .closeNotify)
+      try busy.send(.data(stream, TestService.payload))
+      #expect(try busy.response(to: stream).status == 200)
+      let busyEnd = try busy.end()
+      #expect(busyEnd.goAways == [RawGoAway(lastStream: stream, code: 0, debugData: shutdown)])
+      #expect(busyEnd.end == .closeNotify)
+    }
+  }
+
+  @Test("Devices are told goodbye where their dialect has a word for it, and all are let go")
+  func devices() throws {
+    let service = try TestService()
+    let own = try (0..<3).map { _ in try service.connect() }
+    for device in own { try device.enable(TestDirectory.topic) }
+    let waiting = try service.connect()
+    let device = try service.directory.device()
+    let old = try ConnectedDevice(
+      service.courier(device, protocols: [TestService.oldCourierProtocol]), device)
+    let silent = try service.courier(service.directory.device())
+    try whileStopping(service) {
+      for client in own.map(\.client) + [waiting.client, silent] {
+        let end = try client.end()
+        #expect(end.frames.map(\.command) == [0x80])
+        #expect(end.frames.first?[0x40]?.isEmpty == false)
+        #expect(end.end == .closeNotify)
+      }
+      let end = try old.client.end()
+      #expect(end.frames.isEmpty)
+      #expect(end.end == .closeNotify)
+    }
+  }
+
+  @Test("A device that says who it is while the service stops is let go like the others")
+  func arriving() throws {
+    let service = try TestService()
+    let devices = try (0..<20).map { _ in
+      let client = try service.courier(service.directory.device())
+      try client.tls.awaitTicket()
+      return client
+    }
+    try whileStopping(service) {
+      for client in devices { try client.send(ConnectedDevice.connectMessage()) }
+      for client in devices {
+        let end = try client.end()
+        #expect(end.frames.last?.command == 0x80)
+        #expect(end.end == .closeNotify)
+      }
+    }
+  }
+
+  @Test("What a device did not get before the service stopped it gets from the next one")
+  func restart() throws {
+    let directory = try TestDirectory()
+    let durable = TestService.Options { $0.isEphemeral = false }
+    let device = try directory.device()
+    let first = try TestService(directory, durable)
+    let (token, otherToken): (String, String)
+    do {
+      let connection = try first.connect(device)
+      (token, otherToken) = try (connection.token(), connection.token(TestDirectory.otherTopic))
+      try connection.enable(TestDirectory.topic, TestDirectory.otherTopic)
+      connection.client.tls.reset()
+    }
+    let id = "a1b2c3d4-e5f6-0718-293a-4b5c6d7e8f90"
+    let expiration = TestDirectory.nowSeconds + 1000
+    let provider = try first.provider()
+    let authorization = try first.authorization()
+    let kept = first.pushHeaders(to: token, authorization: authorization)
+      .setting("apns-id", id).setting("apns-expiration", "\(expiration)")
+    #expect(try provider.exchange(kept, body: TestService.payload).status == 200)
+    let lost = first.pushHeaders(
+      to: otherToken, topic: TestDirectory.otherTopic, authorization: authorization
+    ).setting("apns-expiration", "0")
+    #expect(try provider.exchange(lost, body: TestService.payload).status == 200)
+    provider.tls.close()
+    first.stop()
+
+    let second = try TestService(directory, durable)
+    let connection = try second.connect(device)
+    #expect(try connection.token() == token)
+    try connection.filter([(2, TestDirectory.topic), (2, TestDirectory.otherTopic)])
+    let frame = try connection.notification()
+    #expect(frame[3] == TestService.payload)
+    #expect(frame[5] == bigEndian(UInt32(expiration)))
+    #expect(frame[7] == [3])
+    #expect(frame[0x40] == hex("a1b2c3d4e5f60718293a4b5c6d7e8f90"))
+    try connection.settle()
+    connection.client.tls.reset()
+    second.stop()
+
+    // Still not acknowledged, so the third has it too, under the same id; acknowledged, the fourth does not.
+    let third = try TestService(directory, durable)
+    let again = try third.connect(device)
+    try again.filter([(2, TestDirectory.topic), (2, TestDirectory.otherTopic)])
+    let same = try again.notification()
+    #expect(same.bytes == frame.bytes)
+    try again.acknowledge(same)
+    try again.settle()
+    again.client.tls.reset()
+    third.stop()
+
+    let fourth = try TestService(directory, durable)
+    let last = try fourth.connect(device)
+    try last.enable(TestDirectory.topic, TestDirectory.otherTopic)
+    last.client.tls.reset()
+    fourth.stop()
+  }
+
+  @Test("An app that was gone before the service stopped is still gone, and its token dead")
+  func unregistered() throws {
+    let directory = try TestDirectory()
+    let durable = TestService.Options { $0.isEphemeral = false }
+    let first = try TestService(directory, durable)
+    let device = try first.connect()
+    let token = try device.token()
+    try device.enable(TestDirectory.topic)
+    try device.filter([])
+    try device.settle()
+    device.client.tls.reset()
+    let headers = try first.pushHeaders(to: token, authorization: first.authorization())
+    let provider = try first.provider()
+    let dead = try provider.exchange(headers, body: TestService.payload)
+    #expect(dead.status == 410)
+    provider.tls.close()
+    first.stop()
+    let second = try TestService(directory, durable)
+    defer { second.stop() }
+    let still = try second.provider().exchange(headers, body: TestService.payload)
+    #expect(still.status == 410)
+    // Since the same moment.
+    #expect(still.bodyText == dead.bodyText)
+  }
+}
+
+/// Stops a service on a thread of its own.
+private final class StopThread {
+  private var thread = pthread_t()
+
+  init(_ service: TestService) {
+    let argument = Unmanaged.passRetained(service)
+    let code = pthread_create(
+      &thread, nil,
+      { argument in
+        guard let argument else { return nil }
+        Unmanaged<TestService>.fromOpaque(argument).takeRetainedValue().stop()
+        return nil
+      }, argument.toOpaque())
+    precondition(code == 0, "no thread")
+  }
+
+  func join() { pthread_join(thread, nil) }
+}
