@@ -1,4 +1,4 @@
-package import ApusModel
+public import ApusModel
 
 /// One request on a connection, from its first header to the last byte of its answer. Comes from a pool.
 ///
@@ -7,22 +7,42 @@ package import ApusModel
 @safe package final class HTTP2Request {
   /// What the callbacks write, a dozen times a request. Behind a pointer, because a class's own stored properties are
   /// checked for exclusive access at run time, which cost more than all the rest of this module.
-  let record: UnsafeMutablePointer<RequestRecord>
+  @usableFromInline let record: UnsafeMutablePointer<RequestRecord>
 
   /// The stream; odd and positive.
-  package internal(set) var streamID: Int32 = 0
+  package var streamID: Int32 { unsafe record.pointee.streamID }
 
   /// The listed fields. Values are as they came, apart from NUL, CR and LF, which no value can have.
-  package var fields: RequestFields { unsafe record.pointee.fields }
+  package var fields: RequestFields {
+    // Lent, not copied: the table of places alone is more than a hundred bytes.
+    @inlinable _read { yield unsafe record.pointee.fields }
+  }
   /// The body; of one longer than `Limits.voipPayloadBytes` only that much and one byte more.
-  package var body: ByteStore { unsafe record.pointee.body }
+  package var body: ByteStore {
+    @inlinable _read { yield unsafe record.pointee.body }
+  }
+  /// The first value of a listed field; empty when it did not come. The same bytes as in `fields`, which nothing
+  /// changes while the application has the request: the session writes on only in `receive`.
+  @_lifetime(borrow self)
+  package func value(_ name: HeaderName) -> Span<UInt8> {
+    let bytes = unsafe record.pointee.valueBytes(name)
+    return unsafe _overrideLifetime(Span(_unsafeElements: bytes), borrowing: self)
+  }
+  /// The same bytes as in `body`, likewise.
+  package var bodyBytes: Span<UInt8> {
+    @_lifetime(borrow self)
+    get {
+      let bytes = unsafe record.pointee.bodyBytes
+      return unsafe _overrideLifetime(Span(_unsafeElements: bytes), borrowing: self)
+    }
+  }
   /// Bytes that the body really had (up to `Limits.discardedBodyBytes` more or less: longer ones are cut off).
   package var bodyByteCount: Int { unsafe record.pointee.bodyByteCount }
   /// Whether all fields together, listed or not, took more than `Limits.headerListBytes` (RFC 9113, section 6.5.2:
   /// name, value and 32 each). Some values are missing then; the answer is 431.
   package var headerListTooLarge: Bool { unsafe record.pointee.headerListTooLarge }
   /// When the first header came.
-  package internal(set) var startedMilliseconds: UInt64 = 0
+  package var startedMilliseconds: UInt64 { unsafe record.pointee.startedMilliseconds }
 
   /// The body of the answer, until the peer's window took it.
   var answer = ByteStore(capacity: 128)
@@ -66,30 +86,49 @@ package import ApusModel
   var isInUse: Bool { slot >= 0 || !state.isDisjoint(with: [.queued, .withApplication]) }
 
   func prepare(streamID: Int32, slot: Int, nowMilliseconds: UInt64) {
-    self.streamID = streamID
     self.slot = slot
-    startedMilliseconds = nowMilliseconds
     state = []
-    unsafe record.pointee.prepare()
+    unsafe record.pointee.prepare(streamID: streamID, nowMilliseconds: nowMilliseconds)
   }
 }
 
 /// The request itself.
+@usableFromInline
 struct RequestRecord {
-  var fields = RequestFields()
-  var body = ByteStore(capacity: 1024)
+  var streamID: Int32 = 0
+  var startedMilliseconds: UInt64 = 0
+  @usableFromInline var fields = RequestFields()
+  @usableFromInline var body = ByteStore(capacity: 1024)
   var bodyByteCount = 0
   var headerListTooLarge = false
   var shape = RequestShape()
 
   init() {}
 
-  mutating func prepare() {
+  mutating func prepare(streamID: Int32, nowMilliseconds: UInt64) {
+    self.streamID = streamID
+    startedMilliseconds = nowMilliseconds
     fields.removeAll()
     body.removeAll()
     bodyByteCount = 0
     headerListTooLarge = false
     shape = RequestShape()
+  }
+
+  /// Where a value lies: good until the record is next written to.
+  func valueBytes(_ name: HeaderName) -> UnsafeBufferPointer<UInt8> {
+    unsafe Self.bytes(of: name, in: fields)
+  }
+
+  private static func bytes(
+    of name: HeaderName, in fields: borrowing RequestFields
+  ) -> UnsafeBufferPointer<UInt8> {
+    unsafe fields.value(name).withUnsafeBufferPointer { unsafe $0 }
+  }
+
+  /// Where the body lies: the same.
+  var bodyBytes: UnsafeBufferPointer<UInt8> {
+    unsafe body.span.withUnsafeBufferPointer { unsafe $0 }
   }
 
   /// Takes one field; false when the request must be reset as malformed.
@@ -114,24 +153,25 @@ struct RequestRecord {
 
 /// The requests of one worker's connections. Requests go round: a steady load allocates none.
 package final class HTTP2RequestPool {
-  private var free: [HTTP2Request] = []
+  /// Unchecked: see ``HTTP2ServerSession``.
+  @exclusivity(unchecked) private var free: [HTTP2Request] = []
   /// The header fields of the answer that is being made.
   let block = HeaderBlock()
   /// Requests that are out of the pool, on all connections together.
   package private(set) var openCount = 0
 
-  package init() { free.reserveCapacity(Limits.pooledRequests) }
+  package init() { unsafe free.reserveCapacity(Limits.pooledRequests) }
 
   /// A request to fill; nil when `Limits.openRequests` are out.
   func take() -> HTTP2Request? {
     guard openCount < Limits.openRequests else { return nil }
     openCount += 1
-    return free.popLast() ?? HTTP2Request()
+    return unsafe free.popLast() ?? HTTP2Request()
   }
 
   func give(_ request: HTTP2Request) {
     openCount -= 1
-    if free.count < Limits.pooledRequests { free.append(request) }
+    if unsafe free.count < Limits.pooledRequests { unsafe free.append(request) }
   }
 
   /// Takes a request back from the application. Works also when its connection is gone.

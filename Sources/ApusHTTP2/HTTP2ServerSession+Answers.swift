@@ -14,7 +14,18 @@ extension HTTP2ServerSession {
     streamID: Int32, status: UInt16, apnsID: Span<UInt8>, apnsUniqueID: Span<UInt8>,
     body: Span<UInt8>
   ) -> Bool {
-    guard let request = request(streamID), !request.state.contains(.answered) else { return false }
+    guard let request = request(streamID) else { return false }
+    return respond(
+      request, status: status, apnsID: apnsID, apnsUniqueID: apnsUniqueID, body: body)
+  }
+
+  /// The same for a request that has not been given back: saves nghttp2 looking the stream up.
+  @discardableResult
+  package func respond(
+    _ request: HTTP2Request, status: UInt16, apnsID: Span<UInt8>, apnsUniqueID: Span<UInt8>,
+    body: Span<UInt8>
+  ) -> Bool {
+    guard request.isOpen else { return false }
     let block = pool.block
     begin(block, status: status, hasBody: !body.isEmpty)
     if !apnsID.isEmpty { block.add(.apnsID, value: apnsID, indexed: false) }
@@ -70,8 +81,7 @@ extension HTTP2ServerSession {
 
   /// RFC 9110, section 9.3.2: an answer to HEAD has no content.
   private func isHead(_ request: HTTP2Request) -> Bool {
-    let fields = request.fields
-    return fields.value(.method).equals("HEAD")
+    request.value(.method).equals("HEAD")
   }
 
   // MARK: Output

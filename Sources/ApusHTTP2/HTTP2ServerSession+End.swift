@@ -115,7 +115,7 @@ extension HTTP2ServerSession {
       if nowMilliseconds >= due { return fail(.time) }
       arm(due)
     }
-    for request in openRequests {
+    for request in unsafe openRequests {
       if request.state.contains(.answered) {
         if isStalled(request) { return fail(.time) }
       } else if !request.state.contains(.complete) {

@@ -18,16 +18,17 @@ extension HTTP2ServerSession {
 
   /// A header block begins: of a request, or of trailers.
   func didBeginHeaders(streamID: Int32, isRequest: Bool) -> Int32 {
-    unsafe current = nil
+    setCurrent(nil)
     trailerBytes = 0
     guard isRequest else { return Self.proceed }
-    guard !isGoAwayFinal, openRequests.count < allowedStreams, let request = pool.take() else {
+    guard !isGoAwayFinal, unsafe openRequests.count < allowedStreams, let request = pool.take()
+    else {
       return refuse(streamID)
     }
     request.prepare(
-      streamID: streamID, slot: openRequests.count, nowMilliseconds: nowMilliseconds)
-    openRequests.append(request)
-    unsafe current = request
+      streamID: streamID, slot: unsafe openRequests.count, nowMilliseconds: nowMilliseconds)
+    unsafe openRequests.append(request)
+    setCurrent(request)
     unsafe nghttp2_session_set_stream_user_data(
       handle, streamID, Unmanaged.passUnretained(request).toOpaque())
     arm(nowMilliseconds + Self.requestMilliseconds)
@@ -50,23 +51,19 @@ extension HTTP2ServerSession {
     return submitReset(streamID, .refusedStream) ? Self.ignoreBlock : Self.giveUp
   }
 
-  /// One field of the block.
-  func didReceiveField(streamID: Int32, name: Span<UInt8>, value: Span<UInt8>) -> Int32 {
-    guard let current = unsafe current else {
-      trailerBytes += name.count + value.count + 32
-      let isFine = RequestShape.isTrailer(name: name, value: value)
-      if isFine, trailerBytes <= Limits.headerListBytes { return Self.proceed }
-      guard let request = request(streamID) else { return Self.ignoreBlock }
-      return reset(request, isFine ? .enhanceYourCalm : .protocolError)
-    }
-    guard unsafe current.record.pointee.add(name: name, value: value) else {
-      return reset(current, .protocolError)
-    }
-    // The sum also bounds what a few bytes that name long table entries can cost.
-    if unsafe current.record.pointee.shape.listBytes > Limits.headerListResetBytes {
-      return reset(current, .enhanceYourCalm)
-    }
-    return Self.proceed
+  /// One field of a block that is not a request's.
+  func didReceiveTrailer(streamID: Int32, name: Span<UInt8>, value: Span<UInt8>) -> Int32 {
+    trailerBytes += name.count + value.count + 32
+    let isFine = RequestShape.isTrailer(name: name, value: value)
+    if isFine, trailerBytes <= Limits.headerListBytes { return Self.proceed }
+    guard let request = request(streamID) else { return Self.ignoreBlock }
+    return reset(request, isFine ? .enhanceYourCalm : .protocolError)
+  }
+
+  /// A field of the current request cannot be taken.
+  func resetCurrent(_ code: HTTP2ErrorCode) -> Int32 {
+    guard let current = unsafe current else { return Self.ignoreBlock }
+    return reset(current, code)
   }
 
   /// The block is whole.
@@ -88,7 +85,7 @@ extension HTTP2ServerSession {
     unsafe request.record.pointee.append(bytes)
     if request.bodyByteCount > Limits.discardedBodyBytes {
       request.state.insert(.complete)
-      completed.push(request)
+      unsafe completed.push(request)
     }
   }
 
@@ -105,7 +102,7 @@ extension HTTP2ServerSession {
     guard unsafe record.pointee.shape.fits(bodyByteCount: record.pointee.bodyByteCount) else {
       return finish(reset(request, .protocolError))
     }
-    completed.push(request)
+    unsafe completed.push(request)
     return Self.proceed
   }
 
@@ -123,11 +120,11 @@ extension HTTP2ServerSession {
   }
 
   private func close(_ request: HTTP2Request) {
-    if unsafe current === request { unsafe current = nil }
+    if unsafe current === request { setCurrent(nil) }
     if request.state.contains(.answeredEarly) { earlyAnswerCount -= 1 }
-    let last = openRequests.removeLast()
+    let last = unsafe openRequests.removeLast()
     if last !== request {
-      openRequests[request.slot] = last
+      unsafe openRequests[request.slot] = last
       last.slot = request.slot
     }
     request.slot = -1

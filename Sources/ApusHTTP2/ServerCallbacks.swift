@@ -51,9 +51,8 @@ extension ServerCallbacks {
       guard let frame = unsafe frame, let name = unsafe name, let value = unsafe value else {
         return 0
       }
-      return unsafe serverSession(user).didReceiveField(
-        streamID: frameHeader(frame).stream_id,
-        name: Span(_unsafeStart: name, count: nameCount),
+      return unsafe ServerCallbacks.didReceiveField(
+        callbackTarget(user), frame, name: Span(_unsafeStart: name, count: nameCount),
         value: Span(_unsafeStart: value, count: valueCount))
     }
     unsafe nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) {
@@ -71,6 +70,25 @@ extension ServerCallbacks {
       _, _, _, user in
       unsafe serverSession(user).chargeReset() ? 0 : HTTP2ServerSession.giveUp
     }
+  }
+
+  /// One field of a block: a dozen calls a request, of which those that find nothing wrong touch the request alone.
+  private static func didReceiveField(
+    _ target: UnsafeMutablePointer<CallbackTarget>, _ frame: UnsafePointer<nghttp2_frame>,
+    name: Span<UInt8>, value: Span<UInt8>
+  ) -> Int32 {
+    guard let record = unsafe target.pointee.record else {
+      return unsafe session(target).didReceiveTrailer(
+        streamID: frameHeader(frame).stream_id, name: name, value: value)
+    }
+    guard unsafe record.pointee.add(name: name, value: value) else {
+      return unsafe session(target).resetCurrent(.protocolError)
+    }
+    // The sum also bounds what a few bytes that name long table entries can cost.
+    guard unsafe record.pointee.shape.listBytes <= Limits.headerListResetBytes else {
+      return unsafe session(target).resetCurrent(.enhanceYourCalm)
+    }
+    return HTTP2ServerSession.proceed
   }
 
   private static func didReceive(
@@ -140,7 +158,27 @@ extension ServerCallbacks {
   }
 }
 
-private func serverSession(_ user: UnsafeMutableRawPointer?) -> HTTP2ServerSession {
+/// What nghttp2 keeps for the callbacks. In memory of its own: to reach a class costs a retain and a release, and each
+/// of its properties a check for exclusive access.
+@safe struct CallbackTarget {
+  let session: Unmanaged<HTTP2ServerSession>
+  /// That of the session's current request.
+  var record: UnsafeMutablePointer<RequestRecord>?
+
+  init(session: Unmanaged<HTTP2ServerSession>) { unsafe self.session = session }
+}
+
+private func callbackTarget(
+  _ user: UnsafeMutableRawPointer?
+) -> UnsafeMutablePointer<CallbackTarget> {
   guard let user = unsafe user else { preconditionFailure("callback of a session that is gone") }
-  return unsafe Unmanaged<HTTP2ServerSession>.fromOpaque(user).takeUnretainedValue()
+  return unsafe user.assumingMemoryBound(to: CallbackTarget.self)
+}
+
+private func session(_ target: UnsafeMutablePointer<CallbackTarget>) -> HTTP2ServerSession {
+  unsafe target.pointee.session.takeUnretainedValue()
+}
+
+private func serverSession(_ user: UnsafeMutableRawPointer?) -> HTTP2ServerSession {
+  unsafe session(callbackTarget(user))
 }

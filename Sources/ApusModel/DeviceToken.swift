@@ -85,20 +85,15 @@ public struct DeviceToken: Sendable, Hashable {
   /// Takes exactly 64 hexadecimal digits in either case.
   public init?(hex: Span<UInt8>) {
     guard hex.count == 2 * Self.byteCount else { return nil }
-    var good = true
-    func word(_ start: Int) -> UInt64 {
-      var value: UInt64 = 0
-      for index in start..<start + 16 {
-        guard let digit = hexValue(hex[index]) else {
-          good = false
-          return 0
-        }
-        value = value &<< 4 | UInt64(digit)
-      }
-      return value
+    func word(_ start: Int) -> UInt64? {
+      guard let high = hexValue(ofEight: hex.eightBytes(at: start)),
+        let low = hexValue(ofEight: hex.eightBytes(at: start + 8))
+      else { return nil }
+      return high &<< 32 | low
     }
-    words = (word(0), word(16), word(32), word(48))
-    guard good else { return nil }
+    guard let first = word(0), let second = word(16), let third = word(32), let fourth = word(48)
+    else { return nil }
+    words = (first, second, third, fourth)
   }
 
   public subscript(index: Int) -> UInt8 {

@@ -25,6 +25,7 @@ public enum HeaderName: UInt8, Sendable, CaseIterable, Hashable {
   case apnsUniqueID
 
   /// The name on the wire, in lower case as HTTP/2 has it.
+  @inlinable
   public var text: StaticString {
     switch self {
     case .method: ":method"

@@ -97,6 +97,10 @@ package struct Shard {
     if state == .ignored {
       return finishAtOnce(notification, answer, .discardedDisabled)
     }
+    // Neither can be sent now nor may be stored: it needs no place anywhere.
+    if !notification.mayBeStored, !state.flows || device.session == nil {
+      return finishAtOnce(notification, answer, .discardedNotStored)
+    }
     let delivery = takeDelivery(notification, device)
     delivery.answer = answer
     deliver(delivery, state: state, loopMilliseconds: loopMilliseconds)

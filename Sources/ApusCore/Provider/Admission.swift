@@ -35,6 +35,10 @@ package enum Admission {
     if headerListTooLarge { throw Refusal(.headerListTooLarge) }
     guard isDevicePath(fields.value(.path)) else { throw Refusal(.pathUnknown) }
     guard fields.value(.method).equals("POST") else { throw Refusal(.methodNotPost) }
+    if fields.hasRepeatedField { try refuseDuplicates(fields) }
+  }
+
+  private static func refuseDuplicates(_ fields: borrowing RequestFields) throws(Refusal) {
     for index in singleFields.indices where fields.occurrences(of: singleFields[index]) > 1 {
       throw Refusal(.duplicate(singleFields[index]))
     }

@@ -23,8 +23,9 @@ final class CourierConnection {
     case over
   }
 
-  unowned let connection: Connection
-  unowned let worker: Worker
+  /// Strong: the connection lets go of its driver when it ends.
+  let connection: Connection
+  let worker: Worker
   let dialect: CourierALPN
   var stage = Stage.awaitingConnect
   var framer = CourierFramer()

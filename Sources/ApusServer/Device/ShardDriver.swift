@@ -41,13 +41,17 @@ final class ShardDriver {
 
   func release(_ notification: Notification) { shard.release(notification) }
 
-  func submit(_ notification: Notification, _ answer: Answer) {
+  /// Both clocks are the caller's, who knows them.
+  func submit(
+    _ notification: Notification, _ answer: Answer, nowMilliseconds: Int64,
+    loopMilliseconds: UInt64
+  ) {
     let key = DeviceKey(
       id: notification.claims.device, environment: notification.claims.environment)
     do {
       shard.submit(
         notification, answer: answer, device: try device(key),
-        nowMilliseconds: worker.wallMilliseconds, loopMilliseconds: worker.loop.nowMilliseconds)
+        nowMilliseconds: nowMilliseconds, loopMilliseconds: loopMilliseconds)
     } catch {
       worker.log(
         .error, "device record unreadable", .text("device", key.id.text),

@@ -8,8 +8,10 @@ import ApusTrust
 
 /// A provider on the HTTP/2 API: bytes become requests, requests become notifications, verdicts become answers.
 final class HTTP2Provider {
-  private unowned let connection: Connection
-  private unowned let worker: Worker
+  /// Strong, as a look through an unowned reference costs a retain and a release, a dozen times a request. The
+  /// connection lets go of its driver when it ends.
+  private let connection: Connection
+  private let worker: Worker
   private let session: HTTP2ServerSession
   private var sender: ProviderConnection
   private var ending = Drain()
@@ -77,29 +79,29 @@ final class HTTP2Provider {
 
   /// Decides about one request, or passes it on to whoever owns the device.
   private func handle(_ request: HTTP2Request) {
+    let directory = worker.trust.directory
     do throws(Refusal) {
-      let fields = request.fields
-      try Admission.examineHead(fields, headerListTooLarge: request.headerListTooLarge)
-      let grant = try authenticate(fields)
-      let body = request.body
+      try Admission.examineHead(request.fields, headerListTooLarge: request.headerListTooLarge)
+      let grant = try authenticate(request, directory)
       let head = try Admission.examine(
-        fields, connection: sender, directory: worker.trust.directory,
-        bodyByteCount: request.bodyByteCount, body: body.span)
+        request.fields, connection: sender, directory: directory,
+        bodyByteCount: request.bodyByteCount, body: request.bodyBytes)
       let claims = worker.sealer.open(head.token)
       let admitted = try Admission.admit(
-        head, claims: claims, grant: grant, connection: sender, directory: worker.trust.directory)
-      try accept(request, head, admitted, fields, body)
+        head, claims: claims, grant: grant, connection: sender, directory: directory)
+      try accept(request, head, admitted)
     } catch {
       refuse(request, error)
     }
   }
 
-  private func authenticate(_ fields: borrowing RequestFields) throws(Refusal) -> Grant {
-    let directory = worker.trust.directory
+  private func authenticate(
+    _ request: HTTP2Request, _ directory: Directory
+  ) throws(Refusal) -> Grant {
     var outcome = sender.authenticate(
-      fields, directory: directory, nowSeconds: worker.wallSeconds)
+      request.fields, directory: directory, nowSeconds: worker.wallSeconds)
     if case .needsVerification(let range) = outcome {
-      outcome = verify(fields, range)
+      outcome = verify(request, range)
     }
     switch outcome {
     case .trusted(let grant):
@@ -113,8 +115,8 @@ final class HTTP2Provider {
     }
   }
 
-  private func verify(_ fields: borrowing RequestFields, _ range: Range<Int>) -> Authentication {
-    let text = fields.value(.authorization).extracting(range)
+  private func verify(_ request: HTTP2Request, _ range: Range<Int>) -> Authentication {
+    let text = request.value(.authorization).extracting(range)
     let trust = worker.trust
     do {
       let token = try ProviderToken.parse(text)
@@ -127,7 +129,7 @@ final class HTTP2Provider {
       }
       return sender.verified(
         VerifiedToken(keyID: keyID, issuer: issuer, issuedAtSeconds: token.issuedAt),
-        fields: fields, directory: trust.directory, nowSeconds: worker.wallSeconds)
+        fields: request.fields, directory: trust.directory, nowSeconds: worker.wallSeconds)
     } catch let refusal as Refusal {
       return .refused(refusal)
     } catch {
@@ -136,15 +138,14 @@ final class HTTP2Provider {
   }
 
   private func accept(
-    _ request: HTTP2Request, _ head: AdmittedHead, _ claims: TokenClaims,
-    _ fields: borrowing RequestFields, _ body: borrowing ByteStore
+    _ request: HTTP2Request, _ head: borrowing AdmittedHead, _ claims: TokenClaims
   ) throws(Refusal) {
     guard let order = worker.order.next() else { throw Refusal(.storeUnavailable) }
     let notification = worker.shard.takeNotification()
     if head.messageID == nil { notification.id = worker.ids.next() }
     Admission.fill(
-      notification, from: head, claims: claims, fields: fields, payload: body.span,
-      nowMilliseconds: worker.wallMilliseconds)
+      notification, from: head, claims: claims, fields: request.fields,
+      payload: request.bodyBytes, nowMilliseconds: worker.wallMilliseconds)
     notification.order = order
     notification.uniqueID = worker.ids.next()
     let open = OpenRequest(
@@ -161,29 +162,40 @@ final class HTTP2Provider {
     if let rejection {
       answer(request, rejection)
     } else {
-      let id = IDText(open.id)
-      let unique = IDText(open.uniqueID)
-      let isDevelopment = connection.door.environment == .development
-      let fields = request.fields
-      let given = fields.value(.apnsID)
-      session.respond(
-        streamID: request.streamID, status: 200,
-        apnsID: given.isEmpty ? id.span : given,
-        apnsUniqueID: isDevelopment ? unique.span : Span(), body: Span())
+      accepted(request, open)
     }
     session.release(request)
     worker.markDirty(connection)
   }
 
+  /// 200, with the id as the provider spelled it or the one that it was given.
+  private func accepted(_ request: HTTP2Request, _ open: OpenRequest) {
+    // Documented for the development environment alone.
+    if connection.door.environment == .development {
+      let unique = IDText(open.uniqueID)
+      return accepted(request, open.id, unique: unique.span)
+    }
+    accepted(request, open.id, unique: Span())
+  }
+
+  private func accepted(_ request: HTTP2Request, _ id: NotificationID, unique: Span<UInt8>) {
+    let given = request.value(.apnsID)
+    guard given.isEmpty else {
+      session.respond(request, status: 200, apnsID: given, apnsUniqueID: unique, body: Span())
+      return
+    }
+    let own = IDText(id)
+    session.respond(request, status: 200, apnsID: own.span, apnsUniqueID: unique, body: Span())
+  }
+
   private func refuse(_ request: HTTP2Request, _ refusal: Refusal) {
     if worker.log.writes(.debug) {
-      let fields = request.fields
       worker.log(
         .debug, "request refused", .text("peer", connection.peer.description),
         .text("reason", refusal.reason.text.description),
         .text(
           "explanation",
-          refusal.explanation.text(fields: fields, directory: worker.trust.directory)))
+          refusal.explanation.text(fields: request.fields, directory: worker.trust.directory)))
     }
     answer(request, refusal.rejection)
     session.release(request)
@@ -208,18 +220,16 @@ final class HTTP2Provider {
 
   /// HEADERS, then the reason in one DATA frame that ends the stream; `apns-id` on failures too.
   private func answer(_ request: HTTP2Request, _ rejection: Rejection) {
-    let fields = request.fields
-    let own = IDText(worker.ids.next())
     let body = RejectionBody.bytes(of: rejection)
     let status = rejection.reason.status
-    if case .given = Admission.messageID(of: fields) {
+    if case .given = Admission.messageID(of: request.fields) {
       session.respond(
-        streamID: request.streamID, status: status, apnsID: fields.value(.apnsID),
-        apnsUniqueID: Span(), body: body.span)
-    } else {
-      session.respond(
-        streamID: request.streamID, status: status, apnsID: own.span, apnsUniqueID: Span(),
+        request, status: status, apnsID: request.value(.apnsID), apnsUniqueID: Span(),
         body: body.span)
+    } else {
+      let own = IDText(worker.ids.next())
+      session.respond(
+        request, status: status, apnsID: own.span, apnsUniqueID: Span(), body: body.span)
     }
     worker.markDirty(connection)
   }

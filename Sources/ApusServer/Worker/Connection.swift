@@ -27,7 +27,8 @@ final class Connection: SocketHandler {
     case courier(CourierConnection)
   }
 
-  unowned let worker: Worker
+  /// Strong for the same reason as the driver's reference: the worker forgets a connection that ends.
+  let worker: Worker
   let door: Door
   let slot: Int32
   let generation: UInt32

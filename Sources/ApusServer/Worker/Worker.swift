@@ -212,10 +212,16 @@ enum WorkerMessage: Sendable {
   func route(_ notification: Notification, _ answer: Answer) {
     let target = ownerIndex(of: notification.claims.device)
     if target == index {
-      shard.submit(notification, answer)
+      submit(notification, answer)
     } else {
       outboxes[target].append(.submit(notification, answer))
     }
+  }
+
+  private func submit(_ notification: Notification, _ answer: Answer) {
+    shard.submit(
+      notification, answer, nowMilliseconds: wallMilliseconds,
+      loopMilliseconds: loop.nowMilliseconds)
   }
 
   func send(_ message: WorkerMessage, to target: Int) {
@@ -224,7 +230,7 @@ enum WorkerMessage: Sendable {
 
   private func handle(_ message: WorkerMessage) {
     switch message {
-    case .submit(let notification, let answer): shard.submit(notification, answer)
+    case .submit(let notification, let answer): submit(notification, answer)
     case .verdict(let verdict): finish(verdict)
     case .adopt(let device): adopt(device)
     }
