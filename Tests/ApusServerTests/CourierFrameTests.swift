@@ -218,6 +218,10 @@ struct CourierFrameTests {
     ].flatMap(\.bytes)
   }
 
+  /// Bytes of the first of them.
+  private static let connectBytes =
+    ConnectedDevice.connectMessage(token: [UInt8](repeating: 0, count: 32)).bytes.count
+
   private func expectConversation(_ client: RawCourierClient) throws {
     // The token may wait for the disk, so only the first answer and the set of all are certain.
     #expect(try client.expect(0x08)[1] == [0])
@@ -250,6 +254,8 @@ struct CourierFrameTests {
         let device = try service.directory.device()
         let client = try service.courier(device)
         try client.tls.send(Array(conversation(device)[..<count]))
+        // Where its connect message was whole, the connection is the older one for certain before the newer one comes.
+        if count >= Self.connectBytes { _ = try client.expect(0x08) }
         switch count % 3 {
         case 0: client.tls.reset()
         case 1: client.tls.close()

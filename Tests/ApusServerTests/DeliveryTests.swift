@@ -315,21 +315,23 @@ struct DeliveryTests {
   func fight() throws {
     try withBystanders(service) {
       let device = try service.directory.device()
-      var connections = [try service.connect(device)]
-      var refused: RawCourierClient?
-      for _ in 0..<Limits.courierTakeoversPerMinute + 5 where refused == nil {
+      // All stay open, so that each is a takeover from the one before.
+      var clients: [RawCourierClient] = []
+      var answer: UInt8? = 0x08
+      while answer == 0x08, clients.count <= 2 * Limits.courierTakeoversPerMinute {
         let client = try service.courier(device)
         try client.send(ConnectedDevice.connectMessage())
-        if try client.nextFrame()?.command == 0x08 {
-          connections.append(try ConnectedDevice(service.courier(device), device))
-        } else {
-          refused = client
-        }
-        if connections.count > 2 * Limits.courierTakeoversPerMinute { break }
+        answer = try client.nextFrame()?.command
+        clients.append(client)
       }
-      let client = try #require(refused)
-      #expect(client.received.map(\.command) == [0x80])
-      #expect(try client.end().end == .closeNotify)
+      // The first took over from nobody; a slow machine may give back one or the other meanwhile.
+      #expect(clients.count >= Limits.courierTakeoversPerMinute + 2)
+      #expect(answer == 0x80)
+      #expect(try clients.last?.end().end == .closeNotify)
+      // The one that was there stays.
+      let holder = clients[clients.count - 2]
+      try holder.send(RawCourierFrame(0x0c))
+      #expect(try holder.expect(0x0d).bytes == hex("0d 00000000"))
     }
   }
 
