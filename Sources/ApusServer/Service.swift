@@ -159,10 +159,12 @@ package final class Service {
     for worker in workers { worker.ask { $0.beginDrain() } }
     let deadline =
       EventLoop.wallClockMilliseconds() + Int64(configuration.shutdownSeconds) * 1000
-    while EventLoop.wallClockMilliseconds() < deadline,
-      workers.contains(where: { $0.ask { $0.connectionCount > 0 } })
-    {
-      usleep(50_000)
+    // Twice, because a device that is being handed over is for a moment on no worker's list.
+    var quietRounds = 0
+    while EventLoop.wallClockMilliseconds() < deadline, quietRounds < 2 {
+      let isBusy = workers.contains { $0.ask { $0.connectionCount > 0 } }
+      quietRounds = isBusy ? 0 : quietRounds + 1
+      usleep(isBusy ? 50_000 : 5_000)
     }
     for worker in workers { worker.ask { $0.finishDrain() } }
     while EventLoop.wallClockMilliseconds() < deadline + 5000,

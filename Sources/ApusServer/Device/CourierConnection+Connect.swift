@@ -39,7 +39,8 @@ extension CourierConnection {
     let owner = worker.ownerIndex(of: known.identity.device)
     let handed = HandedOverDevice(
       door: connection.door, descriptor: connection.release(), peer: connection.peer,
-      tls: connection.tls, dialect: dialect, identity: known.identity,
+      tls: connection.tls, acceptedMilliseconds: connection.acceptedMilliseconds,
+      dialect: dialect, identity: known.identity,
       presentedToken: known.presentedToken, framer: framer, rest: unread)
     worker.send(.adopt(handed), to: owner)
   }
@@ -102,6 +103,12 @@ extension CourierConnection {
 
   /// "The new one wins", but two holders of one identity must not fight for ever.
   func takeOver(from device: Device) -> Bool {
+    let old = worker.connection(at: device.connectionSlot)
+    // Two workers may hand over connections of one device in another order than they accepted them.
+    if let old, old.acceptedMilliseconds > connection.acceptedMilliseconds {
+      end(reason: "the device connected anew")
+      return false
+    }
     guard
       Device.takeoverLimit.take(
         from: &device.takeovers, atMilliseconds: Int64(worker.loop.nowMilliseconds))
@@ -111,7 +118,7 @@ extension CourierConnection {
       return false
     }
     worker.log(.info, "device took over", .text("device", device.key.id.text))
-    if let old = worker.connection(at: device.connectionSlot) { old.displace() }
+    old?.displace()
     return true
   }
 }

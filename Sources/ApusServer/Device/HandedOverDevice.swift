@@ -11,6 +11,7 @@ final class HandedOverDevice: @unchecked Sendable {
   let descriptor: Int32
   let peer: SocketAddress
   let tls: TLSConnection
+  let acceptedMilliseconds: UInt64
   let dialect: CourierALPN
   let identity: DeviceIdentity
   let presentedToken: DeviceToken?
@@ -19,13 +20,15 @@ final class HandedOverDevice: @unchecked Sendable {
   let rest: [UInt8]
 
   init(
-    door: Door, descriptor: Int32, peer: SocketAddress, tls: TLSConnection, dialect: CourierALPN,
+    door: Door, descriptor: Int32, peer: SocketAddress, tls: TLSConnection,
+    acceptedMilliseconds: UInt64, dialect: CourierALPN,
     identity: DeviceIdentity, presentedToken: DeviceToken?, framer: CourierFramer, rest: [UInt8]
   ) {
     self.door = door
     self.descriptor = descriptor
     self.peer = peer
     self.tls = tls
+    self.acceptedMilliseconds = acceptedMilliseconds
     self.dialect = dialect
     self.identity = identity
     self.presentedToken = presentedToken

@@ -34,6 +34,8 @@ final class Connection: SocketHandler {
   let generation: UInt32
   let peer: SocketAddress
   let tls: TLSConnection
+  /// When it was accepted, on the clock that all loops share: of two connections of a device the later one is newer.
+  let acceptedMilliseconds: UInt64
   private(set) var stage: Stage
   private let socket: Socket
   private var driver = Driver.none
@@ -54,7 +56,8 @@ final class Connection: SocketHandler {
 
   init(
     worker: Worker, door: Door, slot: Int32, generation: UInt32, descriptor: Int32,
-    peer: SocketAddress, tls: TLSConnection, stage: Stage = .handshaking
+    peer: SocketAddress, tls: TLSConnection, acceptedMilliseconds: UInt64,
+    stage: Stage = .handshaking
   ) throws(SocketError) {
     self.worker = worker
     self.door = door
@@ -62,6 +65,7 @@ final class Connection: SocketHandler {
     self.generation = generation
     self.peer = peer
     self.tls = tls
+    self.acceptedMilliseconds = acceptedMilliseconds
     self.stage = stage
     deadlineSeconds = worker.nowSeconds + UInt64(Limits.handshakeSeconds)
     socket = try Socket(adopting: descriptor, loop: worker.loop)

@@ -128,7 +128,7 @@ enum WorkerMessage: Sendable {
       }
       let connection = try Connection(
         worker: self, door: door, slot: slot, generation: generation, descriptor: descriptor,
-        peer: peer, tls: tls)
+        peer: peer, tls: tls, acceptedMilliseconds: loop.nowMilliseconds)
       connections[Int(slot)] = connection
       watch(connection)
     } catch {
@@ -246,7 +246,8 @@ enum WorkerMessage: Sendable {
     do {
       let connection = try Connection(
         worker: self, door: device.door, slot: slot, generation: generation,
-        descriptor: device.descriptor, peer: device.peer, tls: device.tls, stage: .open)
+        descriptor: device.descriptor, peer: device.peer, tls: device.tls,
+        acceptedMilliseconds: device.acceptedMilliseconds, stage: .open)
       connections[Int(slot)] = connection
       connection.resume(CourierConnection(connection, resuming: device))
       // It was under way while this worker told its connections to end.
