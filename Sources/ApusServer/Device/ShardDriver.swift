@@ -46,6 +46,9 @@ final class ShardDriver {
     _ notification: Notification, _ answer: Answer, nowMilliseconds: Int64,
     loopMilliseconds: UInt64
   ) {
+    // Numbered by the device's owner, so that the order of acceptance is the order in which the shard decides.
+    guard let order = worker.order.next() else { return unavailable(notification, answer) }
+    notification.order = order
     let key = DeviceKey(
       id: notification.claims.device, environment: notification.claims.environment)
     do {
@@ -56,10 +59,13 @@ final class ShardDriver {
       worker.log(
         .error, "device record unreadable", .text("device", key.id.text),
         .text("reason", "\(error)"))
-      shard.release(notification)
-      shard.verdicts.append(
-        Verdict(answer: answer, rejection: Rejection(.serviceUnavailable)))
+      unavailable(notification, answer)
     }
+  }
+
+  private func unavailable(_ notification: Notification, _ answer: Answer) {
+    shard.release(notification)
+    shard.verdicts.append(Verdict(answer: answer, rejection: Rejection(.serviceUnavailable)))
   }
 
   func takeVerdicts() -> [Verdict] { shard.verdicts }

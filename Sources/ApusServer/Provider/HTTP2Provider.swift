@@ -140,13 +140,11 @@ final class HTTP2Provider {
   private func accept(
     _ request: HTTP2Request, _ head: borrowing AdmittedHead, _ claims: TokenClaims
   ) throws(Refusal) {
-    guard let order = worker.order.next() else { throw Refusal(.storeUnavailable) }
     let notification = worker.shard.takeNotification()
     if head.messageID == nil { notification.id = worker.ids.next() }
     Admission.fill(
       notification, from: head, claims: claims, fields: request.fields,
       payload: request.bodyBytes, nowMilliseconds: worker.wallMilliseconds)
-    notification.order = order
     notification.uniqueID = worker.ids.next()
     let open = OpenRequest(
       request: request, provider: self, id: notification.id, uniqueID: notification.uniqueID)
