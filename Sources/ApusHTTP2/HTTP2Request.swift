@@ -1,4 +1,4 @@
-public import ApusModel
+package import ApusModel
 
 /// One request on a connection, from its first header to the last byte of its answer. Comes from a pool.
 ///
@@ -7,19 +7,23 @@ public import ApusModel
 @safe package final class HTTP2Request {
   /// What the callbacks write, a dozen times a request. Behind a pointer, because a class's own stored properties are
   /// checked for exclusive access at run time, which cost more than all the rest of this module.
-  @usableFromInline let record: UnsafeMutablePointer<RequestRecord>
+  let record: UnsafeMutablePointer<RequestRecord>
 
   /// The stream; odd and positive.
   package var streamID: Int32 { unsafe record.pointee.streamID }
 
+  /// The request itself, lent. `content.fields` is looked at where it lies, while `fields`, of a type that can be
+  /// copied, is.
+  package var content: RequestRecord {
+    _read { yield unsafe record.pointee }
+  }
   /// The listed fields. Values are as they came, apart from NUL, CR and LF, which no value can have.
   package var fields: RequestFields {
-    // Lent, not copied: the table of places alone is more than a hundred bytes.
-    @inlinable _read { yield unsafe record.pointee.fields }
+    _read { yield unsafe record.pointee.fields }
   }
   /// The body; of one longer than `Limits.voipPayloadBytes` only that much and one byte more.
   package var body: ByteStore {
-    @inlinable _read { yield unsafe record.pointee.body }
+    _read { yield unsafe record.pointee.body }
   }
   /// The first value of a listed field; empty when it did not come. The same bytes as in `fields`, which nothing
   /// changes while the application has the request: the session writes on only in `receive`.
@@ -93,12 +97,11 @@ public import ApusModel
 }
 
 /// The request itself.
-@usableFromInline
-struct RequestRecord {
+package struct RequestRecord: ~Copyable {
   var streamID: Int32 = 0
   var startedMilliseconds: UInt64 = 0
-  @usableFromInline var fields = RequestFields()
-  @usableFromInline var body = ByteStore(capacity: 1024)
+  package fileprivate(set) var fields = RequestFields()
+  var body = ByteStore(capacity: 1024)
   var bodyByteCount = 0
   var headerListTooLarge = false
   var shape = RequestShape()

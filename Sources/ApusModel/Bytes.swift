@@ -126,9 +126,7 @@ extension [UInt8] {
   /// Appends `source`.
   @inlinable
   public mutating func append(_ source: Span<UInt8>) {
-    append(addingCapacity: source.count) { output in
-      for index in source.indices { output.append(source[index]) }
-    }
+    unsafe source.withUnsafeBufferPointer { unsafe append(contentsOf: $0) }
   }
 
   /// Appends the bytes of `text`.

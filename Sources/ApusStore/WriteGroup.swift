@@ -1,3 +1,5 @@
+import ApusModel
+
 /// Writes that reach the disk together or not at all, in the order in which they were added.
 ///
 /// A value that cannot be copied: whoever hands it to `DurableStore.commit` has nothing left to change it by, so it
@@ -72,9 +74,7 @@ enum WriteRecord {
 
   static func append(lengthPrefixed source: Span<UInt8>, to bytes: inout [UInt8]) {
     append(varint: UInt32(source.count), to: &bytes)
-    bytes.append(addingCapacity: source.count) { output in
-      for index in source.indices { output.append(source[index]) }
-    }
+    bytes.append(source)
   }
 
   /// Seven bits to a byte, the least significant first, the top bit set on all but the last.

@@ -15,6 +15,11 @@ package struct GroupEntry {
   package var device: Device
   package var topic: TopicKey
   package var delivery: Delivery?
+
+  /// Whether both are about the same slot: one device's, in one environment and under one topic.
+  package func hasSlot(of other: GroupEntry) -> Bool {
+    device === other.device && topic == other.topic
+  }
 }
 
 /// What gathers while the previous group is being written.

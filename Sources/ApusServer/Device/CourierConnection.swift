@@ -142,6 +142,9 @@ final class CourierConnection {
   /// Sends what the session lets go, as far as the socket takes it.
   func flush() {
     if stage == .handingOver { return handOver() }
+    // A quiet device holds no buffer: frames are put together in the worker's, unless some wait already.
+    let borrows = output.isEmpty
+    if borrows { swap(&output, &worker.frameScratch) }
     answerTokenRequests()
     while connection.mayWrite, let device,
       let delivery = worker.shard.nextToSend(device)
@@ -150,6 +153,7 @@ final class CourierConnection {
       if output.count >= TLSBuffers.recordBytes { sendOutput() }
     }
     sendOutput()
+    if borrows { swap(&output, &worker.frameScratch) } else { output = [] }
     if let device { worker.shard.continueDrain(device) }
     setDeadline()
   }
@@ -157,8 +161,7 @@ final class CourierConnection {
   func sendOutput() {
     guard !output.isEmpty else { return }
     connection.encrypt(output, count: output.count)
-    // A quiet device holds no buffer.
-    output.removeAll(keepingCapacity: false)
+    output.removeAll(keepingCapacity: true)
   }
 
   func answerTokenRequests() {

@@ -13,6 +13,7 @@ final class ShardDriver {
   private var freeEntryLists: [[GroupEntry]] = []
   private var group: WriteGroup
   private var record: [UInt8] = []
+  private var writeOrder: [WritePlace] = []
   private var lingerTimer: LoopTimer?
   private var isStopping = false
 
@@ -246,12 +247,36 @@ final class ShardDriver {
     var entries = freeEntryLists.popLast() ?? []
     let number = shard.sealGroup(
       into: &entries, nowMilliseconds: worker.loop.nowMilliseconds, all: isStopping)
-    for entry in entries { write(entry) }
+    write(entries)
     sealed.append((number, entries))
     let worker = worker
     worker.store.commit(renewing: &group) { error in
       worker.loop.perform { worker.shard.committed(error) }
     }
+  }
+
+  /// Writes a group, its notifications in the order of their devices: the engine's memtable is a skip list, in which
+  /// neighbours lie on one path, and where a slot is written twice the first need not be written at all.
+  ///
+  /// Puts alone change places. What they find is the same: removals stand before them, records are another family, and
+  /// of two puts for one slot the later one still decides.
+  private func write(_ entries: [GroupEntry]) {
+    writeOrder.removeAll(keepingCapacity: true)
+    for (index, entry) in entries.enumerated() {
+      if entry.kind == .put {
+        writeOrder.append(WritePlace(device: entry.device.key.id.rawValue, index: index))
+      } else {
+        write(entry)
+      }
+    }
+    writeOrder.sort()
+    for (place, following) in zip(writeOrder, writeOrder.dropFirst())
+    where place.device != following.device
+      || !entries[place.index].hasSlot(of: entries[following.index])
+    {
+      write(entries[place.index])
+    }
+    if let last = writeOrder.last { write(entries[last.index]) }
   }
 
   private func write(_ entry: GroupEntry) {
@@ -267,8 +292,9 @@ final class ShardDriver {
       group.delete(.mailbox, key: key.span)
     case .record:
       let device = entry.device
+      let fingerprint = device.keyFingerprint
       DeviceRecord(
-        fingerprint: KeyFingerprint(bytes: device.keyFingerprint.span) ?? .none,
+        fingerprint: KeyFingerprint(bytes: fingerprint.span) ?? .none,
         topics: device.registration.records
       ).encode(into: &record)
       let key = DeviceRecord.key(device.key.id, device.key.environment)
@@ -291,5 +317,15 @@ final class ShardDriver {
     shard.committed(entries, number: number, succeeded: error == nil)
     entries.removeAll(keepingCapacity: true)
     freeEntryLists.append(entries)
+  }
+}
+
+/// A put of a group: its device, and its place in the group.
+private struct WritePlace: Comparable {
+  var device: UInt64
+  var index: Int
+
+  static func < (left: WritePlace, right: WritePlace) -> Bool {
+    left.device != right.device ? left.device < right.device : left.index < right.index
   }
 }

@@ -79,27 +79,34 @@ final class HTTP2Provider {
 
   /// Decides about one request, or passes it on to whoever owns the device.
   private func handle(_ request: HTTP2Request) {
-    let directory = worker.trust.directory
     do throws(Refusal) {
-      try Admission.examineHead(request.fields, headerListTooLarge: request.headerListTooLarge)
-      let grant = try authenticate(request, directory)
-      let head = try Admission.examine(
-        request.fields, connection: sender, directory: directory,
-        bodyByteCount: request.bodyByteCount, body: request.bodyBytes)
-      let claims = worker.sealer.open(head.token)
-      let admitted = try Admission.admit(
-        head, claims: claims, grant: grant, connection: sender, directory: directory)
-      try accept(request, head, admitted)
+      try judge(request, request.content)
     } catch {
       refuse(request, error)
     }
   }
 
+  /// `content` is that of the request: lent here, so that each step looks at the fields where they lie.
+  private func judge(
+    _ request: HTTP2Request, _ content: borrowing RequestRecord
+  ) throws(Refusal) {
+    let directory = worker.trust.directory
+    try Admission.examineHead(content.fields, headerListTooLarge: request.headerListTooLarge)
+    let grant = try authenticate(request, content, directory)
+    let head = try Admission.examine(
+      content.fields, connection: sender, directory: directory,
+      bodyByteCount: request.bodyByteCount, body: request.bodyBytes)
+    let claims = worker.sealer.open(head.token)
+    let admitted = try Admission.admit(
+      head, claims: claims, grant: grant, connection: sender, directory: directory)
+    try accept(request, content, head, admitted)
+  }
+
   private func authenticate(
-    _ request: HTTP2Request, _ directory: Directory
+    _ request: HTTP2Request, _ content: borrowing RequestRecord, _ directory: Directory
   ) throws(Refusal) -> Grant {
     var outcome = sender.authenticate(
-      request.fields, directory: directory, nowSeconds: worker.wallSeconds)
+      content.fields, directory: directory, nowSeconds: worker.wallSeconds)
     if case .needsVerification(let range) = outcome {
       outcome = verify(request, range)
     }
@@ -129,7 +136,7 @@ final class HTTP2Provider {
       }
       return sender.verified(
         VerifiedToken(keyID: keyID, issuer: issuer, issuedAtSeconds: token.issuedAt),
-        fields: request.fields, directory: trust.directory, nowSeconds: worker.wallSeconds)
+        fields: request.content.fields, directory: trust.directory, nowSeconds: worker.wallSeconds)
     } catch let refusal as Refusal {
       return .refused(refusal)
     } catch {
@@ -138,12 +145,13 @@ final class HTTP2Provider {
   }
 
   private func accept(
-    _ request: HTTP2Request, _ head: borrowing AdmittedHead, _ claims: TokenClaims
+    _ request: HTTP2Request, _ content: borrowing RequestRecord,
+    _ head: borrowing AdmittedHead, _ claims: TokenClaims
   ) throws(Refusal) {
     let notification = worker.shard.takeNotification()
     if head.messageID == nil { notification.id = worker.ids.next() }
     Admission.fill(
-      notification, from: head, claims: claims, fields: request.fields,
+      notification, from: head, claims: claims, fields: content.fields,
       payload: request.bodyBytes, nowMilliseconds: worker.wallMilliseconds)
     notification.uniqueID = worker.ids.next()
     let open = OpenRequest(
@@ -193,7 +201,8 @@ final class HTTP2Provider {
         .text("reason", refusal.reason.text.description),
         .text(
           "explanation",
-          refusal.explanation.text(fields: request.fields, directory: worker.trust.directory)))
+          refusal.explanation.text(
+            fields: request.content.fields, directory: worker.trust.directory)))
     }
     answer(request, refusal.rejection)
     session.release(request)
@@ -220,7 +229,7 @@ final class HTTP2Provider {
   private func answer(_ request: HTTP2Request, _ rejection: Rejection) {
     let body = RejectionBody.bytes(of: rejection)
     let status = rejection.reason.status
-    if case .given = Admission.messageID(of: request.fields) {
+    if case .given = Admission.messageID(of: request.content.fields) {
       session.respond(
         request, status: status, apnsID: request.value(.apnsID), apnsUniqueID: Span(),
         body: body.span)

@@ -33,6 +33,8 @@ enum WorkerMessage: Sendable {
   let ids = RandomIDs()
   let receiveBuffer: UnsafeMutableRawBufferPointer
   var scratch: [UInt8] = []
+  /// Memory for a device's frames, lent to one connection at a time.
+  var frameScratch: [UInt8] = []
   var openRequests: OpenRequests
   /// What providers and devices are judged by; replaced as a whole.
   private(set) var trust: Trust
