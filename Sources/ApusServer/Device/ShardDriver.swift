@@ -97,7 +97,7 @@ final class ShardDriver {
         path: worker.configuration.dataDirectory,
         detail: "record of device \(key.id.text): \(error)")
     }
-    let device = Device(key: key, registration: Registration(decoded.topics))
+    let device = Device(key: key, registration: Registration(topics: decoded.topics))
     device.keyFingerprint = decoded.fingerprint.bytes
     cache.insert(device)
     return device
@@ -269,7 +269,7 @@ final class ShardDriver {
       let device = entry.device
       DeviceRecord(
         fingerprint: KeyFingerprint(bytes: device.keyFingerprint.span) ?? .none,
-        topics: device.registration.records
+        topics: device.registration.topics
       ).encode(into: &record)
       let key = DeviceRecord.key(device.key.id, device.key.environment)
       let value = record
