@@ -1,18 +1,21 @@
 /// The values of `apns-push-type`, each with the topic and the limits that belong to it.
 ///
 /// Source: "Sending notification requests to APNs", the push-type list.
+///
+/// The raw values are on the wire (field 0x41 of the courier's notification) and on disk (the mailbox): a new push type
+/// takes the next free number, wherever it stands in the list. 0xff is taken: on disk it stands for "none named".
 public enum PushType: UInt8, Sendable, CaseIterable, Hashable {
-  case alert
-  case background
-  case complication
-  case controls
-  case fileprovider
-  case liveactivity
-  case location
-  case mdm
-  case pushtotalk
-  case voip
-  case widgets
+  case alert = 0
+  case background = 1
+  case complication = 2
+  case controls = 3
+  case fileprovider = 4
+  case liveactivity = 5
+  case location = 6
+  case mdm = 7
+  case pushtotalk = 8
+  case voip = 9
+  case widgets = 10
 
   /// The header's value, in lower case.
   public var name: StaticString {
@@ -60,16 +63,19 @@ public enum PushType: UInt8, Sendable, CaseIterable, Hashable {
 }
 
 /// What a topic may carry behind the bundle id: each suffix is a topic of its own, with tokens of its own.
+///
+/// The raw values are inside device tokens, which providers keep for years, and on disk (keys of the mailbox, device
+/// records): they never change their meaning, and there is room for 16.
 public enum TopicSuffix: UInt8, Sendable, CaseIterable, Hashable {
   case none = 0
-  case complication
-  case controls
-  case fileProvider
-  case liveActivity
-  case locationQuery
-  case pushToTalk
-  case voip
-  case widgets
+  case complication = 1
+  case controls = 2
+  case fileProvider = 3
+  case liveActivity = 4
+  case locationQuery = 5
+  case pushToTalk = 6
+  case voip = 7
+  case widgets = 8
 
   /// The text behind the bundle id, with its leading full stop.
   public var text: StaticString {

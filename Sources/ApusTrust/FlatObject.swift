@@ -13,6 +13,11 @@ package enum FlatObjectFault: Error, Sendable, Hashable {
 /// A JSON object of which only strings and numbers at the top level matter: a header or the claims of a provider token.
 ///
 /// The whole text is checked against RFC 8259; nested values are checked and passed over.
+///
+/// Not ApusWire's `JSONValue`, because this text comes from whoever asks to be believed. `JSONValue` makes a lone
+/// surrogate U+FFFD where this refuses it, so that names which differ would become the same; it keeps numbers as
+/// `Double`, whose rounding could move `iat` to the next second, and reads -0 as 0, where `NumericDate` needs the
+/// spelling; and it has no bound for members, and for depth that of payloads.
 struct FlatObject: Hashable {
   enum Value: Hashable {
     case string(String)

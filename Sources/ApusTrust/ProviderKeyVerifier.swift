@@ -1,3 +1,5 @@
+import ApusWire
+
 /// Checks provider tokens against one registered key.
 package struct ProviderKeyVerifier: Sendable {
   package let publicKey: PublicKey
@@ -50,10 +52,12 @@ extension ProviderToken {
     guard isIdentifier(teamID, lengths: 1...teamIDBytes) else { throw .badSubject(teamID) }
     let header = "{\"alg\":\"ES256\",\"kid\":\"\(keyID)\"}"
     let claims = "{\"iss\":\"\(teamID)\",\"iat\":\(issuedAt)}"
+    let dot = [UInt8(ascii: ".")]
     let input =
-      Base64URLText.encode(Array(header.utf8)) + "." + Base64URLText.encode(Array(claims.utf8))
-    let der = try key.signature(over: Array(input.utf8).span, digest: .sha256)
+      Base64URL.encode(Array(header.utf8).span) + dot + Base64URL.encode(Array(claims.utf8).span)
+    let der = try key.signature(over: input.span, digest: .sha256)
     guard let signature = ECDSASignature(der: der.span) else { throw .signingFailed }
-    return input + "." + Base64URLText.encode(signature.raw)
+    return String(
+      decoding: input + dot + Base64URL.encode(signature.raw.span), as: UTF8.self)
   }
 }

@@ -1,4 +1,5 @@
 import ApusModel
+import ApusWire
 
 /// Why a provider token cannot be used. Each of these is answered 403 `InvalidProviderToken`; the fault is for the log.
 package enum ProviderTokenFault: Error, Sendable, Hashable {
@@ -62,7 +63,7 @@ package struct ProviderToken: Sendable, Hashable {
     guard dots.count == 2 else { throw .segments }
     let header = try object(text.extracting(0..<dots[0]), .header)
     let claims = try object(text.extracting(dots[0] + 1..<dots[1]), .claims)
-    guard let signature = Base64URLText.decode(text.extracting(dots[1] + 1..<text.count)),
+    guard let signature = Base64URL.decode(text.extracting(dots[1] + 1..<text.count)),
       !signature.isEmpty
     else { throw .base64(.signature) }
     let algorithm = try algorithm(header)
@@ -87,7 +88,7 @@ package struct ProviderToken: Sendable, Hashable {
   private static func object(
     _ text: Span<UInt8>, _ segment: ProviderTokenFault.Segment
   ) throws(ProviderTokenFault) -> FlatObject {
-    guard let bytes = Base64URLText.decode(text) else { throw .base64(segment) }
+    guard let bytes = Base64URL.decode(text) else { throw .base64(segment) }
     do {
       return try FlatObject.parse(bytes.span)
     } catch {

@@ -20,9 +20,7 @@ struct FleetCommand {
   func run() throws(CommandFailure) {
     raiseDescriptorLimit()
     let topic = Array(invocation.value(BenchOptions.topic).utf8)
-    guard let hash = TopicHash(SHA1Digest.of(topic.span).span) else {
-      preconditionFailure("SHA-1 has 20 bytes")
-    }
+    let hash = TopicHash(of: topic.span)
     let loop = EventLoop(name: "fleet")
     let fleet = Fleet(
       loop: loop, topic: hash, tokensPath: invocation[BenchOptions.printTokens],

@@ -46,7 +46,7 @@ final class DeviceListener: DeviceConnectionDelegate {
 
   private static func hash(_ topic: String) -> TopicHash {
     let bytes = Array(topic.utf8)
-    return topicHash(bytes.span)
+    return TopicHash(of: bytes.span)
   }
 
   private var hashes: [TopicHash] { topics.map(Self.hash) }

@@ -129,7 +129,7 @@ struct CourierClientConnectTests {
       throws: Never.self,
       "the signature is over the nonce, by the certificate's key",
       performing: {
-        _ = try ApusTrust.CourierNonce.verify(
+        _ = try NonceProof.verify(
           nonce: proof.nonce.span, signature: proof.signature.span,
           certificateDER: certificate.der.span)
       })

@@ -26,10 +26,10 @@ struct DeviceRecordTests {
       )),
     topics: [
       .init(
-        key: TopicKey(app: AppID(7)), generation: 1, state: .enabled, wasListed: true,
+        topic: TopicKey(app: AppID(7)), generation: 1, state: .enabled, wasListed: true,
         stateSinceMilliseconds: 1000, generationSinceMilliseconds: 1),
       .init(
-        key: TopicKey(app: AppID(8), suffix: .complication), generation: 256, state: .unlisted,
+        topic: TopicKey(app: AppID(8), suffix: .complication), generation: 256, state: .unlisted,
         wasListed: false, stateSinceMilliseconds: 2000, generationSinceMilliseconds: 2),
     ])
 
@@ -99,7 +99,7 @@ struct DeviceRecordTests {
     var record = Self.record
     record.topics = (0..<4096).map {
       .init(
-        key: TopicKey(app: AppID(UInt32($0))), generation: 0, state: .nonWaking, wasListed: true,
+        topic: TopicKey(app: AppID(UInt32($0))), generation: 0, state: .nonWaking, wasListed: true,
         stateSinceMilliseconds: Int64($0), generationSinceMilliseconds: -1)
     }
     var output: [UInt8] = []

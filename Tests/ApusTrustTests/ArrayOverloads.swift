@@ -1,4 +1,5 @@
 import ApusModel
+import ApusWire
 
 @testable import ApusTrust
 
@@ -18,7 +19,12 @@ extension DeviceToken {
   }
 }
 
-extension Base64URLText {
+extension Base64URL {
+  static func encode(_ bytes: [UInt8]) -> String {
+    let text: [UInt8] = encode(bytes.span)
+    return String(decoding: text, as: UTF8.self)
+  }
+
   static func decode(_ text: String) -> [UInt8]? {
     let bytes = Array(text.utf8)
     return decode(bytes.span)

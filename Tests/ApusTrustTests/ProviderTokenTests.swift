@@ -1,4 +1,5 @@
 import ApusModel
+import ApusWire
 import Testing
 
 @testable import ApusTrust
@@ -8,7 +9,7 @@ private func unsigned(
   _ claims: String, header: String = #"{"alg":"ES256","kid":"ABC123DEFG"}"#
 ) -> String {
   let parts = [Array(header.utf8), Array(claims.utf8), [UInt8](repeating: 1, count: 64)]
-  return parts.map(Base64URLText.encode).joined(separator: ".")
+  return parts.map(Base64URL.encode).joined(separator: ".")
 }
 
 private func fault(_ text: String) -> ProviderTokenFault? {
@@ -153,7 +154,7 @@ struct ProviderTokenParsingTests {
   func notUTF8() {
     let claims = Array(#"{"iss":"DEF123GHIJ","iat":1,"x":""#.utf8) + [0xff] + Array("\"}".utf8)
     let parts = Fixtures.rawToken.split(separator: ".").map(String.init)
-    let text = parts[0] + "." + Base64URLText.encode(claims) + "." + parts[2]
+    let text = parts[0] + "." + Base64URL.encode(claims) + "." + parts[2]
     #expect(fault(text) == .json(.claims, .notUTF8))
     #expect(fault(String(repeating: "é", count: 10) + ".e30.AA") == .base64(.header))
   }
@@ -210,13 +211,13 @@ struct ProviderKeyVerifierTests {
   func forged() throws {
     for text in [Fixtures.rawToken, Fixtures.derToken] {
       let parts = text.split(separator: ".").map(String.init)
-      let claims = Base64URLText.encode(Array(#"{"iss":"DEF123GHIJ","iat":1437179037}"#.utf8))
+      let claims = Base64URL.encode(Array(#"{"iss":"DEF123GHIJ","iat":1437179037}"#.utf8))
       #expect(try !verifies(parts[0] + "." + claims + "." + parts[2]))
-      let signature = try #require(Base64URLText.decode(parts[2]))
+      let signature = try #require(Base64URL.decode(parts[2]))
       for index in signature.indices {
         var changed = signature
         changed[index] ^= 0x10
-        let forged = parts[0] + "." + parts[1] + "." + Base64URLText.encode(changed)
+        let forged = parts[0] + "." + parts[1] + "." + Base64URL.encode(changed)
         #expect(try !verifies(forged), "byte \(index)")
       }
     }
@@ -226,7 +227,7 @@ struct ProviderKeyVerifierTests {
   func shapes() throws {
     let parts = Fixtures.rawToken.split(separator: ".").map(String.init)
     for count in [1, 32, 63, 64, 65, 72, 128, 132] {
-      let zeros = Base64URLText.encode([UInt8](repeating: 0, count: count))
+      let zeros = Base64URL.encode([UInt8](repeating: 0, count: count))
       #expect(try !verifies(parts[0] + "." + parts[1] + "." + zeros))
     }
   }

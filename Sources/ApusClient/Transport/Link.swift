@@ -66,8 +66,7 @@ final class Link: SocketHandler {
   private var stage = Stage.connecting
   private var scratch: [UInt8] = []
   /// Ciphertext that the socket did not take.
-  private var unsent: [UInt8] = []
-  private var unsentHead = 0
+  private var unsent = OutputQueue()
   /// By the loop's clock: when connecting, or closing, has to be over.
   private var deadlineMilliseconds: UInt64
 
@@ -160,21 +159,13 @@ final class Link: SocketHandler {
 
   func socketWritable() {
     if case .connecting = stage { return connected() }
-    while unsentHead < unsent.count {
-      let result = unsafe unsent.withUnsafeBytes { bytes in
-        unsafe socket.write(UnsafeRawBufferPointer(rebasing: bytes[unsentHead...]))
-      }
-      switch result {
-      case .bytes(let count): unsentHead += count
-      case .wouldBlock: return
-      case .endOfStream: return end(LinkFailure(TLSError.truncated))
-      case .failed(let code): return end(LinkFailure(systemError: code))
-      }
+    switch unsent.writeWaiting(to: socket) {
+    case .written:
+      updateInterest()
+      flush()
+    case .queued, .blocked: break
+    case .failed(let code): end(LinkFailure(systemError: code))
     }
-    unsent.removeAll()
-    unsentHead = 0
-    updateInterest()
-    flush()
   }
 
   private func connected() {
@@ -223,18 +214,11 @@ final class Link: SocketHandler {
     guard buffers.outputCount > 0 else { return }
     defer { buffers.removeAllOutput() }
     if case .closed = stage { return }
-    let output = unsafe buffers.output
-    guard unsent.isEmpty else { return unsafe unsent.append(contentsOf: output) }
-    var written = 0
-    while written < output.count {
-      switch unsafe socket.write(UnsafeRawBufferPointer(rebasing: output[written...])) {
-      case .bytes(let count): written += count
-      case .wouldBlock:
-        unsafe unsent.append(contentsOf: output[written...])
-        return updateInterest()
-      // What came before the reset is still to be read, and says more than the reset does.
-      case .endOfStream, .failed: return
-      }
+    switch unsafe unsent.write(buffers.output, to: socket) {
+    case .written, .queued: break
+    case .blocked: updateInterest()
+    // What came before the reset is still to be read, and says more than the reset does.
+    case .failed: break
     }
   }
 
@@ -291,8 +275,7 @@ final class Link: SocketHandler {
   private func finish() -> Bool {
     if case .closed = stage { return false }
     stage = .closed
-    unsent = []
-    unsentHead = 0
+    unsent.removeAll()
     socket.close()
     return true
   }

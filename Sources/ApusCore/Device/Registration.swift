@@ -1,31 +1,5 @@
 package import ApusModel
 
-/// What is known of one topic on one device.
-package struct TopicRegistration: Sendable, Equatable {
-  package var topic: TopicKey
-  /// The generation of the token that is good now; 0 where none was minted yet.
-  package var generation: UInt16
-  package var state: TopicState
-  /// Whether a filter named the topic once: only then does its absence mean that the app is gone.
-  package var wasListed: Bool
-  /// Unix milliseconds since when `state` holds.
-  package var stateSinceMilliseconds: Int64
-  /// Unix milliseconds since when older generations are dead.
-  package var generationSinceMilliseconds: Int64
-
-  package init(
-    topic: TopicKey, generation: UInt16, state: TopicState, wasListed: Bool,
-    stateSinceMilliseconds: Int64, generationSinceMilliseconds: Int64
-  ) {
-    self.topic = topic
-    self.generation = generation
-    self.state = state
-    self.wasListed = wasListed
-    self.stateSinceMilliseconds = stateSinceMilliseconds
-    self.generationSinceMilliseconds = generationSinceMilliseconds
-  }
-}
-
 /// How a token stands with its device.
 package enum Standing: Equatable, Sendable {
   case active(TopicState)

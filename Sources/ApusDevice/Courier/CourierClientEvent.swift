@@ -106,7 +106,7 @@ package struct CourierProof: Sendable, Hashable {
   package init(
     certificateDER: [UInt8], key: PrivateKey, milliseconds: UInt64, random: [UInt8]
   ) throws(TrustFault) {
-    let signed = try ApusTrust.CourierNonce.sign(
+    let signed = try NonceProof.sign(
       milliseconds: milliseconds, random: random, key: key)
     self.init(certificateDER: certificateDER, nonce: signed.nonce, signature: signed.signature)
   }

@@ -9,7 +9,7 @@ enum DeviceRefusal: Error, CustomStringConvertible {
   case noCertificate
   case certificate(DeviceCertificateFault)
   case unreadable(TrustFault)
-  case signature(CourierNonceFault)
+  case signature(NonceProofFault)
   case clock(offMilliseconds: Int64)
   case replayed
   case differentKeys
@@ -83,9 +83,9 @@ struct DeviceIdentity: Sendable {
   private static func check(
     _ connect: CourierConnect, replays: ReplayGuard, nowMilliseconds: Int64
   ) throws(DeviceRefusal) {
-    let nonce: ApusTrust.CourierNonce
+    let nonce: CourierNonce
     do {
-      nonce = try ApusTrust.CourierNonce.verify(
+      nonce = try NonceProof.verify(
         nonce: connect.nonce.span, signature: connect.signature.span,
         certificateDER: connect.certificate.span)
     } catch {

@@ -34,27 +34,6 @@ extension Notification {
   }
 }
 
-extension Registration {
-  init(_ records: [DeviceRecord.Topic]) {
-    self.init(
-      topics: records.map { record in
-        TopicRegistration(
-          topic: record.key, generation: record.generation, state: record.state,
-          wasListed: record.wasListed, stateSinceMilliseconds: record.stateSinceMilliseconds,
-          generationSinceMilliseconds: record.generationSinceMilliseconds)
-      })
-  }
-
-  var records: [DeviceRecord.Topic] {
-    topics.map { topic in
-      DeviceRecord.Topic(
-        key: topic.topic, generation: topic.generation, state: topic.state,
-        wasListed: topic.wasListed, stateSinceMilliseconds: topic.stateSinceMilliseconds,
-        generationSinceMilliseconds: topic.generationSinceMilliseconds)
-    }
-  }
-}
-
 extension KeyFingerprint {
   /// Of a device that has not connected yet.
   static let none = KeyFingerprint(words: (0, 0, 0, 0))

@@ -98,7 +98,7 @@ final class ShardDriver {
         path: worker.configuration.dataDirectory,
         detail: "record of device \(key.id.text): \(error)")
     }
-    let device = Device(key: key, registration: Registration(decoded.topics))
+    let device = Device(key: key, registration: Registration(topics: decoded.topics))
     device.keyFingerprint = decoded.fingerprint.bytes
     cache.insert(device)
     return device
@@ -295,7 +295,7 @@ final class ShardDriver {
       let fingerprint = device.keyFingerprint
       DeviceRecord(
         fingerprint: KeyFingerprint(bytes: fingerprint.span) ?? .none,
-        topics: device.registration.records
+        topics: device.registration.topics
       ).encode(into: &record)
       let key = DeviceRecord.key(device.key.id, device.key.environment)
       let value = record

@@ -128,21 +128,13 @@ package struct DataDirectory: Sendable {
       try records(), verifiers: &verifiers, allowsES512: allowsES512)
     do {
       return Trust(
-        directory: try builder.build(generation: generation, sha1: topicHash),
+        directory: try builder.build(generation: generation, sha1: TopicHash.init(of:)),
         verifiers: verifiers, sealingKeys: try sealingKeys(),
         deviceAuthority: try authority(.devices).certificate)
     } catch let faults as DirectoryFaults {
       throw DirectoryProblem("\(directoryFile): \(faults)")
     }
   }
-}
-
-/// The SHA-1 of a topic, by which devices name it.
-package func topicHash(_ topic: Span<UInt8>) -> TopicHash {
-  guard let hash = TopicHash(SHA1Digest.of(topic).span) else {
-    preconditionFailure("SHA-1 has 20 bytes")
-  }
-  return hash
 }
 
 /// What connections and requests are judged by: immutable, and replaced as a whole.

@@ -40,8 +40,7 @@ final class Connection: SocketHandler {
   private let socket: Socket
   private var driver = Driver.none
   /// Ciphertext that the socket did not take.
-  private var unsent: [UInt8] = []
-  private var unsentHead = 0
+  private var unsent = OutputQueue()
   private var isPeerFinished = false
   /// Whether the connection closes as soon as the protocol has said its last.
   private var isEnding = false
@@ -73,7 +72,7 @@ final class Connection: SocketHandler {
     socket.setInterest(reading: true, writing: false)
   }
 
-  var unsentByteCount: Int { unsent.count - unsentHead }
+  var unsentByteCount: Int { unsent.count }
 
   /// Whether the protocol may queue more output now.
   var mayWrite: Bool { stage == .open && unsentByteCount < Limits.outputHighWaterBytes }
@@ -211,18 +210,10 @@ final class Connection: SocketHandler {
     guard buffers.outputCount > 0 else { return }
     defer { buffers.removeAllOutput() }
     guard stage != .closed, stage != .lingering else { return }
-    let output = unsafe buffers.output
-    guard unsentByteCount == 0 else { return unsafe unsent.append(contentsOf: output) }
-    var written = 0
-    while written < output.count {
-      switch unsafe socket.write(UnsafeRawBufferPointer(rebasing: output[written...])) {
-      case .bytes(let count): written += count
-      case .wouldBlock:
-        unsafe unsent.append(contentsOf: output[written...])
-        stalled()
-        return
-      case .endOfStream, .failed: return abort()
-      }
+    switch unsafe unsent.write(buffers.output, to: socket) {
+    case .written, .queued: break
+    case .blocked: stalled()
+    case .failed: abort()
     }
   }
 
@@ -233,22 +224,16 @@ final class Connection: SocketHandler {
   }
 
   func socketWritable() {
-    while unsentHead < unsent.count {
-      let result = unsafe unsent.withUnsafeBytes { bytes in
-        unsafe socket.write(UnsafeRawBufferPointer(rebasing: bytes[unsentHead...]))
-      }
-      switch result {
-      case .bytes(let count):
-        unsentHead += count
-        touchWrite()
-      case .wouldBlock: return
-      case .endOfStream, .failed: return abort()
-      }
+    let before = unsent.count
+    let outcome = unsent.writeWaiting(to: socket)
+    if unsent.count < before { touchWrite() }
+    switch outcome {
+    case .written:
+      updateInterest()
+      worker.markDirty(self)
+    case .queued, .blocked: break
+    case .failed: abort()
     }
-    unsent = []
-    unsentHead = 0
-    updateInterest()
-    worker.markDirty(self)
   }
 
   private func touchWrite() {
@@ -325,8 +310,7 @@ final class Connection: SocketHandler {
     guard stage != .closed else { return }
     driverClosed()
     stage = .closed
-    unsent = []
-    unsentHead = 0
+    unsent.removeAll()
     socket.close()
     worker.forget(self)
   }

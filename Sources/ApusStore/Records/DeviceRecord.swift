@@ -7,8 +7,8 @@ package import ApusModel
 /// (8).
 package struct DeviceRecord: Sendable, Hashable {
   package var fingerprint: KeyFingerprint
-  /// At most `maximumTopics`.
-  package var topics: [Topic]
+  /// What the device once named, at most `maximumTopics`.
+  package var topics: [TopicRegistration]
 
   package static let version: UInt8 = 1
   /// Twice as many as one filter may name: a topic stays known after a filter dropped it.
@@ -17,7 +17,7 @@ package struct DeviceRecord: Sendable, Hashable {
   package static let fixedByteCount = 35
   package static let topicByteCount = 24
 
-  package init(fingerprint: KeyFingerprint, topics: [Topic] = []) {
+  package init(fingerprint: KeyFingerprint, topics: [TopicRegistration] = []) {
     self.fingerprint = fingerprint
     self.topics = topics
   }
@@ -29,33 +29,6 @@ package struct DeviceRecord: Sendable, Hashable {
     for index in 0..<8 { bytes[index] = id[index] }
     bytes[8] = environment.rawValue
     return bytes
-  }
-
-  /// A topic that the device once named.
-  package struct Topic: Sendable, Hashable {
-    package var key: TopicKey
-    /// The generation that its token must carry; 0 where none was minted.
-    package var generation: UInt16
-    /// What the last filter said.
-    package var state: TopicState
-    /// Whether a filter named it once.
-    package var wasListed: Bool
-    /// Milliseconds since 1970 at which the state began: for a removed topic, the time in the provider's 410.
-    package var stateSinceMilliseconds: Int64
-    /// Milliseconds since 1970 at which older generations died.
-    package var generationSinceMilliseconds: Int64
-
-    package init(
-      key: TopicKey, generation: UInt16, state: TopicState, wasListed: Bool,
-      stateSinceMilliseconds: Int64, generationSinceMilliseconds: Int64
-    ) {
-      self.key = key
-      self.generation = generation
-      self.state = state
-      self.wasListed = wasListed
-      self.stateSinceMilliseconds = stateSinceMilliseconds
-      self.generationSinceMilliseconds = generationSinceMilliseconds
-    }
   }
 
   private static let wasListedBit: UInt8 = 0x80
@@ -72,9 +45,9 @@ package struct DeviceRecord: Sendable, Hashable {
     output.append(bigEndian: fingerprint.words.3)
     output.append(bigEndian: UInt16(topics.count))
     for topic in topics {
-      output.append(bigEndian: topic.key.app.rawValue)
+      output.append(bigEndian: topic.topic.app.rawValue)
       // The environment is in the record's key.
-      output.append(TopicFlags.encode(topic.key.suffix, .production))
+      output.append(TopicFlags.encode(topic.topic.suffix, .production))
       output.append(bigEndian: topic.generation)
       output.append(topic.state.rawValue | (topic.wasListed ? Self.wasListedBit : 0))
       output.append(bigEndian: topic.stateSinceMilliseconds)
@@ -101,7 +74,7 @@ package struct DeviceRecord: Sendable, Hashable {
 
   private static func topic(
     at cursor: inout RecordCursor, in bytes: Span<UInt8>
-  ) throws(RecordError) -> Topic {
+  ) throws(RecordError) -> TopicRegistration {
     let app = AppID(try cursor.integer("app", in: bytes))
     let flags = try TopicFlags.decode(cursor.integer("flags", in: bytes))
     let generation: UInt16 = try cursor.integer("generation", in: bytes)
@@ -109,8 +82,8 @@ package struct DeviceRecord: Sendable, Hashable {
     guard let value = TopicState(rawValue: state & ~wasListedBit) else {
       throw .malformed(field: "state")
     }
-    return Topic(
-      key: TopicKey(app: app, suffix: flags.suffix), generation: generation, state: value,
+    return TopicRegistration(
+      topic: TopicKey(app: app, suffix: flags.suffix), generation: generation, state: value,
       wasListed: state & wasListedBit != 0,
       stateSinceMilliseconds: try cursor.integer("state since", in: bytes),
       generationSinceMilliseconds: try cursor.integer("generation since", in: bytes))

@@ -16,6 +16,8 @@ package struct StoredNotification: Sendable, Hashable {
   package static let version: UInt8 = 1
   /// Bytes before the collapse id's length.
   package static let fixedByteCount = 80
+  /// Stands for "no push type named".
+  private static let noPushType: UInt8 = 0xff
 
   package struct Fields: Sendable, Hashable {
     /// The place in the order in which the service accepted notifications; see `AcceptanceOrder`.
@@ -71,7 +73,7 @@ package struct StoredNotification: Sendable, Hashable {
     output.append(bigEndian: fields.token.words.2)
     output.append(bigEndian: fields.token.words.3)
     output.append(fields.priority.rawValue)
-    output.append(fields.pushType?.storedCode ?? PushType.noStoredCode)
+    output.append(fields.pushType?.rawValue ?? noPushType)
     output.append(fields.flags)
     output.append(UInt8(collapseID.count))
     output.append(collapseID)
@@ -112,39 +114,8 @@ package struct StoredNotification: Sendable, Hashable {
   }
 
   private static func pushType(_ code: UInt8) throws(RecordError) -> PushType? {
-    if code == PushType.noStoredCode { return nil }
-    guard let type = PushType(storedCode: code) else { throw .malformed(field: "push type") }
+    if code == noPushType { return nil }
+    guard let type = PushType(rawValue: code) else { throw .malformed(field: "push type") }
     return type
-  }
-}
-
-extension PushType {
-  /// Stands for "none named".
-  static let noStoredCode: UInt8 = 0xff
-
-  /// The number on disk. Spelled out, because `rawValue` follows the order of the declaration and a new push type
-  /// would renumber what is stored.
-  var storedCode: UInt8 {
-    switch self {
-    case .alert: 0
-    case .background: 1
-    case .complication: 2
-    case .controls: 3
-    case .fileprovider: 4
-    case .liveactivity: 5
-    case .location: 6
-    case .mdm: 7
-    case .pushtotalk: 8
-    case .voip: 9
-    case .widgets: 10
-    }
-  }
-
-  init?(storedCode: UInt8) {
-    for type in PushType.allCases where type.storedCode == storedCode {
-      self = type
-      return
-    }
-    return nil
   }
 }

@@ -1,7 +1,8 @@
 import ApusModel
+package import ApusWire
 
 /// Why a signed nonce does not prove that a device holds its key.
-package enum CourierNonceFault: Error, Sendable, Hashable {
+package enum NonceProofFault: Error, Sendable, Hashable {
   /// Not 17 bytes, or the first one is not zero.
   case form
   /// The signature does not begin with `01 01`, the only algorithm there is.
@@ -12,30 +13,19 @@ package enum CourierNonceFault: Error, Sendable, Hashable {
   case signature
 }
 
-/// The proof in the third version of the device protocol: a nonce that the device made and signed.
+/// The proof in the third version of the device protocol: a `CourierNonce` that the device made, and its signature.
 ///
-///     nonce:     00 | Unix milliseconds (8) | random (8)
-///     signature: 01 01 | RSA PKCS#1 v1.5 over SHA-1 of the 17 bytes
+///     signature: 01 01 | RSA PKCS#1 v1.5 over SHA-1 of the nonce's 17 bytes
 ///
 /// The signature ties the nonce to nothing else, so the caller must refuse times far from its own
 /// (`Limits.courierNonceSeconds`) and nonces that it has seen.
-package struct CourierNonce: Sendable, Hashable {
-  package static let byteCount = 17
+package enum NonceProof {
   private static let algorithm: [UInt8] = [1, 1]
-
-  package let bytes: [UInt8]
-  package let milliseconds: UInt64
-
-  private init?(_ bytes: Span<UInt8>) {
-    guard bytes.count == Self.byteCount, bytes[0] == 0 else { return nil }
-    self.bytes = bytes.copied()
-    milliseconds = self.bytes[1..<9].reduce(0) { $0 << 8 | UInt64($1) }
-  }
 
   /// Checks form and signature, not the time and not the certificate's own trust.
   package static func verify(
     nonce: Span<UInt8>, signature: Span<UInt8>, certificateDER: Span<UInt8>
-  ) throws(CourierNonceFault) -> CourierNonce {
+  ) throws(NonceProofFault) -> CourierNonce {
     guard let parsed = CourierNonce(nonce) else { throw .form }
     guard signature.count > algorithm.count,
       signature.extracting(0..<algorithm.count).equals(algorithm.span)
@@ -60,10 +50,8 @@ package struct CourierNonce: Sendable, Hashable {
   ) throws(TrustFault) -> (nonce: [UInt8], signature: [UInt8]) {
     precondition(random.count == 8, "a nonce has 8 random bytes")
     guard case .rsa = key.publicKey.kind else { throw .unsupportedKey }
-    let time = stride(from: 56, through: 0, by: -8).map {
-      UInt8(truncatingIfNeeded: milliseconds >> UInt64($0))
-    }
-    let nonce = [0] + time + random
+    let number = random.span.bigEndianUInt64(at: 0)
+    let nonce = CourierNonce(milliseconds: milliseconds, random: number).bytes
     return (nonce, algorithm + (try key.signature(over: nonce.span, digest: .sha1)))
   }
 }

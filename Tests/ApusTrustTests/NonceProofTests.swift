@@ -1,15 +1,16 @@
+import ApusWire
 import Testing
 
 @testable import ApusTrust
 
 @Suite("The signed nonce of the device protocol's third version")
-struct CourierNonceTests {
+struct NonceProofTests {
   private func verify(
     nonce: [UInt8] = Fixtures.nonce, signature: [UInt8] = [1, 1] + Fixtures.nonceSignature,
     certificate: [UInt8]? = nil
-  ) throws(CourierNonceFault) -> CourierNonce {
+  ) throws(NonceProofFault) -> CourierNonce {
     let der = certificate ?? PEM.blocks(of: Fixtures.rsaCertificatePEM)[0].der
-    return try CourierNonce.verify(
+    return try NonceProof.verify(
       nonce: nonce.span, signature: signature.span, certificateDER: der.span)
   }
 
@@ -21,7 +22,7 @@ struct CourierNonceTests {
 
   @Test("What a device signs is what another program signs")
   func signs() throws {
-    let signed = try CourierNonce.sign(
+    let signed = try NonceProof.sign(
       milliseconds: 1_700_000_000_000, random: Array(1...8),
       key: PrivateKey(pem: Fixtures.rsaPEM))
     #expect(signed.nonce == Fixtures.nonce)
@@ -32,19 +33,19 @@ struct CourierNonceTests {
   func faults() throws {
     var other = Fixtures.nonce
     other[0] = 1
-    #expect(throws: CourierNonceFault.form) { try verify(nonce: other) }
-    #expect(throws: CourierNonceFault.form) { try verify(nonce: Fixtures.nonce + [0]) }
-    #expect(throws: CourierNonceFault.form) { try verify(nonce: []) }
+    #expect(throws: NonceProofFault.form) { try verify(nonce: other) }
+    #expect(throws: NonceProofFault.form) { try verify(nonce: Fixtures.nonce + [0]) }
+    #expect(throws: NonceProofFault.form) { try verify(nonce: []) }
     other = Fixtures.nonce
     other[16] ^= 1
-    #expect(throws: CourierNonceFault.signature) { try verify(nonce: other) }
-    #expect(throws: CourierNonceFault.algorithm) {
+    #expect(throws: NonceProofFault.signature) { try verify(nonce: other) }
+    #expect(throws: NonceProofFault.algorithm) {
       try verify(signature: [1, 2] + Fixtures.nonceSignature)
     }
-    #expect(throws: CourierNonceFault.algorithm) { try verify(signature: [1, 1]) }
-    #expect(throws: CourierNonceFault.signature) { try verify(signature: [1, 1, 0]) }
-    #expect(throws: CourierNonceFault.malformedCertificate) { try verify(certificate: [0x30]) }
-    #expect(throws: CourierNonceFault.key) {
+    #expect(throws: NonceProofFault.algorithm) { try verify(signature: [1, 1]) }
+    #expect(throws: NonceProofFault.signature) { try verify(signature: [1, 1, 0]) }
+    #expect(throws: NonceProofFault.malformedCertificate) { try verify(certificate: [0x30]) }
+    #expect(throws: NonceProofFault.key) {
       try verify(certificate: Certificate(pem: Fixtures.providerPEM).der)
     }
   }
@@ -53,7 +54,7 @@ struct CourierNonceTests {
   func key() throws {
     let key = try PrivateKey(pem: Fixtures.p8)
     #expect(throws: TrustFault.unsupportedKey) {
-      try CourierNonce.sign(milliseconds: 1, random: Array(1...8), key: key)
+      try NonceProof.sign(milliseconds: 1, random: Array(1...8), key: key)
     }
   }
 }

@@ -1,0 +1,91 @@
+import Glibc
+import Testing
+
+@testable import ApusLoop
+
+@Suite(.timeLimit(.minutes(1)))
+struct OutputQueueTests {
+  /// What each step gave, and what the other side read.
+  struct Transcript: Sendable {
+    var outcomes: [OutputQueue.Outcome] = []
+    var waiting: [Int] = []
+    var received: [UInt8] = []
+  }
+
+  /// MSG_DONTWAIT. Spelled out, because the constant's type depends on which module's headers came first.
+  private static let doNotWait: Int32 = 0x40
+
+  /// Runs `body` with a socket, on its loop, and the descriptor of the other side.
+  private func withSocket<Result: Sendable>(
+    _ body: @escaping @Sendable (Socket, Int32) throws -> Result
+  ) async throws -> Result {
+    try await withLoops("queue") { loops in
+      let loop = loops[0]
+      return try await loop.on {
+        let (descriptor, other) = try socketPair()
+        defer { Glibc.close(other) }
+        let socket = try Socket(adopting: descriptor, loop: loop)
+        defer { socket.close() }
+        return try body(socket, other)
+      }
+    }
+  }
+
+  @Test("What a full socket does not take waits, and follows in order")
+  func order() async throws {
+    let bytes = (0..<(4 << 20)).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) }
+    let last: [UInt8] = [1, 2, 3]
+    let transcript = try await withSocket { socket, other in
+      var transcript = Transcript()
+      var queue = OutputQueue()
+      func note(_ outcome: OutputQueue.Outcome) {
+        transcript.outcomes.append(outcome)
+        transcript.waiting.append(queue.count)
+      }
+      note(bytes.withUnsafeBytes { queue.write($0, to: socket) })
+      note(last.withUnsafeBytes { queue.write($0, to: socket) })
+      note(queue.writeWaiting(to: socket))
+      var outcome = OutputQueue.Outcome.blocked
+      var buffer = [UInt8](repeating: 0, count: 65536)
+      while transcript.received.count < bytes.count + last.count {
+        let count = recv(other, &buffer, buffer.count, Self.doNotWait)
+        try #require(count > 0)
+        transcript.received += buffer[..<count]
+        outcome = queue.writeWaiting(to: socket)
+      }
+      note(outcome)
+      return transcript
+    }
+    #expect(transcript.outcomes == [.blocked, .queued, .blocked, .written])
+    #expect(transcript.waiting[0] > 0 && transcript.waiting[0] < bytes.count)
+    #expect(transcript.waiting[1] == transcript.waiting[0] + last.count)
+    #expect(transcript.waiting[2] == transcript.waiting[1])
+    #expect(transcript.waiting[3] == 0)
+    #expect(transcript.received == bytes + last)
+  }
+
+  @Test("What the socket takes at once does not wait; nothing waits in an empty queue")
+  func written() async throws {
+    let outcomes = try await withSocket { socket, _ in
+      var queue = OutputQueue()
+      let first = [UInt8]([1, 2, 3]).withUnsafeBytes { queue.write($0, to: socket) }
+      return (first, queue.isEmpty, queue.writeWaiting(to: socket))
+    }
+    #expect(outcomes.0 == .written && outcomes.1 && outcomes.2 == .written)
+  }
+
+  @Test("A peer that is gone is an error, also for what waited")
+  func gone() async throws {
+    let bytes = [UInt8](repeating: 7, count: 4 << 20)
+    let outcomes = try await withSocket { socket, other in
+      var queue = OutputQueue()
+      let full = bytes.withUnsafeBytes { queue.write($0, to: socket) }
+      shutdown(other, Int32(SHUT_RDWR))
+      let waiting = queue.writeWaiting(to: socket)
+      queue.removeAll()
+      return (full, waiting, queue.isEmpty, bytes.withUnsafeBytes { queue.write($0, to: socket) })
+    }
+    #expect(outcomes.0 == .blocked && outcomes.1 == .failed(EPIPE) && outcomes.2)
+    #expect(outcomes.3 == .failed(EPIPE))
+  }
+}
