@@ -25,11 +25,13 @@ package struct DeadlineWheel {
     current = nowSeconds
   }
 
-  /// Looks at `entry` at `deadlineSeconds`, or a turn of the wheel earlier when that is farther away.
-  package mutating func add(_ entry: Entry, deadlineSeconds: UInt64) {
+  /// Looks at `entry` at `deadlineSeconds`, or a turn of the wheel earlier when that is farther away; says when.
+  @discardableResult
+  package mutating func add(_ entry: Entry, deadlineSeconds: UInt64) -> UInt64 {
     let farthest = current + UInt64(Self.bucketCount) - 1
     let due = min(max(deadlineSeconds, current + 1), farthest)
     buckets[Int(due) & (Self.bucketCount - 1)].append(entry)
+    return due
   }
 
   /// Moves on to `nowSeconds`; `due` gets the entries whose bucket came round.

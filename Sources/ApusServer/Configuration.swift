@@ -34,7 +34,7 @@ package struct ServerConfiguration: Sendable {
   /// Seconds from the filter that drops an app to the 410 for its token.
   package var unregisterGraceSeconds: Int64 = 60
   /// Milliseconds for which a notification that was sent waits for its acknowledgement before it is written.
-  package var lingerMilliseconds: UInt64 = 20
+  package var lingerMilliseconds: UInt64 = 50
   /// Seconds that a shutdown may take.
   package var shutdownSeconds = 30
   /// Keeps everything in memory, for tests and development.

@@ -102,7 +102,7 @@ package enum ApusOptions {
     "--unregister-grace", .seconds(0...2_592_000), in: [Verb.serve], group: .service,
     default: "60", help: "How long a device may have dropped an app before its token is dead.")
   package static let linger = Option(
-    "--linger", .integer("MS", 0...1000), in: [Verb.serve], group: .service, default: "20",
+    "--linger", .integer("MS", 0...1000), in: [Verb.serve], group: .service, default: "50",
     help:
       "Milliseconds for which a sent notification waits for its acknowledgement before it is stored."
   )

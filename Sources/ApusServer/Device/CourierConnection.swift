@@ -207,9 +207,8 @@ final class CourierConnection {
     // "After 60 s with un-acked frames and no other traffic, close."
     let wait = isWaiting ? UInt64(Limits.courierAcknowledgeSeconds) : idleSeconds
     let deadline = lastFrameSeconds + wait
-    let isEarlier = deadline < connection.deadlineSeconds
     connection.deadlineSeconds = deadline
-    if isEarlier { worker.watch(connection) }
+    worker.watch(connection)
   }
 
   func deadlineReached() {

@@ -269,10 +269,8 @@ final class HTTP2Provider {
       seconds = min(seconds, milliseconds / 1000 + 1)
     }
     if ending.isDraining { seconds = min(seconds, worker.nowSeconds + 1) }
-    guard seconds != connection.deadlineSeconds else { return }
-    let isEarlier = seconds < connection.deadlineSeconds
     connection.deadlineSeconds = seconds
-    if isEarlier { worker.watch(connection) }
+    worker.watch(connection)
   }
 
   func deadlineReached() {

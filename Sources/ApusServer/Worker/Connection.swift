@@ -49,6 +49,8 @@ final class Connection: SocketHandler {
   var isDirty = false
   /// Second of the worker's clock at which the connection is looked at.
   var deadlineSeconds: UInt64
+  /// Second at which the wheel comes to it next.
+  var watchedSeconds = UInt64.max
 
   private static let readsPerTurn = 4
   private static let lingerSeconds: UInt64 = 5

@@ -166,8 +166,11 @@ enum WorkerMessage: Sendable {
   }
 
   /// Looks at the connection when its deadline has come.
+  ///
+  /// One look is planned at a time: a deadline that moves back and forth with every message adds nothing to the wheel.
   func watch(_ connection: Connection) {
-    wheel.add(
+    guard connection.deadlineSeconds < connection.watchedSeconds else { return }
+    connection.watchedSeconds = wheel.add(
       DeadlineWheel.Entry(slot: connection.slot, generation: connection.generation),
       deadlineSeconds: connection.deadlineSeconds)
   }
@@ -178,8 +181,9 @@ enum WorkerMessage: Sendable {
     wheel.advance(toSeconds: now, into: &due)
     for entry in due {
       guard let connection = connections[Int(entry.slot)],
-        connection.generation == entry.generation
+        connection.generation == entry.generation, connection.watchedSeconds <= now
       else { continue }
+      connection.watchedSeconds = .max
       if connection.deadlineSeconds <= now {
         connection.deadlineReached()
       } else {
