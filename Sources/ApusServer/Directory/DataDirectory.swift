@@ -1,7 +1,7 @@
 package import ApusCore
 import ApusModel
 package import ApusTrust
-package import ApusWire
+import ApusWire
 
 /// Why the data directory could not be used, and what to do about it.
 package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
