@@ -3,26 +3,17 @@ import CNGHTTP2
 
 /// nghttp2's way into ``HTTP2ClientSession``.
 enum ClientCallbacks {
-  static let options: ServerCallbacks.Shared = {
-    var options: OpaquePointer?
-    guard unsafe nghttp2_option_new(&options) == 0, let options = unsafe options else {
-      fatalError("out of memory")
-    }
+  static let options = unsafe SharedSetup.options { options in
     // The limit is the session's to keep: nghttp2 would queue what is above it.
     unsafe nghttp2_option_set_peer_max_concurrent_streams(
       options, UInt32(Limits.concurrentStreams))
     unsafe nghttp2_option_set_max_continuations(options, 16 * Limits.continuationFrames)
-    return unsafe ServerCallbacks.Shared(pointer: options)
-  }()
+  }
 
-  static let table: ServerCallbacks.Shared = {
-    var callbacks: OpaquePointer?
-    guard unsafe nghttp2_session_callbacks_new(&callbacks) == 0, let callbacks = unsafe callbacks
-    else { fatalError("out of memory") }
+  static let table = unsafe SharedSetup.callbacks { callbacks in
     unsafe configureInput(callbacks)
     unsafe configureStreams(callbacks)
-    return unsafe ServerCallbacks.Shared(pointer: callbacks)
-  }()
+  }
 
   private static func configureInput(_ callbacks: OpaquePointer) {
     unsafe nghttp2_session_callbacks_set_on_header_callback(callbacks) {
@@ -97,18 +88,11 @@ enum ClientCallbacks {
     guard let buffer = unsafe buffer, let flags = unsafe flags,
       let response = unsafe clientSession(user).response(streamID)
     else { return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue) }
-    let count = min(capacity, response.request.count - response.requestOffset)
     let request = response.request
-    let part = request.span.extracting(response.requestOffset..<response.requestOffset + count)
-    unsafe part.withUnsafeBufferPointer { source in
-      if let base = source.baseAddress {
-        unsafe buffer.update(from: base, count: source.count)
-      }
-    }
+    let count = unsafe fillData(
+      buffer, capacity: capacity, from: request.span.extracting(response.requestOffset...),
+      flags: flags)
     response.requestOffset += count
-    if response.requestOffset == response.request.count {
-      unsafe flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue
-    }
     return count
   }
 }

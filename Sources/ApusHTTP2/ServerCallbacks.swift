@@ -3,28 +3,12 @@ import CNGHTTP2
 
 /// nghttp2's way into ``HTTP2ServerSession``: one table of functions and one set of options for all connections.
 enum ServerCallbacks {
-  /// A pointer that is written once, before anyone reads it, and never freed.
-  @safe struct Shared: @unchecked Sendable {
-    let pointer: OpaquePointer
-  }
+  static let options = unsafe SharedSetup.options { unsafe configure($0) }
 
-  static let options: Shared = {
-    var options: OpaquePointer?
-    guard unsafe nghttp2_option_new(&options) == 0, let options = unsafe options else {
-      fatalError("out of memory")
-    }
-    unsafe configure(options)
-    return unsafe Shared(pointer: options)
-  }()
-
-  static let table: Shared = {
-    var callbacks: OpaquePointer?
-    guard unsafe nghttp2_session_callbacks_new(&callbacks) == 0, let callbacks = unsafe callbacks
-    else { fatalError("out of memory") }
+  static let table = unsafe SharedSetup.callbacks { callbacks in
     unsafe configureInput(callbacks)
     unsafe configureOutput(callbacks)
-    return unsafe Shared(pointer: callbacks)
-  }()
+  }
 }
 
 extension ServerCallbacks {
@@ -142,18 +126,11 @@ extension ServerCallbacks {
     guard let buffer = unsafe buffer, let flags = unsafe flags,
       let request = unsafe serverSession(user).request(streamID)
     else { return Int(HTTP2ServerSession.ignoreBlock) }
-    let count = min(capacity, request.answer.count - request.answerOffset)
     let answer = request.answer
-    let part = answer.span.extracting(request.answerOffset..<request.answerOffset + count)
-    unsafe part.withUnsafeBufferPointer { source in
-      if let base = source.baseAddress {
-        unsafe buffer.update(from: base, count: source.count)
-      }
-    }
+    let count = unsafe fillData(
+      buffer, capacity: capacity, from: answer.span.extracting(request.answerOffset...),
+      flags: flags)
     request.answerOffset += count
-    if request.answerOffset == request.answer.count {
-      unsafe flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue
-    }
     return count
   }
 }

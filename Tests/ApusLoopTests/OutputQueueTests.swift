@@ -12,9 +12,6 @@ struct OutputQueueTests {
     var received: [UInt8] = []
   }
 
-  /// MSG_DONTWAIT. Spelled out, because the constant's type depends on which module's headers came first.
-  private static let doNotWait: Int32 = 0x40
-
   /// Runs `body` with a socket, on its loop, and the descriptor of the other side.
   private func withSocket<Result: Sendable>(
     _ body: @escaping @Sendable (Socket, Int32) throws -> Result
@@ -48,7 +45,7 @@ struct OutputQueueTests {
       var outcome = OutputQueue.Outcome.blocked
       var buffer = [UInt8](repeating: 0, count: 65536)
       while transcript.received.count < bytes.count + last.count {
-        let count = recv(other, &buffer, buffer.count, Self.doNotWait)
+        let count = recv(other, &buffer, buffer.count, Int32(MSG_DONTWAIT))
         try #require(count > 0)
         transcript.received += buffer[..<count]
         outcome = queue.writeWaiting(to: socket)
@@ -56,7 +53,8 @@ struct OutputQueueTests {
       note(outcome)
       return transcript
     }
-    #expect(transcript.outcomes == [.blocked, .queued, .blocked, .written])
+    let expected: [OutputQueue.Outcome] = [.blocked, .queued, .blocked, .written]
+    #expect(transcript.outcomes == expected)
     #expect(transcript.waiting[0] > 0 && transcript.waiting[0] < bytes.count)
     #expect(transcript.waiting[1] == transcript.waiting[0] + last.count)
     #expect(transcript.waiting[2] == transcript.waiting[1])
