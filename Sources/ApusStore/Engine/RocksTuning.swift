@@ -26,6 +26,9 @@ struct RocksTuning {
     unsafe rocksdb_options_set_max_open_files(made, Int32(options.openFiles))
     unsafe rocksdb_options_set_max_background_jobs(made, Int32(options.backgroundJobs))
     unsafe rocksdb_options_set_max_manifest_file_size(made, 16 * 1024 * 1024)
+    // One thread writes, always: what lets several of them into a memtable at once costs it atomics for nothing.
+    unsafe rocksdb_options_set_allow_concurrent_memtable_write(made, 0)
+    unsafe rocksdb_options_set_enable_write_thread_adaptive_yield(made, 0)
     // The engine's own diary: one file, warnings and worse.
     unsafe rocksdb_options_set_keep_log_file_num(made, 1)
     unsafe rocksdb_options_set_max_log_file_size(made, 1024 * 1024)
