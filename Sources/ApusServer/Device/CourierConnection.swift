@@ -146,7 +146,7 @@ final class CourierConnection {
     let borrows = output.isEmpty
     if borrows { swap(&output, &worker.frameScratch) }
     answerTokenRequests()
-    while connection.mayWrite, let device,
+    while connection.mayWrite, !worker.shard.isGathering, let device,
       let delivery = worker.shard.nextToSend(device)
     {
       encode(delivery)
