@@ -5,6 +5,9 @@ import Testing
 
 @Suite(.timeLimit(.minutes(1)))
 struct OutputQueueTests {
+  /// MSG_DONTWAIT. Spelled out, because the constant's type depends on which module's headers came first.
+  private static let doNotWait: Int32 = 0x40
+
   /// What each step gave, and what the other side read.
   struct Transcript: Sendable {
     var outcomes: [OutputQueue.Outcome] = []
@@ -45,7 +48,7 @@ struct OutputQueueTests {
       var outcome = OutputQueue.Outcome.blocked
       var buffer = [UInt8](repeating: 0, count: 65536)
       while transcript.received.count < bytes.count + last.count {
-        let count = recv(other, &buffer, buffer.count, Int32(MSG_DONTWAIT))
+        let count = recv(other, &buffer, buffer.count, Self.doNotWait)
         try #require(count > 0)
         transcript.received += buffer[..<count]
         outcome = queue.writeWaiting(to: socket)
