@@ -113,7 +113,6 @@ extension Explanation {
         + minted.other.name
     case .inactiveToken: "the app was removed from the device, or the token is an old one"
     case .tooManyToDevice: "too many requests to one device token"
-    case .storeUnavailable: "the service's store takes nothing for now"
     default: "refused as \(reason.text)"
     }
   }

@@ -85,9 +85,6 @@ package enum Explanation: Sendable, Hashable {
   case inactiveToken(sinceMilliseconds: Int64)
   case tooManyToDevice
 
-  // Behind all of them.
-  case storeUnavailable
-
   /// The word on the wire. "Handling notification responses from APNs".
   package var reason: Reason {
     switch self {
@@ -120,7 +117,6 @@ package enum Explanation: Sendable, Hashable {
     case .deviceTokenOfOtherTopic: .deviceTokenNotForTopic
     case .inactiveToken: .unregistered
     case .tooManyToDevice: .tooManyRequests
-    case .storeUnavailable: .serviceUnavailable
     }
   }
 

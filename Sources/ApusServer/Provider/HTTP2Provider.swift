@@ -99,7 +99,7 @@ final class HTTP2Provider {
     let claims = worker.sealer.open(head.token)
     let admitted = try Admission.admit(
       head, claims: claims, grant: grant, connection: sender, directory: directory)
-    try accept(request, content, head, admitted)
+    accept(request, content, head, admitted)
   }
 
   private func authenticate(
@@ -147,7 +147,7 @@ final class HTTP2Provider {
   private func accept(
     _ request: HTTP2Request, _ content: borrowing RequestRecord,
     _ head: borrowing AdmittedHead, _ claims: TokenClaims
-  ) throws(Refusal) {
+  ) {
     let notification = worker.shard.takeNotification()
     if head.messageID == nil { notification.id = worker.ids.next() }
     Admission.fill(
@@ -211,7 +211,7 @@ final class HTTP2Provider {
 
   /// "Too many errors end in disconnection, soonest for BadDeviceToken; 410 does not count."
   private func count(_ reason: Reason) {
-    guard reason != .unregistered, reason != .serviceUnavailable else { return }
+    guard reason != .unregistered else { return }
     let now = Int64(worker.loop.nowMilliseconds)
     let isWithin = Self.errorLimit.take(from: &errors, atMilliseconds: now)
     let isStillWithin =
