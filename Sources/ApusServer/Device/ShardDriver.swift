@@ -191,7 +191,7 @@ final class ShardDriver {
     }
   }
 
-  private static let gatheringDevices = 32
+  private static let gatheringDevices = 8
   private static let gatheringMilliseconds: UInt64 = 2
 
   private func drain(_ device: Device) {
