@@ -31,20 +31,12 @@ extension HTTP2ServerSession {
 
     var debugData: [UInt8] {
       switch self {
-      case .flood, .library(.enhanceYourCalm): Self.json(.tooManyRequests)
+      case .flood, .library(.enhanceYourCalm): Reason.tooManyRequests.json
       // What APNs was seen to say, with error code 7.
       case .streams: StaticString("Maximum active streams violated for this endpoint.").bytes
-      case .time: Self.json(.idleTimeout)
+      case .time: Reason.idleTimeout.json
       case .library: []
       }
-    }
-
-    /// The form of APNs' GOAWAY frames: no spaces.
-    static func json(_ reason: Reason) -> [UInt8] {
-      var bytes = StaticString("{\"reason\":\"").bytes
-      bytes.append(reason.text)
-      bytes.append("\"}")
-      return bytes
     }
   }
 
@@ -68,7 +60,7 @@ extension HTTP2ServerSession {
   package func goAway(reason: Reason?, code: HTTP2ErrorCode = .noError) {
     guard !isGoAwayFinal, !hasFailed else { return }
     isGoAwayFinal = true
-    submitGoAway(code, debugData: reason.map(Failure.json) ?? [])
+    submitGoAway(code, debugData: reason?.json ?? [])
   }
 
   /// Ends the connection after an error.

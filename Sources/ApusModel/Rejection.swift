@@ -83,6 +83,14 @@ public enum Reason: UInt8, Sendable, CaseIterable, Hashable {
     }
   }
 
+  /// The word as APNs sends it, in an answer's body and in a GOAWAY's debug data: `{"reason":"…"}`, without spaces.
+  public var json: [UInt8] {
+    var bytes = StaticString("{\"reason\":\"").bytes
+    bytes.append(text)
+    bytes.append("\"}")
+    return bytes
+  }
+
   /// The HTTP status that goes with the reason.
   public var status: UInt16 {
     switch self {

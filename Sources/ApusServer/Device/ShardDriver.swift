@@ -43,8 +43,6 @@ final class ShardDriver {
 
   func takeNotification() -> Notification { shard.takeNotification() }
 
-  func release(_ notification: Notification) { shard.release(notification) }
-
   /// Both clocks are the caller's, who knows them.
   func submit(
     _ notification: Notification, _ answer: Answer, nowMilliseconds: Int64,

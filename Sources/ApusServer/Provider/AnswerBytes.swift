@@ -17,12 +17,7 @@ struct IDText {
 
 /// The JSON bodies of refused requests, made once.
 enum RejectionBody {
-  private static let plain: [[UInt8]] = Reason.allCases.map { reason in
-    var bytes = StaticString("{\"reason\":\"").bytes
-    bytes.append(reason.text)
-    bytes.append("\"}")
-    return bytes
-  }
+  private static let plain: [[UInt8]] = Reason.allCases.map(\.json)
 
   /// `{"reason":"…"}`, and for 410 the time as an integer of milliseconds.
   static func bytes(of rejection: Rejection) -> [UInt8] {

@@ -37,15 +37,17 @@ struct OpenRequests {
     return Answer(worker: worker, slot: slot, generation: places[Int(slot)].generation)
   }
 
-  /// Takes out a request that came before a time of the loop's clock; nil when there is none.
-  mutating func closeOldest(startedBefore milliseconds: UInt64) -> OpenRequest? {
-    guard count > 0 else { return nil }
-    for (slot, place) in places.enumerated() {
-      guard let open = place.open, open.request.startedMilliseconds < milliseconds else { continue }
+  /// Takes out every request that came before a time of the loop's clock, in one pass: a disk that stalls makes all
+  /// of them late at once.
+  mutating func closeAll(startedBefore milliseconds: UInt64) -> [OpenRequest] {
+    guard count > 0 else { return [] }
+    return places.indices.compactMap { index in
+      guard let open = places[index].open, open.request.startedMilliseconds < milliseconds else {
+        return nil
+      }
       return close(
-        Answer(worker: worker, slot: UInt32(slot), generation: place.generation))
+        Answer(worker: worker, slot: UInt32(index), generation: places[index].generation))
     }
-    return nil
   }
 
   /// Takes the request out; nil when the answer came twice.

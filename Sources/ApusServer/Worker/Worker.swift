@@ -199,7 +199,7 @@ enum WorkerMessage: Sendable {
   private func answerOverdue() {
     let limit = UInt64(Limits.answerSeconds)
     guard nowSeconds > limit else { return }
-    while let open = openRequests.closeOldest(startedBefore: (nowSeconds - limit) * 1000) {
+    for open in openRequests.closeAll(startedBefore: (nowSeconds - limit) * 1000) {
       open.provider.finish(open, rejection: Rejection(.serviceUnavailable))
     }
   }
