@@ -52,6 +52,36 @@ public enum Limits {
   /// Topics of a topic-specific key. Same source.
   public static let topicsPerKey = 400
 
+  // MARK: Binary provider interface
+
+  /// Bytes of a payload on the binary interface. "Binary Provider API", Table A-1: 2 KB since 2014. Old senders use as
+  /// many with commands 0 and 1, whose page says 256.
+  public static let binaryPayloadBytes = 2048
+  /// Bytes of a payload of commands 0 and 1, to the letter of "Simple Notification Format".
+  public static let binarySimplePayloadBytes = 256
+  /// Bytes of a VoIP payload on the binary interface: what senders with VoIP certificates allow themselves.
+  public static let binaryVoIPPayloadBytes = 4096
+  /// Bytes of a command 2 frame behind its header: two items of the most bytes that a u16 can say, and small ones.
+  public static let binaryFrameBytes = 131_072
+  /// Undecided notifications of one connection beyond which nothing more is read from it. One read may bring as many
+  /// again: 64 KB of the smallest frames.
+  public static let binaryWindowFrames = 2048
+  /// Seconds for which a frame may be on its way in, from its first byte to its last.
+  public static let binaryFrameSeconds = 60
+  /// Seconds without a notification after which a binary connection is closed. Senders keep one open all day.
+  public static let binaryIdleSeconds = 24 * 3600
+  /// Milliseconds between the last bytes and close_notify. Clients whose read returns data together with the end of
+  /// the stream drop the data: 15 of 25 runs without a pause, none of 25 with this one.
+  public static let lastWordsMilliseconds: UInt64 = 30
+  /// Milliseconds over which a shutdown spreads the ends of a worker's binary connections, at most.
+  public static let binaryDrainSpreadMilliseconds: UInt64 = 5000
+  /// Tuples of one write of the feedback service: 988 bytes. Some readers lose what comes in larger records.
+  public static let feedbackTuplesPerWrite = 26
+  /// Tuples that one connection to the feedback service is given; the next connection gets those that follow.
+  public static let feedbackTuplesPerConnection = 100_000
+  /// Seconds that a reader of feedback has to close its side, once everything was written.
+  public static let feedbackTakenSeconds = 10
+
   // MARK: HTTP/2 connections
 
   /// Bytes that a connection's requests may have in flight: a payload for each of its streams.
