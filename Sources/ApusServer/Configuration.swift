@@ -1,3 +1,4 @@
+package import ApusCore
 package import ApusLoop
 package import ApusModel
 
@@ -8,16 +9,30 @@ package struct DoorConfiguration: Sendable {
     case provider = "http2"
     /// Devices.
     case courier
+    /// The binary provider interface.
+    case gateway
+    /// The feedback service beside it.
+    case feedback
   }
 
   package var kind: Kind
   package var environment: Environment
   package var addresses: [SocketAddress]
+  /// How notifications are judged; of meaning to a gateway alone.
+  package var rules: BinaryRules
+  /// Whether TLS 1.0 and 1.1 are spoken: both are broken, and whoever can watch or change the traffic may read tokens
+  /// and payloads. For old senders alone, on addresses that only they can reach.
+  package var allowsLegacyTLS: Bool
 
-  package init(kind: Kind, environment: Environment, addresses: [SocketAddress]) {
+  package init(
+    kind: Kind, environment: Environment, addresses: [SocketAddress],
+    rules: BinaryRules = .standard, allowsLegacyTLS: Bool = false
+  ) {
     self.kind = kind
     self.environment = environment
     self.addresses = addresses
+    self.rules = rules
+    self.allowsLegacyTLS = allowsLegacyTLS
   }
 }
 

@@ -129,6 +129,7 @@ final class Connection: SocketHandler {
       guard let courier = CourierConnection(self) else { return close() }
       driver = .courier(courier)
       deadlineSeconds = worker.nowSeconds + UInt64(Limits.courierConnectSeconds)
+    case .gateway, .feedback: return close()
     }
     worker.watch(self)
   }
