@@ -12,9 +12,28 @@ internal import CShims
 /// Owns what the callbacks of a server decide by.
 @safe final class ServerPolicy {
   let pointer: OpaquePointer
+  private let isRevoked: TLSServerConfiguration.RevocationCheck?
 
-  init(owning pointer: OpaquePointer) { unsafe self.pointer = pointer }
+  init(owning pointer: OpaquePointer, isRevoked: TLSServerConfiguration.RevocationCheck?) {
+    unsafe self.pointer = pointer
+    self.isRevoked = isRevoked
+    guard isRevoked != nil else { return }
+    // Unretained: the C side lives no longer than this object, which owns it.
+    unsafe apus_tls_policy_set_revocation(
+      pointer,
+      { argument, digest in
+        // Without an answer nobody is let in.
+        guard let argument = unsafe argument, let digest = unsafe digest else { return true }
+        let policy = unsafe Unmanaged<ServerPolicy>.fromOpaque(argument).takeUnretainedValue()
+        return unsafe policy.revokes(UnsafeBufferPointer(start: digest, count: 32))
+      }, Unmanaged.passUnretained(self).toOpaque())
+  }
+
   deinit { unsafe apus_tls_policy_free(pointer) }
+
+  private func revokes(_ digest: UnsafeBufferPointer<UInt8>) -> Bool {
+    unsafe isRevoked?(Span(_unsafeElements: digest)) ?? false
+  }
 }
 
 /// What all connections of a listener, or all to one server, have in common. Immutable once made, so workers share it.
