@@ -28,6 +28,9 @@ struct ServerContextBuilder {
 
     let context = try makeContext(
       configuration.identity, name: "server", policy: policy, ticketKeys: ticketKeys)
+    if let alternate = configuration.alternateIdentity {
+      try context.use(alternate, name: "alternate server")
+    }
     var named: [ContextHandle] = []
     for (name, identity) in configuration.serverNameIdentities {
       let other = try makeContext(

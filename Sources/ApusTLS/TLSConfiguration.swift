@@ -40,6 +40,10 @@ package struct TLSServerConfiguration: Sendable {
   package typealias RevocationCheck = @Sendable (_ sha256OfLeafDER: Span<UInt8>) -> Bool
 
   package var identity: TLSIdentity
+  /// A second one with another kind of key: beside ECDSA one with RSA, for clients that know no ECDSA. OpenSSL chooses
+  /// by the algorithms that the client offers, ECDSA first, and not by whom it trusts: issue both by one authority.
+  /// Not used under the names of `serverNameIdentities`.
+  package var alternateIdentity: TLSIdentity?
   /// Identities by the host name that a client asks for (SNI; case does not matter). Others get `identity`.
   package var serverNameIdentities: [String: TLSIdentity]
   package var minimumVersion: TLSVersion
@@ -69,6 +73,7 @@ package struct TLSServerConfiguration: Sendable {
 
   package init(
     identity: TLSIdentity,
+    alternateIdentity: TLSIdentity? = nil,
     serverNameIdentities: [String: TLSIdentity] = [:],
     minimumVersion: TLSVersion = .v1_2,
     maximumVersion: TLSVersion = .v1_3,
@@ -82,6 +87,7 @@ package struct TLSServerConfiguration: Sendable {
     verificationTime: Int64? = nil
   ) {
     self.identity = identity
+    self.alternateIdentity = alternateIdentity
     self.serverNameIdentities = serverNameIdentities
     self.minimumVersion = minimumVersion
     self.maximumVersion = maximumVersion

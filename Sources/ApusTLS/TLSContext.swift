@@ -132,9 +132,16 @@ extension ContextHandle {
     }
   }
 
+  /// May be called again for an identity with another kind of key: OpenSSL holds one for each kind.
   func use(_ identity: TLSIdentity, name: String) throws(TLSError) {
     let chain = try PEM.certificates(identity.certificateChainPEM, name: "\(name) certificate")
     let key = try PEM.privateKey(identity.privateKeyPEM, name: "\(name) key")
+    // It would take the place of the one before.
+    if let present = unsafe SSL_CTX_get0_privatekey(pointer),
+      unsafe EVP_PKEY_get_base_id(present) == EVP_PKEY_get_base_id(key.handle)
+    {
+      throw .invalidConfiguration("\(name) key: is of the same kind as the first one")
+    }
     guard unsafe SSL_CTX_use_certificate(pointer, chain[0].handle) == 1 else {
       throw .invalidConfiguration("\(name) certificate: \(OpenSSLErrors.drain())")
     }
