@@ -12,12 +12,15 @@ package final class Listener {
   ///   - address: An IPv6 address takes IPv6 connections only, so that both families can be bound side by side.
   ///   - backlog: Connections that may wait to be accepted; the system caps it at `net.core.somaxconn`.
   ///   - reusePort: Whether several listeners, one per loop, share the address and the system spreads the connections.
+  ///   - keepAlive: How silent connections are probed; nil: not at all.
   ///   - handler: Gets each connection as a non-blocking descriptor with TCP_NODELAY, which it then owns.
   package init(
     loop: EventLoop, address: SocketAddress, backlog: Int32 = 1024, reusePort: Bool = false,
+    keepAlive: TCPKeepAlive? = .standard,
     handler: @escaping (Int32, SocketAddress) -> Void
   ) throws(SocketError) {
-    let descriptor = try Self.bind(address, backlog: backlog, reusePort: reusePort)
+    let descriptor = try Self.bind(
+      address, backlog: backlog, reusePort: reusePort, keepAlive: keepAlive)
     let socket = try Socket(adopting: descriptor, loop: loop)
     self.socket = socket
     acceptor = Acceptor(descriptor: descriptor, loop: loop, handler: handler)
@@ -44,7 +47,7 @@ package final class Listener {
   }
 
   private static func bind(
-    _ address: SocketAddress, backlog: Int32, reusePort: Bool
+    _ address: SocketAddress, backlog: Int32, reusePort: Bool, keepAlive: TCPKeepAlive?
   ) throws(SocketError) -> Int32 {
     let descriptor = try Socket.openStream(address)
     var code = setSocketOption(descriptor, SOL_SOCKET, SO_REUSEADDR, Int32(1))
@@ -54,9 +57,12 @@ package final class Listener {
     if code == 0, address.family == .ipv6 {
       code = setSocketOption(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, Int32(1))
     }
-    // Accepted sockets inherit it: one call here instead of one for each connection.
+    // Accepted sockets inherit these: calls here instead of calls for each connection.
     if code == 0 {
       code = setSocketOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, Int32(1))
+    }
+    for (level, option, value) in keepAlive?.options ?? [] where code == 0 {
+      code = setSocketOption(descriptor, level, option, value)
     }
     guard code == 0 else {
       Glibc.close(descriptor)

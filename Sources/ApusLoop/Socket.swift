@@ -17,7 +17,8 @@ package enum IOResult: Equatable, Sendable {
   case wouldBlock
   /// The peer will send no more.
   case endOfStream
-  /// `errno`. On a closed socket EBADF.
+  /// `errno`. On a closed socket EBADF. From reading, ECONNRESET: the peer reset the connection, and what was written
+  /// to it lately may be lost; ETIMEDOUT: its machine does not answer.
   case failed(Int32)
 }
 

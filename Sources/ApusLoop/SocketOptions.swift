@@ -1,6 +1,39 @@
 import CUV
 import Glibc
 
+/// When the system probes a peer that says nothing. Between the last bytes of a dead peer and ETIMEDOUT lie
+/// `idleSeconds + intervalSeconds * probeCount`.
+package struct TCPKeepAlive: Sendable, Equatable {
+  /// Silence before the first probe.
+  package var idleSeconds: Int
+  /// Time between two probes without an answer.
+  package var intervalSeconds: Int
+  /// Probes without an answer after which the connection is given up.
+  package var probeCount: Int
+
+  package init(idleSeconds: Int, intervalSeconds: Int, probeCount: Int) {
+    self.idleSeconds = idleSeconds
+    self.intervalSeconds = intervalSeconds
+    self.probeCount = probeCount
+  }
+
+  /// Seven minutes. A sender's healthy connection lies idle for hours and must be left alone, so silence of the
+  /// application proves nothing; a dead one (its host lost power, a NAT forgot it) must not be held for these hours.
+  /// Only the kernel of the peer can tell them apart. Five minutes of silence also stay below the time after which
+  /// middleboxes forget a connection.
+  package static let standard = TCPKeepAlive(idleSeconds: 300, intervalSeconds: 30, probeCount: 4)
+
+  /// The options in the order in which they are set.
+  var options: [(level: Int32, option: Int32, value: Int32)] {
+    [
+      (Int32(IPPROTO_TCP), TCP_KEEPIDLE, Int32(clamping: idleSeconds)),
+      (Int32(IPPROTO_TCP), TCP_KEEPINTVL, Int32(clamping: intervalSeconds)),
+      (Int32(IPPROTO_TCP), TCP_KEEPCNT, Int32(clamping: probeCount)),
+      (SOL_SOCKET, SO_KEEPALIVE, 1),
+    ]
+  }
+}
+
 extension Socket {
   /// The address of the other side; nil when not connected.
   package var peerAddress: SocketAddress? {
@@ -30,10 +63,25 @@ extension Socket {
 
   /// Probes a silent peer after a time, then three times at a tenth of it, and gives the connection up (ETIMEDOUT).
   package func setKeepAlive(idleSeconds: Int) {
-    setOption(SOL_SOCKET, SO_KEEPALIVE, Int32(1))
-    setOption(Int32(IPPROTO_TCP), TCP_KEEPIDLE, Int32(clamping: idleSeconds))
-    setOption(Int32(IPPROTO_TCP), TCP_KEEPINTVL, Int32(clamping: max(1, idleSeconds / 10)))
-    setOption(Int32(IPPROTO_TCP), TCP_KEEPCNT, Int32(3))
+    setKeepAlive(
+      TCPKeepAlive(
+        idleSeconds: idleSeconds, intervalSeconds: max(1, idleSeconds / 10), probeCount: 3))
+  }
+
+  /// Nil: silence is never probed, as for a peer whose radio a probe would wake.
+  package func setKeepAlive(_ keepAlive: TCPKeepAlive?) {
+    guard let keepAlive else { return setOption(SOL_SOCKET, SO_KEEPALIVE, Int32(0)) }
+    for (level, option, value) in keepAlive.options { setOption(level, option, value) }
+  }
+
+  /// Bytes that were written and that the peer's kernel has not acknowledged, sent or not (SIOCOUTQ); the end of the
+  /// stream counts as one. Nil on a closed socket.
+  ///
+  /// 0 says that the peer's machine has everything, not that its application has read it.
+  package var unacknowledgedByteCount: Int? {
+    var count: Int32 = 0
+    guard unsafe ioctl(descriptor, UInt(TIOCOUTQ), &count) == 0 else { return nil }
+    return Int(count)
   }
 
   /// For how long written bytes may stay unacknowledged before the connection is given up (TCP_USER_TIMEOUT).

@@ -24,10 +24,13 @@ struct ServerContextBuilder {
       let policyPointer = unsafe apus_tls_policy_new(
         protocols, protocols.count, !configuration.acceptsClientsWithoutALPN)
     else { throw .invalidConfiguration("out of memory") }
-    let policy = unsafe ServerPolicy(owning: policyPointer)
+    let policy = unsafe ServerPolicy(owning: policyPointer, isRevoked: configuration.isRevoked)
 
     let context = try makeContext(
       configuration.identity, name: "server", policy: policy, ticketKeys: ticketKeys)
+    if let alternate = configuration.alternateIdentity {
+      try context.use(alternate, name: "alternate server")
+    }
     var named: [ContextHandle] = []
     for (name, identity) in configuration.serverNameIdentities {
       let other = try makeContext(
@@ -52,24 +55,33 @@ struct ServerContextBuilder {
       context.pointer, apus_tls_server_preference | apus_tls_prioritize_chacha)
     unsafe apus_tls_policy_install(context.pointer, policy.pointer)
     try requestClientCertificates(context)
-    try setTickets(context, ticketKeys)
+    try setTickets(context, ticketKeys, policy)
     return context
   }
 
   private func requestClientCertificates(_ context: ContextHandle) throws(TLSError) {
-    guard case .requested(let authorities) = configuration.clientCertificates else {
+    let authorities: [UInt8]
+    var mode = SSL_VERIFY_PEER
+    switch configuration.clientCertificates {
+    case .notRequested:
       unsafe SSL_CTX_set_verify(context.pointer, SSL_VERIFY_NONE, nil)
       return
+    case .requested(let pem): authorities = pem
+    case .required(let pem):
+      authorities = pem
+      mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT
     }
     for authority in try context.trust(authorities, name: "client certificate authorities") {
       guard unsafe SSL_CTX_add_client_CA(context.pointer, authority.handle) == 1 else {
         throw .invalidConfiguration("client certificate authorities: \(OpenSSLErrors.drain())")
       }
     }
-    unsafe SSL_CTX_set_verify(context.pointer, SSL_VERIFY_PEER, nil)
+    unsafe SSL_CTX_set_verify(context.pointer, mode, nil)
   }
 
-  private func setTickets(_ context: ContextHandle, _ keys: TicketKeys?) throws(TLSError) {
+  private func setTickets(
+    _ context: ContextHandle, _ keys: TicketKeys?, _ policy: ServerPolicy
+  ) throws(TLSError) {
     // Nothing is kept here: a session lives in its ticket.
     unsafe apus_tls_set_session_cache_mode(context.pointer, Int(SSL_SESS_CACHE_OFF))
     guard let keys else {
@@ -82,7 +94,7 @@ struct ServerContextBuilder {
         "ticket lifetime of \(configuration.ticketLifetimeSeconds) s: must be 1 s to 7 days")
     }
     unsafe keys.install(in: context.pointer)
-    unsafe apus_tls_check_resumed_certificates(context.pointer)
+    unsafe apus_tls_check_resumed_certificates(context.pointer, policy.pointer)
     unsafe SSL_CTX_set_num_tickets(context.pointer, 1)
     unsafe SSL_CTX_set_timeout(context.pointer, configuration.ticketLifetimeSeconds)
     let scope = sessionScope()
@@ -98,6 +110,9 @@ struct ServerContextBuilder {
     case .notRequested: description.append(0)
     case .requested(let authorities):
       description.append(1)
+      description.append(contentsOf: authorities)
+    case .required(let authorities):
+      description.append(2)
       description.append(contentsOf: authorities)
     }
     for name in configuration.applicationProtocols {

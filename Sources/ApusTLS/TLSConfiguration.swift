@@ -31,14 +31,32 @@ package struct TLSServerConfiguration: Sendable {
     /// Asked for, with the names of these authorities. None is accepted, for the caller to judge once the application
     /// protocol is known; one that does not verify ends the handshake with its alert.
     case requested(authoritiesPEM: [UInt8])
+    /// As `requested`, but none at all ends the handshake too: with certificate_required (116) under TLS 1.3 and
+    /// handshake_failure (40) before (RFC 8446, section 4.4.2.4; RFC 5246, section 7.4.6).
+    case required(authoritiesPEM: [UInt8])
   }
 
+  /// Whether the client certificate of this SHA-256 (32 bytes, over its DER) was revoked.
+  package typealias RevocationCheck = @Sendable (_ sha256OfLeafDER: Span<UInt8>) -> Bool
+
   package var identity: TLSIdentity
+  /// A second one with another kind of key: beside ECDSA one with RSA, for clients that know no ECDSA. OpenSSL chooses
+  /// by the algorithms that the client offers, ECDSA first, and not by whom it trusts: issue both by one authority.
+  /// Not used under the names of `serverNameIdentities`.
+  package var alternateIdentity: TLSIdentity?
   /// Identities by the host name that a client asks for (SNI; case does not matter). Others get `identity`.
   package var serverNameIdentities: [String: TLSIdentity]
   package var minimumVersion: TLSVersion
   package var maximumVersion: TLSVersion
   package var clientCertificates: ClientCertificates
+  /// Asked about the client's own certificate, never about those that lead to its root, once it has passed every
+  /// other test: once for each full handshake, and once for each ticket, which is not resumed if the answer is true.
+  /// True ends the handshake with certificate_revoked (44); the error is `.certificateRejected("certificate
+  /// revoked")`. Under TLS 1.3 the client learns of it after its own handshake is complete.
+  ///
+  /// Called on the thread that drives the connection, by several at a time, and must not block: it looks into a
+  /// snapshot, which may be another one at each call. Nil: none is revoked.
+  package var isRevoked: RevocationCheck?
   /// True: one ticket for each handshake under TLS 1.3, and resumption by tickets under every version. False: no
   /// tickets and no resumption at all.
   package var sessionTickets: Bool
@@ -55,10 +73,12 @@ package struct TLSServerConfiguration: Sendable {
 
   package init(
     identity: TLSIdentity,
+    alternateIdentity: TLSIdentity? = nil,
     serverNameIdentities: [String: TLSIdentity] = [:],
     minimumVersion: TLSVersion = .v1_2,
     maximumVersion: TLSVersion = .v1_3,
     clientCertificates: ClientCertificates = .notRequested,
+    isRevoked: RevocationCheck? = nil,
     sessionTickets: Bool = true,
     ticketKeys: TicketKeys? = nil,
     ticketLifetimeSeconds: Int = 24 * 3600,
@@ -67,10 +87,12 @@ package struct TLSServerConfiguration: Sendable {
     verificationTime: Int64? = nil
   ) {
     self.identity = identity
+    self.alternateIdentity = alternateIdentity
     self.serverNameIdentities = serverNameIdentities
     self.minimumVersion = minimumVersion
     self.maximumVersion = maximumVersion
     self.clientCertificates = clientCertificates
+    self.isRevoked = isRevoked
     self.sessionTickets = sessionTickets
     self.ticketKeys = ticketKeys
     self.ticketLifetimeSeconds = ticketLifetimeSeconds

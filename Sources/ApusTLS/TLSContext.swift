@@ -12,9 +12,28 @@ internal import CShims
 /// Owns what the callbacks of a server decide by.
 @safe final class ServerPolicy {
   let pointer: OpaquePointer
+  private let isRevoked: TLSServerConfiguration.RevocationCheck?
 
-  init(owning pointer: OpaquePointer) { unsafe self.pointer = pointer }
+  init(owning pointer: OpaquePointer, isRevoked: TLSServerConfiguration.RevocationCheck?) {
+    unsafe self.pointer = pointer
+    self.isRevoked = isRevoked
+    guard isRevoked != nil else { return }
+    // Unretained: the C side lives no longer than this object, which owns it.
+    unsafe apus_tls_policy_set_revocation(
+      pointer,
+      { argument, digest in
+        // Without an answer nobody is let in.
+        guard let argument = unsafe argument, let digest = unsafe digest else { return true }
+        let policy = unsafe Unmanaged<ServerPolicy>.fromOpaque(argument).takeUnretainedValue()
+        return unsafe policy.revokes(UnsafeBufferPointer(start: digest, count: 32))
+      }, Unmanaged.passUnretained(self).toOpaque())
+  }
+
   deinit { unsafe apus_tls_policy_free(pointer) }
+
+  private func revokes(_ digest: UnsafeBufferPointer<UInt8>) -> Bool {
+    unsafe isRevoked?(Span(_unsafeElements: digest)) ?? false
+  }
 }
 
 /// What all connections of a listener, or all to one server, have in common. Immutable once made, so workers share it.
@@ -113,9 +132,16 @@ extension ContextHandle {
     }
   }
 
+  /// May be called again for an identity with another kind of key: OpenSSL holds one for each kind.
   func use(_ identity: TLSIdentity, name: String) throws(TLSError) {
     let chain = try PEM.certificates(identity.certificateChainPEM, name: "\(name) certificate")
     let key = try PEM.privateKey(identity.privateKeyPEM, name: "\(name) key")
+    // It would take the place of the one before.
+    if let present = unsafe SSL_CTX_get0_privatekey(pointer),
+      unsafe EVP_PKEY_get_base_id(present) == EVP_PKEY_get_base_id(key.handle)
+    {
+      throw .invalidConfiguration("\(name) key: is of the same kind as the first one")
+    }
     guard unsafe SSL_CTX_use_certificate(pointer, chain[0].handle) == 1 else {
       throw .invalidConfiguration("\(name) certificate: \(OpenSSLErrors.drain())")
     }

@@ -102,6 +102,8 @@ struct apus_tls_policy {
     SSL_CTX *context;
   } *names;
   size_t names_count;
+  apus_tls_is_revoked is_revoked;
+  void *revocation_argument;
 };
 
 apus_tls_policy *apus_tls_policy_new(const uint8_t *protocols, size_t count, bool requires_alpn) {
@@ -129,6 +131,11 @@ bool apus_tls_policy_add_name(apus_tls_policy *policy, const char *name, SSL_CTX
   policy->names[policy->names_count].context = context;
   policy->names_count += 1;
   return true;
+}
+
+void apus_tls_policy_set_revocation(apus_tls_policy *policy, apus_tls_is_revoked is_revoked, void *argument) {
+  policy->is_revoked = is_revoked;
+  policy->revocation_argument = argument;
 }
 
 void apus_tls_policy_free(apus_tls_policy *policy) {
@@ -178,7 +185,26 @@ static int select_identity(SSL *ssl, int *alert, void *argument) {
   return SSL_TLSEXT_ERR_NOACK;
 }
 
+static bool is_revoked(const apus_tls_policy *policy, const X509 *certificate) {
+  if (policy->is_revoked == NULL) return false;
+  uint8_t digest[32];
+  unsigned int count = 0;
+  // A certificate without an answer is refused.
+  if (X509_digest(certificate, EVP_sha256(), digest, &count) != 1 || count != sizeof digest) return true;
+  return policy->is_revoked(policy->revocation_argument, digest);
+}
+
+// Around the whole verification and not at each certificate of the chain: the question is about the first one only,
+// once, and only where nothing else is wrong with it.
+static int verify_chain(X509_STORE_CTX *store, void *argument) {
+  int outcome = X509_verify_cert(store);
+  if (outcome <= 0 || !is_revoked(argument, X509_STORE_CTX_get0_cert(store))) return outcome;
+  X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REVOKED);
+  return 0;
+}
+
 void apus_tls_policy_install(SSL_CTX *context, apus_tls_policy *policy) {
+  if (policy->is_revoked != NULL) SSL_CTX_set_cert_verify_callback(context, verify_chain, policy);
   SSL_CTX_set_client_hello_cb(context, examine_hello, policy);
   if (policy->protocols_count > 0) SSL_CTX_set_alpn_select_cb(context, select_protocol, policy);
   SSL_CTX_set_tlsext_servername_callback(context, select_identity);
@@ -190,18 +216,18 @@ static SSL_TICKET_RETURN judge_ticket(
     void *argument) {
   (void)key_name;
   (void)key_name_count;
-  (void)argument;
   if (status != SSL_TICKET_SUCCESS && status != SSL_TICKET_SUCCESS_RENEW) return SSL_TICKET_RETURN_IGNORE_RENEW;
   const X509 *certificate = SSL_SESSION_get0_peer(session);
   if (certificate != NULL
-      && X509_cmp_timeframe(
-             SSL_get0_param(ssl), X509_get0_notBefore(certificate), X509_get0_notAfter(certificate)) != 0)
+      && (X509_cmp_timeframe(
+              SSL_get0_param(ssl), X509_get0_notBefore(certificate), X509_get0_notAfter(certificate)) != 0
+          || is_revoked(argument, certificate)))
     return SSL_TICKET_RETURN_IGNORE_RENEW;
   return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
 }
 
-void apus_tls_check_resumed_certificates(SSL_CTX *context) {
-  SSL_CTX_set_session_ticket_cb(context, NULL, judge_ticket, NULL);
+void apus_tls_check_resumed_certificates(SSL_CTX *context, apus_tls_policy *policy) {
+  SSL_CTX_set_session_ticket_cb(context, NULL, judge_ticket, policy);
 }
 
 bool apus_tls_ticket_prepare(

@@ -18,6 +18,10 @@ struct TestCertificates: Sendable {
   /// Issued by an intermediate authority, which stands in the chain.
   let deviceByIntermediate: TLSIdentity
   let intermediate: [UInt8]
+  /// With RSA keys from the authority on, for those that know no ECDSA. The server is for push.example.com.
+  let rsaAuthority: [UInt8]
+  let rsaServer: TLSIdentity
+  let rsaDevice: TLSIdentity
 
   private static let shared = Result { try TestCertificates() }
 
@@ -43,6 +47,11 @@ struct TestCertificates: Sendable {
     var leaf = try work.issue("leaf", by: "intermediate", "extendedKeyUsage=clientAuth")
     leaf.certificateChainPEM += intermediate
     deviceByIntermediate = leaf
+    rsaAuthority = try work.authority("rsa-ca", key: .rsa)
+    rsaServer = try work.issue(
+      "rsa-server", by: "rsa-ca", key: .rsa, "extendedKeyUsage=serverAuth",
+      "subjectAltName=DNS:push.example.com")
+    rsaDevice = try work.issue("rsa-device", by: "rsa-ca", key: .rsa, "extendedKeyUsage=clientAuth")
     try work.run(
       "pkey", "-in", "server.key", "-aes128", "-passout", "pass:secret", "-out", "sealed.key")
   }
@@ -57,6 +66,18 @@ struct TestCertificates: Sendable {
 private struct Workshop {
   struct Failed: Error { var arguments: [String] }
 
+  /// Arguments that make a key.
+  enum Key {
+    case p256, rsa
+
+    var arguments: [String] {
+      switch self {
+      case .p256: ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+      case .rsa: ["-newkey", "rsa:2048"]
+      }
+    }
+  }
+
   /// One for this process, which removes it at its end.
   static let directory = FileManager.default.temporaryDirectory
     .appendingPathComponent("apus-tls-\(UUID().uuidString)")
@@ -67,7 +88,9 @@ private struct Workshop {
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
   }
 
-  func run(_ arguments: String...) throws {
+  func run(_ arguments: String...) throws { try run(arguments) }
+
+  private func run(_ arguments: [String]) throws {
     let process = Process()
     process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
     process.arguments = ["openssl"] + arguments
@@ -83,19 +106,22 @@ private struct Workshop {
     [UInt8](try Data(contentsOf: directory.appendingPathComponent(name)))
   }
 
-  func authority(_ name: String) throws -> [UInt8] {
+  func authority(_ name: String, key: Key = .p256) throws -> [UInt8] {
     try run(
-      "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-      "-keyout", "\(name).key", "-out", "\(name).pem", "-subj", "/CN=\(name)", "-days", "3650")
+      ["req", "-x509"] + key.arguments + [
+        "-nodes", "-keyout", "\(name).key", "-out", "\(name).pem", "-subj", "/CN=\(name)",
+        "-days", "3650",
+      ])
     return try bytes("\(name).pem")
   }
 
   func issue(
-    _ name: String, by issuer: String, days: Int = 3650, _ extensions: String...
+    _ name: String, by issuer: String, days: Int = 3650, key: Key = .p256, _ extensions: String...
   ) throws -> TLSIdentity {
     try run(
-      "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-      "-keyout", "\(name).key", "-out", "\(name).csr", "-subj", "/CN=\(name)")
+      ["req"] + key.arguments + [
+        "-nodes", "-keyout", "\(name).key", "-out", "\(name).csr", "-subj", "/CN=\(name)",
+      ])
     try extensions.joined(separator: "\n").write(
       to: directory.appendingPathComponent("\(name).ext"), atomically: true, encoding: .utf8)
     try run(

@@ -32,6 +32,10 @@ typedef struct apus_tls_policy apus_tls_policy;
 apus_tls_policy *apus_tls_policy_new(const uint8_t *protocols, size_t count, bool requires_alpn);
 /// From now on a ClientHello for `name` is answered with the identity of `context`. The context is not retained.
 bool apus_tls_policy_add_name(apus_tls_policy *policy, const char *name, SSL_CTX *context);
+/// Whether the certificate whose DER has this SHA-256 (32 bytes, lent for the call) was revoked.
+typedef bool (*apus_tls_is_revoked)(void *argument, const uint8_t *digest);
+/// From `apus_tls_policy_install` on, client certificates are judged by `is_revoked` too. `argument` is not retained.
+void apus_tls_policy_set_revocation(apus_tls_policy *policy, apus_tls_is_revoked is_revoked, void *argument);
 void apus_tls_policy_free(apus_tls_policy *policy);
 /// Installs the callbacks. The policy must outlive every connection of the context.
 void apus_tls_policy_install(SSL_CTX *context, apus_tls_policy *policy);
@@ -39,9 +43,10 @@ void apus_tls_policy_install(SSL_CTX *context, apus_tls_policy *policy);
 /// Notes fatal alerts in the pump at work.
 void apus_tls_note_alerts(SSL_CTX *context);
 
-/// Makes a ticket whose client certificate is outside its validity window lead to a full handshake, where the
-/// certificate is judged, and refused with its own alert.
-void apus_tls_check_resumed_certificates(SSL_CTX *context);
+/// Makes a ticket whose client certificate is outside its validity window, or was revoked, lead to a full handshake,
+/// where the certificate is judged, and refused with its own alert. The policy must outlive every connection of the
+/// context.
+void apus_tls_check_resumed_certificates(SSL_CTX *context, apus_tls_policy *policy);
 
 /// Sets both contexts of a ticket to AES-256-CBC and HMAC-SHA-256 (RFC 5077, section 4). Keys of 32 bytes, `iv` of 16.
 bool apus_tls_ticket_prepare(
