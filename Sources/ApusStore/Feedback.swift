@@ -28,7 +28,9 @@ extension DurableStore {
   ) throws(StoreError) {
     guard limit > 0 else { return }
     let prefix = FeedbackRecord.timePrefix(list)
-    let end = rows.count + limit
+    let begin = rows.count
+    // A limit of `.max` means all.
+    let end = begin.addingReportingOverflow(limit).overflow ? .max : begin + limit
     var fault: RecordError?
     func visit(_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool {
       do {
@@ -47,8 +49,12 @@ extension DurableStore {
       try scan(.feedback, prefix: prefix.span, visit)
     }
     if let fault {
-      let last = rows.last.map { "behind the token \($0.token.redacted)" } ?? "at the beginning"
-      throw .corrupted(path: "feedback", detail: "\(fault), \(last)")
+      let last = rows.count > begin ? rows.last : after
+      let place = last.map { "behind the token \($0.token.redacted)" } ?? "at the beginning"
+      throw .corrupted(
+        path: "feedback",
+        detail: "\(fault), \(place) of the \(list.environment.name) list of app "
+          + "\(list.topic.app.rawValue)")
     }
   }
 }
