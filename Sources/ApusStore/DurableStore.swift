@@ -20,10 +20,13 @@ package protocol DurableStore: AnyObject, Sendable {
   /// The value of `key`, nil if there is none.
   func get(_ family: StoreFamily, key: Span<UInt8>) throws(StoreError) -> [UInt8]?
 
-  /// Visits the rows whose keys begin with `prefix`, in the order of their keys' bytes, as of the moment of the call,
-  /// until `visit` returns false. The spans hold only during the visit. `visit` may use the store.
+  /// Visits the rows whose keys begin with `prefix` and do not come before `start`, in the order of their keys' bytes,
+  /// as of the moment of the call, until `visit` returns false. The spans hold only during the visit. `visit` may use
+  /// the store.
+  ///
+  /// Rows before `start` cost nothing, so that a long run of rows can be read in pages.
   func scan(
-    _ family: StoreFamily, prefix: Span<UInt8>,
+    _ family: StoreFamily, prefix: Span<UInt8>, from start: Span<UInt8>,
     _ visit: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
   ) throws(StoreError)
 
@@ -37,6 +40,14 @@ package protocol DurableStore: AnyObject, Sendable {
 }
 
 extension DurableStore {
+  /// Visits all rows whose keys begin with `prefix`.
+  package func scan(
+    _ family: StoreFamily, prefix: Span<UInt8>,
+    _ visit: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
+  ) throws(StoreError) {
+    try scan(family, prefix: prefix, from: prefix, visit)
+  }
+
   /// Commits what `group` holds and leaves an empty group with room in its place.
   package func commit(
     renewing group: inout WriteGroup, completion: @escaping @Sendable (StoreError?) -> Void

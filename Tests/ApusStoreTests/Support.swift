@@ -26,12 +26,12 @@ extension DurableStore {
     try get(family, key: key.span)
   }
 
-  /// The rows under `prefix` in the order of the visits, at most `limit`.
+  /// The rows under `prefix` from `start` on in the order of the visits, at most `limit`.
   func rows(
-    _ family: StoreFamily, prefix: [UInt8], limit: Int = .max
+    _ family: StoreFamily, prefix: [UInt8], from start: [UInt8] = [], limit: Int = .max
   ) throws(StoreError) -> [[[UInt8]]] {
     var rows: [[[UInt8]]] = []
-    try scan(family, prefix: prefix.span) { key, value in
+    try scan(family, prefix: prefix.span, from: start.span) { key, value in
       rows.append([bytes(key), bytes(value)])
       return rows.count < limit
     }
@@ -114,4 +114,17 @@ func hex(_ text: String) -> [UInt8] {
     line.prefix { $0 != "#" }.filter { !$0.isWhitespace }.compactMap { $0.hexDigitValue }
   }
   return stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
+}
+
+/// SplitMix64, by which a random walk can be repeated.
+struct SeededRandom: RandomNumberGenerator {
+  var state: UInt64
+
+  mutating func next() -> UInt64 {
+    state &+= 0x9e37_79b9_7f4a_7c15
+    var z = state
+    z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
+    z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
+    return z ^ (z >> 31)
+  }
 }

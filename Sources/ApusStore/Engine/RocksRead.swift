@@ -22,7 +22,7 @@ extension RocksDatabase {
   }
 
   func scan(
-    _ family: StoreFamily, prefix: Span<UInt8>,
+    _ family: StoreFamily, prefix: Span<UInt8>, from start: Span<UInt8>,
     _ visit: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
   ) throws(StoreError) {
     let options: OpaquePointer = unsafe rocksdb_readoptions_create()
@@ -44,18 +44,19 @@ extension RocksDatabase {
       let iterator: OpaquePointer = unsafe rocksdb_create_iterator_cf(
         handle, options, self.family(family))
       defer { unsafe rocksdb_iter_destroy(iterator) }
-      return unsafe walk(iterator, from: prefix, visit)
+      // Behind the bound the engine finds nothing.
+      return unsafe walk(iterator, from: start.precedes(prefix) ? prefix : start, visit)
     }
     if let failure { throw StoreError(engine: failure, path: path, while: .reading) }
   }
 
-  /// Visits rows from `prefix` on. The engine's message if it could not.
+  /// Visits rows from `start` on. The engine's message if it could not.
   private func walk(
-    _ iterator: OpaquePointer, from prefix: Span<UInt8>,
+    _ iterator: OpaquePointer, from start: Span<UInt8>,
     _ visit: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
   ) -> String? {
-    unsafe prefix.withUnsafeBufferPointer { prefix in
-      unsafe prefix.withMemoryRebound(to: CChar.self) {
+    unsafe start.withUnsafeBufferPointer { start in
+      unsafe start.withMemoryRebound(to: CChar.self) {
         unsafe rocksdb_iter_seek(iterator, $0.baseAddress, $0.count)
       }
     }

@@ -35,12 +35,12 @@ package final class RocksStore: DurableStore {
   }
 
   package func scan(
-    _ family: StoreFamily, prefix: Span<UInt8>,
+    _ family: StoreFamily, prefix: Span<UInt8>, from start: Span<UInt8>,
     _ visit: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
   ) throws(StoreError) {
     let database = try core.beginReading()
     defer { core.endReading() }
-    try database.scan(family, prefix: prefix, visit)
+    try database.scan(family, prefix: prefix, from: start, visit)
   }
 
   package var isAvailable: Bool { core.isAvailable }

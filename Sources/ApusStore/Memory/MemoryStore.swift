@@ -53,12 +53,11 @@ package final class MemoryStore: DurableStore {
   }
 
   package func scan(
-    _ family: StoreFamily, prefix: Span<UInt8>,
+    _ family: StoreFamily, prefix: Span<UInt8>, from start: Span<UInt8>,
     _ visit: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
   ) throws(StoreError) {
-    for row in try core.read(family, { $0.rows(prefix: prefix) }) {
-      guard visit(row.key.span, row.value.span) else { return }
-    }
+    let rows = try core.read(family) { $0 }
+    rows.scan(prefix: prefix, from: start, visit)
   }
 
   package var isAvailable: Bool { core.isOpen }

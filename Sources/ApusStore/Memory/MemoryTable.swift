@@ -2,83 +2,121 @@ import ApusModel
 
 /// The rows of one family, findable by key and walkable in the order of the keys.
 ///
-/// Rows are bucketed by the first eight bytes of their keys, sorted within: a mailbox scan reads one bucket of a few
-/// rows, and a bucket's keys sort as its rows do against those of other buckets.
+/// Sorted rows in leaves of bounded size: a write moves the rows of one leaf, whatever the size of the table, and a
+/// scan finds its first row by bisection. A copy of the table shares its leaves, so that a scan can walk one while
+/// writes go on.
 struct MemoryTable: Sendable {
   struct Row: Sendable {
     var key: [UInt8]
     var value: [UInt8]
+
+    func isBefore(_ other: Span<UInt8>) -> Bool { key.span.precedes(other) }
+    func isBehind(_ other: Span<UInt8>) -> Bool { other.precedes(key.span) }
+    func isAt(_ other: Span<UInt8>) -> Bool { other.equals(key.span) }
   }
 
-  private static let bucketBytes = 8
+  /// A full leaf is split in two; neighbours that have become small are joined.
+  private static let leafRows = 256
 
-  private var buckets: [[UInt8]: [Row]] = [:]
+  /// The rows in the order of their keys. No leaf is empty.
+  private var leaves: [[Row]] = []
   /// Bytes of all keys and values.
   private(set) var byteCount = 0
 
   func value(of key: Span<UInt8>) -> [UInt8]? {
-    guard let rows = buckets[Self.bucket(of: key)] else { return nil }
-    let place = Self.place(of: key, in: rows)
-    return place.isThere ? rows[place.index].value : nil
+    let place = place(of: key)
+    return place.isThere ? leaves[place.leaf][place.index].value : nil
   }
 
   mutating func put(_ key: Span<UInt8>, _ value: [UInt8]) {
     byteCount += value.count
-    let bucket = Self.bucket(of: key)
-    let place = Self.place(of: key, in: buckets[bucket] ?? [])
+    let place = place(of: key)
     if place.isThere {
-      byteCount -= buckets[bucket]?[place.index].value.count ?? 0
-      buckets[bucket]?[place.index].value = value
-    } else {
-      byteCount += key.count
-      buckets[bucket, default: []].insert(Row(key: key.copied(), value: value), at: place.index)
+      byteCount -= leaves[place.leaf][place.index].value.count
+      leaves[place.leaf][place.index].value = value
+      return
     }
+    byteCount += key.count
+    if leaves.isEmpty { leaves.append([]) }
+    leaves[place.leaf].insert(Row(key: key.copied(), value: value), at: place.index)
+    if leaves[place.leaf].count > Self.leafRows { split(place.leaf) }
   }
 
   mutating func remove(_ key: Span<UInt8>) {
-    let bucket = Self.bucket(of: key)
-    let place = Self.place(of: key, in: buckets[bucket] ?? [])
-    guard place.isThere, let row = buckets[bucket]?.remove(at: place.index) else { return }
+    let place = place(of: key)
+    guard place.isThere else { return }
+    let row = leaves[place.leaf].remove(at: place.index)
     byteCount -= row.key.count + row.value.count
-    if buckets[bucket]?.isEmpty == true { buckets[bucket] = nil }
-  }
-
-  /// The rows whose keys begin with `prefix`, in the order of their keys.
-  func rows(prefix: Span<UInt8>) -> [Row] {
-    let prefix = prefix.copied()
-    if prefix.count >= Self.bucketBytes {
-      let rows = buckets[Array(prefix.prefix(Self.bucketBytes))] ?? []
-      return rows.filter { $0.key.starts(with: prefix) }
+    if leaves[place.leaf].isEmpty {
+      leaves.remove(at: place.leaf)
+    } else {
+      join(max(0, place.leaf - 1))
     }
-    return buckets.keys.filter { $0.starts(with: prefix) }
-      .sorted { $0.lexicographicallyPrecedes($1) }
-      .flatMap { buckets[$0] ?? [] }
   }
 
-  private static func bucket(of key: Span<UInt8>) -> [UInt8] {
-    key.extracting(..<min(bucketBytes, key.count)).copied()
+  /// Visits the rows whose keys begin with `prefix` and do not come before `start`, until `visit` returns false.
+  func scan(
+    prefix: Span<UInt8>, from start: Span<UInt8>,
+    _ visit: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
+  ) {
+    let first = place(of: start.precedes(prefix) ? prefix : start)
+    var index = first.index
+    for leaf in leaves[min(first.leaf, leaves.count)...] {
+      while index < leaf.count {
+        let row = leaf[index]
+        let key = row.key.span
+        guard key.count >= prefix.count, key.extracting(..<prefix.count).equals(prefix),
+          visit(key, row.value.span)
+        else { return }
+        index += 1
+      }
+      index = 0
+    }
   }
 
-  /// Where `key` is among sorted rows, or would be.
-  private static func place(
-    of key: Span<UInt8>, in rows: [Row]
-  ) -> (index: Int, isThere: Bool) {
+  private mutating func split(_ leaf: Int) {
+    let half = leaves[leaf].count / 2
+    let rest = Array(leaves[leaf][half...])
+    leaves[leaf].removeSubrange(half...)
+    leaves.insert(rest, at: leaf + 1)
+  }
+
+  /// Joins a leaf with the next where they fill half a leaf at most: less would make it split again soon.
+  private mutating func join(_ leaf: Int) {
+    guard leaf + 1 < leaves.count,
+      leaves[leaf].count + leaves[leaf + 1].count <= Self.leafRows / 2
+    else { return }
+    let next = leaves.remove(at: leaf + 1)
+    leaves[leaf] += next
+  }
+
+  /// Where `key` is, or would be put: in the last leaf that does not begin behind it.
+  private func place(of key: Span<UInt8>) -> (leaf: Int, index: Int, isThere: Bool) {
+    let leaf = max(0, Self.bisect(leaves.count) { !leaves[$0][0].isBehind(key) } - 1)
+    guard leaf < leaves.count else { return (0, 0, false) }
+    let index = Self.bisect(leaves[leaf].count) { leaves[leaf][$0].isBefore(key) }
+    let isThere = index < leaves[leaf].count && leaves[leaf][index].isAt(key)
+    return (leaf, index, isThere)
+  }
+
+  /// The first of the numbers below `count` that `isBefore` is false for; it is true for those before.
+  private static func bisect(_ count: Int, _ isBefore: (Int) -> Bool) -> Int {
     var low = 0
-    var high = rows.count
+    var high = count
     while low < high {
       let middle = (low + high) / 2
-      let other = rows[middle].key
-      if precedes(other.span, key) { low = middle + 1 } else { high = middle }
+      if isBefore(middle) { low = middle + 1 } else { high = middle }
     }
-    guard low < rows.count else { return (low, false) }
-    let found = rows[low].key
-    return (low, key.equals(found.span))
+    return low
   }
+}
 
-  private static func precedes(_ left: Span<UInt8>, _ right: Span<UInt8>) -> Bool {
-    for index in 0..<min(left.count, right.count) where left[index] != right[index] {
-      return left[index] < right[index]
+extension Span<UInt8> {
+  /// Whether these bytes sort before `other`: byte by byte, and a prefix before what continues it.
+  func precedes(_ other: Span<UInt8>) -> Bool {
+    for index in 0..<Swift.min(count, other.count) where self[index] != other[index] {
+      return self[index] < other[index]
     }
-    return left.count < right.count
+    return count < other.count
   }
 }

@@ -1,0 +1,116 @@
+import ApusStore
+import Testing
+
+@Suite("Scans from a key on")
+struct ScanTests {
+  @Test(
+    "A scan from a key visits the rows under the prefix that do not come before it",
+    arguments: Engine.allCases, [StoreFamily.mailbox, .meta])
+  func start(engine: Engine, family: StoreFamily) async throws {
+    let store = try engine.make(in: Scratch())
+    // In the mailbox keys shorter than a device id do not occur.
+    let keys = DurableStoreTests.keys.filter { family != .mailbox || $0.count >= 8 }
+    _ = await commit(store) { group in
+      for key in keys.shuffled() { group.put(family, key, key + [0]) }
+    }
+    // Present and absent ones, before the prefix, inside it and behind it.
+    let starts: [[UInt8]] =
+      [[]] + DurableStoreTests.keys.flatMap { [$0, $0 + [0], $0 + [0x80], Array($0.dropLast())] }
+    for prefix in DurableStoreTests.prefixes {
+      let under = keys.filter { $0.starts(with: prefix) }
+        .sorted { $0.lexicographicallyPrecedes($1) }
+      for start in starts where family != .mailbox || start.count >= 8 {
+        let expected = under.filter { !$0.lexicographicallyPrecedes(start) }
+        let rows = try store.rows(family, prefix: prefix, from: start)
+        #expect(rows == expected.map { [$0, $0 + [0]] }, "prefix \(prefix), start \(start)")
+      }
+    }
+    store.close()
+  }
+
+  @Test(
+    "Pages put together are the whole, through growth and shrinking", arguments: Engine.allCases,
+    [1, 2, 3] as [UInt64])
+  func walk(engine: Engine, seed: UInt64) async throws {
+    let store = try engine.make(in: Scratch())
+    var random = SeededRandom(state: seed)
+    var model: [[UInt8]: [UInt8]] = [:]
+    for step in 0..<24 {
+      // Twelve steps that mostly add, then twelve that mostly remove: beyond 2,000 rows and down to few.
+      let adds = step < 12 ? 9 : 1
+      var present = model.keys.sorted { $0.lexicographicallyPrecedes($1) }
+      var changes: [([UInt8], [UInt8]?)] = []
+      for _ in 0..<300 {
+        if Int.random(in: 0..<10, using: &random) < adds {
+          let key = Self.key(using: &random)
+          changes.append((key, [UInt8(step)]))
+          model[key] = [UInt8(step)]
+        } else if let index = present.indices.randomElement(using: &random) {
+          let key = present.remove(at: index)
+          changes.append((key, nil))
+          model[key] = nil
+        }
+      }
+      _ = await commit(store) { group in
+        for (key, value) in changes {
+          if let value { group.put(.feedback, key, value) } else { group.delete(.feedback, key) }
+        }
+      }
+      let limit = Int.random(in: 1...400, using: &random)
+      for prefix in [[], [1], [2, 7]] as [[UInt8]] {
+        let expected = model.filter { $0.key.starts(with: prefix) }
+          .sorted { $0.key.lexicographicallyPrecedes($1.key) }.map { [$0.key, $0.value] }
+        let pages = try Self.pages(of: store, prefix: prefix, limit: limit)
+        try #require(pages == expected, "seed \(seed), step \(step), limit \(limit), \(prefix)")
+      }
+      let some = Self.key(using: &random)
+      #expect(try store.get(.feedback, some) == model[some], "seed \(seed), step \(step)")
+    }
+    store.close()
+  }
+
+  static func key(using random: inout SeededRandom) -> [UInt8] {
+    [
+      UInt8.random(in: 0..<4, using: &random), UInt8.random(in: 0..<16, using: &random),
+      UInt8.random(in: 0...255, using: &random),
+    ]
+  }
+
+  /// All rows under `prefix`, read `limit` at a time, each page from behind the last one's last key.
+  static func pages(
+    of store: any DurableStore, prefix: [UInt8], limit: Int
+  ) throws -> [[[UInt8]]] {
+    var all: [[[UInt8]]] = []
+    var start = prefix
+    while true {
+      let page = try store.rows(.feedback, prefix: prefix, from: start, limit: limit)
+      all += page
+      guard page.count == limit, let last = page.last else { return all }
+      start = last[0] + [0]
+    }
+  }
+
+  @Test("A scan sees the rows of its beginning, whatever is written meanwhile")
+  func snapshot() throws {
+    let store = MemoryStore(mode: .manual)
+    var group = store.makeGroup()
+    for number in UInt8(0)..<100 { group.put(.feedback, [number], [0]) }
+    store.commit(group) { _ in }
+    store.runCommits()
+    var seen: [UInt8] = []
+    let none: [UInt8] = []
+    try store.scan(.feedback, prefix: none.span) { key, value in
+      if key[0] == 10 {
+        var group = store.makeGroup()
+        for number in UInt8(0)..<200 { group.put(.feedback, [number], [1]) }
+        group.delete(.feedback, [50])
+        store.commit(group) { _ in }
+        store.runCommits()
+      }
+      seen.append(key[0])
+      return value[0] == 0
+    }
+    #expect(seen == Array(0..<100))
+    #expect(try store.rows(.feedback, prefix: []).count == 199)
+  }
+}
