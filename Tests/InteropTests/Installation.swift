@@ -10,6 +10,8 @@ final class Installation {
   private(set) var service: Companion?
   private(set) var providerPort = 0
   private(set) var courierPort = 0
+  private(set) var gatewayPort = 0
+  private(set) var feedbackPort = 0
 
   init() throws {
     directory = FileManager.default.temporaryDirectory.appending(
@@ -30,18 +32,25 @@ final class Installation {
   var authority: String { text("authority_file") }
 
   /// Starts the service, on the ports that it had before if it ran already.
-  func start(_ extra: [String] = []) throws {
+  ///
+  /// - Parameter gateway, feedback: The modifiers of these doors, such as "+legacy-tls+confirm".
+  func start(_ extra: [String] = [], gateway: String = "", feedback: String = "") throws {
     let service = try Companion(
       apus,
       [
         "serve", "--data", directory.path, "--json", "--log-level", "warning",
         "--http2-listen", "127.0.0.1:\(providerPort)", "--courier-listen",
         "127.0.0.1:\(courierPort)", "--http2-development-listen", "off",
-        "--courier-development-listen", "off", "--unregister-grace", "0",
+        "--courier-development-listen", "off", "--gateway-listen",
+        "127.0.0.1:\(gatewayPort)\(gateway)", "--feedback-listen",
+        "127.0.0.1:\(feedbackPort)\(feedback)", "--gateway-development-listen", "off",
+        "--feedback-development-listen", "off", "--unregister-grace", "0",
       ] + extra, name: "apus serve")
     let ready = try service.first("ready")
     providerPort = try Self.port(ready["http2"])
     courierPort = try Self.port(ready["courier"])
+    gatewayPort = try Self.port(ready["gateway"])
+    feedbackPort = try Self.port(ready["feedback"])
     self.service = service
   }
 

@@ -85,8 +85,25 @@ package enum ApusOptions {
   package static let courierDevelopmentListen = door(
     "--courier-development-listen", port: 5224, help: "Devices, development.")
 
-  private static func door(_ flag: String, port: UInt16, help: String) -> Option<ListenAddresses> {
-    Option(flag, .listen, in: [Verb.serve], group: .doors, default: "\(port)", help: help)
+  package static let gatewayListen = door(
+    "--gateway-listen", port: 2195, allowed: Set(ListenModifier.allCases),
+    help: "Old senders (the binary interface), production.")
+  package static let gatewayDevelopmentListen = door(
+    "--gateway-development-listen", port: 2295, allowed: Set(ListenModifier.allCases),
+    help: "Old senders, development.")
+  package static let feedbackListen = door(
+    "--feedback-listen", port: 2196, allowed: [.legacyTLS],
+    help: "The feedback service for old senders, production.")
+  package static let feedbackDevelopmentListen = door(
+    "--feedback-development-listen", port: 2296, allowed: [.legacyTLS],
+    help: "The feedback service, development.")
+
+  private static func door(
+    _ flag: String, port: UInt16, allowed: Set<ListenModifier> = [], help: String
+  ) -> Option<ListenAddresses> {
+    Option(
+      flag, .listen(port: port, allowed: allowed), in: [Verb.serve], group: .doors,
+      default: "\(port)", help: help)
   }
 
   package static let workers = Option(
@@ -221,6 +238,8 @@ package enum ApusOptions {
     providerCertificate.description, providerCertificateKey.description,
     http2Listen.description, http2DevelopmentListen.description,
     courierListen.description, courierDevelopmentListen.description,
+    gatewayListen.description, gatewayDevelopmentListen.description,
+    feedbackListen.description, feedbackDevelopmentListen.description,
     workers.description, noInBandCertificates.description, allowES512.description,
     unregisterGrace.description, linger.description, ephemeral.description, shutdown.description,
     name.description, firstTopic.description, teamName.description,
