@@ -72,19 +72,14 @@ final class Installation {
   }
 
   /// A certificate for a provider, with its key in one file as some clients want it.
-  func providerCertificate() throws -> String {
+  ///
+  /// - Parameter extra: Options of `apus cert`, such as `--rsa 2048` for clients that read no other keys.
+  func providerCertificate(_ extra: [String] = []) throws -> String {
     let issued = try Programs.json(
       Programs.run(
-        apus, ["cert", "--data", directory.path, "--topic", Self.topic, "--json"]))
-    guard let certificate = issued["certificate_file"] as? String,
-      let key = issued["key_file"] as? String
-    else { throw Trouble("no files in \(issued)") }
-    let both = directory.appending(path: "provider.pem")
-    try
-      (String(contentsOfFile: certificate, encoding: .utf8)
-      + String(contentsOfFile: key, encoding: .utf8))
-      .write(to: both, atomically: true, encoding: .utf8)
-    return both.path
+        apus, ["cert", "--data", directory.path, "--topic", Self.topic, "--json"] + extra))
+    guard let both = issued["pem_file"] as? String else { throw Trouble("no file in \(issued)") }
+    return both
   }
 }
 

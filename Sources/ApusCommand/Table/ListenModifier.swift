@@ -37,8 +37,8 @@ package enum ListenModifier: String, Sendable, Hashable, CaseIterable {
       """
     case .confirm:
       """
-      Answer each accepted notification with status 0 and its identifier, which Apple never did. Gateway only, for \
-      senders that know of it: others take it for an error.
+      Answer each accepted notification of commands 1 and 2 with status 0 and its identifier, which Apple never did. \
+      For senders that know of it: others take it for an error. Gateway only.
       """
     case .strict:
       """
