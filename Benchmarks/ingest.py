@@ -156,7 +156,8 @@ class Bench:
         process = Process(
             [self.apus, "serve", "--data", self.data, "--workers", "1", "--log-format", "json",
              "--http2-listen", f"127.0.0.1:{self.http2_port}", "--courier-listen", f"127.0.0.1:{self.courier_port}",
-             "--http2-development-listen", "off", "--courier-development-listen", "off"],
+             "--http2-development-listen", "off", "--courier-development-listen", "off", "--gateway-listen", "off",
+             "--gateway-development-listen", "off", "--feedback-listen", "off", "--feedback-development-listen", "off"],
             SERVER_CPU, self.scratch / "apus.log", environment)
         process.wait_until(lambda: accepts(self.http2_port) and accepts(self.courier_port), "open doors")
         return process

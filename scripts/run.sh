@@ -65,7 +65,9 @@ team=$(field team "$data/init.json")
 
 "$bin/apus" serve --data "$data" --json \
   --http2-listen "127.0.0.1:$port,[::1]:$port" --courier-listen "127.0.0.1:$courier_port,[::1]:$courier_port" \
-  --http2-development-listen off --courier-development-listen off >"$scratch/serve.out" &
+  --http2-development-listen off --courier-development-listen off \
+  --gateway-listen off --gateway-development-listen off \
+  --feedback-listen off --feedback-development-listen off >"$scratch/serve.out" &
 children+=($!)
 wait_for "The service" "${children[0]}" grep -q '"ready"' "$scratch/serve.out"
 

@@ -19,7 +19,8 @@ struct CertificateCommand {
     do {
       identity = try directory.issueProvider(
         topic: topic, team: team, extraTopics: topics(topic),
-        environments: invocation.value(ApusOptions.environment), nowSeconds: Process.nowSeconds,
+        environments: invocation.value(ApusOptions.environment),
+        rsaBits: invocation[ApusOptions.certificateRSABits], nowSeconds: Process.nowSeconds,
         days: invocation.value(ApusOptions.certificateDays))
     } catch {
       throw CommandFailure(.configuration, "\(error)")
@@ -27,7 +28,8 @@ struct CertificateCommand {
     Report(
       fields: [
         "certificate_file": .string(identity.certificateFile),
-        "key_file": .string(identity.keyFile), "topic": .string(topic),
+        "key_file": .string(identity.keyFile),
+        "pem_file": identity.pemFile.map { .string($0) }, "topic": .string(topic),
         "team": .string(team.text),
         "authority_file": .string(directory.authorityCertificate(.service)),
         "sha256": .string(identity.certificate.fingerprint.hex),
@@ -35,6 +37,7 @@ struct CertificateCommand {
       text: "A certificate for a provider of \(topic).\n"
         + table([
           "certificate": identity.certificateFile, "key": identity.keyFile,
+          "both in one": identity.pemFile ?? "",
           "authority": directory.authorityCertificate(.service),
           "SHA-256": identity.certificate.fingerprint.hex,
         ])

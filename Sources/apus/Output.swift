@@ -42,7 +42,9 @@ struct Report {
 }
 
 /// Lines of a name and a value, the values below each other.
-func table(_ rows: KeyValuePairs<String, String>) -> String {
+func table(_ rows: KeyValuePairs<String, String>) -> String { table(Array(rows)) }
+
+func table(_ rows: [(key: String, value: String)]) -> String {
   let width = rows.map(\.key.count).max() ?? 0
   return rows.map { name, value in
     "  \(name)\(String(repeating: " ", count: width - name.count))  \(value)\n"

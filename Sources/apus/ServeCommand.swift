@@ -11,7 +11,8 @@ struct ServeCommand {
   init(_ invocation: Invocation) { self.invocation = invocation }
 
   func run() throws(CommandFailure) {
-    let configuration = try configuration()
+    let openings = try Opening.all(invocation)
+    let configuration = try configuration(openings)
     // Each device holds one.
     Process.raiseDescriptorLimit()
     // Before any thread is started: threads inherit what is blocked.
@@ -31,32 +32,29 @@ struct ServeCommand {
     } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
-    announce(service)
+    warnOfLegacyTLS(service)
+    announce(service, openings)
     service.runUntilSignal()
     if invocation.isOn(ApusOptions.json) { Output.json(.members(["event": .string("stopped")])) }
   }
 
   // MARK: Configuration
 
-  private func configuration() throws(CommandFailure) -> ServerConfiguration {
+  private func configuration(
+    _ openings: [Opening]
+  ) throws(CommandFailure) -> ServerConfiguration {
     let directory = DataDirectory(path: invocation.value(ApusOptions.data))
     do {
       try directory.requireProvisioned()
     } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
-    var doors: [DoorConfiguration] = []
-    for door in Self.doors {
-      let addresses = try addresses(door.option)
-      if addresses.isEmpty { continue }
-      doors.append(
-        DoorConfiguration(kind: door.kind, environment: door.environment, addresses: addresses))
-    }
-    guard !doors.isEmpty else {
+    guard !openings.isEmpty else {
       throw CommandFailure(
         .usage, "every door is off", remedy: "Give at least one of them an address.")
     }
-    var configuration = ServerConfiguration(dataDirectory: directory.path, doors: doors)
+    var configuration = ServerConfiguration(
+      dataDirectory: directory.path, doors: openings.map(\.configuration))
     configuration.workers = invocation.value(ApusOptions.workers)
     configuration.allowsInBandCertificates = !invocation.isOn(ApusOptions.noInBandCertificates)
     configuration.allowsES512 = invocation.isOn(ApusOptions.allowES512)
@@ -68,72 +66,41 @@ struct ServeCommand {
     return configuration
   }
 
-  private struct Door {
-    var name: String
-    var kind: DoorConfiguration.Kind
-    var environment: Environment
-    var option: Option<ListenAddresses>
-  }
-
-  private static let doors = [
-    Door(
-      name: "http2", kind: .provider, environment: .production, option: ApusOptions.http2Listen),
-    Door(
-      name: "http2_development", kind: .provider, environment: .development,
-      option: ApusOptions.http2DevelopmentListen),
-    Door(
-      name: "courier", kind: .courier, environment: .production, option: ApusOptions.courierListen
-    ),
-    Door(
-      name: "courier_development", kind: .courier, environment: .development,
-      option: ApusOptions.courierDevelopmentListen),
-  ]
-
-  private func addresses(
-    _ option: Option<ListenAddresses>
-  ) throws(CommandFailure) -> [SocketAddress] {
-    switch invocation.value(option) {
-    case .off: return []
-    case .everywhere(let port):
-      // A kernel without IPv6 has no [::] to listen on.
-      let hasIPv6 = !((try? Files.read("/proc/net/if_inet6")) ?? []).isEmpty
-      return [.anyIPv4(port: port)] + (hasIPv6 ? [.anyIPv6(port: port)] : [])
-    case .addresses(let list):
-      var addresses: [SocketAddress] = []
-      for entry in list {
-        do throws(SocketError) {
-          addresses.append(try SocketAddress(entry.description))
-        } catch {
-          throw invocation.failure(about: option, "\(error)")
-        }
-      }
-      return addresses
-    }
-  }
-
   // MARK: What is said
 
-  private func announce(_ service: Service) {
-    let addresses = Self.doors.map { door in
-      service.doors.filter { $0.kind == door.kind && $0.environment == door.environment }
-        .flatMap(\.addresses).map(\.description)
+  private func announce(_ service: Service, _ openings: [Opening]) {
+    // The service opens its doors in the order in which it was given them.
+    let opened = zip(openings, service.doors).map { opening, door in
+      (name: opening.door.name, modifiers: opening.modifiers, addresses: door.addresses)
     }
     if invocation.isOn(ApusOptions.json) {
       var members = [JSONObject.Member(key: "event", value: .string("ready"))]
-      for (door, bound) in zip(Self.doors, addresses) {
-        members.append(.init(key: door.name, value: .strings(bound)))
+      for door in NamedDoor.all {
+        let addresses = opened.filter { $0.name == door.name }.flatMap(\.addresses)
+        members.append(.init(key: door.name, value: .strings(addresses.map(\.description))))
       }
       return Output.json(.object(JSONObject(members)))
     }
-    func list(_ index: Int) -> String {
-      addresses[index].isEmpty ? "off" : addresses[index].joined(separator: "  ")
+    let rows = NamedDoor.all.map { door in
+      let addresses = opened.filter { $0.name == door.name }.flatMap { opened in
+        opened.addresses.map { "\($0)\(ListenModifier.text(opened.modifiers))" }
+      }
+      return (door.title, addresses.isEmpty ? "off" : addresses.joined(separator: "  "))
     }
-    let doors = table([
-      "providers, production": list(0), "providers, development": list(1),
-      "devices, production": list(2), "devices, development": list(3),
-    ])
     Output.standard(
-      "Apus serves \(service.configuration.dataDirectory). Ctrl-C stops it.\n\(doors)")
+      "Apus serves \(service.configuration.dataDirectory). Ctrl-C stops it.\n\(table(rows))")
+  }
+
+  /// In the log, so that nobody leaves such a door open without knowing.
+  private func warnOfLegacyTLS(_ service: Service) {
+    for (configured, door) in zip(service.configuration.doors, service.doors)
+    where configured.allowsLegacyTLS {
+      for address in door.addresses {
+        service.configuration.log(
+          .warning, "TLS 1.0 and 1.1 are spoken, which are broken",
+          .text("door", door.kind.rawValue), .text("address", address.description))
+      }
+    }
   }
 }
 

@@ -68,8 +68,9 @@ struct ParserTests {
   func defaults() throws {
     let serve = try invocation("serve")
     #expect(serve.value(ApusOptions.data) == "./apus-data")
-    #expect(serve.value(ApusOptions.http2Listen) == .everywhere(port: 2197))
-    #expect(serve.value(ApusOptions.courierDevelopmentListen) == .everywhere(port: 5224))
+    let everywhere = { ListenAddresses([ListenAddress(.everywhere(port: $0))]) }
+    #expect(serve.value(ApusOptions.http2Listen) == everywhere(2197))
+    #expect(serve.value(ApusOptions.courierDevelopmentListen) == everywhere(5224))
     #expect(!serve.isGiven(ApusOptions.http2Listen))
     #expect(try invocation("serve --http2-listen 2197").isGiven(ApusOptions.http2Listen))
     #expect(try invocation("send --token ab")[ApusOptions.badge] == nil)

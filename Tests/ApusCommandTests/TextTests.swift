@@ -79,6 +79,32 @@ struct TextTests {
     #expect(try help("serve", isStyled: true).contains("\u{1b}[1mDoors\u{1b}[0m"))
   }
 
+  @Test("Help and manual page explain each modifier, and say what legacy TLS costs")
+  func modifiers() throws {
+    let help = try help("serve", columns: 100)
+    let manual = ManualPage.text(for: .apus, version: "1.0")
+    #expect(help.contains("\nModifiers\n  +legacy-tls  Speak TLS 1.0 and 1.1 as well"))
+    #expect(help.contains("Both are broken"))
+    for modifier in ListenModifier.allCases {
+      #expect(help.contains("\n  \(modifier.text) "))
+      #expect(
+        manual.contains(
+          "\n.B +\(modifier.rawValue.split(separator: "-").joined(separator: "\\-"))\n"))
+    }
+  }
+
+  @Test("Completions offer a door's usual port with each modifier that the door takes")
+  func completedModifiers() {
+    let offered = Dictionary(
+      uniqueKeysWithValues: Program.apus.options.filter { $0.group == .doors }
+        .map { ($0.flag, $0.completion) })
+    #expect(offered["--http2-listen"] == .words(["off"]))
+    #expect(offered["--feedback-development-listen"] == .words(["off", "2296+legacy-tls"]))
+    #expect(
+      offered["--gateway-listen"]
+        == .words(["off", "2195+legacy-tls", "2195+confirm", "2195+strict", "2195+lenient"]))
+  }
+
   @Test("The overview lists every command and every exit code")
   func overview() {
     let text = HelpText(program: .apus, columns: 80, isStyled: false).overview()

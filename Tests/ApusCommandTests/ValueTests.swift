@@ -20,20 +20,6 @@ struct ValueTests {
   }
 
   @Test(
-    "Listen addresses are a port, a list, or off",
-    arguments: [
-      ("off", ListenAddresses.off), ("0", .everywhere(port: 0)), ("*:80", .everywhere(port: 80)),
-      (
-        "127.0.0.1:1,[::1]:2",
-        .addresses([HostPort(host: "127.0.0.1", port: 1), HostPort(host: "::1", port: 2)])
-      ),
-      ("localhost:1", nil), ("127.0.0.1:1,", nil), ("", nil), ("65536", nil), ("1.2.3:4", nil),
-    ])
-  func listen(text: String, expected: ListenAddresses?) {
-    #expect((try? ValueSyntax<ListenAddresses>.listen.read(text)) == expected)
-  }
-
-  @Test(
     "Times have units",
     arguments: [
       ("90", 90), ("90s", 90), ("15m", 900), ("2h", 7200), ("1d", 86_400), ("", nil), ("m", nil),
@@ -145,7 +131,9 @@ struct TableTests {
   func ports() {
     let ports = [
       "--http2-listen": "2197", "--http2-development-listen": "2198", "--courier-listen": "5223",
-      "--courier-development-listen": "5224",
+      "--courier-development-listen": "5224", "--gateway-listen": "2195",
+      "--gateway-development-listen": "2295", "--feedback-listen": "2196",
+      "--feedback-development-listen": "2296",
     ]
     for option in Program.apus.options where option.group == .doors {
       #expect(option.defaultText == ports[option.flag])

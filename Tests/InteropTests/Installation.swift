@@ -10,6 +10,8 @@ final class Installation {
   private(set) var service: Companion?
   private(set) var providerPort = 0
   private(set) var courierPort = 0
+  private(set) var gatewayPort = 0
+  private(set) var feedbackPort = 0
 
   init() throws {
     directory = FileManager.default.temporaryDirectory.appending(
@@ -30,18 +32,25 @@ final class Installation {
   var authority: String { text("authority_file") }
 
   /// Starts the service, on the ports that it had before if it ran already.
-  func start(_ extra: [String] = []) throws {
+  ///
+  /// - Parameter gateway, feedback: The modifiers of these doors, such as "+legacy-tls+confirm".
+  func start(_ extra: [String] = [], gateway: String = "", feedback: String = "") throws {
     let service = try Companion(
       apus,
       [
         "serve", "--data", directory.path, "--json", "--log-level", "warning",
         "--http2-listen", "127.0.0.1:\(providerPort)", "--courier-listen",
         "127.0.0.1:\(courierPort)", "--http2-development-listen", "off",
-        "--courier-development-listen", "off", "--unregister-grace", "0",
+        "--courier-development-listen", "off", "--gateway-listen",
+        "127.0.0.1:\(gatewayPort)\(gateway)", "--feedback-listen",
+        "127.0.0.1:\(feedbackPort)\(feedback)", "--gateway-development-listen", "off",
+        "--feedback-development-listen", "off", "--unregister-grace", "0",
       ] + extra, name: "apus serve")
     let ready = try service.first("ready")
     providerPort = try Self.port(ready["http2"])
     courierPort = try Self.port(ready["courier"])
+    gatewayPort = try Self.port(ready["gateway"])
+    feedbackPort = try Self.port(ready["feedback"])
     self.service = service
   }
 
@@ -63,19 +72,14 @@ final class Installation {
   }
 
   /// A certificate for a provider, with its key in one file as some clients want it.
-  func providerCertificate() throws -> String {
+  ///
+  /// - Parameter extra: Options of `apus cert`, such as `--rsa 2048` for clients that read no other keys.
+  func providerCertificate(_ extra: [String] = []) throws -> String {
     let issued = try Programs.json(
       Programs.run(
-        apus, ["cert", "--data", directory.path, "--topic", Self.topic, "--json"]))
-    guard let certificate = issued["certificate_file"] as? String,
-      let key = issued["key_file"] as? String
-    else { throw Trouble("no files in \(issued)") }
-    let both = directory.appending(path: "provider.pem")
-    try
-      (String(contentsOfFile: certificate, encoding: .utf8)
-      + String(contentsOfFile: key, encoding: .utf8))
-      .write(to: both, atomically: true, encoding: .utf8)
-    return both.path
+        apus, ["cert", "--data", directory.path, "--topic", Self.topic, "--json"] + extra))
+    guard let both = issued["pem_file"] as? String else { throw Trouble("no file in \(issued)") }
+    return both
   }
 }
 

@@ -59,6 +59,9 @@ package enum ApusOptions {
         ("production", EnvironmentSet.production), ("development", .development), ("both", .both),
       ]), in: [Verb.cert], group: .issue, scope: .flagOnly, default: "both",
     help: "Where it is good: production, development or both.")
+  package static let certificateRSABits = rsa(
+    in: .cert,
+    help: "Make an RSA key of 2048, 3072 or 4096 bits, the only kind that many old libraries read.")
   package static let certificateDays = Option(
     "--days", .integer("N", 1...3650), in: [Verb.cert], group: .issue, scope: .flagOnly,
     default: "365", help: "Days for which it is valid.")
@@ -66,13 +69,17 @@ package enum ApusOptions {
   package static let deviceName = Option(
     "--name", .text("NAME"), in: [Verb.device], group: .issue, scope: .flagOnly,
     default: "device", help: "The device's name in its certificate, for people.")
-  package static let rsaBits = Option(
-    "--rsa", .choice("BITS", [("2048", 2048), ("3072", 3072), ("4096", 4096)]),
-    in: [Verb.device], group: .issue, scope: .flagOnly, note: "an ECDSA key on P-256",
-    help: "Make an RSA key of 2048, 3072 or 4096 bits.")
+  package static let rsaBits = rsa(
+    in: .device, help: "Make an RSA key of 2048, 3072 or 4096 bits.")
   package static let deviceDays = Option(
     "--days", .integer("N", 1...3650), in: [Verb.device], group: .issue, scope: .flagOnly,
     default: "730", help: "Days for which it is valid.")
+
+  private static func rsa(in verb: Verb, help: String) -> Option<Int> {
+    Option(
+      "--rsa", .choice("BITS", [("2048", 2048), ("3072", 3072), ("4096", 4096)]),
+      in: [verb], group: .issue, scope: .flagOnly, note: "an ECDSA key on P-256", help: help)
+  }
 
   // MARK: serve
 
@@ -85,8 +92,25 @@ package enum ApusOptions {
   package static let courierDevelopmentListen = door(
     "--courier-development-listen", port: 5224, help: "Devices, development.")
 
-  private static func door(_ flag: String, port: UInt16, help: String) -> Option<ListenAddresses> {
-    Option(flag, .listen, in: [Verb.serve], group: .doors, default: "\(port)", help: help)
+  package static let gatewayListen = door(
+    "--gateway-listen", port: 2195, allowed: Set(ListenModifier.allCases),
+    help: "Old senders (the binary interface), production.")
+  package static let gatewayDevelopmentListen = door(
+    "--gateway-development-listen", port: 2295, allowed: Set(ListenModifier.allCases),
+    help: "Old senders, development.")
+  package static let feedbackListen = door(
+    "--feedback-listen", port: 2196, allowed: [.legacyTLS],
+    help: "The feedback service for old senders, production.")
+  package static let feedbackDevelopmentListen = door(
+    "--feedback-development-listen", port: 2296, allowed: [.legacyTLS],
+    help: "The feedback service, development.")
+
+  private static func door(
+    _ flag: String, port: UInt16, allowed: Set<ListenModifier> = [], help: String
+  ) -> Option<ListenAddresses> {
+    Option(
+      flag, .listen(port: port, allowed: allowed), in: [Verb.serve], group: .doors,
+      default: "\(port)", help: help)
   }
 
   package static let workers = Option(
@@ -221,11 +245,14 @@ package enum ApusOptions {
     providerCertificate.description, providerCertificateKey.description,
     http2Listen.description, http2DevelopmentListen.description,
     courierListen.description, courierDevelopmentListen.description,
+    gatewayListen.description, gatewayDevelopmentListen.description,
+    feedbackListen.description, feedbackDevelopmentListen.description,
     workers.description, noInBandCertificates.description, allowES512.description,
     unregisterGrace.description, linger.description, ephemeral.description, shutdown.description,
     name.description, firstTopic.description, teamName.description,
     certifiedTopic.description, extraTopic.description, environment.description,
-    certificateDays.description, deviceName.description, rsaBits.description,
+    certificateRSABits.description, certificateDays.description, deviceName.description,
+    rsaBits.description,
     deviceDays.description,
     deviceCertificate.description, deviceKey.description, topics.description,
     unregister.description, count.description, tokenFile.description,

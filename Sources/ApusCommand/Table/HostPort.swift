@@ -29,20 +29,19 @@ package struct HostPort: Sendable, Hashable, CustomStringConvertible {
     self.init(host: host, port: port)
   }
 
+  /// Whether both, addresses in numbers, want one port of one address. The kernel would let them have it, and spread
+  /// the connections between two doors that mean different things (SO_REUSEPORT).
+  package func collides(with other: HostPort) -> Bool {
+    let isIPv6 = host.contains(":")
+    guard port == other.port, port != 0, isIPv6 == other.host.contains(":") else { return false }
+    let every = isIPv6 ? "::" : "0.0.0.0"
+    return host == other.host || host == every || other.host == every
+  }
+
   static func port(_ digits: some StringProtocol) -> UInt16? {
     guard digits.utf8.allSatisfy({ 0x30...0x39 ~= $0 }) else { return nil }
     return UInt16(String(digits))
   }
-}
-
-/// Where a door listens.
-package enum ListenAddresses: Sendable, Hashable {
-  /// The door stays closed.
-  case off
-  /// Every address of the machine.
-  case everywhere(port: UInt16)
-  /// These, which are numbers, not names.
-  case addresses([HostPort])
 }
 
 extension ValueSyntax where Value == HostPort {
@@ -54,31 +53,5 @@ extension ValueSyntax where Value == HostPort {
       }
       return address
     }
-  }
-}
-
-extension ValueSyntax where Value == ListenAddresses {
-  static var listen: ValueSyntax {
-    ValueSyntax("ADDRESS", completion: .words(["off"])) { text throws(ValueProblem) in
-      if text == "off" { return .off }
-      let digits = text.hasPrefix("*:") ? text.dropFirst(2) : text[...]
-      if let port = HostPort.port(digits), !digits.isEmpty { return .everywhere(port: port) }
-      var addresses: [HostPort] = []
-      for part in text.split(separator: ",", omittingEmptySubsequences: false) {
-        guard let address = HostPort(part), isNumeric(address.host) else {
-          throw ValueProblem(
-            "is neither a port, nor addresses such as 127.0.0.1:2197,[::1]:2197, nor off")
-        }
-        addresses.append(address)
-      }
-      return .addresses(addresses)
-    }
-  }
-
-  /// Whether it can be an address in numbers; the system has the last word.
-  private static func isNumeric(_ host: String) -> Bool {
-    if host.contains(":") { return true }
-    let parts = host.split(separator: ".", omittingEmptySubsequences: false)
-    return parts.count == 4 && parts.allSatisfy { UInt8($0) != nil && $0.first != "+" }
   }
 }

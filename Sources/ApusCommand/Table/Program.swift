@@ -8,6 +8,8 @@ package struct CommandDescription: Sendable {
   /// What stands behind the command without a flag, as the usage line shows it.
   package var operands: String
   package var operandCount: ClosedRange<Int>
+  /// Words that may stand inside values, which no option can describe for itself.
+  package var glossary: Glossary?
   package var examples: [Example]
 
   package struct Example: Sendable {
@@ -15,15 +17,24 @@ package struct CommandDescription: Sendable {
     package var line: String
   }
 
+  package struct Glossary: Sendable {
+    package var heading: String
+    /// The options whose values have these words; help puts them behind.
+    package var group: OptionGroup
+    package var entries: [(term: String, help: String)]
+  }
+
   package init(
     name: String, summary: String, details: [String] = [], operands: String = "",
-    operandCount: ClosedRange<Int> = 0...0, examples: [(String, String)] = []
+    operandCount: ClosedRange<Int> = 0...0, glossary: Glossary? = nil,
+    examples: [(String, String)] = []
   ) {
     self.name = name
     self.summary = summary
     self.details = details
     self.operands = operands
     self.operandCount = operandCount
+    self.glossary = glossary
     self.examples = examples.map { Example(purpose: $0.0, line: $0.1) }
   }
 }

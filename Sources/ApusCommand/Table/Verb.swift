@@ -75,21 +75,36 @@ extension Verb {
     name: "serve", summary: "run the service",
     details: [
       """
-      Opens a door for providers (HTTP/2) and one for devices (courier) in each environment, and runs until SIGTERM \
-      or SIGINT, which let connected peers finish first. SIGHUP reads directory.conf again.
+      Opens doors in each environment: for providers (HTTP/2), for devices (courier), and for old senders the binary \
+      interface (gateway) and its feedback service. Runs until SIGTERM or SIGINT, which let connected peers finish \
+      first. SIGHUP reads directory.conf again.
       """,
       """
       An ADDRESS is a port (`2197`, on every address of the machine), addresses between commas \
       (`127.0.0.1:2197,[::1]:2197`), or `off`. Port 0 takes a free one: with --json the first line on standard \
       output is {"event":"ready", ...} and has the addresses that were bound.
       """,
+      """
+      Behind each address of a gateway or feedback door may stand modifiers, for that listener alone: \
+      `2195,10.0.0.7:3195+legacy-tls+confirm`.
+      """,
     ],
+    glossary: .init(
+      heading: "Modifiers", group: .doors,
+      entries: ListenModifier.allCases.map { (term: $0.text, help: $0.help) }),
     examples: [
       ("The service that `apus init` made here", "apus serve"),
       (
-        "Production only, on this machine only",
+        "Production only, on this machine only, without a door for old senders",
         "apus serve --http2-listen 127.0.0.1:2197 --http2-development-listen off "
-          + "--courier-listen 127.0.0.1:5223 --courier-development-listen off"
+          + "--courier-listen 127.0.0.1:5223 --courier-development-listen off "
+          + "--gateway-listen off --gateway-development-listen off --feedback-listen off "
+          + "--feedback-development-listen off"
+      ),
+      (
+        "A sender that speaks TLS 1.0 only, on an inner network, beside all others",
+        "apus serve --gateway-listen 2195,10.0.0.7:3195+legacy-tls "
+          + "--feedback-listen 2196,10.0.0.7:3196+legacy-tls"
       ),
       ("For a test: nothing kept, free ports", "apus serve --ephemeral --http2-listen 0 --json"),
     ])
@@ -100,13 +115,18 @@ extension Verb {
       """
       For providers that prove themselves with a certificate instead of a key. It covers TOPIC and each extra topic; \
       the label says what the extra one is for, such as voip or complication.
+      """,
       """
+      Certificate and key are written to files of their own and, for software that wants both in one, as a .pem file. \
+      All three stay in the data directory; keys are readable by their owner alone.
+      """,
     ],
     examples: [
+      ("A sender that speaks the binary interface", "apus cert --rsa 2048 --topic com.example.app"),
       (
         "An app and its calls",
         "apus cert --topic com.example.app --extra-topic com.example.app.voip:voip"
-      )
+      ),
     ])
 
   private static let deviceDescription = CommandDescription(

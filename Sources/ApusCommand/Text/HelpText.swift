@@ -44,7 +44,7 @@ package struct HelpText {
       text += "\n" + TextLayout.paragraph(paragraph, width: width, indent: 0)
     }
     let longest = options.map { Self.term(of: $0).count }.max() ?? 0
-    let column = min(longest + 4, width > 60 ? 30 : 8)
+    let column = min(longest + 4, width > 60 ? 30 : 6)
     for group in OptionGroup.allCases {
       let members = options.filter { $0.group == group }
       if members.isEmpty { continue }
@@ -53,6 +53,7 @@ package struct HelpText {
         text += TextLayout.entry(
           Self.term(of: option), Self.description(of: option), column: column, width: width)
       }
+      if let glossary = command.glossary, glossary.group == group { text += entries(glossary) }
     }
     if options.contains(where: { $0.environment != nil }) {
       let takesFile = options.contains { $0.fileKey != nil }
@@ -64,6 +65,14 @@ package struct HelpText {
       text += "\n\(heading("Exit codes"))\n" + exitCodes()
     }
     return text + examples(of: command)
+  }
+
+  private func entries(_ glossary: CommandDescription.Glossary) -> String {
+    let column = 4 + (glossary.entries.map(\.term.count).max() ?? 0)
+    return "\n\(heading(glossary.heading))\n"
+      + glossary.entries.map { term, help in
+        TextLayout.entry(term, help, column: column, width: width)
+      }.joined()
   }
 
   static func term(of option: OptionDescription) -> String {

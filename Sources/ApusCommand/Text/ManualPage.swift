@@ -30,6 +30,10 @@ package enum ManualPage {
       if let placeholder = option.placeholder { text += " \" \" \\fI\(escaped(placeholder))\\fR" }
       text += "\n" + line(HelpText.description(of: option))
     }
+    if let glossary = command.glossary {
+      text += ".PP\n" + line(glossary.heading + ":")
+      for (term, help) in glossary.entries { text += ".TP\n.B \(escaped(term))\n" + line(help) }
+    }
     for example in command.examples {
       text +=
         ".PP\n" + line(example.purpose + ":") + ".PP\n.nf\n.RS\n" + line(example.line)

@@ -19,6 +19,8 @@ package struct IssuedIdentity: Sendable {
   package var key: PrivateKey
   package var certificateFile: String
   package var keyFile: String
+  /// Certificate and key in one file, as software for the binary interface wants them; for providers alone.
+  package var pemFile: String?
 }
 
 extension DataDirectory {
@@ -105,14 +107,19 @@ extension DataDirectory {
   /// A certificate for a provider, with the topics extension.
   package func issueProvider(
     topic: String, team: ShortID, extraTopics: TopicsExtension?, environments: EnvironmentSet,
-    nowSeconds: Int64, days: Int = ValidityDays.provider
+    rsaBits: Int? = nil, nowSeconds: Int64, days: Int = ValidityDays.provider
   ) throws -> IssuedIdentity {
-    let key = try PrivateKey.generateP256()
+    let key = try rsaBits.map { try PrivateKey.generateRSA(bits: $0) } ?? .generateP256()
     let certificate = try authority(.service).issueProvider(
       ProviderCertificateRequest(
         bundleID: topic, teamID: team.text, environments: environments, topics: extraTopics,
         publicKey: key.publicKey, validity: Validity(now: nowSeconds, days: days)))
-    return try save(certificate, key, name: topic)
+    var identity = try save(certificate, key, name: topic)
+    let pemFile = String(identity.keyFile.dropLast(".key".count)) + ".pem"
+    // The certificate first: readers of a single one take the first that they find.
+    try Files.write(certificate.pem + key.pkcs8PEM, to: pemFile, isPrivate: true)
+    identity.pemFile = pemFile
+    return identity
   }
 
   /// A certificate for a device, with an id drawn for it.

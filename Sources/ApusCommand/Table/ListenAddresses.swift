@@ -1,0 +1,90 @@
+/// Where a door listens.
+package struct ListenAddresses: Sendable, Hashable {
+  /// Empty where the door stays closed.
+  package var list: [ListenAddress]
+
+  package init(_ list: [ListenAddress]) { self.list = list }
+
+  package static let off = ListenAddresses([])
+
+  /// The listeners that have their modifiers in common, which share one door; groups and members in the order in which
+  /// they were written.
+  package var groups: [(modifiers: Set<ListenModifier>, places: [ListenAddress.Place])] {
+    var groups: [(modifiers: Set<ListenModifier>, places: [ListenAddress.Place])] = []
+    for listener in list {
+      if let index = groups.firstIndex(where: { $0.modifiers == listener.modifiers }) {
+        groups[index].places.append(listener.place)
+      } else {
+        groups.append((listener.modifiers, [listener.place]))
+      }
+    }
+    return groups
+  }
+}
+
+/// One of the places where a door listens, and what is special about it.
+package struct ListenAddress: Sendable, Hashable {
+  package enum Place: Sendable, Hashable {
+    /// Every address of the machine.
+    case everywhere(port: UInt16)
+    /// This one, which is a number, not a name.
+    case address(HostPort)
+  }
+
+  package var place: Place
+  package var modifiers: Set<ListenModifier>
+
+  package init(_ place: Place, _ modifiers: Set<ListenModifier> = []) {
+    self.place = place
+    self.modifiers = modifiers
+  }
+}
+
+extension ValueSyntax where Value == ListenAddresses {
+  /// - Parameters:
+  ///   - port: The usual one, for examples.
+  ///   - allowed: What a listener of this kind may have behind its address.
+  static func listen(port: UInt16, allowed: Set<ListenModifier> = []) -> ValueSyntax {
+    let offered = ListenModifier.allCases.filter(allowed.contains).map { "\(port)\($0.text)" }
+    return ValueSyntax("ADDRESS", completion: .words(["off"] + offered)) {
+      text throws(ValueProblem) in
+      if text == "off" { return .off }
+      var list: [ListenAddress] = []
+      for part in text.split(separator: ",", omittingEmptySubsequences: false) {
+        let pieces = part.split(separator: "+", omittingEmptySubsequences: false)
+        if pieces.count > 1, pieces[0] == "off" {
+          throw ValueProblem("has a modifier behind off; a closed door takes none")
+        }
+        guard let place = ListenAddress.Place(pieces[0]) else {
+          throw ValueProblem(
+            "is neither a port, nor addresses between commas such as "
+              + "127.0.0.1:\(port),[::1]:\(port), nor off")
+        }
+        list.append(
+          ListenAddress(place, try ListenModifier.read(pieces.dropFirst(), allowed: allowed)))
+      }
+      return ListenAddresses(list)
+    }
+  }
+}
+
+extension ListenAddress.Place {
+  /// Reads `2197`, `*:2197`, `127.0.0.1:2197` or `[::1]:2197`; nil for anything else, names of hosts among it.
+  fileprivate init?(_ text: Substring) {
+    let digits = text.hasPrefix("*:") ? text.dropFirst(2) : text
+    if !digits.isEmpty, let port = HostPort.port(digits) {
+      self = .everywhere(port: port)
+    } else if let address = HostPort(text), Self.isNumeric(address.host) {
+      self = .address(address)
+    } else {
+      return nil
+    }
+  }
+
+  /// Whether it can be an address in numbers; the system has the last word.
+  private static func isNumeric(_ host: String) -> Bool {
+    if host.contains(":") { return true }
+    let parts = host.split(separator: ".", omittingEmptySubsequences: false)
+    return parts.count == 4 && parts.allSatisfy { UInt8($0) != nil && $0.first != "+" }
+  }
+}

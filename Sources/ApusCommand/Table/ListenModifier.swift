@@ -1,0 +1,96 @@
+/// What can be said of a single listener behind its address, as in `2195+confirm`.
+package enum ListenModifier: String, Sendable, Hashable, CaseIterable {
+  case legacyTLS = "legacy-tls"
+  case confirm
+  case strict
+  case lenient
+
+  /// With the plus in front, as it is written.
+  package var text: String { "+\(rawValue)" }
+
+  /// As they stand behind an address, in the order of the help.
+  package static func text(_ modifiers: Set<ListenModifier>) -> String {
+    allCases.filter(modifiers.contains).map(\.text).joined()
+  }
+
+  /// The modifier that says the opposite.
+  private var opposite: ListenModifier? {
+    switch self {
+    case .strict: .lenient
+    case .lenient: .strict
+    case .legacyTLS, .confirm: nil
+    }
+  }
+
+  /// The doors that take it, as an error names them.
+  private var owners: String {
+    self == .legacyTLS ? "gateway and feedback doors" : "gateway doors"
+  }
+
+  package var help: String {
+    switch self {
+    case .legacyTLS:
+      """
+      Speak TLS 1.0 and 1.1 as well, for senders that know nothing newer. Both are broken: whoever is on the path may \
+      read or change what is sent, tokens and payloads included. For addresses that only those senders can reach. \
+      Gateway and feedback.
+      """
+    case .confirm:
+      """
+      Answer each accepted notification of commands 1 and 2 with status 0 and its identifier, which Apple never did. \
+      For senders that know of it: others take it for an error. Gateway only.
+      """
+    case .strict:
+      """
+      Go by the letter of Apple's pages: at most 256 bytes of payload with commands 0 and 1, and priority 10 only for \
+      what can be seen or heard. Gateway only.
+      """
+    case .lenient:
+      """
+      Pass over items of a frame that nobody defined, and take any payload as it is. Gateway only.
+      """
+    }
+  }
+
+  /// Reads what stands behind an address, each part without its plus.
+  static func read(
+    _ names: some Sequence<Substring>, allowed: Set<ListenModifier>
+  ) throws(ValueProblem) -> Set<ListenModifier> {
+    var modifiers: Set<ListenModifier> = []
+    for name in names {
+      guard !name.isEmpty else { throw ValueProblem("has a + with no modifier behind it") }
+      guard let modifier = ListenModifier(rawValue: String(name)) else {
+        throw unknown(name, allowed: allowed)
+      }
+      guard allowed.contains(modifier) else {
+        throw ValueProblem(
+          "has \(modifier.text), which only \(modifier.owners) take; "
+            + (allowed.isEmpty ? "leave it out" : "this one takes \(list(allowed))"))
+      }
+      guard modifiers.insert(modifier).inserted else {
+        throw ValueProblem("has \(modifier.text) twice; write it once")
+      }
+      if let opposite = modifier.opposite, modifiers.contains(opposite) {
+        throw ValueProblem(
+          "has \(opposite.text) and \(modifier.text) at one address; keep one of them")
+      }
+    }
+    return modifiers
+  }
+
+  private static func unknown(
+    _ name: Substring, allowed: Set<ListenModifier>
+  ) -> ValueProblem {
+    if allowed.isEmpty {
+      return ValueProblem("has +\(name), but this door takes no modifiers; leave it out")
+    }
+    let hint = Suggestion.nearest(to: String(name), among: allowed.map(\.rawValue).sorted())
+      .map { "; did you mean +\($0)?" }
+    let which = allowed.count > 1 ? "none of \(list(allowed))" : "not \(list(allowed))"
+    return ValueProblem("has +\(name), which is \(which)\(hint ?? "")")
+  }
+
+  private static func list(_ modifiers: Set<ListenModifier>) -> String {
+    allCases.filter(modifiers.contains).map(\.text).joined(separator: ", ")
+  }
+}

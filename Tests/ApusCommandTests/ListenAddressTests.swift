@@ -1,0 +1,148 @@
+import Testing
+
+@testable import ApusCommand
+
+/// The addresses of a value; nil where it is none for a door with these modifiers.
+private func read(
+  _ text: String, _ allowed: Set<ListenModifier> = Set(ListenModifier.allCases)
+) -> [ListenAddress]? {
+  try? ValueSyntax<ListenAddresses>.listen(port: 2195, allowed: allowed).read(text).list
+}
+
+private func address(_ host: String, _ port: UInt16) -> ListenAddress.Place {
+  .address(HostPort(host: host, port: port))
+}
+
+@Suite("Where doors listen")
+struct ListenAddressTests {
+  @Test(
+    "Listen addresses are ports and addresses between commas, or off",
+    arguments: [
+      ("off", []), ("0", [.everywhere(port: 0)]), ("*:80", [.everywhere(port: 80)]),
+      ("127.0.0.1:1,[::1]:2", [address("127.0.0.1", 1), address("::1", 2)]),
+      ("2197,127.0.0.1:1", [.everywhere(port: 2197), address("127.0.0.1", 1)]),
+      ("localhost:1", nil), ("127.0.0.1:1,", nil), ("", nil), ("65536", nil), ("1.2.3:4", nil),
+      ("127.0.0.1:1 127.0.0.1:2", nil), ("off,1", nil), ("*:", nil), ("+1", nil),
+    ] as [(String, [ListenAddress.Place]?)])
+  func places(text: String, expected: [ListenAddress.Place]?) {
+    #expect(read(text, [])?.map(\.place) == expected)
+    #expect(read(text)?.map(\.place) == expected, "where modifiers are allowed")
+  }
+
+  @Test("Modifiers stand behind each address, and behind no other")
+  func modifiers() {
+    #expect(
+      read("2195,10.0.0.7:3195+legacy-tls+confirm,[::1]:3196+strict,*:1+confirm+lenient") == [
+        ListenAddress(.everywhere(port: 2195)),
+        ListenAddress(address("10.0.0.7", 3195), [.legacyTLS, .confirm]),
+        ListenAddress(address("::1", 3196), [.strict]),
+        ListenAddress(.everywhere(port: 1), [.lenient, .confirm]),
+      ])
+  }
+
+  @Test("Addresses with the same modifiers, in whatever order, share a door")
+  func groups() throws {
+    let syntax = ValueSyntax<ListenAddresses>.listen(
+      port: 2195, allowed: Set(ListenModifier.allCases))
+    let groups = try syntax.read("1+confirm+strict,2,3+strict+confirm,4+confirm,5").groups
+    #expect(groups.map(\.modifiers) == [[.confirm, .strict], [], [.confirm]])
+    #expect(
+      groups.map(\.places) == [
+        [.everywhere(port: 1), .everywhere(port: 3)], [.everywhere(port: 2), .everywhere(port: 5)],
+        [.everywhere(port: 4)],
+      ])
+    #expect(ListenAddresses.off.groups.isEmpty)
+  }
+
+  @Test(
+    "A wrong modifier is named, with what would be right",
+    arguments: [
+      (
+        "gateway", "1,2+confrim",
+        "has +confrim, which is none of +legacy-tls, +confirm, +strict, +lenient; "
+          + "did you mean +confirm?"
+      ),
+      (
+        "gateway", "1+fast",
+        "has +fast, which is none of +legacy-tls, +confirm, +strict, +lenient"
+      ),
+      (
+        "gateway", "1+Strict",
+        "has +Strict, which is none of +legacy-tls, +confirm, +strict, +lenient; "
+          + "did you mean +strict?"
+      ),
+      (
+        "gateway", "1+strict+confirm+lenient",
+        "has +strict and +lenient at one address; keep one of them"
+      ),
+      (
+        "gateway-development", "1+lenient+strict",
+        "has +lenient and +strict at one address; keep one of them"
+      ),
+      ("gateway", "1+confirm+confirm", "has +confirm twice; write it once"),
+      ("gateway", "1+", "has a + with no modifier behind it"),
+      ("gateway", "1++strict", "has a + with no modifier behind it"),
+      ("gateway", "off+strict", "has a modifier behind off; a closed door takes none"),
+      (
+        "gateway", "+strict",
+        "is neither a port, nor addresses between commas such as "
+          + "127.0.0.1:2195,[::1]:2195, nor off"
+      ),
+      (
+        "feedback", "1+confirm",
+        "has +confirm, which only gateway doors take; this one takes +legacy-tls"
+      ),
+      (
+        "feedback-development", "1+legacy-tls+lenient",
+        "has +lenient, which only gateway doors take; this one takes +legacy-tls"
+      ),
+      ("feedback", "1+legacy", "has +legacy, which is not +legacy-tls"),
+      (
+        "feedback", "1+legcy-tls",
+        "has +legcy-tls, which is not +legacy-tls; did you mean +legacy-tls?"
+      ),
+      (
+        "http2", "127.0.0.1:1+strict", "has +strict, which only gateway doors take; leave it out"
+      ),
+      (
+        "courier-development", "1+legacy-tls",
+        "has +legacy-tls, which only gateway and feedback doors take; leave it out"
+      ),
+      ("courier", "1+fast", "has +fast, but this door takes no modifiers; leave it out"),
+    ])
+  func mistakes(door: String, text: String, expected: String) {
+    #expect(
+      failure("serve --\(door)-listen \(text)")?.description
+        == "--\(door)-listen: \"\(text)\" \(expected)")
+  }
+
+  @Test("Only what each door takes is taken by it")
+  func allowed() throws {
+    for modifier in ListenModifier.allCases {
+      for (door, takes) in [
+        ("http2", false), ("http2-development", false), ("courier", false),
+        ("courier-development", false), ("gateway", true), ("gateway-development", true),
+        ("feedback", modifier == .legacyTLS), ("feedback-development", modifier == .legacyTLS),
+      ] {
+        let failure = failure("serve --\(door)-listen 127.0.0.1:1\(modifier.text)")
+        #expect((failure == nil) == takes, "\(door) \(modifier.text)")
+      }
+    }
+  }
+
+  @Test(
+    "Two doors cannot share a port of an address",
+    arguments: [
+      ("127.0.0.1:1", "127.0.0.1:1", true), ("127.0.0.1:1", "127.0.0.1:2", false),
+      ("127.0.0.1:1", "127.0.0.2:1", false), ("0.0.0.0:1", "127.0.0.2:1", true),
+      ("127.0.0.2:1", "0.0.0.0:1", true), ("0.0.0.0:1", "[::]:1", false),
+      ("[::]:1", "[::1]:1", true), ("[::1]:1", "[::1]:1", true), ("0.0.0.0:1", "[::1]:1", false),
+      ("127.0.0.1:0", "127.0.0.1:0", false),
+    ])
+  func collisions(one: String, other: String, expected: Bool) throws {
+    let one = try #require(HostPort(one))
+    let other = try #require(HostPort(other))
+    #expect(one.collides(with: other) == expected)
+    #expect(other.collides(with: one) == expected)
+  }
+}
