@@ -31,22 +31,23 @@ def check(condition, message):
 
 
 class Process:
-    """A child on one processor. Its output goes to a file whose end is shown when the child fails."""
+    """A child on its processors. Its output goes to a file whose end is shown when the child fails."""
 
     everyone = []
 
-    def __init__(self, arguments, cpu, log, environment=None):
+    def __init__(self, arguments, cpus, log, environment=None, niceness=0):
         self.name = pathlib.Path(arguments[0]).name + " " + (arguments[1] if len(arguments) > 1 else "")
         self.log = pathlib.Path(log)
         with open(self.log, "wb") as output:
             self.child = subprocess.Popen(
                 [str(a) for a in arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                env={**os.environ, **(environment or {})}, preexec_fn=lambda: self._prepare(cpu))
+                env={**os.environ, **(environment or {})}, preexec_fn=lambda: self._prepare(cpus, niceness))
         Process.everyone.append(self)
 
     @staticmethod
-    def _prepare(cpu):
-        os.sched_setaffinity(0, {cpu})
+    def _prepare(cpus, niceness):
+        os.sched_setaffinity(0, cpus)
+        os.nice(niceness)
         # The child ends with this script, however the script ends.
         ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
 
@@ -123,14 +124,16 @@ class Bench:
         output_of("clang", "-O2", "-o", self.scratch / target, ROOT / "Benchmarks" / source, *arguments)
         return self.scratch / target
 
-    def serve(self, doors, ports, workers=1, cpu=SERVER_CPU, environment=None):
-        """The service with these doors and the one for devices. It is up when the ports accept."""
+    def serve(self, workers=1, cpus=(SERVER_CPU,), environment=None, **doors):
+        """The service on one environment, with doors such as `http2="127.0.0.1:2197"`; up when all of them accept."""
+        doors = {"courier": f"127.0.0.1:{self.courier_port}", **doors}
+        listen = [f"--{kind}{environment}-listen={doors.get(kind + environment, 'off')}"
+                  for kind in ["http2", "courier", "gateway", "feedback"] for environment in ["", "-development"]]
         process = Process(
-            [self.apus, "serve", "--data", self.data, "--workers", workers, "--log-format", "json",
-             "--courier-listen", f"127.0.0.1:{self.courier_port}", "--http2-development-listen", "off",
-             "--courier-development-listen", "off", *doors],
-            cpu, self.scratch / "apus.log", environment)
-        process.wait_until(lambda: all(map(accepts, [self.courier_port, *ports])), "open doors")
+            [self.apus, "serve", "--data", self.data, "--workers", workers, "--log-format", "json", *listen],
+            cpus, self.scratch / "apus.log", environment)
+        ports = [int(re.search(r":(\d+)", address)[1]) for address in doors.values()]
+        process.wait_until(lambda: all(map(accepts, ports)), "open doors")
         return process
 
     def start_fleet(self, *extra):
@@ -139,7 +142,7 @@ class Bench:
         fleet = Process(
             [self.apus_bench, "fleet", "--data", self.data, "--devices", self.options.devices,
              "--connect", f"127.0.0.1:{self.courier_port}", "--print-tokens", self.tokens_file, *extra],
-            LOAD_CPU, self.scratch / "fleet.log")
+            [LOAD_CPU], self.scratch / "fleet.log")
 
         def complete():
             return self.tokens_file.exists() and len(self.tokens_file.read_text().split()) == self.options.devices
@@ -167,8 +170,11 @@ class Bench:
 
 
 def say(text):
-    """Progress, for somebody who watches."""
-    print(text, flush=True)
+    """Something for a person; a benchmark that prints JSON alone sends it elsewhere."""
+    print(text, file=say.stream, flush=True)
+
+
+say.stream = sys.stdout
 
 
 def machine():

@@ -30,7 +30,7 @@ import time
 
 sys.dont_write_bytecode = True
 import harness
-from harness import LOAD_CPU, ROOT, SERVER_CPU, TOPIC, Process, accepts, check, free_port, machine, output_of
+from harness import LOAD_CPU, ROOT, SERVER_CPU, TOPIC, Process, accepts, check, free_port, output_of, say
 
 CONNECTIONS, STREAMS = 8, 100
 # Name, whether the devices are connected, seconds until the notification expires, goal for apus / nghttpd.
@@ -56,14 +56,13 @@ class Ingest(harness.Bench):
         self.compile("alloc_count.c", "alloc_count.so", "-fPIC", "-shared")
 
     def start_apus(self, environment=None):
-        return self.serve(
-            ["--http2-listen", f"127.0.0.1:{self.http2_port}"], [self.http2_port], environment=environment)
+        return self.serve(environment=environment, http2=f"127.0.0.1:{self.http2_port}")
 
     def start_yardstick(self):
         process = Process(
             ["nghttpd", "-n1", "-a", "127.0.0.1", f"--max-concurrent-streams={STREAMS}", "-d", self.scratch / "htdocs",
              self.yardstick_port, self.key, self.certificate],
-            SERVER_CPU, self.scratch / "nghttpd.log")
+            [SERVER_CPU], self.scratch / "nghttpd.log")
         process.wait_until(lambda: accepts(self.yardstick_port), "an open port")
         return process
 
@@ -119,7 +118,7 @@ class Ingest(harness.Bench):
 
     def row(self, name, connected, expiration_seconds, goal):
         slices, requests = self.options.slices, self.options.requests
-        print(f"\n{name}: {slices} slices of {requests:,} requests for each server, goal {goal}", flush=True)
+        say(f"\n{name}: {slices} slices of {requests:,} requests for each server, goal {goal}")
         apus = self.start_apus()
         fleet = self.start_fleet(*([] if connected else ["--exit-after-registration"]))
         if not connected:
@@ -133,7 +132,7 @@ class Ingest(harness.Bench):
             for which, (server, port) in contestants.items():
                 results[which].append(self.timed(server, port, expiration_seconds))
                 cost, cipher, rate = results[which][-1]
-                print(f"  {index + 1:2} {which:8} {cost:7.3f} us {rate:9.0f} requests/s  {cipher}", flush=True)
+                say(f"  {index + 1:2} {which:8} {cost:7.3f} us {rate:9.0f} requests/s  {cipher}")
         sent = slices * requests + max(requests // 10, CONNECTIONS)
         taken = self.acknowledged(fleet.stop(), sent) if connected else None
         yardstick.stop()
@@ -141,9 +140,9 @@ class Ingest(harness.Bench):
         allocations, allocated = self.allocations(expiration_seconds, connected)
         medians = {which: statistics.median(r[0] for r in rows) for which, rows in results.items()}
         ratio = medians["apus"] / medians["nghttpd"]
-        print(f"  median: apus {medians['apus']:.3f} us, nghttpd {medians['nghttpd']:.3f} us, ratio {ratio:.2f}"
+        say(f"  median: apus {medians['apus']:.3f} us, nghttpd {medians['nghttpd']:.3f} us, ratio {ratio:.2f}"
               f" ({'meets' if ratio <= goal else 'MISSES'} the goal)")
-        print(f"  allocations for each request: {allocations:.3f} ({allocated:.0f} bytes)")
+        say(f"  allocations for each request: {allocations:.3f} ({allocated:.0f} bytes)")
         line = {
             "row": name, "apus": round(medians["apus"], 3), "yardstick": round(medians["nghttpd"], 3),
             "ratio": round(ratio, 3), "goal": goal, "better": "lower", "unit": "us CPU/request",
@@ -166,7 +165,7 @@ def main():
     parser.add_argument("--devices", type=int, default=1000, help="devices, each with one token (1,000)")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / ".build/release", help="folder of the programs")
     options = parser.parse_args()
-    print(json.dumps(machine()), flush=True)
+    print(json.dumps(harness.machine()), flush=True)
 
     def measure(bench):
         for row in ROWS:

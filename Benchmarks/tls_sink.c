@@ -34,6 +34,9 @@ static SSL_CTX *make_context(char **files) {
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
   SSL_CTX_set_options(context, SSL_OP_CIPHER_SERVER_PREFERENCE);
   SSL_CTX_set_num_tickets(context, 1);
+  // Otherwise OpenSSL asks the socket twice for each record, which makes a small record twice as expensive.
+  SSL_CTX_set_read_ahead(context, 1);
+  SSL_CTX_set_default_read_buffer_len(context, 65536);
   check(SSL_CTX_set_session_id_context(context, (const unsigned char *)"sink", 4), "session scope");
   return context;
 }

@@ -34,7 +34,6 @@ final class FloodCommand: BinaryLinkOwner {
       let signals = try [SIGINT, SIGTERM].map { (signal) throws(SocketError) in
         try SignalWatcher(loop: loop, signal: signal) { [unowned self] in
           isStopping = true
-          loop.stop()
         }
       }
       ended = Array(sources.indices)
@@ -54,7 +53,11 @@ final class FloodCommand: BinaryLinkOwner {
   }
 
   private func reconnect() {
-    guard !isStopping else { return }
+    guard !isStopping else {
+      // The last answers are waited for: what is counted is then complete, and the ports can be used again.
+      if ended.count == sources.count { loop.stop() }
+      return
+    }
     do {
       for index in ended {
         links[index] = try BinaryLink(
@@ -63,7 +66,7 @@ final class FloodCommand: BinaryLinkOwner {
     } catch {
       failure = error as? CommandFailure ?? CommandFailure(.unavailable, "\(error)")
       isStopping = true
-      loop.stop()
+      return loop.stop()
     }
     ended.removeAll(keepingCapacity: true)
   }
@@ -78,7 +81,6 @@ final class FloodCommand: BinaryLinkOwner {
   func link(_ link: BinaryLink, received packet: BinaryPacket) { answered += 1 }
 
   func linkEnded(_ link: BinaryLink, _ reason: String?) {
-    if isStopping { return }
     if reason != nil { failed += 1 }
     ended.append(link.tag)
   }
