@@ -25,9 +25,10 @@ How the flood is kept to one worker: the system spreads connections over workers
 ports, so the script first connects from many ports and looks in /proc which worker's thread woke up; in the same way
 it finds out which devices belong to which worker. Each worker has a processor of its own. The good client shares the
 first with the good worker (one of the two waits while the other works). The flooding client shares the second with the
-flooded worker, at the lowest priority, so that it takes only what that worker leaves and the flood is as dense as one
-worker can take. Two processors cannot show more: what is left of a difference are locks and queues that the workers
-share, and caches, memory and the processor's threads, which no program can keep apart.
+flooded worker, at the lowest priority: the worker serves the flood as fast as it can, and the two fill the processor.
+What two processors cannot show is a flood that leaves its worker no time at all. What is left of a difference are locks
+and queues that workers share, and caches, memory and hyper-threads, which no program can keep apart. The second line,
+devices of the flooded worker, has no goal: it waits for that worker, and that worker for its processor.
 
 Lower is better everywhere but for the rate.
 """

@@ -36,7 +36,7 @@ class Process:
     everyone = []
 
     def __init__(self, arguments, cpus, log, environment=None, niceness=0):
-        self.name = pathlib.Path(arguments[0]).name + " " + (arguments[1] if len(arguments) > 1 else "")
+        self.name = " ".join([pathlib.Path(arguments[0]).name, *map(str, arguments[1:2])])
         self.log = pathlib.Path(log)
         with open(self.log, "wb") as output:
             self.child = subprocess.Popen(

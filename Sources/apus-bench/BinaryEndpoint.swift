@@ -62,7 +62,8 @@ struct BinaryEndpoint {
   var address: SocketName
   var context: TLSContext
 
-  init(_ invocation: Invocation) throws(CommandFailure) {
+  /// - Parameter verifies: Whether the service's certificate is looked at.
+  init(_ invocation: Invocation, verifies: Bool = true) throws(CommandFailure) {
     let host = invocation.value(BenchOptions.gateway)
     guard let address = SocketName(host) else {
       throw invocation.failure(about: BenchOptions.gateway, "\(host.host) is no IPv4 address")
@@ -77,7 +78,7 @@ struct BinaryEndpoint {
         client: TLSClientConfiguration(
           trustRoots: .authorities(PEM: trusted), identity: identity,
           // The address is in numbers; what is measured stands on this machine.
-          verifiesHost: false, keepsSessions: false))
+          verifiesHost: false, keepsSessions: false, insecureSkipVerify: !verifies))
     } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
