@@ -14,7 +14,7 @@ FORMATTED := $(wildcard Sources Tests Benchmarks Fuzz Package.swift)
 SECONDS ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help build release run test lint format fuzz bench-ingest clean setup
+.PHONY: help build release run test lint format fuzz bench-ingest bench-binary clean setup
 # `make lint test` shows findings in that order, and two builds at once would only wait for each other's lock.
 .NOTPARALLEL:
 
@@ -51,6 +51,10 @@ fuzz: setup ## Fuzz each parser (SECONDS=20 each)
 bench-ingest: release ## Measure CPU per accepted notification against nghttpd
 	@scripts/setup.sh bench
 	Benchmarks/ingest.py
+
+bench-binary: release ## Measure CPU per notification of the binary interface against a plain TLS sink
+	@scripts/setup.sh bench
+	Benchmarks/binary.py
 
 clean: ## Remove what building, testing and running left
 	rm -rf .build .venv .apus

@@ -3,7 +3,7 @@ import ApusLoop
 import ApusTrust
 import Glibc
 
-/// Tools for measuring: a provider token for a load generator, and a fleet of devices.
+/// Tools for measuring: a provider token for a load generator, a fleet of devices, providers of the binary interface.
 @main
 struct Bench {
   static func main() {
@@ -29,6 +29,8 @@ struct Bench {
     switch BenchVerb(rawValue: invocation.command) {
     case .jwt: print(try providerToken(invocation))
     case .fleet: try FleetCommand(invocation).run()
+    case .binary: try BinaryCommand(invocation).run()
+    case .flood: try FloodCommand(invocation).run()
     case .help:
       guard let name = invocation.operands.first else { return printHelp(nil) }
       guard let command = Program.bench.command(name) else {

@@ -2,6 +2,8 @@
 package enum BenchVerb: String, Sendable, CaseIterable {
   case jwt
   case fleet
+  case binary
+  case flood
   case help
 }
 
@@ -30,6 +32,30 @@ extension Program {
             "A thousand devices",
             "apus-bench fleet --devices 1000 --connect 127.0.0.1:5223 --print-tokens tokens"
           )
+        ]),
+      CommandDescription(
+        name: BenchVerb.binary.rawValue, summary: "send through the binary interface",
+        details: [
+          """
+          Sends frames of command 2, each of 300 bytes, to the tokens in turn, with identifiers from 1, and behind them \
+          a notification that no service takes: its error packet tells that all others were processed. Then it prints \
+          one JSON object: frames, bytes, seconds, confirmed, cipher. Any other error packet is a failure.
+          """
+        ],
+        examples: [
+          (
+            "A million notifications, each in a TLS record of its own",
+            "apus-bench binary --certificate provider.crt --key provider.key --authority service.crt --tokens tokens "
+              + "--frames 1000000 --records frame"
+          )
+        ]),
+      CommandDescription(
+        name: BenchVerb.flood.rawValue, summary: "connect again and again to no good",
+        details: [
+          """
+          From each source, one connection after the other sends one bad notification and waits for the service to \
+          say so and close, until SIGTERM or SIGINT. Then it prints one JSON object: connections, answered, failed.
+          """
         ]),
       CommandDescription(
         name: BenchVerb.help.rawValue, summary: "describe a command", operands: "[COMMAND]",
@@ -68,9 +94,57 @@ package enum BenchOptions {
     "--data", .directory, in: [BenchVerb.fleet], group: .general, scope: .flagAndEnvironment,
     default: "./apus-data", help: "The service's data directory.")
 
+  // MARK: The binary interface
+
+  private static let providers: [BenchVerb] = [.binary, .flood]
+
+  package static let gateway = Option(
+    "--connect", .hostPort, in: providers, group: .connection, scope: .flagOnly,
+    default: "127.0.0.1:2195", help: "The service's door for binary providers, an IPv4 address.")
+  package static let source = Option(
+    "--source", .hostPort, in: providers, group: .connection, scope: .flagOnly, repeats: true,
+    help: "An address and port of this machine to connect from.")
+  package static let certificate = Option(
+    "--certificate", .file, in: providers, group: .credentials, scope: .flagOnly, isRequired: true,
+    help: "The provider's certificate.")
+  package static let certificateKey = Option(
+    "--key", .file, in: providers, group: .credentials, scope: .flagOnly, isRequired: true,
+    help: "The certificate's key.")
+  package static let authority = Option(
+    "--authority", .file, in: providers, group: .credentials, scope: .flagOnly, isRequired: true,
+    help: "The authority that the service's certificate comes from.")
+
+  package static let tokens = Option(
+    "--tokens", .file, in: [BenchVerb.binary], group: .load, scope: .flagOnly, isRequired: true,
+    help: "The tokens to send to, one a line.")
+  package static let frames = Option(
+    "--frames", .integer("N", 1...4_000_000_000), in: [BenchVerb.binary], group: .load,
+    scope: .flagOnly, isRequired: true, help: "How many notifications.")
+  package static let expiration = Option(
+    "--expiration", .expiration, in: [BenchVerb.binary], group: .load, scope: .flagOnly,
+    default: "0", help: "Until when they are worth keeping: seconds since 1970, +1h, or 0.")
+  package static let records = Option(
+    "--records", .choice("SIZE", [("full", BinaryRecords.full), ("frame", .frame)]),
+    in: [BenchVerb.binary], group: .load, scope: .flagOnly, default: "full",
+    help: "TLS records of 16 KB (full), or one for each notification (frame).")
+  package static let oneAtATime = Option(
+    "--one-at-a-time", .flag, in: [BenchVerb.binary], group: .load, scope: .flagOnly,
+    help: "Wait for the confirmation of each, and print how many microseconds each took.")
+  package static let halfClose = Option(
+    "--half-close", .flag, in: [BenchVerb.binary], group: .load, scope: .flagOnly,
+    help: "Close after the last byte and wait for the other side to do so, as a plain sink does.")
+
   package static let all: [OptionDescription] = [
     key.description, keyID.description, team.description, devices.description,
     connect.description, topic.description, printTokens.description,
-    exitAfterRegistration.description, data.description,
+    exitAfterRegistration.description, gateway.description, source.description,
+    certificate.description, certificateKey.description, authority.description,
+    tokens.description, frames.description, expiration.description, records.description,
+    oneAtATime.description, halfClose.description, data.description,
   ]
+}
+
+/// How plaintext is cut into TLS records.
+package enum BinaryRecords: Sendable {
+  case full, frame
 }

@@ -1,0 +1,358 @@
+#!/usr/bin/env python3
+"""CPU per notification through the binary interface, with a plain TLS sink as the yardstick in the same run.
+
+    make bench-binary                          all rows, as a table
+    Benchmarks/binary.py --rows flood --json   one of them as JSON, after `make release`
+
+`apus-bench binary` sends command 2 frames of 300 bytes on one connection (TLS 1.3, AES-128-GCM, a provider's
+certificate) to the tokens of 1,000 devices in turn, either packed into TLS records of 16 KB or each frame in a record
+of its own, as the old sender libraries do it. Behind them goes a frame that no service takes: its error packet tells
+that all others were processed. tls_sink.c gets the same bytes, decrypts them and throws them away; it reads 64 KB at a
+time from its socket, as Apus does. Servers run on processor 0, load and devices on processor 1, slice by slice in
+alternation. What counts is the CPU time of the server's process, user and system, all threads, for each frame.
+
+Rows:
+  admitted   the devices are away, expiration 0: parse, authenticate the token, validate the payload, decide, discard.
+             The rate is the sink's cost through Apus's: 1 would mean that all this costs nothing. Goal: 0.4. With two
+             workers (on the same processor) half of the frames cross over to the worker of their device.
+  delivered  1,000 devices are connected and acknowledge, expiration in an hour: the same, a frame out and one in.
+  flood      A good connection to a listener that confirms (+confirm) sends one notification at a time, expiration 0,
+             to devices that are away and belong to its own worker: the time to the confirmation, undisturbed and while
+             connections flood the OTHER worker, each with a handshake, a provider's certificate, one bad notification,
+             its error packet and a close. Goal: p99 at most twice the undisturbed one.
+
+How the flood is kept to one worker: the system spreads connections over workers by a hash of both sides' addresses and
+ports, so the script first connects from many ports and looks in /proc which worker's thread woke up; in the same way
+it finds out which devices belong to which worker. Each worker has a processor of its own. The good client shares the
+first with the good worker (one of the two waits while the other works). The flooding client shares the second with the
+flooded worker, at the lowest priority: the worker serves the flood as fast as it can, and the two fill the processor.
+What two processors cannot show is a flood that leaves its worker no time at all. What is left of a difference are locks
+and queues that workers share, and caches, memory and hyper-threads, which no program can keep apart. The second line,
+devices of the flooded worker, has no goal: it waits for that worker, and that worker for its processor.
+
+Lower is better everywhere but for the rate.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import socket
+import ssl
+import statistics
+import struct
+import sys
+import time
+
+sys.dont_write_bytecode = True
+import harness
+from harness import LOAD_CPU, ROOT, SERVER_CPU, TOPIC, Process, accepts, check, free_port, output_of, say
+
+RATE_GOAL, FLOOD_GOAL = 0.4, 2.0
+RECORDS = {"full": "16 KB", "frame": "one a frame"}
+FLOODING_CONNECTIONS = 64
+LATENCIES = 10_000
+
+
+class Binary(harness.Bench):
+    def __init__(self, options, scratch):
+        super().__init__(options, scratch)
+        self.port, self.sink_port = free_port(), free_port()
+        self.results = []
+
+    def provision(self):
+        super().provision()
+        issued = json.loads(output_of(self.apus, "cert", "--data", self.data, "--topic", TOPIC, "--json"))
+        self.certificate, self.key = issued["certificate_file"], issued["key_file"]
+        self.authority = issued["authority_file"]
+        self.provider = ["--certificate", self.certificate, "--key", self.key, "--authority", self.authority]
+
+    def start_apus(self, workers=1, cpus=(SERVER_CPU,), modifiers=""):
+        return self.serve(workers, cpus, gateway=f"127.0.0.1:{self.port}{modifiers}")
+
+    def start_sink(self):
+        program = self.compile("tls_sink.c", "tls_sink", "-lssl", "-lcrypto")
+        server = self.data / "server"
+        sink = Process(
+            [program, self.sink_port, server / "server.crt", server / "server.key", self.authority],
+            [SERVER_CPU], self.scratch / "sink.log")
+        sink.wait_until(lambda: accepts(self.sink_port), "an open port")
+        return sink
+
+    def send(self, port, frames, *extra, cpu=LOAD_CPU, tokens=None):
+        """One connection's worth of frames; the sender fails unless the other side took all of them."""
+        return json.loads(output_of(
+            "taskset", "-c", cpu, self.apus_bench, "binary", "--connect", f"127.0.0.1:{port}", *self.provider,
+            "--tokens", tokens or self.tokens_file, "--frames", frames, *extra))
+
+    def timed(self, server, port, frames, *extra):
+        """CPU microseconds for each frame of one slice, and what the sender said."""
+        before = server.settled_cpu_seconds()
+        sent = self.send(port, frames, *extra)
+        return (server.settled_cpu_seconds() - before) * 1e6 / frames, sent
+
+    def compare(self, contestants, frames, records):
+        """Slices of every contestant in alternation: name, server, port, options. The costs of each, and its cipher."""
+        costs, ciphers = {}, {}
+        for _, _, port, extra in contestants:
+            self.send(port, frames // 10, "--records", records, *extra)  # Warms caches up, not counted.
+        for index in range(self.options.slices):
+            for name, server, port, extra in contestants:
+                cost, sent = self.timed(server, port, frames, "--records", records, *extra)
+                costs.setdefault(name, []).append(cost)
+                ciphers[name] = sent["cipher"]
+                rate = frames / sent["seconds"]
+                say(f"  {index + 1:2} {name:15} {cost:7.3f} us {rate:9.0f} frames/s  {sent['cipher']}")
+        return costs, ciphers
+
+    def finish(self, row, records, costs, ciphers, frames, **more):
+        medians = {name: round(statistics.median(slices), 3) for name, slices in costs.items()}
+        self.results.append({
+            "row": row, "records": records, **medians, **more, "unit": "us CPU/frame",
+            "frames": frames * self.options.slices,
+            "spread": {name: [round(min(s), 3), round(max(s), 3)] for name, s in costs.items()}, "ciphers": ciphers})
+        return medians
+
+    # Rows
+
+    def admitted(self):
+        frames = self.options.frames
+        registering = self.start_apus()
+        self.start_fleet("--exit-after-registration").stop()
+        registering.stop()
+        sink = self.start_sink()
+        for records in RECORDS:
+            say(f"\nadmitted, records: {RECORDS[records]}; {self.options.slices} slices of {frames:,} frames each")
+            apus = self.start_apus()
+            costs, ciphers = self.compare(
+                [("apus", apus, self.port, []), ("sink", sink, self.sink_port, ["--half-close"])], frames, records)
+            apus.stop()
+            check(len(set(ciphers.values())) == 1, f"the ciphers differ: {ciphers}")
+            apus = self.start_apus(workers=2)
+            more, _ = self.compare([("apus, 2 workers", apus, self.port, [])], frames, records)
+            apus.stop()
+            costs["apus_2_workers"] = more["apus, 2 workers"]
+            rate = statistics.median(costs["sink"]) / statistics.median(costs["apus"])
+            self.finish("admitted", records, costs, ciphers, frames, rate=round(rate, 3), goal=RATE_GOAL)
+        sink.stop()
+
+    def delivered(self):
+        frames = self.options.frames // 5
+        for records in RECORDS:
+            say(f"\ndelivered, records: {RECORDS[records]}; {self.options.slices} slices of {frames:,} frames")
+            apus = self.start_apus()
+            fleet = self.start_fleet()
+            costs, ciphers = self.compare([("apus", apus, self.port, ["--expiration", "+1h"])], frames, records)
+            taken = self.acknowledged(fleet.stop(), frames * self.options.slices + frames // 10)
+            apus.stop()
+            self.finish("delivered", records, costs, ciphers, frames, acknowledged=taken)
+
+    def flood(self):
+        say(f"\nflood: {self.options.slices} times {LATENCIES:,} confirmations, undisturbed and flooded")
+        # Devices get their tokens, and the service forgets the connections.
+        registering = self.start_apus()
+        self.start_fleet("--exit-after-registration").stop()
+        registering.stop()
+        apus = self.start_apus(2, [SERVER_CPU, LOAD_CPU], "+confirm")
+        workers = Workers(apus)
+        good, other = workers.names
+        workers.pin(good, SERVER_CPU)
+        workers.pin(other, LOAD_CPU)
+        probe = Probe(self, workers)
+        sources = probe.sources({good: 1, other: FLOODING_CONNECTIONS})
+        own, foreign = probe.devices(sources[good][0], other, self.tokens_file.read_text().split())
+        say(f"  {len(own)} devices of the good worker, {len(foreign)} of the flooded one")
+        results = {}
+        for name, tokens in [("own", own), ("foreign", foreign)]:
+            results[name] = self.latencies(workers, other, sources[good][0], sources[other], tokens)
+        apus.stop()
+        self.results.append({"row": "flood", "unit": "us", "confirmations": LATENCIES * self.options.slices,
+                             "goal": FLOOD_GOAL, **results["own"], "devices_of_flooded_worker": results["foreign"]})
+
+    def latencies(self, workers, flooded, source, flood_sources, tokens):
+        """p50 and p99, medians of the slices, undisturbed and under flood, and how dense the flood was."""
+        file = self.scratch / "flood.tokens"
+        file.write_text("".join(f"{token}\n" for token in tokens))
+        figures, connections, busy = {"undisturbed": [], "flooded": []}, [], []
+        for index in range(self.options.slices):
+            for name, slices in figures.items():
+                flood = self.start_flood(flood_sources) if name == "flooded" else None
+                began, cpu = time.monotonic(), workers.cpu_seconds(flooded)
+                sent = self.send(self.port, LATENCIES, "--one-at-a-time", "--source", source, cpu=SERVER_CPU,
+                                 tokens=file)
+                share = (workers.cpu_seconds(flooded) - cpu) / (time.monotonic() - began)
+                times = sorted(sent["microseconds"])
+                slices.append((times[len(times) // 2], times[len(times) * 99 // 100]))
+                say(f"  {index + 1:2} {name:11} p50 {slices[-1][0]:6.0f} us, p99 {slices[-1][1]:6.0f} us; the other "
+                    f"worker {share:4.0%} busy")
+                if flood:
+                    seconds = time.monotonic() - flood.began
+                    said = json.loads(flood.stop().splitlines()[-1])
+                    check(said["answered"] >= 0.9 * said["connections"] > 0, f"the flood was not answered: {said}")
+                    connections.append(said["connections"] / seconds)
+                    busy.append(share)
+        medians = {name: [statistics.median(s[i] for s in slices) for i in (0, 1)] for name, slices in figures.items()}
+        ratio = [flooded / quiet for flooded, quiet in zip(medians["flooded"], medians["undisturbed"])]
+        return {**{f"{name}_{p}": round(value, 1) for name, values in medians.items()
+                   for p, value in zip(("p50", "p99"), values)},
+                "ratio_p50": round(ratio[0], 2), "ratio_p99": round(ratio[1], 2),
+                "flood_connections_per_second": round(statistics.median(connections)),
+                "flooded_worker_busy": round(statistics.median(busy), 2)}
+
+    def start_flood(self, sources):
+        flood = Process(
+            [self.apus_bench, "flood", "--connect", f"127.0.0.1:{self.port}", *self.provider,
+             *(f"--source={source}" for source in sources)], [LOAD_CPU], self.scratch / "flood.log", niceness=19)
+        flood.began = time.monotonic()
+        time.sleep(0.5)
+        check(flood.child.poll() is None, f"the flood ended. {flood.tail()}")
+        return flood
+
+    # What is printed
+
+    def table(self):
+        say(f"\n{'row':10} {'records':12} {'Apus':>9} {'sink':>9}  {'rate (goal)':14} Apus, 2 workers")
+        for result in self.results:
+            if result["row"] == "flood":
+                continue
+            cells = [f"{result[name]:6.3f} us" if name in result else "" for name in ("apus", "sink", "apus_2_workers")]
+            rate = f"{result['rate']:.2f} ({result['goal']})" if "rate" in result else ""
+            say(f"{result['row']:10} {RECORDS[result['records']]:12} {cells[0]:>9} {cells[1]:>9}  {rate:14} {cells[2]}")
+        for flood in [result for result in self.results if result["row"] == "flood"]:
+            say(f"\n{'confirmed, to devices of':26} {'undisturbed p50, p99':>22} {'flooded p50, p99':>20}  ratios (goal)")
+            for name, some in [("the good worker", flood), ("the flooded worker", flood["devices_of_flooded_worker"])]:
+                goal = f" ({flood['goal']})" if some is flood else ""
+                say(f"{name:26} {some['undisturbed_p50']:13.0f} {some['undisturbed_p99']:5.0f} us "
+                    f"{some['flooded_p50']:11.0f} {some['flooded_p99']:5.0f} us  "
+                    f"{some['ratio_p50']:.2f}, {some['ratio_p99']:.2f}{goal}")
+            say(f"The flood: {flood['flood_connections_per_second']:,} connections a second, which keep the other worker "
+                f"{flood['flooded_worker_busy']:.0%} busy on a processor that it shares with the flooding client.")
+
+
+class Workers:
+    """The threads of a service's workers, and what /proc says about them."""
+
+    def __init__(self, server):
+        tasks = pathlib.Path(f"/proc/{server.child.pid}/task").iterdir()
+        named = {(task / "comm").read_text().strip(): task for task in tasks}
+        self.tasks = {name: task for name, task in sorted(named.items()) if name.startswith("apus-worker-")}
+        self.names = list(self.tasks)
+
+    def pin(self, name, cpu):
+        os.sched_setaffinity(int(self.tasks[name].name), {cpu})
+
+    def wakeups(self):
+        """How often each has gone to sleep so far."""
+        return {name: int((task / "status").read_text().split("\nvoluntary_ctxt_switches:")[1].split()[0])
+                for name, task in self.tasks.items()}
+
+    def cpu_seconds(self, name):
+        times = (self.tasks[name] / "stat").read_text().rpartition(")")[2].split()[11:13]
+        return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+
+
+class Probe:
+    """Finds out which worker a connection or a device belongs to, by who wakes up."""
+
+    FIRST_PORT = 20_001  # Below the ports that the system gives out.
+
+    def __init__(self, bench, workers):
+        self.bench, self.workers = bench, workers
+        self.context = ssl.create_default_context(cafile=bench.authority)
+        self.context.load_cert_chain(bench.certificate, bench.key)
+
+    def connect(self, source):
+        host, port = source.split(":")
+        plain = socket.socket()
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        plain.bind((host, int(port)))
+        plain.settimeout(10)
+        plain.connect(("127.0.0.1", self.bench.port))
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return self.context.wrap_socket(plain, server_hostname="localhost")
+
+    @staticmethod
+    def frame(token, payload, identifier):
+        items = [(1, token), (2, payload), (3, struct.pack(">I", identifier)), (4, bytes(4)), (5, b"\n")]
+        body = b"".join(struct.pack(">BH", number, len(data)) + data for number, data in items)
+        return struct.pack(">BI", 2, len(body)) + body
+
+    @staticmethod
+    def answer(connection):
+        packet = b""
+        while len(packet) < 6 and (more := connection.recv(6 - len(packet))):
+            packet += more
+        check(len(packet) == 6, "the service closed a connection instead of answering.")
+        return packet[1]
+
+    def end(self, connection):
+        """The frame that no service takes, its answer, and the service's end of the connection first."""
+        connection.sendall(self.frame(b"", b"", 7))
+        check(self.answer(connection) == 2, "a bad notification was not answered with status 2.")
+        check(connection.recv(1) == b"", "there was more after an error packet.")
+        connection.close()
+
+    def sources(self, wanted):
+        """Ports from which connections get to each worker, as many as wanted."""
+        found = {name: [] for name in wanted}
+        for port in range(self.FIRST_PORT, self.FIRST_PORT + 1000):
+            source = f"127.0.0.2:{port}"
+            before = self.workers.wakeups()
+            self.end(self.connect(source))
+            woken = {name: count - before[name] for name, count in self.workers.wakeups().items()}
+            name = max(woken, key=woken.get)
+            # A handshake, a notification and a close take several turns; a timer or so is what the others do meanwhile.
+            if woken[name] >= 3 and sum(woken.values()) - woken[name] <= 1 and len(found[name]) < wanted[name]:
+                found[name].append(source)
+            if all(len(found[name]) == count for name, count in wanted.items()):
+                return found
+        harness.die(f"connections do not spread over the workers: {found}")
+
+    def devices(self, source, other, tokens, wanted=32, times=10):
+        """Tokens of devices that belong to the worker of the connection, and of such that belong to the other one."""
+        connection, own, foreign = self.connect(source), [], []
+        for token in tokens:
+            before = self.workers.wakeups()[other]
+            for _ in range(times):
+                connection.sendall(self.frame(bytes.fromhex(token), b'{"aps":{"alert":"?"}}', 1))
+                check(self.answer(connection) == 0, "a listener with +confirm does not confirm.")
+            woken = self.workers.wakeups()[other] - before
+            if woken >= times and len(foreign) < wanted:
+                foreign.append(token)
+            elif woken <= 1 and len(own) < wanted:
+                own.append(token)
+            if len(own) == len(foreign) == wanted:
+                break
+        self.end(connection)
+        check(own and foreign, "all devices belong to one worker.")
+        return own, foreign
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    rows = ["admitted", "delivered", "flood"]
+    parser.add_argument("--rows", nargs="+", choices=rows, default=rows, metavar="ROW", help=", ".join(rows))
+    parser.add_argument("--slices", type=int, default=7, help="slices of each kind (7)")
+    parser.add_argument("--frames", type=int, default=500_000,
+                        help="frames of a slice (500,000); a fifth where they are delivered")
+    parser.add_argument("--devices", type=int, default=1000, help="devices, each with one token (1,000)")
+    parser.add_argument("--json", action="store_true", help="print JSON, one row a line, and nothing else")
+    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / ".build/release", help="folder of the programs")
+    options = parser.parse_args()
+    if options.json:
+        say.stream = sys.stderr
+
+    def measure(bench):
+        for row in rows:
+            if row in options.rows:
+                getattr(bench, row)()
+        bench.table()
+        if options.json:
+            for line in [harness.machine(), *bench.results]:
+                print(json.dumps(line), flush=True)
+
+    say(json.dumps(harness.machine()))
+    harness.run(options, Binary, ["openssl", "clang", "taskset"], measure)
+
+
+main()

@@ -1,0 +1,213 @@
+"""What the benchmarks have in common: pinned processes whose CPU time is read, a service with its devices, the machine."""
+
+import ctypes
+import json
+import os
+import pathlib
+import platform
+import random
+import re
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SERVER_CPU, LOAD_CPU = 0, 1
+TOPIC = "com.example.app"
+
+
+def die(message):
+    sys.exit(f"{pathlib.Path(sys.argv[0]).stem}: {message}")
+
+
+def check(condition, message):
+    if not condition:
+        die(message)
+
+
+class Process:
+    """A child on its processors. Its output goes to a file whose end is shown when the child fails."""
+
+    everyone = []
+
+    def __init__(self, arguments, cpus, log, environment=None, niceness=0):
+        self.name = " ".join([pathlib.Path(arguments[0]).name, *map(str, arguments[1:2])])
+        self.log = pathlib.Path(log)
+        with open(self.log, "wb") as output:
+            self.child = subprocess.Popen(
+                [str(a) for a in arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})}, preexec_fn=lambda: self._prepare(cpus, niceness))
+        Process.everyone.append(self)
+
+    @staticmethod
+    def _prepare(cpus, niceness):
+        os.sched_setaffinity(0, cpus)
+        os.nice(niceness)
+        # The child ends with this script, however the script ends.
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
+
+    def cpu_seconds(self):
+        # The process's CPU clock (clock_getcpuclockid): utime + stime of /proc/<pid>/stat in nanoseconds, not in ticks.
+        return time.clock_gettime_ns((~self.child.pid << 3) | 2) / 1e9
+
+    def settled_cpu_seconds(self):
+        """The CPU time once the server rests: what it does after its answers (compaction, say) belongs to them."""
+        last = self.cpu_seconds()
+        for _ in range(100):
+            time.sleep(0.1)
+            now = self.cpu_seconds()
+            if now - last < 0.001:
+                return now
+            last = now
+        return last
+
+    def wait_until(self, condition, what, seconds=120):
+        deadline = time.monotonic() + seconds
+        while not condition():
+            check(self.child.poll() is None, f"{self.name} ended with {self.child.returncode}. {self.tail()}")
+            check(time.monotonic() < deadline, f"{self.name}: {what} not within {seconds} s. {self.tail()}")
+            time.sleep(0.05)
+
+    def tail(self):
+        return "Its last output:\n" + "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
+
+    def stop(self):
+        Process.everyone.remove(self)
+        if self.child.poll() is None:
+            self.child.terminate()
+            try:
+                self.child.wait(30)
+            except subprocess.TimeoutExpired:
+                self.child.kill()
+                self.child.wait()
+        return self.log.read_text(errors="replace")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def accepts(port):
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def output_of(*arguments):
+    run = subprocess.run([str(a) for a in arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    check(run.returncode == 0, f"{' '.join(map(str, arguments))} failed:\n{run.stdout}{run.stderr}")
+    return run.stdout
+
+
+class Bench:
+    """A service in a scratch folder, with its authorities, and its devices."""
+
+    def __init__(self, options, scratch):
+        self.options, self.scratch = options, pathlib.Path(scratch)
+        self.apus, self.apus_bench = options.bin / "apus", options.bin / "apus-bench"
+        self.data, self.tokens_file = self.scratch / "data", self.scratch / "tokens"
+        self.courier_port = free_port()
+
+    def provision(self):
+        self.identity = json.loads(output_of(
+            self.apus, "init", "--data", self.data, "--name", "localhost", "--topic", TOPIC, "--json"))
+
+    def compile(self, source, target, *arguments):
+        """Builds a C file of this folder with the toolchain's compiler."""
+        output_of("clang", "-O2", "-o", self.scratch / target, ROOT / "Benchmarks" / source, *arguments)
+        return self.scratch / target
+
+    def serve(self, workers=1, cpus=(SERVER_CPU,), environment=None, **doors):
+        """The service on one environment, with doors such as `http2="127.0.0.1:2197"`; up when all of them accept."""
+        doors = {"courier": f"127.0.0.1:{self.courier_port}", **doors}
+        listen = [f"--{kind}{environment}-listen={doors.get(kind + environment, 'off')}"
+                  for kind in ["http2", "courier", "gateway", "feedback"] for environment in ["", "-development"]]
+        process = Process(
+            [self.apus, "serve", "--data", self.data, "--workers", workers, "--log-format", "json", *listen],
+            cpus, self.scratch / "apus.log", environment)
+        ports = [int(re.search(r":(\d+)", address)[1]) for address in doors.values()]
+        process.wait_until(lambda: all(map(accepts, ports)), "open doors")
+        return process
+
+    def start_fleet(self, *extra):
+        """Registers the devices. Their tokens, one a line, are complete when there are as many as devices."""
+        self.tokens_file.unlink(missing_ok=True)
+        fleet = Process(
+            [self.apus_bench, "fleet", "--data", self.data, "--devices", self.options.devices,
+             "--connect", f"127.0.0.1:{self.courier_port}", "--print-tokens", self.tokens_file, *extra],
+            [LOAD_CPU], self.scratch / "fleet.log")
+
+        def complete():
+            return self.tokens_file.exists() and len(self.tokens_file.read_text().split()) == self.options.devices
+        if extra:
+            check(fleet.child.wait(600) == 0 and complete(), f"the devices did not register. {fleet.tail()}")
+        else:
+            fleet.wait_until(complete, "all devices connected", 600)
+        tokens = self.tokens_file.read_text().split()
+        random.Random(1).shuffle(tokens)
+        self.tokens_file.write_text("".join(f"{token}\n" for token in tokens))
+        self.use_tokens(tokens)
+        return fleet
+
+    def use_tokens(self, tokens):
+        """Hears of the devices' tokens."""
+
+    def acknowledged(self, fleet_output, sent):
+        """The number that the fleet prints when it is stopped; a delivered row without deliveries would be a lie."""
+        found = re.findall(r'"acknowledged" *: *(\d+)', fleet_output)
+        check(found, f"the fleet did not say how many notifications it acknowledged:\n{fleet_output[-2000:]}")
+        taken = int(found[-1])
+        say(f"  the devices acknowledged {taken:,} of {sent:,} notifications")
+        check(taken >= sent * 0.99, "that is not delivered")
+        return taken
+
+
+def say(text):
+    """Something for a person; a benchmark that prints JSON alone sends it elsewhere."""
+    print(text, file=say.stream, flush=True)
+
+
+say.stream = sys.stdout
+
+
+def machine():
+    cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    packages = subprocess.run(
+        ["dpkg-query", "-W", "-f=${Package}=${Version} ", "libnghttp2-14", "libssl3", "librocksdb-dev", "libuv1",
+         "nghttp2-server"], capture_output=True, text=True).stdout.split()
+    git = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True)
+    return {
+        "machine": cpu[1] if cpu else platform.machine(), "processors": os.cpu_count(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        "kernel": platform.release(),
+        "swift": re.search(r"Swift version (\S+)", output_of("swift", "--version"))[1],
+        "packages": dict(p.split("=", 1) for p in packages), "commit": git.stdout.strip(),
+    }
+
+
+def run(options, bench_class, tools, measure):
+    """Checks what it takes, and calls `measure` with a bench in a scratch folder that is gone afterwards."""
+    check({SERVER_CPU, LOAD_CPU} <= os.sched_getaffinity(0), "it takes two processors, one for the load.")
+    for tool in tools:
+        check(shutil.which(tool), f"{tool} is missing; `scripts/setup.sh bench` installs it.")
+    for program in ["apus", "apus-bench"]:
+        check((options.bin / program).exists(), f"{options.bin / program} is missing; run `make release` first.")
+    # A device is a descriptor on either side.
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with tempfile.TemporaryDirectory(prefix="apus-bench-") as scratch:
+        bench = bench_class(options, scratch)
+        try:
+            bench.provision()
+            measure(bench)
+        finally:
+            for process in list(Process.everyone):
+                process.stop()

@@ -1,0 +1,102 @@
+import ApusModel
+import ApusWire
+
+/// Command 2 frames, one batch at a time, all of one size: "Binary Provider API", Figure A-1.
+///
+/// Each frame has the items 1 to 5 in their order: a token (the tokens in turn), a payload that has the identifier in
+/// it so that no two are alike, the identifier, the expiration date, priority 10.
+struct BinaryFrames {
+  /// Frames of a full batch: about 300 KB.
+  static let perBatch = 1024
+  static let payloadBytes = 239
+
+  /// Identifiers count from 1: the real gateway said 0 where it did not know which notification failed.
+  private(set) var nextIdentifier: UInt32 = 1
+  /// The batch that `prepare` wrote.
+  private(set) var bytes: [UInt8] = []
+  private let tokens: [DeviceToken]
+
+  /// - Parameter tokens: at least one.
+  init(tokens: [DeviceToken], expiration: UInt32) {
+    self.tokens = tokens
+    bytes.reserveCapacity(Self.perBatch * Self.frameBytes)
+    for index in 0..<Self.perBatch {
+      appendFrame(token: tokens[index % tokens.count], expiration: expiration)
+    }
+  }
+
+  /// Writes the next `count` frames, at most a batch, to the front of `bytes`; returns how many bytes they take.
+  mutating func prepare(_ count: Int) -> Int {
+    var token = Int(nextIdentifier - 1) % tokens.count
+    for index in 0..<count {
+      let start = index * Self.frameBytes
+      write(tokens[token], at: start + Self.tokenOffset)
+      writeHex(nextIdentifier, at: start + Self.payloadOffset + Self.digitsOffset)
+      bytes.patch(bigEndian: nextIdentifier, at: start + Self.identifierOffset)
+      nextIdentifier += 1
+      token = token + 1 == tokens.count ? 0 : token + 1
+    }
+    return count * Self.frameBytes
+  }
+
+  /// A frame that no service takes: an empty token and an empty payload. Its error packet tells that everything
+  /// before it was processed (the sender library pushy ends its connections like this).
+  static func knownBad(identifier: UInt32) -> [UInt8] {
+    var frame: [UInt8] = [2, 0, 0, 0, 24, 3, 0, 4]
+    frame.append(bigEndian: identifier)
+    frame += [1, 0, 0, 2, 0, 0, 4, 0, 4, 0, 0, 0, 0, 5, 0, 1, 10]
+    return frame
+  }
+
+  // MARK: Layout
+
+  private static let tokenOffset = 8
+  private static let payloadOffset = tokenOffset + 32 + 3
+  /// Of the identifier's eight digits in the payload, right before its last two characters.
+  private static let digitsOffset = payloadBytes - 10
+  private static let identifierOffset = payloadOffset + payloadBytes + 3
+  static let frameBytes = identifierOffset + 4 + 7 + 4
+
+  private mutating func appendFrame(token: DeviceToken, expiration: UInt32) {
+    let start = bytes.count
+    bytes.append(2)
+    bytes.append(bigEndian: UInt32(Self.frameBytes - 5))
+    bytes += [1, 0, 32] + [UInt8](repeating: 0, count: 32)
+    write(token, at: start + Self.tokenOffset)
+    bytes.append(2)
+    bytes.append(bigEndian: UInt16(Self.payloadBytes))
+    bytes += Self.payload
+    bytes += [3, 0, 4, 0, 0, 0, 0, 4, 0, 4]
+    bytes.append(bigEndian: expiration)
+    bytes += [5, 0, 1, 10]
+    precondition(bytes.count - start == Self.frameBytes, "a frame is not laid out as said")
+  }
+
+  private static let payload: [UInt8] = {
+    let text = """
+      {"aps":{"alert":{"title":"Platform 4","body":"The 17:42 to Leiden leaves from platform 4 instead of 9, eight \
+      minutes late. The two coaches at its front go on to Haarlem."},"sound":"default"},"line":"
+      """
+    let end = Array("\",\"id\":\"00000000\"}".utf8)
+    let filler = payloadBytes - text.utf8.count - end.count
+    return Array(text.utf8) + [UInt8](repeating: UInt8(ascii: "x"), count: filler) + end
+  }()
+
+  private mutating func write(_ token: DeviceToken, at offset: Int) {
+    write(token.words.0, at: offset)
+    write(token.words.1, at: offset + 8)
+    write(token.words.2, at: offset + 16)
+    write(token.words.3, at: offset + 24)
+  }
+
+  private mutating func write(_ word: UInt64, at offset: Int) {
+    bytes.patch(bigEndian: UInt32(truncatingIfNeeded: word >> 32), at: offset)
+    bytes.patch(bigEndian: UInt32(truncatingIfNeeded: word), at: offset + 4)
+  }
+
+  private mutating func writeHex(_ value: UInt32, at offset: Int) {
+    for digit in 0..<8 {
+      bytes[offset + digit] = hexDigit(UInt8(truncatingIfNeeded: value >> (28 - 4 * digit)) & 15)
+    }
+  }
+}
