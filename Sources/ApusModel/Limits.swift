@@ -154,6 +154,9 @@ public enum Limits {
   /// Seconds by which the clock in a signed nonce may be off.
   public static let courierNonceSeconds: Int64 = 300
 
+  /// Topics that the devices of one worker dropped and whose tokens are about to die.
+  public static let droppedTopics = 65_536
+
   // MARK: Connections
 
   /// Seconds for a TLS handshake.

@@ -8,6 +8,8 @@ public final class Notification: @unchecked Sendable {
   public var id = NotificationID(high: 0, low: 0)
   /// The service's own identity: `apns-unique-id`.
   public var uniqueID = NotificationID(high: 0, low: 0)
+  /// By which interface the provider sent it. Not kept in the store, where nothing depends on it any more.
+  public var interface = ProviderInterface.http2
   /// The place in the order of acceptance over the whole service. Later is larger, across restarts too.
   public var order: UInt64 = 0
   /// What the device token says.

@@ -25,6 +25,7 @@ package final class Service {
   private let workers: [Worker]
   private let ticketKeys = TicketKeys()
   private var generation: UInt64 = 1
+  private let revocations: Revocations
   private let dataDirectory: DataDirectory
 
   /// Reads the data directory and opens the store. Throws what keeps the service from starting, in words for the
@@ -35,6 +36,7 @@ package final class Service {
     dataDirectory = DataDirectory(path: configuration.dataDirectory)
     let trust = try dataDirectory.trust(
       generation: generation, allowsES512: configuration.allowsES512)
+    revocations = Revocations(trust.directory)
     store = try Self.openStore(configuration, dataDirectory)
     let order: AcceptanceOrder
     do {
@@ -45,11 +47,12 @@ package final class Service {
     }
     let count = configuration.workers > 0 ? configuration.workers : Self.coreCount
     let replays = ReplayGuard()
+    let feedback = FeedbackDesk()
     let store = store
     workers = (0..<count).map { index in
       Worker(
         index: index, configuration: configuration, trust: trust, store: store, order: order,
-        replays: replays)
+        replays: replays, feedback: feedback)
     }
     for worker in workers { worker.connect(to: workers) }
   }
@@ -91,7 +94,8 @@ package final class Service {
   private func open(_ configured: DoorConfiguration) throws {
     var door = Door(
       kind: configured.kind, environment: configured.environment,
-      context: try context(for: configured.kind), addresses: configured.addresses)
+      context: try context(for: configured), addresses: configured.addresses,
+      rules: configured.rules)
     for (index, worker) in workers.enumerated() {
       let bound = try worker.listen(door, reusePort: workers.count > 1)
       // Port 0 is chosen once; the others follow.
@@ -101,19 +105,30 @@ package final class Service {
       OpenDoor(kind: door.kind, environment: door.environment, addresses: door.addresses))
   }
 
-  private func context(for kind: DoorConfiguration.Kind) throws -> TLSContext {
+  private func context(for door: DoorConfiguration) throws -> TLSContext {
     let identity = TLSIdentity(
       certificateChainPEM: try Files.read(dataDirectory.serverCertificate),
       privateKeyPEM: try Files.read(dataDirectory.serverKey))
-    let authority: DataDirectory.Authority = kind == .provider ? .service : .devices
+    let authority: DataDirectory.Authority = door.kind == .courier ? .devices : .service
     let authorities = try Files.read(dataDirectory.authorityCertificate(authority))
-    return try TLSContext(
-      server: TLSServerConfiguration(
-        identity: identity, clientCertificates: .requested(authoritiesPEM: authorities),
-        sessionTickets: true, ticketKeys: ticketKeys,
-        applicationProtocols: kind == .provider ? ["h2"] : courierProtocols,
-        // Four current provider libraries offer no ALPN; a device without it is none of ours.
-        acceptsClientsWithoutALPN: kind == .provider))
+    var tls = TLSServerConfiguration(
+      identity: identity, clientCertificates: .requested(authoritiesPEM: authorities),
+      ticketKeys: ticketKeys)
+    switch door.kind {
+    case .provider: tls.applicationProtocols = ["h2"]
+    case .courier:
+      tls.applicationProtocols = courierProtocols
+      // Four current provider libraries offer no ALPN; a device without it is none of ours.
+      tls.acceptsClientsWithoutALPN = false
+    case .gateway, .feedback:
+      tls.clientCertificates = .required(authoritiesPEM: authorities)
+      // Two clients take a ticket for data and wait for ever, a third reconnects for nothing.
+      tls.sessionTickets = false
+      let revocations = revocations
+      tls.isRevoked = { revocations.contain($0) }
+      if door.allowsLegacyTLS { tls.minimumVersion = .v1_0 }
+    }
+    return try TLSContext(server: tls)
   }
 
   private var courierProtocols: [String] {
@@ -131,6 +146,7 @@ package final class Service {
       let trust = try dataDirectory.trust(
         generation: generation + 1, allowsES512: configuration.allowsES512)
       generation += 1
+      revocations.replace(trust.directory)
       for worker in workers { worker.loop.perform { worker.replace(trust: trust) } }
       log(.notice, "directory reloaded", .number("apps", trust.directory.apps.count))
     } catch {

@@ -1,16 +1,36 @@
 package import ApusModel
 
-/// Where an answer goes: the worker that read the request, and the place in its table of open requests.
+/// Where an answer goes: the worker that read the request or the frame, and what it was there.
 package struct Answer: Sendable, Equatable {
+  package enum Kind: UInt8, Sendable {
+    /// A request of the HTTP/2 interface: `slot` is its place in the worker's table of open requests.
+    case request
+    /// A frame of the binary interface: `slot` is its connection's place in the worker's table.
+    case frame
+  }
+
   package var worker: UInt16
+  package var kind: Kind
   package var slot: UInt32
-  /// Tells a request from an earlier one in the same place.
+  /// Tells a request or a connection from an earlier one in the same place.
   package var generation: UInt32
+  /// The place of a frame among those of its connection.
+  package var sequence: UInt32
 
   package init(worker: UInt16, slot: UInt32, generation: UInt32) {
     self.worker = worker
+    kind = .request
     self.slot = slot
     self.generation = generation
+    sequence = 0
+  }
+
+  package init(worker: UInt16, connection: UInt32, generation: UInt32, sequence: UInt32) {
+    self.worker = worker
+    kind = .frame
+    slot = connection
+    self.generation = generation
+    self.sequence = sequence
   }
 }
 
@@ -19,10 +39,13 @@ package struct Verdict: Sendable, Equatable {
   package var answer: Answer
   /// Nil when the notification was accepted.
   package var rejection: Rejection?
+  /// This decides nothing yet: it tells the reader of a flood for one device to go slowly.
+  package var asksForPause: Bool
 
-  package init(answer: Answer, rejection: Rejection?) {
+  package init(answer: Answer, rejection: Rejection?, asksForPause: Bool = false) {
     self.answer = answer
     self.rejection = rejection
+    self.asksForPause = asksForPause
   }
 }
 

@@ -68,6 +68,8 @@ package struct Registration: Sendable, Equatable {
     package var opened: [TopicKey] = []
     /// Topics to which nothing may be sent any more.
     package var closed: [TopicKey] = []
+    /// Topics that are in no list any more.
+    package var dropped: [TopicKey] = []
     package var isEmpty: Bool = true
   }
 
@@ -97,6 +99,7 @@ package struct Registration: Sendable, Equatable {
     change.isEmpty = false
     if new.flows, !old.flows { change.opened.append(topic) }
     if !new.flows, old.flows { change.closed.append(topic) }
+    if new == .unlisted { change.dropped.append(topic) }
   }
 
   private mutating func insert(
@@ -128,7 +131,10 @@ package struct Registration: Sendable, Equatable {
     guard entry.generation == 0 || isGone else { return (entry.generation, false) }
     // Generation 0 means "none", so the counter wraps from 65535 to 1.
     topics[index].generation = entry.generation == .max ? 1 : entry.generation + 1
-    topics[index].generationSinceMilliseconds = nowMilliseconds
+    // Tokens of older generations died when the app was dropped, and their time of death does not move: it is in the
+    // feedback list already.
+    topics[index].generationSinceMilliseconds =
+      isGone ? entry.stateSinceMilliseconds : nowMilliseconds
     if isGone {
       topics[index].wasListed = false
       topics[index].stateSinceMilliseconds = nowMilliseconds

@@ -16,6 +16,10 @@ extension Shard {
     let change = device.registration.apply(lists: lists, nowMilliseconds: nowMilliseconds)
     if !change.isEmpty { recordChanged(device) }
     for topic in change.closed { withdraw(topic, from: device) }
+    for topic in change.dropped {
+      graces.append(
+        GraceQueue.Entry(device: device.key, topic: topic, droppedMilliseconds: nowMilliseconds))
+    }
     if device.session?.filterReceived(opensTopics: !change.opened.isEmpty) == true {
       requestDrain(device)
     }
@@ -31,6 +35,28 @@ extension Shard {
       if delivery.storage != .none { device.overflowed(delivery.notification) }
       leaveSession(delivery)
     }
+  }
+
+  /// A topic whose grace is over, and the device that dropped it; nil when none is due.
+  package mutating func nextDropped(
+    nowMilliseconds: Int64
+  ) -> (device: DeviceKey, topic: TopicKey)? {
+    graces.next(droppedBy: nowMilliseconds - unregisterGraceMilliseconds)
+      .map { ($0.device, $0.topic) }
+  }
+
+  /// Notes the death of the token that `device` had for `topic`, unless it has listed the topic again.
+  package mutating func graceIsOver(
+    _ topic: TopicKey, of device: Device, nowMilliseconds: Int64
+  ) {
+    guard let entry = device.registration[topic], entry.generation != 0 else { return }
+    let claims = TokenClaims(
+      device: device.key.id, topic: topic, environment: device.key.environment,
+      generation: entry.generation)
+    let standing = device.registration.standing(
+      of: claims, nowMilliseconds: nowMilliseconds, graceMilliseconds: unregisterGraceMilliseconds)
+    guard case .dead(let since) = standing else { return }
+    deadTokens.append(DeadToken(claims: claims, token: nil, sinceMilliseconds: since))
   }
 
   /// The app asks for its token; the generation to mint it with.

@@ -11,6 +11,8 @@ package struct Shard {
   package var dirty: [Device] = []
   /// Devices whose stored notifications are to be fetched; handed out once what they had pending is written.
   package var drains: [Device] = []
+  /// Tokens found dead, for the feedback list; the driver empties it.
+  package var deadTokens: [DeadToken] = []
   package private(set) var counts = [UInt64](repeating: 0, count: DeliveryState.allCases.count)
 
   var group: CommitGroup
@@ -19,6 +21,8 @@ package struct Shard {
   var gatheringGroup: UInt64 = 1
   /// Devices whose drain waits for a group.
   var drainWaiters: [(group: UInt64, device: Device)] = []
+  /// Topics that devices dropped, in the order of time: their tokens die when the grace is over.
+  var graces = GraceQueue()
   var released: [Delivery] = []
   private var freeDeliveries: [Delivery] = []
   private var freeNotifications: [Notification] = []
@@ -80,19 +84,20 @@ package struct Shard {
     let state: TopicState
     switch standing {
     case .active(let current): state = current
-    case .dead(let since):
-      return refuse(notification, answer, Rejection(.unregistered, timestampMilliseconds: since))
+    case .dead(let since): return refuseDead(notification, answer, sinceMilliseconds: since)
     case .unknown:
       // A base token addresses any topic of the device, but only one that the device has.
-      let isBaseToken = notification.claims.generation == 0
-      return refuse(
-        notification, answer,
-        isBaseToken
-          ? Rejection(.deviceTokenNotForTopic)
-          : Rejection(.unregistered, timestampMilliseconds: nowMilliseconds))
+      guard notification.claims.generation != 0 else {
+        return refuse(notification, answer, Rejection(.deviceTokenNotForTopic))
+      }
+      return refuseDead(notification, answer, sinceMilliseconds: nowMilliseconds)
     }
-    guard Device.requestLimit.take(from: &device.requests, atMilliseconds: Int64(loopMilliseconds))
-    else { return refuse(notification, answer, Rejection(.tooManyRequests)) }
+    if !Device.requestLimit.take(from: &device.requests, atMilliseconds: Int64(loopMilliseconds)) {
+      guard !notification.interface.refusesFloods else {
+        return refuse(notification, answer, Rejection(.tooManyRequests))
+      }
+      verdicts.append(Verdict(answer: answer, rejection: nil, asksForPause: true))
+    }
     count(.received)
     if state == .ignored {
       return finishAtOnce(notification, answer, .discardedDisabled)
@@ -148,6 +153,22 @@ package struct Shard {
   ) {
     verdicts.append(Verdict(answer: answer, rejection: rejection))
     release(notification)
+  }
+
+  /// The app is gone: said at once, or found by the sender in the feedback list.
+  private mutating func refuseDead(
+    _ notification: Notification, _ answer: Answer, sinceMilliseconds: Int64
+  ) {
+    deadTokens.append(
+      DeadToken(
+        claims: notification.claims, token: notification.token,
+        sinceMilliseconds: sinceMilliseconds))
+    guard !notification.interface.refusesDeadTokens else {
+      return refuse(
+        notification, answer, Rejection(.unregistered, timestampMilliseconds: sinceMilliseconds))
+    }
+    count(.received)
+    finishAtOnce(notification, answer, .discardedTokenUnregistered)
   }
 
   private mutating func finishAtOnce(

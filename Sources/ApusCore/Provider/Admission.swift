@@ -120,11 +120,7 @@ package enum Admission {
     _ head: borrowing AdmittedHead, claims: TokenClaims?, grant: Grant,
     connection: borrowing ProviderConnection, directory: Directory
   ) throws(Refusal) -> TokenClaims {
-    // "BadDeviceToken: … the device token matches the environment."
-    guard let claims else { throw Refusal(.deviceTokenForeign) }
-    guard claims.environment == connection.environment else {
-      throw Refusal(.deviceTokenEnvironment(minted: claims.environment))
-    }
+    let claims = try authentic(claims, environment: connection.environment)
     guard let topic = head.topic else { throw Refusal(.topicUnknown) }
     guard topic.team == grant.team else {
       throw Refusal(.topicOfOtherTeam(topic: topic.key, owner: topic.team, team: grant.team))
@@ -152,15 +148,28 @@ package enum Admission {
     return addressed
   }
 
+  /// "BadDeviceToken: … the device token matches the environment."
+  static func authentic(
+    _ claims: TokenClaims?, environment: Environment
+  ) throws(Refusal) -> TokenClaims {
+    guard let claims else { throw Refusal(.deviceTokenForeign) }
+    guard claims.environment == environment else {
+      throw Refusal(.deviceTokenEnvironment(minted: claims.environment))
+    }
+    return claims
+  }
+
   // MARK: Accepted
 
   /// Fills a notification with what was asked for. The service's own parts (`uniqueID`, `order`, an `id` that the
-  /// provider did not give) are the driver's.
+  /// provider did not give) are the driver's. `collapseID` is empty where there is none.
   package static func fill(
     _ notification: Notification, from head: borrowing AdmittedHead, claims: TokenClaims,
-    fields: borrowing RequestFields, payload: Span<UInt8>, nowMilliseconds: Int64
+    interface: ProviderInterface, collapseID: Span<UInt8>, payload: Span<UInt8>,
+    nowMilliseconds: Int64
   ) {
     if let id = head.messageID { notification.id = id }
+    notification.interface = interface
     notification.claims = claims
     notification.token = head.token
     notification.expirationSeconds = storedUntil(
@@ -169,7 +178,7 @@ package enum Admission {
     notification.priority = head.priority
     notification.pushType = head.pushType
     notification.isFromStorage = false
-    notification.collapseID.set(fields.value(.apnsCollapseID))
+    notification.collapseID.set(collapseID)
     notification.payload.set(payload)
   }
 

@@ -54,6 +54,11 @@ package enum Explanation: Sendable, Hashable {
   case certificateUnusable
   case certificateRevoked
   case certificateEnvironment(door: Environment)
+  case certificateTopicMissing
+
+  // The binary interface: what stands in for the fields.
+  case frame(BinaryFrameFault)
+  case priorityUnknown(UInt8)
 
   // Steps 6 and 7: the fields.
   case malformed(HeaderName)
@@ -99,7 +104,9 @@ package enum Explanation: Sendable, Hashable {
     case .keyEnvironment: .badEnvironmentKeyInToken
     case .otherTeam, .otherKeyKind, .unrelatedKey: .unrelatedKeyIDInToken
     case .tokenChangedTooSoon: .tooManyProviderTokenUpdates
-    case .certificateRevoked, .certificateUnusable: .badCertificate
+    case .certificateRevoked, .certificateUnusable, .certificateTopicMissing: .badCertificate
+    case .frame(let fault): Self.reason(fault)
+    case .priorityUnknown: .badPriority
     case .certificateEnvironment: .badCertificateEnvironment
     case .malformed(let name): Self.reason(malformed: name)
     case .collapseIDTooLong: .badCollapseID
@@ -120,6 +127,19 @@ package enum Explanation: Sendable, Hashable {
     }
   }
 
+  /// The word of the HTTP/2 interface that is nearest: for logs and counters.
+  private static func reason(_ fault: BinaryFrameFault) -> Reason {
+    switch fault {
+    case .tokenMissing: .missingDeviceToken
+    case .tokenLength: .badDeviceToken
+    case .payloadMissing: .payloadEmpty
+    case .payloadTooLong: .payloadTooLarge
+    case .unknownCommand, .frameTooLong, .itemBeyondFrame, .unknownItem, .repeatedItem,
+      .itemLength:
+      .badRequestPayload
+    }
+  }
+
   private static func reason(malformed name: HeaderName) -> Reason {
     switch name {
     case .apnsID: .badMessageID
@@ -128,6 +148,16 @@ package enum Explanation: Sendable, Hashable {
     case .apnsPushType: .invalidPushType
     case .apnsCollapseID: .badCollapseID
     default: .badTopic
+    }
+  }
+
+  /// The status in the error packet of the binary interface. "Binary Provider API", Table A-1.
+  package var status: BinaryStatus {
+    switch self {
+    case .frame(let fault): fault.status
+    case .certificateTopicMissing, .topicUnknown, .topicOfOtherTeam: .missingTopic
+    case .deviceTokenForeign, .deviceTokenEnvironment, .deviceTokenOfOtherTopic: .invalidToken
+    default: .processingError
     }
   }
 }

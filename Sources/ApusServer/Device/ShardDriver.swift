@@ -2,6 +2,7 @@ import ApusCore
 import ApusLoop
 import ApusModel
 import ApusStore
+import ApusTrust
 import ApusWire
 
 /// Carries out what the shard decides: reads and writes the store, and wakes connections.
@@ -18,6 +19,7 @@ final class ShardDriver {
   private var gatheringTimer: LoopTimer?
   private var gatheringUntilMilliseconds: UInt64 = 0
   private var isStopping = false
+  private var feedback = FeedbackNotes()
 
   init(worker: Worker) {
     self.worker = worker
@@ -68,6 +70,21 @@ final class ShardDriver {
   private func unavailable(_ notification: Notification, _ answer: Answer) {
     shard.release(notification)
     shard.verdicts.append(Verdict(answer: answer, rejection: Rejection(.serviceUnavailable)))
+  }
+
+  /// Finds the tokens whose grace is over.
+  func secondPassed() {
+    while let dropped = shard.nextDropped(nowMilliseconds: worker.wallMilliseconds) {
+      do {
+        shard.graceIsOver(
+          dropped.topic, of: try device(dropped.device), nowMilliseconds: worker.wallMilliseconds)
+      } catch {
+        // The next push to the token finds it dead.
+        worker.log(
+          .error, "device record unreadable", .text("device", dropped.device.id.text),
+          .text("reason", "\(error)"))
+      }
+    }
   }
 
   func takeVerdicts() -> [Verdict] { shard.verdicts }
@@ -253,10 +270,16 @@ final class ShardDriver {
 
   /// Seals the group that gathered when the previous one is written; sets the timer for what lingers.
   func sealIfDue() {
+    for dead in shard.deadTokens {
+      feedback.note(dead, token: dead.token ?? worker.sealer.seal(dead.claims))
+    }
+    shard.deadTokens.removeAll(keepingCapacity: true)
     guard sealed.isEmpty else { return }
     shard.trimGroup()
-    guard !shard.isGroupEmpty else { return }
-    if isStopping || shard.isGroupDue(nowMilliseconds: worker.loop.nowMilliseconds) {
+    guard !shard.isGroupEmpty || !feedback.isEmpty else { return }
+    if isStopping || !feedback.isEmpty
+      || shard.isGroupDue(nowMilliseconds: worker.loop.nowMilliseconds)
+    {
       seal()
     } else if lingerTimer?.isActive == false {
       lingerTimer?.start(afterMilliseconds: worker.configuration.lingerMilliseconds)
@@ -264,17 +287,27 @@ final class ShardDriver {
   }
 
   /// Whether everything that gathered is durable.
-  var isQuiet: Bool { sealed.isEmpty && shard.isGroupEmpty }
+  var isQuiet: Bool { sealed.isEmpty && shard.isGroupEmpty && feedback.isEmpty }
 
   private func seal() {
     var entries = freeEntryLists.popLast() ?? []
     let number = shard.sealGroup(
       into: &entries, nowMilliseconds: worker.loop.nowMilliseconds, all: isStopping)
     write(entries)
+    writeFeedback()
     sealed.append((number, entries))
     let worker = worker
     worker.store.commit(renewing: &group) { error in
       worker.loop.perform { worker.shard.committed(error) }
+    }
+  }
+
+  private func writeFeedback() {
+    do {
+      try feedback.seal(into: &group, store: worker.store)
+    } catch {
+      // The next push to each of the tokens notes it again.
+      worker.log(.error, "feedback list unreadable", .text("reason", "\(error)"))
     }
   }
 
@@ -336,6 +369,7 @@ final class ShardDriver {
     if let error {
       worker.log(.error, "store refused a group", .text("reason", "\(error)"))
     }
+    feedback.committed(succeeded: error == nil)
     var (number, entries) = sealed.removeFirst()
     shard.committed(entries, number: number, succeeded: error == nil)
     entries.removeAll(keepingCapacity: true)

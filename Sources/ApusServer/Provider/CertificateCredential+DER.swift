@@ -10,10 +10,15 @@ extension CertificateCredential {
     let certificate: ProviderCertificate
     do {
       certificate = try ProviderCertificate(Certificate(der: der))
+    } catch ProviderCertificateFault.noTopic {
+      throw Refusal(.certificateTopicMissing)
     } catch {
       throw Refusal(.certificateUnusable)
     }
-    guard let team = certificate.teamID.flatMap({ ShortID($0) }),
+    guard let team = certificate.teamID.flatMap({ ShortID($0) }) else {
+      throw Refusal(.certificateTopicMissing)
+    }
+    guard
       let fingerprint = CertificateFingerprint(certificate.certificate.fingerprint.bytes.span)
     else { throw Refusal(.certificateUnusable) }
     self.init(

@@ -49,12 +49,7 @@ final class HTTP2Provider {
 
   /// A certificate that is not good here: "TLS succeeds; SETTINGS; GOAWAY; close".
   private func refuseConnection(_ refusal: Refusal) {
-    worker.log(
-      .notice, "provider refused", .text("peer", connection.peer.description),
-      .text("reason", refusal.reason.text.description),
-      .text(
-        "explanation",
-        refusal.explanation.text(fields: RequestFields(), directory: worker.trust.directory)))
+    connection.logRefusal(refusal)
     session.goAway(reason: refusal.reason)
     isOver = true
   }
@@ -99,7 +94,7 @@ final class HTTP2Provider {
     let claims = worker.sealer.open(head.token)
     let admitted = try Admission.admit(
       head, claims: claims, grant: grant, connection: sender, directory: directory)
-    accept(request, content, head, admitted)
+    accept(request, head, admitted)
   }
 
   private func authenticate(
@@ -145,14 +140,14 @@ final class HTTP2Provider {
   }
 
   private func accept(
-    _ request: HTTP2Request, _ content: borrowing RequestRecord,
-    _ head: borrowing AdmittedHead, _ claims: TokenClaims
+    _ request: HTTP2Request, _ head: borrowing AdmittedHead, _ claims: TokenClaims
   ) {
     let notification = worker.shard.takeNotification()
     if head.messageID == nil { notification.id = worker.ids.next() }
     Admission.fill(
-      notification, from: head, claims: claims, fields: content.fields,
-      payload: request.bodyBytes, nowMilliseconds: worker.wallMilliseconds)
+      notification, from: head, claims: claims, interface: .http2,
+      collapseID: request.value(.apnsCollapseID), payload: request.bodyBytes,
+      nowMilliseconds: worker.wallMilliseconds)
     notification.uniqueID = worker.ids.next()
     let open = OpenRequest(
       request: request, provider: self, id: notification.id, uniqueID: notification.uniqueID)

@@ -13,18 +13,41 @@ final class Connection: SocketHandler {
   enum Stage {
     case handshaking
     case open
+    /// The last words are on their way. What the peer still sends is read and thrown away, here and in the stages that
+    /// follow, since a close with unread bytes would make the kernel send a reset, and that destroys our last words in
+    /// the peer's buffer.
+    case pausing
     /// Everything to say has been queued; once it is written our side of the connection is shut.
     case closing
-    /// Our side is shut; what the peer still sends is read and thrown away, since a close with unread bytes would
-    /// make the kernel send a reset, and that destroys our last words in the peer's buffer.
+    /// Our side is shut, and the peer has a moment to shut its own.
     case lingering
     case closed
   }
 
-  private enum Driver {
+  /// How the protocol ends its connection.
+  enum Ending {
+    case none
+    case now
+    /// With a pause before close_notify: see `Limits.lastWordsMilliseconds`.
+    case afterPause
+  }
+
+  /// What became of a connection whose last words were said.
+  enum End {
+    /// The peer shut its side, without a reset.
+    case peerFinished
+    /// The peer did not in time. `isTaken`: its system has acknowledged every byte.
+    case timedOut(isTaken: Bool)
+    /// Reset by the peer, or cut by the service.
+    case cut
+  }
+
+  enum Driver {
     case none
     case provider(HTTP2Provider)
     case courier(CourierConnection)
+    case gateway(BinaryProvider)
+    case feedback(FeedbackConnection)
   }
 
   /// Strong for the same reason as the driver's reference: the worker forgets a connection that ends.
@@ -36,14 +59,18 @@ final class Connection: SocketHandler {
   let tls: TLSConnection
   /// When it was accepted, on the clock that all loops share: of two connections of a device the later one is newer.
   let acceptedMilliseconds: UInt64
-  private(set) var stage: Stage
-  private let socket: Socket
-  private var driver = Driver.none
+  var stage: Stage
+  let socket: Socket
+  var driver = Driver.none
   /// Ciphertext that the socket did not take.
-  private var unsent = OutputQueue()
-  private var isPeerFinished = false
-  /// Whether the connection closes as soon as the protocol has said its last.
-  private var isEnding = false
+  var unsent = OutputQueue()
+  var isPeerFinished = false
+  /// How the connection ends as soon as the protocol has said its last.
+  var ending = Ending.none
+  /// Whether the worker counts the milliseconds of the pause.
+  var isPauseTimed = false
+  /// Second of the worker's clock at which our side was shut.
+  var shutSeconds: UInt64 = 0
   private var isReadingPaused = false
   /// Whether it stands in the worker's list of connections with something to write.
   var isDirty = false
@@ -53,7 +80,6 @@ final class Connection: SocketHandler {
   var watchedSeconds = UInt64.max
 
   private static let readsPerTurn = 4
-  private static let lingerSeconds: UInt64 = 5
 
   init(
     worker: Worker, door: Door, slot: Int32, generation: UInt32, descriptor: Int32,
@@ -82,9 +108,9 @@ final class Connection: SocketHandler {
   // MARK: Reading
 
   func socketReadable() {
-    guard stage != .lingering, stage != .closing else { return discardInput() }
+    guard stage == .handshaking || stage == .open else { return discardInput() }
     for _ in 0..<Self.readsPerTurn {
-      guard stage == .handshaking || stage == .open, !isReadingPaused else { break }
+      guard stage == .handshaking || stage == .open, !wantsPause else { break }
       let buffer = unsafe worker.receiveBuffer
       switch unsafe socket.read(into: buffer) {
       case .bytes(let count):
@@ -129,7 +155,14 @@ final class Connection: SocketHandler {
       guard let courier = CourierConnection(self) else { return close() }
       driver = .courier(courier)
       deadlineSeconds = worker.nowSeconds + UInt64(Limits.courierConnectSeconds)
-    case .gateway, .feedback: return close()
+    case .gateway:
+      guard let provider = BinaryProvider(self) else { return close() }
+      driver = .gateway(provider)
+    case .feedback:
+      guard let reader = FeedbackConnection(self) else { return close() }
+      driver = .feedback(reader)
+      deadlineSeconds = worker.nowSeconds + UInt64(Limits.writeStallSeconds)
+      worker.markDirty(self)
     }
     worker.watch(self)
   }
@@ -144,7 +177,9 @@ final class Connection: SocketHandler {
     switch driver {
     case .provider(let provider): unsafe provider.receive(bytes)
     case .courier(let courier): unsafe courier.receive(bytes)
-    case .none: break
+    case .gateway(let provider): unsafe provider.receive(bytes)
+    // "No command": whatever a reader of feedback sends means nothing.
+    case .feedback, .none: break
     }
   }
 
@@ -154,7 +189,7 @@ final class Connection: SocketHandler {
       .text("reason", error.description))
     // What OpenSSL has to say about it, the alert, is still to be sent.
     writeOutput()
-    driverClosed()
+    driverClosed(.cut)
     stage = .closing
     worker.markDirty(self)
   }
@@ -162,8 +197,12 @@ final class Connection: SocketHandler {
   private func peerFinished() {
     isPeerFinished = true
     guard stage == .open else { return abort() }
+    updateInterest()
     switch driver {
     case .provider(let provider): provider.peerFinished()
+    case .gateway(let provider): provider.peerFinished()
+    // It may have shut its own side first, and reads on.
+    case .feedback: break
     case .courier, .none: close()
     }
     worker.markDirty(self)
@@ -174,7 +213,10 @@ final class Connection: SocketHandler {
       switch unsafe socket.read(into: worker.receiveBuffer) {
       case .bytes: continue
       case .wouldBlock: return
-      case .endOfStream, .failed: return abort()
+      case .endOfStream:
+        isPeerFinished = true
+        return stage == .lingering ? abort(.peerFinished) : updateInterest()
+      case .failed: return abort()
       }
     }
   }
@@ -199,12 +241,19 @@ final class Connection: SocketHandler {
     isDirty = false
     if stage == .open { flushDriver() }
     writeOutput()
-    if stage == .closing, unsentByteCount == 0 { shut() }
-    let paused = unsentByteCount >= Limits.outputHighWaterBytes
+    if unsentByteCount == 0 { goOnEnding() }
+    let paused = wantsPause
     if paused != isReadingPaused, stage != .closed {
       isReadingPaused = paused
       updateInterest()
     }
+  }
+
+  /// Whether nothing more is to be read for now: the peer does not read, or the protocol has enough to do.
+  private var wantsPause: Bool {
+    if unsentByteCount >= Limits.outputHighWaterBytes { return true }
+    guard case .gateway(let provider) = driver, stage == .open else { return false }
+    return provider.wantsPause
   }
 
   /// Moves the ciphertext of this connection out of the worker's buffer, to the socket as far as it takes it.
@@ -243,10 +292,10 @@ final class Connection: SocketHandler {
     deadlineSeconds = max(deadlineSeconds, worker.nowSeconds + UInt64(Limits.writeStallSeconds))
   }
 
-  private func updateInterest() {
+  func updateInterest() {
     guard stage != .closed else { return }
-    socket.setInterest(
-      reading: !isReadingPaused || stage == .lingering, writing: unsentByteCount > 0)
+    let reads = !isReadingPaused || stage == .pausing || stage == .lingering
+    socket.setInterest(reading: reads && !isPeerFinished, writing: unsentByteCount > 0)
   }
 
   // MARK: Time
@@ -259,7 +308,8 @@ final class Connection: SocketHandler {
       worker.log(
         .info, "handshake timed out", .text("peer", peer.description), .text("door", door.name))
       abort()
-    case .closing, .lingering: abort()
+    case .pausing, .closing: abort()
+    case .lingering: lingerEnded()
     case .open:
       if unsentByteCount > 0 {
         worker.log(.info, "peer does not read", .text("peer", peer.description))
@@ -268,7 +318,8 @@ final class Connection: SocketHandler {
       switch driver {
       case .provider(let provider): provider.deadlineReached()
       case .courier(let courier): courier.deadlineReached()
-      case .none: abort()
+      case .gateway(let provider): provider.deadlineReached()
+      case .feedback, .none: abort()
       }
       worker.markDirty(self)
     }
@@ -277,56 +328,6 @@ final class Connection: SocketHandler {
 
   /// Tells the peer's kernel at once what has arrived.
   func acknowledgeNow() { socket.acknowledgeNow() }
-
-  // MARK: Ending
-
-  /// Ends the connection when the turn ends: what the protocol still has to say, close_notify, and our side is shut.
-  func close() {
-    isEnding = true
-    if stage == .handshaking { stage = .closing }
-    worker.markDirty(self)
-  }
-
-  private func flushDriver() {
-    switch driver {
-    case .provider(let provider): if provider.flush() { isEnding = true }
-    case .courier(let courier): courier.flush()
-    case .none: break
-    }
-    guard isEnding, stage == .open else { return }
-    tls.close(buffers: worker.tlsBuffers)
-    stage = .closing
-    driverClosed()
-  }
-
-  private func shut() {
-    if isPeerFinished { return abort() }
-    stage = .lingering
-    socket.shutdownWrite()
-    updateInterest()
-    deadlineSeconds = worker.nowSeconds + Self.lingerSeconds
-    worker.watch(self)
-  }
-
-  /// Ends the connection without another word.
-  func abort() {
-    guard stage != .closed else { return }
-    driverClosed()
-    stage = .closed
-    unsent.removeAll()
-    socket.close()
-    worker.forget(self)
-  }
-
-  private func driverClosed() {
-    let ended = driver
-    driver = .none
-    switch ended {
-    case .provider(let provider): provider.connectionClosed()
-    case .courier(let courier): courier.connectionClosed()
-    case .none: break
-    }
-  }
 
   /// Gives the socket up for another worker; this object is over.
   func release() -> Int32 {
@@ -339,7 +340,11 @@ final class Connection: SocketHandler {
 
   /// What connections are judged by was replaced.
   func trustChanged() {
-    if case .provider(let provider) = driver { provider.trustChanged() }
+    switch driver {
+    case .provider(let provider): provider.trustChanged()
+    case .gateway(let provider): provider.trustChanged()
+    case .courier, .feedback, .none: break
+    }
   }
 
   /// A newer connection of the same device took this one's place.
@@ -357,8 +362,21 @@ final class Connection: SocketHandler {
     switch driver {
     case .provider(let provider): provider.drain()
     case .courier(let courier): courier.drain()
-    case .none: abort()
+    case .gateway(let provider): provider.drain()
+    // It ends by itself, and soon.
+    case .feedback: break
+    case .none: if stage == .handshaking || stage == .open { abort() }
     }
     worker.markDirty(self)
+  }
+
+  /// A frame of the binary interface was decided about.
+  func decided(_ verdict: Verdict) {
+    guard case .gateway(let provider) = driver else { return }
+    if verdict.asksForPause {
+      provider.pause()
+    } else {
+      provider.finish(verdict.answer.sequence, rejection: verdict.rejection)
+    }
   }
 }

@@ -1,3 +1,4 @@
+import ApusCore
 import ApusLoop
 import ApusModel
 import ApusTLS
@@ -8,6 +9,8 @@ struct Door: Sendable {
   var environment: Environment
   var context: TLSContext
   var addresses: [SocketAddress]
+  /// How a gateway judges notifications.
+  var rules: BinaryRules
 
   var name: String { "\(kind.rawValue) \(environment.name)" }
 }

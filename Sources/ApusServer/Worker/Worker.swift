@@ -52,6 +52,10 @@ enum WorkerMessage: Sendable {
   private var wheel: DeadlineWheel
   private var due: [DeadlineWheel.Entry] = []
   private var secondTimer: LoopTimer?
+  private var pauses: PauseQueue?
+  private var drains: DrainQueue?
+  /// Who reads which feedback; shared by all workers.
+  let feedback: FeedbackDesk
 
   /// Messages waiting for one worker; verdicts that do not fit wait with their sender.
   private static let inboxCapacity = 65_536
@@ -59,8 +63,9 @@ enum WorkerMessage: Sendable {
 
   init(
     index: Int, configuration: ServerConfiguration, trust: Trust, store: any DurableStore,
-    order: AcceptanceOrder, replays: ReplayGuard
+    order: AcceptanceOrder, replays: ReplayGuard, feedback: FeedbackDesk
   ) {
+    self.feedback = feedback
     self.index = index
     self.configuration = configuration
     self.log = configuration.log
@@ -98,6 +103,7 @@ enum WorkerMessage: Sendable {
       for message in messages { handle(message) }
       messages.removeAll(keepingCapacity: true)
     }
+    pauses = PauseQueue(worker: self)
     loop.onTurnEnd = { [unowned self] in endTurn() }
     let timer = LoopTimer(loop: loop) { [unowned self] in secondPassed() }
     timer.start(afterMilliseconds: 1000, repeatMilliseconds: 1000)
@@ -107,8 +113,11 @@ enum WorkerMessage: Sendable {
   /// Opens the listeners of `door`; returns the addresses that were bound.
   func listen(_ door: Door, reusePort: Bool) throws -> [SocketAddress] {
     try door.addresses.map { address in
-      let listener = try Listener(loop: loop, address: address, reusePort: reusePort) {
-        [unowned self] descriptor, peer in
+      // A probe would wake a device's radio, and the courier has an idle limit of its own.
+      let listener = try Listener(
+        loop: loop, address: address, reusePort: reusePort,
+        keepAlive: door.kind == .courier ? nil : .standard
+      ) { [unowned self] descriptor, peer in
         accept(descriptor, peer, door)
       }
       listeners.append(listener)
@@ -175,13 +184,24 @@ enum WorkerMessage: Sendable {
       deadlineSeconds: connection.deadlineSeconds)
   }
 
+  /// Calls `pauseEnded` of the connection when the pause behind its last words is over.
+  func pause(_ connection: Connection) { pauses?.append(connection) }
+
+  /// The connection that an entry of a list was made for, if it is there still.
+  func connection(slot: Int32, generation: UInt32) -> Connection? {
+    guard let connection = connections[Int(slot)], connection.generation == generation else {
+      return nil
+    }
+    return connection
+  }
+
   private func secondPassed() {
     wallMilliseconds = EventLoop.wallClockMilliseconds()
     let now = nowSeconds
     wheel.advance(toSeconds: now, into: &due)
     for entry in due {
-      guard let connection = connections[Int(entry.slot)],
-        connection.generation == entry.generation, connection.watchedSeconds <= now
+      guard let connection = connection(slot: entry.slot, generation: entry.generation),
+        connection.watchedSeconds <= now
       else { continue }
       connection.watchedSeconds = .max
       if connection.deadlineSeconds <= now {
@@ -192,6 +212,7 @@ enum WorkerMessage: Sendable {
     }
     due.removeAll(keepingCapacity: true)
     answerOverdue()
+    shard.secondPassed()
   }
 
   /// "Always answer within a deadline": what the store has not decided by then is answered 503, and its verdict, when
@@ -243,6 +264,11 @@ enum WorkerMessage: Sendable {
   }
 
   private func finish(_ verdict: Verdict) {
+    let answer = verdict.answer
+    guard answer.kind == .request else {
+      connection(slot: Int32(answer.slot), generation: answer.generation)?.decided(verdict)
+      return
+    }
     guard let open = openRequests.close(verdict.answer) else { return }
     open.provider.finish(open, rejection: verdict.rejection)
   }
@@ -300,7 +326,15 @@ enum WorkerMessage: Sendable {
     isDraining = true
     for listener in listeners { listener.close() }
     listeners = []
-    for connection in connections { connection?.drain() }
+    var gateways: [Connection] = []
+    for connection in connections.compactMap(\.self) {
+      if connection.door.kind == .gateway, connection.stage == .open {
+        gateways.append(connection)
+      } else {
+        connection.drain()
+      }
+    }
+    drains = DrainQueue(worker: self, gateways)
   }
 
   var connectionCount: Int { connections.count - freeSlots.count }

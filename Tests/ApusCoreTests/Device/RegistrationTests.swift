@@ -95,11 +95,11 @@ struct RegistrationTests {
     #expect(
       registration.generationForToken(of: app, nowMilliseconds: 110, graceMilliseconds: 100)
         == (2, true))
-    #expect(standing(registration, app, 1, at: 500) == .dead(sinceMilliseconds: 110))
+    #expect(standing(registration, app, 1, at: 500) == .dead(sinceMilliseconds: 10))
     #expect(standing(registration, app, 2, at: 500) == .active(.unlisted))
     _ = registration.apply(lists: [app: .nonWaking], nowMilliseconds: 600)
     #expect(standing(registration, app, 2, at: 601) == .active(.nonWaking))
-    #expect(standing(registration, app, 1, at: 601) == .dead(sinceMilliseconds: 110))
+    #expect(standing(registration, app, 1, at: 601) == .dead(sinceMilliseconds: 10))
   }
 
   @Test("Turned-off notifications are not a removed app")

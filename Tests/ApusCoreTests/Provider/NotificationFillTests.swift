@@ -77,8 +77,8 @@ struct NotificationFillTests {
       fields, connection: driver.connection, directory: driver.directory,
       bodyByteCount: request.body.count, body: request.body.span)
     Admission.fill(
-      notification, from: head, claims: World.claims(), fields: fields,
-      payload: request.body.span, nowMilliseconds: 5_000)
+      notification, from: head, claims: World.claims(), interface: .http2,
+      collapseID: fields.value(.apnsCollapseID), payload: request.body.span, nowMilliseconds: 5_000)
     #expect(!notification.isFromStorage)
     #expect(notification.collapseID.isEmpty)
     #expect(notification.payload.span.text == #"{"aps":{"alert":"hello"}}"#)

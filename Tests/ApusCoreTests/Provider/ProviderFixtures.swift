@@ -216,8 +216,9 @@ struct Driver: ~Copyable {
       head, claims: request.claims, grant: grant, connection: connection, directory: directory)
     let notification = Notification()
     Admission.fill(
-      notification, from: head, claims: claims, fields: fields,
-      payload: request.body.span, nowMilliseconds: now * 1000)
+      notification, from: head, claims: claims, interface: .http2,
+      collapseID: fields.value(.apnsCollapseID), payload: request.body.span,
+      nowMilliseconds: now * 1000)
     return notification
   }
 

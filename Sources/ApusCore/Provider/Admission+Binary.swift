@@ -1,0 +1,66 @@
+package import ApusModel
+package import ApusWire
+
+// The binary interface's way into the same admission. The order of its checks: framing, device token, payload size
+// (`BinaryFrame.scan`), then topic, the token's authenticity, payload content.
+
+/// What a frame asks for.
+package struct AdmittedFrame: Sendable {
+  package var head: AdmittedHead
+  package var claims: TokenClaims
+}
+
+extension Admission {
+  /// Decides about a frame whose shape is good. `bytes` are the frame's, `claims` what its device token says, nil for
+  /// one that this service did not mint.
+  package static func admit(
+    _ frame: BinaryFrame, _ bytes: Span<UInt8>, token: DeviceToken, claims: TokenClaims?,
+    sender: borrowing BinarySender
+  ) throws(Refusal) -> AdmittedFrame {
+    let topic = try sender.requiredTopic()
+    let claims = try authentic(claims, environment: sender.environment)
+    // A base token names the device to the courier. The interface knows tokens of apps alone; whether the device has
+    // the app would be found out only after later frames were under way.
+    guard claims.topic == topic.key else {
+      throw Refusal(.deviceTokenOfOtherTopic(token: claims.topic, request: topic.key))
+    }
+    let priority = try priority(frame, bytes.extracting(frame.payload), sender.rules)
+    let head = AdmittedHead(
+      messageID: nil, expirationSeconds: expirationSeconds(frame), priority: priority,
+      pushType: nil, topic: topic, topicSuitsPushType: true, token: token)
+    return AdmittedFrame(head: head, claims: claims)
+  }
+
+  /// Command 0 has no expiration: "delivered regardless of age", which ends with everything's 30 days. With the others
+  /// 0 means that nothing is stored, and so does its absence from command 2: the senders that leave it out document it
+  /// as "expires immediately".
+  private static func expirationSeconds(_ frame: BinaryFrame) -> Int64? {
+    frame.command == .simple ? nil : Int64(frame.expiration ?? 0)
+  }
+
+  /// Looks into the payload, and at the priority that goes with it.
+  private static func priority(
+    _ frame: BinaryFrame, _ payload: Span<UInt8>, _ rules: BinaryRules
+  ) throws(Refusal) -> Priority {
+    let scan: PayloadScan?
+    do throws(Refusal) {
+      scan = try Self.scan(payload, byteCount: payload.count, limit: .max)
+    } catch {
+      guard rules.acceptsAnyPayload else { throw error }
+      scan = nil
+    }
+    // "The priority: 10 or 5." Commands 0 and 1 have none, and are sent at once.
+    switch frame.priority {
+    case 5: return .powerSaving
+    case nil, 10:
+      guard let scan, scan.onlyContentAvailable else { return .immediate }
+      // "It is an error to use this priority for a push that contains only the content-available key": APNs took such
+      // pushes all the same.
+      guard !rules.refusesImmediateContentAvailable || frame.priority == nil else {
+        throw Refusal(.backgroundAtOnce)
+      }
+      return .powerSaving
+    case let other?: throw Refusal(.priorityUnknown(other))
+    }
+  }
+}

@@ -1,0 +1,65 @@
+package import ApusModel
+package import ApusWire
+
+/// Who is at the other end of a binary connection: one certificate, and by it one environment and one topic.
+///
+/// "One connection serves exactly one topic: the one in the certificate." A certificate for several topics counts by
+/// its UID here, as the interface has no place to name another.
+package struct BinarySender: Sendable {
+  package let environment: Environment
+  package let rules: BinaryRules
+  /// Nil for a certificate that names no topic.
+  private let certificate: CertificateCredential?
+  private var topic: ResolvedTopic?
+  /// Where the first look at the certificate went wrong, or the last one.
+  private var topicExplanation = Explanation.certificateTopicMissing
+  /// What frames are held to: the rules, and the size that VoIP pushes may have.
+  package private(set) var frameLimits: BinaryFrameLimits
+  private var generation: UInt64 = 0
+
+  /// - Throws: why the connection is to be closed at once, without a packet: "Wrong-environment certificate: the
+  ///   handshake succeeds, then the server closes." A certificate without a usable topic is refused with status 3 at
+  ///   the first notification.
+  package init(
+    certificate: CertificateCredential?, environment: Environment, rules: BinaryRules,
+    directory: Directory
+  ) throws(Refusal) {
+    self.environment = environment
+    self.rules = rules
+    self.certificate = certificate
+    frameLimits = BinaryFrameLimits(
+      simplePayloadBytes: rules.simplePayloadBytes, framedPayloadBytes: rules.framedPayloadBytes,
+      skipsUnknownItems: rules.skipsUnknownItems)
+    try reexamine(directory: directory)
+  }
+
+  /// The topic that everything on the connection is about.
+  package func requiredTopic() throws(Refusal) -> ResolvedTopic {
+    guard let topic else { throw Refusal(topicExplanation) }
+    return topic
+  }
+
+  /// Looks at the certificate again, under another directory.
+  package mutating func reexamine(directory: Directory) throws(Refusal) {
+    guard generation != directory.generation else { return }
+    generation = directory.generation
+    guard let certificate else { return }
+    if directory.isRevoked(certificate.fingerprint) { throw Refusal(.certificateRevoked) }
+    guard certificate.environments.contains(environment) else {
+      throw Refusal(.certificateEnvironment(door: environment))
+    }
+    topic = directory.resolve(certificate.defaultTopic.span)
+    if let topic, topic.team != certificate.team {
+      topicExplanation = .topicOfOtherTeam(
+        topic: topic.key, owner: topic.team, team: certificate.team)
+      self.topic = nil
+    } else if topic == nil {
+      topicExplanation = .topicUnknown
+    }
+    let isVoIP = certificate.defaultTopic.span.endsWith(TopicSuffix.voip.text)
+    frameLimits.simplePayloadBytes =
+      isVoIP ? rules.voipPayloadBytes : rules.simplePayloadBytes
+    frameLimits.framedPayloadBytes =
+      isVoIP ? rules.voipPayloadBytes : rules.framedPayloadBytes
+  }
+}

@@ -1,0 +1,74 @@
+import ApusModel
+
+/// What became of a frame so far.
+enum FrameOutcome: Sendable, Hashable {
+  case undecided
+  case accepted
+  case failed(BinaryStatus)
+}
+
+/// A frame between its arrival and the moment when it is settled: decided, and everything before it too.
+struct PendingFrame: Sendable, Hashable {
+  /// Zero where the frame has none: it is what an error packet says then.
+  var identifier: UInt32
+  /// Whether nothing may be said about it: command 0 has no identifier.
+  var isSilent: Bool
+  var startedSeconds: Int64
+  var outcome = FrameOutcome.undecided
+}
+
+/// The frames of one connection that are not settled, in the order in which they came.
+///
+/// A ring that doubles where it is too small. Frames are numbered from 0, modulo 2^32; so few are pending at a time that
+/// a number is never ambiguous.
+struct FrameRing: Sendable {
+  private var frames: [PendingFrame] = []
+  private var head = 0
+  private var headSequence: UInt32 = 0
+  private(set) var count = 0
+
+  /// The oldest.
+  var first: PendingFrame? { count > 0 ? frames[head] : nil }
+
+  /// Takes a frame in and returns its number.
+  mutating func append(_ frame: PendingFrame) -> UInt32 {
+    if count == frames.count { grow() }
+    frames[(head + count) & (frames.count - 1)] = frame
+    count += 1
+    return headSequence &+ UInt32(count - 1)
+  }
+
+  /// Notes what became of a frame. The first word counts: a frame that was given up on may still be decided later.
+  mutating func decide(_ sequence: UInt32, _ outcome: FrameOutcome) {
+    let distance = sequence &- headSequence
+    guard distance < UInt32(count) else { return }
+    let index = (head + Int(distance)) & (frames.count - 1)
+    if frames[index].outcome == .undecided { frames[index].outcome = outcome }
+  }
+
+  mutating func decideFirst(_ outcome: FrameOutcome) { decide(headSequence, outcome) }
+
+  mutating func removeFirst() {
+    head = (head + 1) & (frames.count - 1)
+    headSequence &+= 1
+    count -= 1
+  }
+
+  mutating func removeAll() {
+    frames = []
+    head = 0
+    headSequence &+= UInt32(count)
+    count = 0
+  }
+
+  private mutating func grow() {
+    let size = max(16, 2 * frames.count)
+    var larger: [PendingFrame] = []
+    larger.reserveCapacity(size)
+    for index in 0..<count { larger.append(frames[(head + index) & (frames.count - 1)]) }
+    let filler = PendingFrame(identifier: 0, isSilent: true, startedSeconds: 0)
+    larger.append(contentsOf: repeatElement(filler, count: size - count))
+    frames = larger
+    head = 0
+  }
+}

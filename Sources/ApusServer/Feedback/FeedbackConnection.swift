@@ -1,0 +1,136 @@
+import ApusCore
+import ApusLoop
+import ApusModel
+import ApusStore
+import ApusTLS
+import ApusWire
+
+/// A reader of the feedback service: the dead tokens of its certificate's topic, oldest first, and then the end.
+///
+/// "The service begins to write as soon as the connection is there; the provider reads until the end." The rows are
+/// leased to the connection while it reads and removed once it has them all: at least once, whatever happens. A second
+/// reader of the same list gets what is not leased.
+///
+/// Whether it has them all is asked of its system: an orderly end of its side, or every byte acknowledged. A reader
+/// that goes away in the middle resets the connection, as unread bytes do that.
+///
+/// Touched by its worker's thread alone; it crosses another where the store says that rows are removed.
+@safe final class FeedbackConnection: @unchecked Sendable {
+  private let connection: Connection
+  private let worker: Worker
+  private let list: FeedbackTopic
+  private let lease: FeedbackLeases.ID
+  /// The rows that are leased.
+  private var rows: [FeedbackRow] = []
+  /// How many of them were written to the connection.
+  private var written = 0
+  /// How many of them are out of the store, or on their way.
+  private var removed = 0
+  /// The last row that was looked at, this reader's or another's.
+  private var last: FeedbackRow?
+  /// Whether there is nothing more to lease.
+  private var isComplete = false
+
+  /// Rows that are fetched, or removed, at a time.
+  private static let rowsPerPage = 40 * Limits.feedbackTuplesPerWrite
+
+  /// Nil when the certificate is not good here, and where it names no topic: there is nothing to be read.
+  init?(_ connection: Connection) {
+    self.connection = connection
+    worker = connection.worker
+    do throws(Refusal) {
+      let sender = try BinarySender(
+        certificate: BinaryProvider.credential(connection.tls),
+        environment: connection.door.environment, rules: .standard,
+        directory: worker.trust.directory)
+      list = FeedbackTopic(
+        topic: try sender.requiredTopic().key, environment: sender.environment)
+    } catch {
+      connection.logRefusal(error)
+      return nil
+    }
+    let list = list
+    lease = worker.feedback.withLeases { $0.open(list.topic, list.environment) }
+  }
+
+  // MARK: Writing
+
+  /// Writes whole tuples, a few to a record: some readers lose what comes in larger ones.
+  func flush() -> Connection.Ending {
+    while connection.mayWrite {
+      if written == rows.count {
+        guard !isComplete else { return rows.isEmpty ? .now : .afterPause }
+        leaseMore(atMost: Limits.feedbackTuplesPerConnection - rows.count)
+        continue
+      }
+      let end = min(written + Limits.feedbackTuplesPerWrite, rows.count)
+      worker.scratch.removeAll(keepingCapacity: true)
+      for row in rows[written..<end] {
+        let token = row.token.bytes
+        worker.scratch.append(
+          feedbackTuple: token.span, timeSeconds: UInt32(clamping: row.milliseconds / 1000))
+      }
+      connection.encrypt(worker.scratch, count: worker.scratch.count)
+      written = end
+    }
+    return .none
+  }
+
+  /// Takes the next rows that no other reader has.
+  private func leaseMore(atMost limit: Int) {
+    var page: [FeedbackRow] = []
+    do {
+      try worker.store.feedbackRows(of: list, after: last, limit: Self.rowsPerPage, into: &page)
+    } catch {
+      worker.log(.error, "feedback list unreadable", .text("reason", "\(error)"))
+    }
+    let isLastPage = page.count < Self.rowsPerPage
+    last = page.last ?? last
+    let lease = lease
+    let offered = page.prefix(limit)
+    rows += worker.feedback.withLeases { leases in
+      offered.filter { leases.take($0.token, milliseconds: $0.milliseconds, for: lease) }
+    }
+    isComplete = isLastPage || rows.count >= Limits.feedbackTuplesPerConnection
+  }
+
+  // MARK: The end
+
+  /// The connection is over: what the reader has is removed, and all goes back to the list if it does not have it all.
+  func connectionClosed(_ end: Connection.End) {
+    let isTaken =
+      switch end {
+      case .peerFinished: true
+      case .timedOut(let isTaken): isTaken
+      case .cut: false
+      }
+    guard isComplete, written == rows.count, isTaken else { return closeLease() }
+    removeRows()
+  }
+
+  /// Removes a page of rows at a time, so that a long list holds up neither the worker nor the store.
+  private func removeRows() {
+    guard removed < rows.count else { return closeLease() }
+    var group = worker.store.makeGroup()
+    let end = min(removed + Self.rowsPerPage, rows.count)
+    for row in rows[removed..<end] {
+      let time = try? worker.store.feedbackTime(of: row.token, in: list)
+      group.removeFeedback(row, of: list, isCurrent: time == row.milliseconds)
+    }
+    removed = end
+    worker.store.commit(group) { [self] error in
+      worker.loop.perform { [self] in removalEnded(error) }
+    }
+  }
+
+  private func removalEnded(_ error: StoreError?) {
+    guard let error else { return removeRows() }
+    worker.log(.error, "feedback list not cleared", .text("reason", "\(error)"))
+    closeLease()
+  }
+
+  private func closeLease() {
+    let lease = lease
+    worker.feedback.withLeases { $0.close(lease) }
+  }
+}

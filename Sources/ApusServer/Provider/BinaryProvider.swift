@@ -1,0 +1,205 @@
+import ApusCore
+import ApusLoop
+import ApusModel
+import ApusTLS
+import ApusTrust
+import ApusWire
+
+/// A provider on the binary interface: bytes become frames, frames become notifications, verdicts become silence, an
+/// error packet or, where the listener confirms, a packet for each.
+final class BinaryProvider {
+  private let connection: Connection
+  private let worker: Worker
+  private var machine: BinaryConnection
+  private var sender: BinarySender
+  /// Reading stops until this second: a flood for one device.
+  private var pausedUntilSeconds: UInt64 = 0
+  /// Second of the worker's clock at which a notification last came.
+  private var activeSeconds: UInt64
+
+  /// Nil when the certificate is not good here: "the handshake succeeds, then the server closes at once".
+  init?(_ connection: Connection) {
+    self.connection = connection
+    worker = connection.worker
+    activeSeconds = worker.nowSeconds
+    let door = connection.door
+    do throws(Refusal) {
+      sender = try BinarySender(
+        certificate: Self.credential(connection.tls), environment: door.environment,
+        rules: door.rules, directory: worker.trust.directory)
+    } catch {
+      connection.logRefusal(error)
+      return nil
+    }
+    machine = BinaryConnection(
+      limits: sender.frameLimits, confirmsAccepted: door.rules.confirmsAccepted)
+    if worker.isDraining { machine.drain() }
+    connection.acknowledgeNow()
+    setDeadline()
+  }
+
+  /// Nil for a certificate that names no topic: said with status 3 at the first notification.
+  static func credential(_ tls: TLSConnection) throws(Refusal) -> CertificateCredential? {
+    guard let der = tls.peerCertificateDER else { throw Refusal(.certificateUnusable) }
+    do throws(Refusal) {
+      return try CertificateCredential(der: der.span)
+    } catch {
+      guard error.explanation == .certificateTopicMissing else { throw error }
+      return nil
+    }
+  }
+
+  // MARK: Frames
+
+  func receive(_ bytes: UnsafeRawBufferPointer) {
+    activeSeconds = worker.nowSeconds
+    receivedBytes += bytes.count
+    let input = unsafe Span<UInt8>(_unsafeBytes: bytes)
+    let now = Int64(worker.nowSeconds)
+    var offset = 0
+    while true {
+      switch machine.next(input, at: &offset, nowSeconds: now) {
+      case .wait, .over: return
+      case .fault(let fault): log(Refusal(.frame(fault)))
+      case .frame(let frame):
+        do throws(Refusal) {
+          let notification = try judge(frame, machine.bytes(of: frame, in: input, before: offset))
+          let sequence = machine.submit(frame, nowSeconds: now)
+          worker.route(
+            notification,
+            Answer(
+              worker: UInt16(worker.index), connection: UInt32(connection.slot),
+              generation: connection.generation, sequence: sequence))
+        } catch {
+          log(error)
+          machine.refuse(frame, status: error.explanation.status, nowSeconds: now)
+        }
+      }
+    }
+  }
+
+  /// Makes a notification of a frame.
+  private func judge(_ frame: BinaryFrame, _ bytes: Span<UInt8>) throws(Refusal) -> Notification {
+    guard let token = DeviceToken(bytes: bytes.extracting(frame.token)) else {
+      throw Refusal(.frame(.tokenLength(byteCount: frame.token.count)))
+    }
+    let admitted = try Admission.admit(
+      frame, bytes, token: token, claims: worker.sealer.open(token), sender: sender)
+    let notification = worker.shard.takeNotification()
+    Admission.fill(
+      notification, from: admitted.head, claims: admitted.claims, interface: .binary,
+      collapseID: Span(), payload: bytes.extracting(frame.payload),
+      nowMilliseconds: worker.wallMilliseconds)
+    notification.id = worker.ids.next()
+    notification.uniqueID = notification.id
+    return notification
+  }
+
+  private func log(_ refusal: Refusal) {
+    guard worker.log.writes(.debug) else { return }
+    worker.log(
+      .debug, "notification refused", .text("peer", connection.peer.description),
+      .text("status", refusal.explanation.status.text.description),
+      .text(
+        "explanation",
+        refusal.explanation.text(fields: RequestFields(), directory: worker.trust.directory)))
+  }
+
+  // MARK: Decisions
+
+  /// A frame was decided about.
+  func finish(_ sequence: UInt32, rejection: Rejection?) {
+    machine.decide(sequence, status: rejection.map { _ in .processingError })
+    worker.markDirty(connection)
+  }
+
+  /// One device gets more than it may: the rest waits where it is, in the provider's socket.
+  func pause() { pausedUntilSeconds = worker.nowSeconds + 1 }
+
+  /// Whether nothing more is to be read for now.
+  var wantsPause: Bool {
+    machine.pendingCount >= Limits.binaryWindowFrames || worker.nowSeconds < pausedUntilSeconds
+  }
+
+  // MARK: Output
+
+  /// Says what is to be said.
+  func flush() -> Connection.Ending {
+    defer { setDeadline() }
+    acknowledge()
+    worker.scratch.removeAll(keepingCapacity: true)
+    while connection.mayWrite, worker.scratch.count < TLSBuffers.recordBytes {
+      switch machine.nextEffect() {
+      case .none:
+        sendScratch()
+        return .none
+      case .confirm(let packet): packet.append(to: &worker.scratch)
+      case .end(let packet):
+        sendScratch()
+        packet?.append(to: &worker.scratch)
+        sendScratch()
+        return hasSpoken ? .afterPause : .now
+      }
+    }
+    sendScratch()
+    // More is to be said than goes into a record.
+    if connection.mayWrite { worker.markDirty(connection) }
+    return .none
+  }
+
+  /// Silence leaves the system nothing to acknowledge the provider's bytes with, so it waits for 40 ms; and a provider
+  /// that writes one notification at a time has its next one held back as long (RFC 896). One that writes many has it
+  /// acknowledged by their number.
+  private func acknowledge() {
+    if receivedBytes > 0, receivedBytes < 2 * Limits.binaryPayloadBytes {
+      connection.acknowledgeNow()
+    }
+    receivedBytes = 0
+  }
+
+  private var receivedBytes = 0
+  private var hasSpoken = false
+
+  /// What was gathered leaves as a record of its own.
+  private func sendScratch() {
+    guard !worker.scratch.isEmpty else { return }
+    hasSpoken = true
+    connection.encrypt(worker.scratch, count: worker.scratch.count)
+    worker.scratch.removeAll(keepingCapacity: true)
+  }
+
+  // MARK: Time and the end
+
+  private func setDeadline() {
+    var seconds = activeSeconds + UInt64(Limits.binaryIdleSeconds)
+    if let machineSeconds = machine.deadlineSeconds {
+      seconds = min(seconds, UInt64(machineSeconds))
+    }
+    if pausedUntilSeconds > worker.nowSeconds { seconds = min(seconds, pausedUntilSeconds) }
+    connection.deadlineSeconds = seconds
+    worker.watch(connection)
+  }
+
+  func deadlineReached() {
+    machine.tick(nowSeconds: Int64(worker.nowSeconds))
+    let idle = worker.nowSeconds - min(activeSeconds, worker.nowSeconds)
+    if idle >= UInt64(Limits.binaryIdleSeconds), machine.pendingCount == 0 { machine.finish() }
+  }
+
+  /// The certificate may be worth less under a new directory.
+  func trustChanged() {
+    do throws(Refusal) {
+      try sender.reexamine(directory: worker.trust.directory)
+    } catch {
+      connection.logRefusal(error)
+      machine.finish()
+      worker.markDirty(connection)
+    }
+  }
+
+  /// The provider sends no more; what it sent is still decided.
+  func peerFinished() { machine.finish() }
+
+  /// The service stops: no more frames are taken.
+  func drain() { machine.drain() }
+}

@@ -1,0 +1,128 @@
+import ApusCore
+import ApusLoop
+import ApusModel
+import ApusTLS
+
+// How a connection ends without its last words being lost: what the protocol has to say, a pause where old clients
+// need one, close_notify, our side shut, and a moment in which the peer's bytes are read and thrown away.
+
+extension Connection {
+  private static let lingerSeconds: UInt64 = 5
+
+  /// Ends the connection when the turn ends.
+  func close() {
+    ending = .now
+    if stage == .handshaking { stage = .closing }
+    worker.markDirty(self)
+  }
+
+  /// Lets the protocol write, and begins the end where that was its last.
+  func flushDriver() {
+    switch driver {
+    case .provider(let provider): if provider.flush() { ending = .now }
+    case .courier(let courier): courier.flush()
+    case .gateway(let provider): end(provider.flush())
+    case .feedback(let reader): end(reader.flush())
+    case .none: break
+    }
+    guard stage == .open else { return }
+    switch ending {
+    case .none: return
+    case .now: sayGoodbye()
+    case .afterPause:
+      stage = .pausing
+      deadlineSeconds = worker.nowSeconds + UInt64(Limits.writeStallSeconds)
+      worker.watch(self)
+    }
+    // A reader of feedback is to learn whether its last words arrived.
+    if case .feedback = driver { return }
+    driverClosed(.peerFinished)
+  }
+
+  private func end(_ ending: Ending) {
+    if ending != .none { self.ending = ending }
+  }
+
+  private func sayGoodbye() {
+    tls.close(buffers: worker.tlsBuffers)
+    stage = .closing
+  }
+
+  /// Everything that was to be written is with the system.
+  func goOnEnding() {
+    switch stage {
+    case .pausing:
+      guard !isPauseTimed else { return }
+      isPauseTimed = true
+      worker.pause(self)
+    case .closing: shut()
+    case .handshaking, .open, .lingering, .closed: return
+    }
+  }
+
+  /// The pause behind the last words is over.
+  func pauseEnded() {
+    guard stage == .pausing else { return }
+    sayGoodbye()
+    worker.markDirty(self)
+  }
+
+  private func shut() {
+    if isPeerFinished, !awaitsEnd { return abort(.peerFinished) }
+    stage = .lingering
+    socket.shutdownWrite()
+    updateInterest()
+    shutSeconds = worker.nowSeconds
+    // Where the peer shut its side already, only its system can tell whether it has everything.
+    deadlineSeconds = shutSeconds + (awaitsEnd && isPeerFinished ? 1 : lingerLimitSeconds)
+    worker.watch(self)
+  }
+
+  private var awaitsEnd: Bool {
+    if case .feedback = driver { true } else { false }
+  }
+
+  private var lingerLimitSeconds: UInt64 {
+    awaitsEnd ? UInt64(Limits.feedbackTakenSeconds) : Self.lingerSeconds
+  }
+
+  func lingerEnded() {
+    let isTaken = unsent.isEmpty && socket.unacknowledgedByteCount == 0
+    if isPeerFinished, isTaken { return abort(.peerFinished) }
+    guard worker.nowSeconds < shutSeconds + lingerLimitSeconds else {
+      return abort(.timedOut(isTaken: isTaken))
+    }
+    deadlineSeconds = worker.nowSeconds + 1
+  }
+
+  /// Ends the connection without another word.
+  func abort(_ end: End = .cut) {
+    guard stage != .closed else { return }
+    driverClosed(end)
+    stage = .closed
+    unsent.removeAll()
+    socket.close()
+    worker.forget(self)
+  }
+
+  func driverClosed(_ end: End) {
+    let ended = driver
+    driver = .none
+    switch ended {
+    case .provider(let provider): provider.connectionClosed()
+    case .courier(let courier): courier.connectionClosed()
+    case .feedback(let reader): reader.connectionClosed(end)
+    case .gateway, .none: break
+    }
+  }
+
+  /// Says why a provider's connection is not wanted.
+  func logRefusal(_ refusal: Refusal) {
+    worker.log(
+      .notice, "provider refused", .text("peer", peer.description), .text("door", door.name),
+      .text("reason", refusal.reason.text.description),
+      .text(
+        "explanation",
+        refusal.explanation.text(fields: RequestFields(), directory: worker.trust.directory)))
+  }
+}

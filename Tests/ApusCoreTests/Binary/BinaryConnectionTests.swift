@@ -1,0 +1,226 @@
+import ApusCore
+import ApusModel
+import ApusWire
+import Testing
+
+@Suite("A connection of the binary interface")
+struct BinaryConnectionTests {
+  @Test("Success is silent, in whatever order the decisions come")
+  func silence() {
+    let peer = BinaryPeer()
+    peer.receive(Frames.enhanced(1) + Frames.framed(2) + Frames.simple())
+    #expect(peer.submitted == [0, 1, 2])
+    for index in [2, 0, 1] {
+      peer.accept(index)
+      #expect(peer.effects() == [])
+    }
+    #expect(peer.pendingCount == 0)
+  }
+
+  @Test("Nothing is said about a frame before those in front of it are accepted for good")
+  func order() {
+    let peer = BinaryPeer()
+    peer.receive(Frames.enhanced(1) + Frames.framed(2) + Frames.knownBad)
+    #expect(peer.effects() == [])
+    peer.accept(1)
+    #expect(peer.effects() == [])
+    peer.accept(0)
+    #expect(peer.effects() == ["end 080200000007"])
+    #expect(peer.effects() == [])
+    #expect(peer.isEnded)
+  }
+
+  @Test("Confirmations come in the order of the frames, an error behind them")
+  func confirmations() {
+    let peer = BinaryPeer(confirms: true)
+    peer.receive(
+      Frames.enhanced(1) + Frames.framed(1) + Frames.simple() + Frames.framed(0) + Frames.knownBad)
+    peer.accept(3)
+    peer.accept(1)
+    #expect(peer.effects() == [])
+    peer.accept(0)
+    #expect(peer.effects() == ["080000000001", "080000000001"])
+    // Command 0 has no identifier to be confirmed with.
+    peer.accept(2)
+    #expect(peer.effects() == ["080000000000", "end 080200000007"])
+  }
+
+  @Test("A frame that fails late ends the connection, and what is behind it is not said")
+  func lateFailure() {
+    let peer = BinaryPeer(confirms: true)
+    peer.receive(Frames.framed(1) + Frames.framed(2) + Frames.framed(3) + Frames.knownBad)
+    peer.fail(1)
+    peer.accept(2)
+    #expect(peer.effects() == [])
+    peer.accept(0)
+    #expect(peer.effects() == ["080000000001", "end 080100000002"])
+    peer.accept(2)
+    #expect(peer.effects() == [])
+  }
+
+  @Test("The first decision about a frame counts")
+  func decidedTwice() {
+    let peer = BinaryPeer(confirms: true)
+    peer.receive(Frames.framed(1) + Frames.framed(2))
+    peer.accept(1)
+    peer.fail(1)
+    peer.accept(0)
+    #expect(peer.effects() == ["080000000001", "080000000002"])
+    peer.machine.decide(0, status: .processingError)
+    peer.machine.decide(77, status: .processingError)
+    #expect(peer.effects() == [])
+  }
+
+  @Test("What is wrong with command 0 is not said")
+  func silentClose() {
+    let peer = BinaryPeer()
+    peer.receive(Frames.simple() + Frames.simple(payload: []) + Frames.framed(1))
+    #expect(peer.submitted.count == 1)
+    #expect(peer.effects() == [])
+    peer.accept(0)
+    #expect(peer.effects() == ["end"])
+  }
+
+  @Test(
+    "A command that nobody defined is a protocol error without an identifier",
+    arguments: [3, 8, 22, 128, 255])
+  func unknownCommand(command: UInt8) {
+    let peer = BinaryPeer()
+    peer.receive([command] + Frames.framed(1))
+    #expect(peer.effects() == ["end 088000000000"])
+  }
+
+  @Test("Behind a bad frame nothing is taken, however much comes")
+  func discarding() {
+    let peer = BinaryPeer()
+    peer.receive(Frames.knownBad + Frames.framed(1))
+    for _ in 0..<100 { peer.receive([UInt8](repeating: 2, count: 10_000)) }
+    #expect(peer.submitted.isEmpty)
+    #expect(peer.effects() == ["end 080200000007"])
+    peer.receive(Frames.framed(1))
+    #expect(peer.submitted.isEmpty)
+    #expect(peer.effects() == [])
+  }
+
+  @Test("A thousand frames in one input are a thousand notifications")
+  func batch() {
+    let peer = BinaryPeer(confirms: true)
+    peer.receive((0..<1000).flatMap { Frames.framed(UInt8($0 % 256)) })
+    #expect(peer.submitted == Array(0..<1000))
+    for index in (0..<1000).reversed() { peer.accept(index) }
+    #expect(peer.effects() == (0..<1000).map { "0800000000" + Self.hex(UInt8($0 % 256)) })
+  }
+
+  private static func hex(_ byte: UInt8) -> String {
+    String(byte >> 4, radix: 16) + String(byte & 15, radix: 16)
+  }
+
+  @Test("Where frames are cut does not matter", arguments: [1, 2, 3, 5, 7, 66, 67, 82, 83, 84])
+  func cuts(size: Int) {
+    let frames = [Frames.framed(1), Frames.enhanced(2), Frames.simple(), Frames.framed(4)]
+    let stream = Array(frames.joined()) + Frames.knownBad
+    let peer = BinaryPeer()
+    for start in stride(from: 0, to: stream.count, by: size) {
+      peer.receive(Array(stream[start..<min(start + size, stream.count)]))
+    }
+    #expect(peer.lent.map { Array($0.prefix(90)) } == frames)
+    for index in frames.indices { peer.accept(index) }
+    #expect(peer.effects() == ["end 080200000007"])
+  }
+}
+
+@Suite("The end of a connection of the binary interface")
+struct BinaryConnectionEndTests {
+  @Test("A shutdown names the last accepted notification, once everything is decided")
+  func shutdown() {
+    let peer = BinaryPeer()
+    peer.receive(Frames.framed(1) + Frames.framed(2) + Frames.simple())
+    peer.machine.drain()
+    peer.receive(Frames.framed(3))
+    #expect(peer.submitted.count == 3)
+    peer.accept(0)
+    #expect(peer.effects() == [])
+    peer.accept(1)
+    peer.accept(2)
+    #expect(peer.effects() == ["end 080a00000002"])
+  }
+
+  @Test("A shutdown of a connection that was never used is a plain end")
+  func unused() {
+    let peer = BinaryPeer()
+    peer.machine.drain()
+    #expect(peer.effects() == ["end"])
+  }
+
+  @Test("A shutdown with a frame begun and none accepted has identifier 0")
+  func begun() {
+    let peer = BinaryPeer()
+    peer.receive(Array(Frames.framed(1).prefix(40)))
+    peer.machine.drain()
+    #expect(peer.effects() == ["end 080a00000000"])
+  }
+
+  @Test("A shutdown says nothing to a sender of command 0")
+  func simple() {
+    let peer = BinaryPeer()
+    peer.receive(Frames.simple())
+    peer.accept(0)
+    peer.machine.drain()
+    #expect(peer.effects() == ["end"])
+  }
+
+  @Test("An error goes before a shutdown")
+  func errorFirst() {
+    let peer = BinaryPeer()
+    peer.receive(Frames.framed(1) + Frames.knownBad)
+    peer.machine.drain()
+    peer.accept(0)
+    #expect(peer.effects() == ["end 080200000007"])
+  }
+
+  @Test("A provider that sends no more still learns of an error")
+  func halfClosed() {
+    let peer = BinaryPeer()
+    peer.receive(Frames.framed(1) + Frames.framed(2) + Array(Frames.framed(3).prefix(20)))
+    peer.machine.finish()
+    #expect(peer.effects() == [])
+    peer.accept(0)
+    peer.fail(1)
+    #expect(peer.effects() == ["end 080100000002"])
+
+    let other = BinaryPeer()
+    other.receive(Frames.framed(1))
+    other.machine.finish()
+    other.accept(0)
+    #expect(other.effects() == ["end"])
+  }
+
+  @Test("A decision that does not come is a processing error after the time for answers")
+  func undecided() {
+    let peer = BinaryPeer()
+    peer.receive(Frames.framed(9))
+    let limit = Int64(Limits.answerSeconds)
+    #expect(peer.deadlineSeconds == peer.now + limit)
+    peer.machine.tick(nowSeconds: peer.now + limit - 1)
+    #expect(peer.effects() == [])
+    peer.machine.tick(nowSeconds: peer.now + limit)
+    #expect(peer.effects() == ["end 080100000009"])
+  }
+
+  @Test("A frame that stops on its way ends the connection, a quiet connection does not")
+  func stopped() {
+    let peer = BinaryPeer()
+    #expect(peer.deadlineSeconds == nil)
+    peer.receive(Frames.framed(1))
+    peer.accept(0)
+    #expect(peer.effects() == [])
+    #expect(peer.deadlineSeconds == nil)
+    peer.machine.tick(nowSeconds: .max / 2)
+    #expect(peer.effects() == [])
+    peer.receive([2])
+    let limit = Int64(Limits.binaryFrameSeconds)
+    #expect(peer.deadlineSeconds == peer.now + limit)
+    peer.machine.tick(nowSeconds: peer.now + limit)
+    #expect(peer.effects() == ["end"])
+  }
+}
