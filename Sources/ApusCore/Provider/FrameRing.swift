@@ -19,8 +19,8 @@ struct PendingFrame: Sendable, Hashable {
 
 /// The frames of one connection that are not settled, in the order in which they came.
 ///
-/// A ring that doubles where it is too small. Frames are numbered from 0, modulo 2^32; so few are pending at a time that
-/// a number is never ambiguous.
+/// A ring that doubles where it is too small. Frames are numbered from 0, modulo 2^32; so few are pending at a time
+/// that a number is never ambiguous.
 struct FrameRing: Sendable {
   private var frames: [PendingFrame] = []
   private var head = 0
