@@ -206,7 +206,8 @@ struct FeedbackTests {
     while true {
       let before = rows.count
       try store.feedbackRows(of: list, after: rows.last, limit: page, into: &rows)
-      guard rows.count == before + page else { return rows }
+      // The bound ends a test whose pages make no progress.
+      guard rows.count == before + page, rows.count < 10_000 else { return rows }
     }
   }
 

@@ -85,7 +85,8 @@ struct ScanTests {
     while true {
       let page = try store.rows(.feedback, prefix: prefix, from: start, limit: limit)
       all += page
-      guard page.count == limit, let last = page.last else { return all }
+      // The bound ends a test whose pages make no progress.
+      guard page.count == limit, all.count < 10_000, let last = page.last else { return all }
       start = last[0] + [0]
     }
   }
