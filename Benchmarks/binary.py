@@ -219,14 +219,15 @@ class Binary(harness.Bench):
             rate = f"{result['rate']:.2f} ({result['goal']})" if "rate" in result else ""
             say(f"{result['row']:10} {RECORDS[result['records']]:12} {cells[0]:>9} {cells[1]:>9}  {rate:14} {cells[2]}")
         for flood in [result for result in self.results if result["row"] == "flood"]:
-            say(f"\n{'confirmed, to devices of':26} {'undisturbed p50, p99':>22} {'flooded p50, p99':>20}  ratios (goal)")
+            say(f"\n{'confirmed, to devices of':26} {'undisturbed p50, p99':>22} {'flooded p50, p99':>20}"
+                "  ratios (goal)")
             for name, some in [("the good worker", flood), ("the flooded worker", flood["devices_of_flooded_worker"])]:
                 goal = f" ({flood['goal']})" if some is flood else ""
                 say(f"{name:26} {some['undisturbed_p50']:13.0f} {some['undisturbed_p99']:5.0f} us "
                     f"{some['flooded_p50']:11.0f} {some['flooded_p99']:5.0f} us  "
                     f"{some['ratio_p50']:.2f}, {some['ratio_p99']:.2f}{goal}")
-            say(f"The flood: {flood['flood_connections_per_second']:,} connections a second, which keep the other worker "
-                f"{flood['flooded_worker_busy']:.0%} busy on a processor that it shares with the flooding client.")
+            say(f"The flood: {flood['flood_connections_per_second']:,} connections a second, which keep the other "
+                f"worker {flood['flooded_worker_busy']:.0%} busy on a processor that it shares with the client.")
 
 
 class Workers:

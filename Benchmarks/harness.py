@@ -1,4 +1,4 @@
-"""What the benchmarks have in common: pinned processes whose CPU time is read, a service with its devices, the machine."""
+"""What the benchmarks share: pinned processes whose CPU time is read, a service with its devices, the machine."""
 
 import ctypes
 import json

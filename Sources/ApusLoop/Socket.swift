@@ -60,10 +60,14 @@ package final class Socket {
 
   /// Begins to connect. Ask for interest in writing; at the first `socketWritable()`, `connectError()` tells how it
   /// went.
+  ///
+  /// - Parameter source: Where to connect from; nil: the system's choice. The place may still be marked by a connection
+  ///   that ended a moment ago.
   package static func connect(
-    to address: SocketAddress, loop: EventLoop
+    to address: SocketAddress, from source: SocketAddress? = nil, loop: EventLoop
   ) throws(SocketError) -> Socket {
     let descriptor = try openStream(address)
+    if let source { try bind(descriptor, to: source) }
     let code = unsafe address.withSystemAddress { pointer, length in
       unsafe Glibc.connect(descriptor, pointer, length) == 0 ? 0 : errno
     }
@@ -75,6 +79,20 @@ package final class Socket {
     let socket = try Socket(adopting: descriptor, loop: loop)
     socket.setNoDelay(true)
     return socket
+  }
+
+  /// Closes the descriptor where that fails.
+  private static func bind(_ descriptor: Int32, to source: SocketAddress) throws(SocketError) {
+    var code = setSocketOption(descriptor, SOL_SOCKET, SO_REUSEADDR, Int32(1))
+    if code == 0 {
+      code = unsafe source.withSystemAddress { pointer, length in
+        unsafe Glibc.bind(descriptor, pointer, length) == 0 ? 0 : errno
+      }
+    }
+    guard code == 0 else {
+      Glibc.close(descriptor)
+      throw .system(.bind, code: code, source)
+    }
   }
 
   /// -1 once closed or detached.

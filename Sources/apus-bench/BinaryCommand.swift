@@ -14,7 +14,7 @@ final class BinaryCommand: BinaryLinkOwner {
   private let loop = EventLoop(name: "binary")
   private let memory = BinaryLinkMemory()
   private let endpoint: BinaryEndpoint
-  private let source: SocketName?
+  private let source: SocketAddress?
   private var frames: BinaryFrames
   private var cipher = ""
   private var sent = 0

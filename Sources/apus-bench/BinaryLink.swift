@@ -49,14 +49,14 @@ final class BinaryLink: SocketHandler {
   private var partial: [UInt8] = []
 
   init(
-    to endpoint: BinaryEndpoint, tag: Int = 0, source: SocketName? = nil, loop: EventLoop,
+    to endpoint: BinaryEndpoint, tag: Int = 0, source: SocketAddress? = nil, loop: EventLoop,
     memory: BinaryLinkMemory, owner: any BinaryLinkOwner
   ) throws {
     self.tag = tag
     self.owner = owner
     self.memory = memory
     tls = try TLSConnection(context: endpoint.context)
-    socket = try endpoint.address.connect(from: source, loop: loop)
+    socket = try Socket.connect(to: endpoint.address, from: source, loop: loop)
     socket.handler = self
     updateInterest()
   }

@@ -10,7 +10,7 @@ final class FloodCommand: BinaryLinkOwner {
   private let loop = EventLoop(name: "flood")
   private let memory = BinaryLinkMemory()
   private let endpoint: BinaryEndpoint
-  private let sources: [SocketName]
+  private let sources: [SocketAddress]
   private var links: [BinaryLink?]
   /// Links that ended in this turn, by their source.
   private var ended: [Int] = []

@@ -37,16 +37,16 @@ extension Program {
         name: BenchVerb.binary.rawValue, summary: "send through the binary interface",
         details: [
           """
-          Sends frames of command 2, each of 300 bytes, to the tokens in turn, with identifiers from 1, and behind them \
-          a notification that no service takes: its error packet tells that all others were processed. Then it prints \
-          one JSON object: frames, bytes, seconds, confirmed, cipher. Any other error packet is a failure.
+          Sends frames of command 2, each of 300 bytes, to the tokens in turn, with identifiers from 1. Behind them \
+          goes a notification that no service takes: its error packet tells that all others were processed. Then it \
+          prints one JSON object: frames, bytes, seconds, confirmed, cipher. Any other error packet is a failure.
           """
         ],
         examples: [
           (
             "A million notifications, each in a TLS record of its own",
-            "apus-bench binary --certificate provider.crt --key provider.key --authority service.crt --tokens tokens "
-              + "--frames 1000000 --records frame"
+            "apus-bench binary --certificate provider.crt --key provider.key --authority service.crt "
+              + "--tokens tokens --frames 1000000 --records frame"
           )
         ]),
       CommandDescription(
@@ -100,7 +100,8 @@ package enum BenchOptions {
 
   package static let gateway = Option(
     "--connect", .hostPort, in: providers, group: .connection, scope: .flagOnly,
-    default: "127.0.0.1:2195", help: "The service's door for binary providers, an IPv4 address.")
+    default: "127.0.0.1:2195",
+    help: "The service's door for binary providers, its address in numbers.")
   package static let source = Option(
     "--source", .hostPort, in: providers, group: .connection, scope: .flagOnly, repeats: true,
     help: "An address and port of this machine to connect from.")
