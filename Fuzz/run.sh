@@ -12,6 +12,7 @@ cd "$(dirname "$0")/.."
 # name: the modules that it needs, lowest first.
 targets() {
   cat <<'TABLE'
+binary ApusModel ApusWire
 courier ApusModel ApusWire
 json ApusModel ApusWire
 token ApusModel ApusWire ApusTrust
