@@ -74,12 +74,10 @@ public struct DeviceToken: Sendable, Hashable {
   /// Takes exactly 32 bytes.
   public init?(bytes: Span<UInt8>) {
     guard bytes.count == Self.byteCount else { return nil }
-    func word(_ start: Int) -> UInt64 {
-      var value: UInt64 = 0
-      for index in start..<start + 8 { value = value &<< 8 | UInt64(bytes[index]) }
-      return value
-    }
-    words = (word(0), word(8), word(16), word(24))
+    words = (
+      bytes.eightBytes(at: 0), bytes.eightBytes(at: 8), bytes.eightBytes(at: 16),
+      bytes.eightBytes(at: 24)
+    )
   }
 
   /// Takes exactly 64 hexadecimal digits in either case.
