@@ -100,7 +100,7 @@ extension Explanation {
     case .topicMissingOfSeveral:
       "the certificate is for several topics and the request names none: send "
         + "\(HeaderName.apnsTopic.text)"
-    case .frame(let fault): fault.text
+    case .frame(let fault): fault.description
     case .priorityUnknown(let priority): "the priority is \(priority): it must be 10 or 5"
     case .payloadEmpty: "the request has no body"
     case .payloadTooLarge(let count, let limit):
@@ -127,27 +127,6 @@ extension Explanation {
   private static func pathHead(_ fields: borrowing RequestFields) -> String {
     let count = min(fields.value(.path).count, 18)
     return shown(fields.value(.path).extracting(0..<count))
-  }
-}
-
-extension BinaryFrameFault {
-  var text: String {
-    switch self {
-    case .unknownCommand(let command):
-      "the frame begins with \(command), which is no command: it must be 0, 1 or 2"
-    case .frameTooLong(let count):
-      "the frame announces \(count) bytes; at most \(Limits.binaryFrameBytes) are allowed"
-    case .itemBeyondFrame: "an item reaches beyond the end of its frame"
-    case .unknownItem(let item): "the frame has an item \(item): items are 1 to 5"
-    case .repeatedItem(let item): "the frame has item \(item) twice"
-    case .itemLength(let item, let count): "item \(item) of the frame has \(count) bytes"
-    case .tokenMissing: "the notification has no device token"
-    case .tokenLength(let count):
-      "the device token has \(count) bytes; tokens of this service have \(DeviceToken.byteCount)"
-    case .payloadMissing: "the notification has no payload"
-    case .payloadTooLong(let count, let limit):
-      "the payload has \(count) bytes; at most \(limit) are allowed here"
-    }
   }
 }
 
