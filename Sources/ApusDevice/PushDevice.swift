@@ -140,10 +140,10 @@ public final class PushDevice: Sendable {
     perform { $0.setTopics(topics) }
   }
 
-  /// Says whether somebody uses the device: notifications of low priority wait until then. A device that never says so
-  /// counts as used.
-  public func setActive(_ isActive: Bool) {
-    perform { $0.connection?.setActive(isActive) }
+  /// Says how the device is used: notifications of low priority wait until it is active. One that never says so counts
+  /// as active.
+  public func setPower(_ power: PowerState) {
+    perform { $0.connection?.setPower(power) }
   }
 
   /// Says that a notification was taken, where `DeviceConfiguration.acknowledgesAutomatically` is false. Repeating it

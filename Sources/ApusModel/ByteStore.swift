@@ -35,6 +35,14 @@ public struct ByteStore: Sendable {
   @inlinable
   public mutating func removeAll() { used = 0 }
 
+  /// Whether both hold the same bytes.
+  public func equals(_ other: ByteStore) -> Bool {
+    guard count == other.count else { return false }
+    let (left, right) = (span, other.span)
+    for index in 0..<count where left[index] != right[index] { return false }
+    return true
+  }
+
   @usableFromInline
   mutating func grow(to needed: Int) {
     let size = max(needed, 2 * bytes.count)

@@ -145,6 +145,15 @@ public enum Limits {
   public static let courierWindowBytes = 128 * 1024
   /// Notifications that wait behind the window of a connected device before providers are held back.
   public static let courierQueueFrames = 1024
+  /// Notifications that wait behind a full queue without being accepted: their providers wait for the answer.
+  public static let heldBackNotifications = 1024
+  /// Milliseconds for which they wait at most. Providers were seen to give up after 10 s and more.
+  public static let heldBackMilliseconds: UInt64 = 5_000
+  /// Milliseconds after which what is held for an idle device is a burst of its own.
+  public static let burstMilliseconds: UInt64 = 300_000
+  /// Background pushes of one app to a device that nobody uses, at once and in an hour. "Pushing background updates to
+  /// your App": not more than two or three an hour.
+  public static let backgroundPushesPerHour = 3
   /// Takeovers of one device in a minute: two holders of one identity would otherwise fight for ever.
   public static let courierTakeoversPerMinute = 10
   /// Topics in all lists of one filter.

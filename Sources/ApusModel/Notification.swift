@@ -24,6 +24,8 @@ public final class Notification: @unchecked Sendable {
   public var priority = Priority.immediate
   /// Nil where the provider named none.
   public var pushType: PushType?
+  /// Whether it only wakes its app: of push type background, or without a type and with nothing to be seen or heard.
+  public var isBackground = false
   /// Whether it came out of the store or was sent before on another connection.
   public var isFromStorage = false
 

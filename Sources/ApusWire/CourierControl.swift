@@ -199,14 +199,15 @@ package struct CourierSetActiveInterval: CourierMessage {
   }
 }
 
-/// 0x14: whether the device is in use. A device that never says so counts as active.
+/// 0x14: how the device is used. One that never says so counts as active.
 package struct CourierSetState: CourierMessage {
-  package var isActive: Bool
+  /// On the wire 1 is active and 2 low power; every other value counts as idle.
+  package var state: PowerState
   /// Clients send 0x7fffffff.
   package var interval: UInt32?
 
-  package init(isActive: Bool, interval: UInt32? = 0x7fff_ffff) {
-    self.isActive = isActive
+  package init(_ state: PowerState, interval: UInt32? = 0x7fff_ffff) {
+    self.state = state
     self.interval = interval
   }
 
@@ -221,12 +222,13 @@ package struct CourierSetState: CourierMessage {
       default: break
       }
     }
-    self.init(isActive: try state.required(.setState, 1) == 1, interval: interval)
+    let value = try state.required(.setState, 1)
+    self.init(PowerState(rawValue: value) ?? .idle, interval: interval)
   }
 
   package func encode(to output: inout [UInt8]) {
     output.appendFrame(.setState, room: 11) { fields in
-      fields.appendField(1, (isActive ? 1 : 0) as UInt8)
+      fields.appendField(1, state.rawValue)
       if let interval { fields.appendField(2, interval) }
     }
   }

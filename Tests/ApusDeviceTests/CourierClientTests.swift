@@ -140,7 +140,7 @@ struct CourierClientConnectTests {
     var scripted = Scripted()
     scripted.client.setTopics(
       enabled: [topic(appHex)], paused: [topic(chatHex)], to: &scripted.said)
-    scripted.client.setActive(false, to: &scripted.said)
+    scripted.client.setPower(.idle, to: &scripted.said)
     #expect(scripted.client.requestToken(topic(chatHex), to: &scripted.said))
     #expect(scripted.said.isEmpty)
     scripted.begin()
@@ -163,7 +163,7 @@ struct CourierClientConnectTests {
     #expect(scripted.takeSaid() == "0900000051010020\(baseHex)030014\(appHex)040014\(chatHex)")
     scripted.client.setTopics(enabled: [], nonWaking: [topic(appHex)], to: &scripted.said)
     #expect(scripted.takeSaid() == "090000003a010020\(baseHex)060014\(appHex)")
-    scripted.client.setActive(true, to: &scripted.said)
+    scripted.client.setPower(.active, to: &scripted.said)
     #expect(scripted.takeSaid() == "140000000b01000101020004" + "7fffffff")
   }
 

@@ -417,11 +417,11 @@ struct CourierControlTests {
   @Test("State and active interval")
   func state() throws {
     let fields = "01 0001 01" + "02 0004 7fffffff"
-    #expect(frame(CourierSetState(isActive: true)) == hex("14 0000000b" + fields))
-    #expect(try decode(CourierSetState.self, fields: fields) == CourierSetState(isActive: true))
+    #expect(frame(CourierSetState(.active)) == hex("14 0000000b" + fields))
+    #expect(try decode(CourierSetState.self, fields: fields) == CourierSetState(.active))
     #expect(
       try decode(CourierSetState.self, fields: "01 0001 00")
-        == CourierSetState(isActive: false, interval: nil))
+        == CourierSetState(.idle, interval: nil))
     #expect(throws: CourierFault.missingField(command: 20, id: 1)) {
       try decode(CourierSetState.self, fields: "02 0004 7fffffff")
     }

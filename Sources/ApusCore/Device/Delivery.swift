@@ -71,12 +71,16 @@ package final class Delivery {
     case none
     case ready
     case held
+    /// Not accepted yet, for the session is full.
+    case heldBack
     case inFlight
   }
 
   package var notification: Notification
   /// Nil once the provider has been answered.
   package var answer: Answer?
+  /// Answers for older notifications that this one replaced before they were durable: they were accepted if it is.
+  var riders: [Answer] = []
   package var device: Device
   package var storage = Storage.none
   package var place = Place.none
@@ -122,6 +126,11 @@ package final class Device {
   package var recordVersion: UInt64 = 0
   package var durableRecordVersion: UInt64 = 0
   package var takeovers = RateLimit.Bucket()
+  /// Background pushes while nobody uses it, for each app.
+  var backgroundPushes: [TopicKey: RateLimit.Bucket] = [:]
+  static let backgroundLimit = RateLimit(
+    capacity: Limits.backgroundPushesPerHour, refill: Limits.backgroundPushesPerHour,
+    perSeconds: 3600)
   /// Requests for it: "too many consecutive requests to one device token".
   package var requests = RateLimit.Bucket()
   package static let requestLimit = RateLimit(

@@ -6,8 +6,10 @@ package import ApusModel
 /// awaitingFilter --filter--> draining --drained--> serving --overflow emptied--> draining
 /// ```
 ///
-/// Notifications wait in `ready` for a place in the window and in `held` for a better moment. The number of both is
-/// bounded by `Limits.courierQueueFrames`; what does not fit waits in the store alone, and `needsDrain` remembers it.
+/// Notifications wait in `ready` for a place in the window and in `held` for a better moment (`DeviceSession+Power`). The
+/// number of both is bounded by `Limits.courierQueueFrames`. What does not fit is not accepted yet: it waits in `backlog`,
+/// and its provider for the answer. What waited there too long, or found that full as well, waits in the store alone,
+/// where newer ones replace it; `needsDrain` remembers it.
 package struct DeviceSession {
   /// Can transition to: `awaitingFilter` → `draining` → `serving` → `draining`.
   package enum Phase: Equatable, Sendable {
@@ -20,13 +22,15 @@ package struct DeviceSession {
 
   package private(set) var phase = Phase.awaitingFilter
   /// A connection that never says otherwise counts as active.
-  package private(set) var isActive = true
+  package internal(set) var power = PowerState.active
   package private(set) var needsDrain = false
-  private var ready = DeliveryQueue()
-  private var held = DeliveryQueue()
+  var ready = DeliveryQueue()
+  var held = DeliveryQueue()
+  /// When the burst is due that takes along what is held; nil while nothing is.
+  var burstMilliseconds: UInt64?
+  private var backlog = DeliveryQueue()
   private var inFlight: [Delivery] = []
   private var inFlightBytes = 0
-  private var sentSinceWake = false
 
   package init() {}
 
@@ -53,12 +57,21 @@ package struct DeviceSession {
 
   /// The stored notifications, oldest first, go before everything that came meanwhile.
   ///
-  /// `more` says that not all of them fitted.
-  package mutating func drained(_ stored: [Delivery], more: Bool) {
+  /// `more` says that not all of them fitted. `state` gives the state of a topic.
+  package mutating func drained(
+    _ stored: [Delivery], more: Bool, nowMilliseconds: UInt64, state: (TopicKey) -> TopicState
+  ) {
     phase = .serving
     needsDrain = needsDrain || more
-    stored.last?.isLastFromStorage = !more
+    var isLast = !more
     for delivery in stored.reversed() {
+      guard maySendNow(delivery.notification, state: state(delivery.notification.claims.topic))
+      else {
+        hold(delivery, nowMilliseconds: nowMilliseconds)
+        continue
+      }
+      delivery.isLastFromStorage = isLast
+      isLast = false
       delivery.place = .ready
       ready.prepend(delivery)
     }
@@ -77,6 +90,7 @@ package struct DeviceSession {
     inFlight.contains { $0.notification.order == order }
       || ready.contains { $0.notification.order == order }
       || held.contains { $0.notification.order == order }
+      || backlog.contains { $0.notification.order == order }
   }
 
   // MARK: New notifications
@@ -86,59 +100,107 @@ package struct DeviceSession {
     case queued
     /// Waits for the device to wake, or for the radio to be in use anyway.
     case held
-    /// There is no room; it must wait in the store.
+    /// There is no room: it is not accepted yet.
+    case heldBack
+    /// There is no room anywhere, or no later for what may not be stored.
     case overflow
   }
 
   /// Decides about a notification of a topic whose notifications flow.
-  package mutating func offer(_ delivery: Delivery, state: TopicState) -> Offer {
-    guard ready.count + held.count < Limits.courierQueueFrames else {
-      needsDrain = true
-      return .overflow
+  package mutating func offer(
+    _ delivery: Delivery, state: TopicState, nowMilliseconds: UInt64
+  ) -> Offer {
+    // Behind what waits already, so that the order of acceptance stays.
+    guard backlog.count == 0, hasRoom else {
+      return holdBack(delivery, nowMilliseconds: nowMilliseconds)
     }
-    if maySendNow(delivery.notification.priority, state: state) {
+    return take(delivery, state: state, nowMilliseconds: nowMilliseconds)
+  }
+
+  private mutating func take(
+    _ delivery: Delivery, state: TopicState, nowMilliseconds: UInt64
+  ) -> Offer {
+    if maySendNow(delivery.notification, state: state) {
       delivery.place = .ready
       ready.append(delivery)
-      if delivery.notification.priority == .immediate, state == .enabled { wake() }
       return .queued
     }
     // "Try once if connected and active": what may not be stored has no later.
     guard delivery.notification.mayBeStored else { return .overflow }
-    delivery.place = .held
-    held.append(delivery)
+    hold(delivery, nowMilliseconds: nowMilliseconds)
     return .held
   }
 
-  /// Priority 10 goes at once, 5 and opportunistic topics when the device is awake, 1 when it is active.
-  private func maySendNow(_ priority: Priority, state: TopicState) -> Bool {
-    if isActive { return true }
-    return priority == .immediate && state != .opportunistic
-  }
+  private var hasRoom: Bool { ready.count + held.count < Limits.courierQueueFrames }
 
-  // MARK: Power
-
-  /// Set state (0x14).
-  package mutating func setActive(_ active: Bool) {
-    isActive = active
-    if active { releaseHeld(includingWhenActive: true) }
-  }
-
-  /// The radio is awake: a keep-alive came, or an immediate notification goes out.
-  package mutating func wake() {
-    if held.count > 0 { releaseHeld(includingWhenActive: isActive) }
-  }
-
-  private mutating func releaseHeld(includingWhenActive: Bool) {
-    var staying = DeliveryQueue()
-    while let delivery = held.popFirst() {
-      if delivery.notification.priority == .whenActive, !includingWhenActive {
-        staying.append(delivery)
-      } else {
-        delivery.place = .ready
-        ready.append(delivery)
-      }
+  /// "While a device is connected nothing is coalesced below a bounded queue; a full one first holds back the answers."
+  private mutating func holdBack(_ delivery: Delivery, nowMilliseconds: UInt64) -> Offer {
+    guard backlog.count < Limits.heldBackNotifications else {
+      needsDrain = true
+      return .overflow
     }
-    held = staying
+    delivery.place = .heldBack
+    delivery.gatheredMilliseconds = nowMilliseconds
+    backlog.append(delivery)
+    return .heldBack
+  }
+
+  /// The next notification that was held back and for which there is room now.
+  package mutating func takeHeldBack() -> Delivery? {
+    guard hasRoom, let delivery = backlog.popFirst() else { return nil }
+    delivery.place = .none
+    return delivery
+  }
+
+  /// Offers what `takeHeldBack` gave.
+  package mutating func offerHeldBack(
+    _ delivery: Delivery, state: TopicState, nowMilliseconds: UInt64
+  ) -> Offer {
+    take(delivery, state: state, nowMilliseconds: nowMilliseconds)
+  }
+
+  /// The next notification that was held back for as long as may be: it goes to the store alone.
+  package mutating func takeOverdue(nowMilliseconds: UInt64) -> Delivery? {
+    guard let first = backlog.first,
+      first.gatheredMilliseconds + Limits.heldBackMilliseconds <= nowMilliseconds
+    else { return nil }
+    return takeFirstHeldBack()
+  }
+
+  /// The next notification that was held back, whether there is room or not; for the end.
+  package mutating func takeFirstHeldBack() -> Delivery? {
+    guard let delivery = backlog.popFirst() else { return nil }
+    delivery.place = .none
+    needsDrain = true
+    return delivery
+  }
+
+  package var heldBackCount: Int { backlog.count }
+
+  /// When `takeOverdue` or `burstIsDue` has something to do; nil where nothing waits for a time.
+  package var deadlineMilliseconds: UInt64? {
+    guard let first = backlog.first else { return burstMilliseconds }
+    let overdue = first.gatheredMilliseconds + Limits.heldBackMilliseconds
+    return min(burstMilliseconds ?? overdue, overdue)
+  }
+
+  /// The waiting notification whose place a newer one takes, if there is one: "newer ones with the same collapse id
+  /// replace it anywhere in the queue"; of background pushes the device keeps only the newest anyway. What is in
+  /// flight stays: the device replaces what it shows.
+  package mutating func takeReplaced(by newer: Notification) -> Delivery? {
+    guard newer.isBackground || !newer.collapseID.isEmpty else { return nil }
+    let topic = newer.claims.topic
+    func isReplaced(_ delivery: Delivery) -> Bool {
+      let older = delivery.notification
+      guard older.claims.topic == topic, older.order < newer.order else { return false }
+      if newer.isBackground, older.isBackground { return true }
+      return !newer.collapseID.isEmpty && newer.collapseID.equals(older.collapseID)
+    }
+    let found =
+      ready.removeFirst(where: isReplaced) ?? held.removeFirst(where: isReplaced)
+      ?? backlog.removeFirst(where: isReplaced)
+    found?.place = .none
+    return found
   }
 
   // MARK: Sending and acknowledgements
@@ -196,6 +258,9 @@ package struct DeviceSession {
     held.forEach(body)
   }
 
+  /// Whether a notification waits for a better moment.
+  package var holdsSome: Bool { held.count > 0 }
+
   /// The connection is over: everything unacknowledged, in the order of acceptance.
   package mutating func close() -> [Delivery] {
     var all = inFlight
@@ -204,47 +269,5 @@ package struct DeviceSession {
     for delivery in all { delivery.place = .none }
     self = DeviceSession()
     return all.sorted { $0.notification.order < $1.notification.order }
-  }
-}
-
-/// First in, first out, on one array whose memory stays.
-struct DeliveryQueue {
-  private var items: [Delivery] = []
-  private var head = 0
-
-  var count: Int { items.count - head }
-  var first: Delivery? { head < items.count ? items[head] : nil }
-
-  mutating func append(_ delivery: Delivery) { items.append(delivery) }
-
-  mutating func prepend(_ delivery: Delivery) { items.insert(delivery, at: head) }
-
-  mutating func popFirst() -> Delivery? {
-    guard head < items.count else { return nil }
-    let delivery = items[head]
-    head += 1
-    if head == items.count {
-      items.removeAll(keepingCapacity: items.count <= 64)
-      head = 0
-    } else if head >= 64 {
-      items.removeFirst(head)
-      head = 0
-    }
-    return delivery
-  }
-
-  func contains(where matches: (Delivery) -> Bool) -> Bool {
-    items[head...].contains(where: matches)
-  }
-
-  func forEach(_ body: (Delivery) -> Void) { items[head...].forEach(body) }
-
-  mutating func remove(where matches: (Delivery) -> Bool) -> [Delivery] {
-    let taken = items[head...].filter(matches)
-    if !taken.isEmpty {
-      items = items[head...].filter { !matches($0) }
-      head = 0
-    }
-    return taken
   }
 }

@@ -79,21 +79,64 @@ extension Shard {
   }
 
   /// Set state (0x14).
-  package mutating func setActive(_ active: Bool, _ device: Device) {
-    device.session?.setActive(active)
+  package mutating func setPower(
+    _ power: PowerState, _ device: Device, loopMilliseconds: UInt64
+  ) {
+    device.session?.setPower(power, nowMilliseconds: loopMilliseconds)
     mark(dirty: device)
   }
 
-  /// A keep-alive: the radio is awake anyway.
-  package mutating func keepAlive(_ device: Device) {
-    device.session?.wake()
+  /// A keep-alive, or an immediate notification: the radio is in use anyway.
+  package mutating func radioIsInUse(_ device: Device, loopMilliseconds: UInt64) {
+    guard device.session?.holdsSome == true else { return }
+    device.session?.radioIsInUse(nowMilliseconds: loopMilliseconds) { notification in
+      Device.backgroundLimit.take(
+        from: &device.backgroundPushes[notification.claims.topic, default: RateLimit.Bucket()],
+        atMilliseconds: Int64(loopMilliseconds))
+    }
     mark(dirty: device)
+  }
+
+  /// The time of `DeviceSession.deadlineMilliseconds` has come: a burst, or the end of a provider's patience.
+  package mutating func deadlineReached(_ device: Device, loopMilliseconds: UInt64) {
+    while let delivery = device.session?.takeOverdue(nowMilliseconds: loopMilliseconds) {
+      settleHeldBack(delivery, .overflow, loopMilliseconds: loopMilliseconds)
+    }
+    if device.session?.burstIsDue(nowMilliseconds: loopMilliseconds) == true {
+      radioIsInUse(device, loopMilliseconds: loopMilliseconds)
+      device.session?.planBurst(nowMilliseconds: loopMilliseconds)
+    }
+  }
+
+  /// There is room in the queue: what was held back is accepted.
+  private mutating func admitHeldBack(_ device: Device, loopMilliseconds: UInt64) {
+    while let delivery = device.session?.takeHeldBack() {
+      guard let state = device.registration[delivery.notification.claims.topic]?.state, state.flows
+      else {
+        settleHeldBack(delivery, nil, loopMilliseconds: loopMilliseconds)
+        continue
+      }
+      let offer = device.session?.offerHeldBack(
+        delivery, state: state, nowMilliseconds: loopMilliseconds)
+      settle(delivery, offer, state: state, loopMilliseconds: loopMilliseconds)
+    }
+  }
+
+  private mutating func settleHeldBack(
+    _ delivery: Delivery, _ offer: DeviceSession.Offer?, loopMilliseconds: UInt64
+  ) {
+    settle(delivery, offer, state: .paused, loopMilliseconds: loopMilliseconds)
   }
 
   /// The next notification to send; nil when the window is full or nothing waits.
   ///
   /// What is past its time ends here: "expired while queued: drop, count". What is on the wire is not recalled.
-  package mutating func nextToSend(_ device: Device, nowSeconds: Int64) -> Delivery? {
+  package mutating func nextToSend(
+    _ device: Device, nowSeconds: Int64, loopMilliseconds: UInt64
+  ) -> Delivery? {
+    if device.session?.heldBackCount ?? 0 > 0 {
+      admitHeldBack(device, loopMilliseconds: loopMilliseconds)
+    }
     while let delivery = device.session?.takeExpired(nowSeconds: nowSeconds) {
       count(.expired)
       forget(delivery)
@@ -154,8 +197,10 @@ extension Shard {
   /// The connection is over: what was not acknowledged goes back to the store.
   ///
   /// One slot for each app: of several the newest stays, the others count as replaced.
-  package mutating func disconnect(_ device: Device) {
+  package mutating func disconnect(_ device: Device, loopMilliseconds: UInt64) {
     guard var session = device.session else { return }
+    var heldBack: [Delivery] = []
+    while let delivery = session.takeFirstHeldBack() { heldBack.append(delivery) }
     let left = session.close()
     device.session = nil
     device.connectionSlot = -1
@@ -164,12 +209,12 @@ extension Shard {
     device.drain = .none
     for (index, delivery) in left.enumerated() {
       let topic = delivery.notification.claims.topic
-      let newer = left[(index + 1)...].contains {
+      let newest = left[(index + 1)...].last {
         $0.notification.claims.topic == topic && $0.notification.mayBeStored
       }
-      if newer, delivery.storage == .gathering, !delivery.isUrgent {
+      if let newest, delivery.storage == .gathering, !delivery.isUrgent {
         group.cancel(delivery)
-        answer(delivery)
+        inherit(delivery, to: newest)
         count(.replaced)
         releaseIfFree(delivery)
       } else {
@@ -178,6 +223,7 @@ extension Shard {
     }
     device.overflowOrders.removeAll()
     device.endedOrders.removeAll()
+    for delivery in heldBack { settleHeldBack(delivery, nil, loopMilliseconds: loopMilliseconds) }
   }
 
   /// A notification leaves its session unacknowledged: the store keeps it, or nobody does.

@@ -19,7 +19,9 @@ extension Shard {
   }
 
   /// The device's stored notifications, oldest first, expired ones removed; `more` when not all were fetched.
-  package mutating func drained(_ device: Device, _ stored: [Notification], more: Bool) {
+  package mutating func drained(
+    _ device: Device, _ stored: [Notification], more: Bool, loopMilliseconds: UInt64
+  ) {
     guard device.session != nil else {
       for notification in stored { release(notification) }
       return
@@ -41,7 +43,9 @@ extension Shard {
       delivery.storage = .durable
       deliveries.append(delivery)
     }
-    device.session?.drained(deliveries, more: more)
+    device.session?.drained(deliveries, more: more, nowMilliseconds: loopMilliseconds) { topic in
+      device.registration[topic]?.state ?? .unlisted
+    }
     mark(dirty: device)
   }
 

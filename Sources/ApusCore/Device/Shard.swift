@@ -114,20 +114,40 @@ package struct Shard {
   private mutating func deliver(
     _ delivery: Delivery, state: TopicState, loopMilliseconds: UInt64
   ) {
+    let offer =
+      state.flows
+      ? delivery.device.session?.offer(
+        delivery, state: state, nowMilliseconds: loopMilliseconds) : nil
+    settle(delivery, offer, state: state, loopMilliseconds: loopMilliseconds)
+  }
+
+  /// Carries out what the session decided; nil where there is none, or where nothing flows.
+  mutating func settle(
+    _ delivery: Delivery, _ offer: DeviceSession.Offer?, state: TopicState,
+    loopMilliseconds: UInt64
+  ) {
     let device = delivery.device
-    let offer = state.flows ? device.session?.offer(delivery, state: state) : nil
     let mayBeStored = delivery.notification.mayBeStored
     switch offer {
     case .queued?:
+      let isDurableReplaced = replaceOlder(by: delivery)
       mark(dirty: device)
-      if mayBeStored {
-        group.put(delivery, urgent: false, nowMilliseconds: loopMilliseconds)
-      } else {
+      if delivery.notification.priority == .immediate, state == .enabled {
+        radioIsInUse(device, loopMilliseconds: loopMilliseconds)
+      }
+      if !mayBeStored {
         answer(delivery)
+      } else if isDurableReplaced || !delivery.riders.isEmpty {
+        store(delivery, loopMilliseconds: loopMilliseconds)
+      } else {
+        group.put(delivery, urgent: false, nowMilliseconds: loopMilliseconds)
       }
     case .held?:
+      _ = replaceOlder(by: delivery)
       count(.storedPowerConsiderations)
       store(delivery, loopMilliseconds: loopMilliseconds)
+    // Not accepted yet. The connection looks at the time.
+    case .heldBack?: mark(dirty: device)
     case .overflow?, nil:
       guard mayBeStored else {
         answer(delivery)
@@ -138,6 +158,38 @@ package struct Shard {
       if device.session != nil { device.overflowed(delivery.notification) }
       store(delivery, loopMilliseconds: loopMilliseconds)
     }
+  }
+
+  /// Ends what waits and is replaced; whether some of it is in the store, or on its way there.
+  ///
+  /// That is taken out by the group which brings the newer one in: written apart, a crash could leave neither.
+  private mutating func replaceOlder(by newer: Delivery) -> Bool {
+    var isDurableReplaced = false
+    while let older = newer.device.session?.takeReplaced(by: newer.notification) {
+      switch older.storage {
+      case .gathering:
+        group.cancel(older)
+        if newer.notification.mayBeStored { inherit(older, to: newer) } else { answer(older) }
+      // Its own group answers for one that is being written.
+      case .sealed, .durable:
+        isDurableReplaced = true
+        emptySlot(
+          of: older.notification.claims.topic, order: older.notification.order, older.device)
+      case .none, .superseded: break
+      }
+      count(.replaced)
+      releaseIfFree(older)
+    }
+    return isDurableReplaced
+  }
+
+  /// The provider of a notification that was replaced is answered with that of the newer one.
+  mutating func inherit(_ older: Delivery, to newer: Delivery) {
+    guard newer.storage != .durable else { return answer(older) }
+    if let answer = older.answer { newer.riders.append(answer) }
+    newer.riders += older.riders
+    older.answer = nil
+    older.riders.removeAll()
   }
 
   /// Writes with the next group, behind everything older of the same device that still gathers.
@@ -180,6 +232,10 @@ package struct Shard {
   }
 
   mutating func answer(_ delivery: Delivery, rejection: Rejection? = nil) {
+    if !delivery.riders.isEmpty {
+      for rider in delivery.riders { verdicts.append(Verdict(answer: rider, rejection: rejection)) }
+      delivery.riders.removeAll()
+    }
     guard let answer = delivery.answer else { return }
     verdicts.append(Verdict(answer: answer, rejection: rejection))
     delivery.answer = nil

@@ -24,10 +24,12 @@ extension Admission {
     guard claims.topic == topic.key else {
       throw Refusal(.deviceTokenOfOtherTopic(token: claims.topic, request: topic.key))
     }
-    let priority = try priority(frame, bytes.extracting(frame.payload), sender.rules)
+    let scan = try scan(bytes.extracting(frame.payload), sender.rules)
+    let isBackground = scan?.onlyContentAvailable ?? false
     let head = AdmittedHead(
-      messageID: nil, expirationSeconds: expirationSeconds(frame), priority: priority,
-      pushType: nil, topic: topic, topicSuitsPushType: true, token: token)
+      messageID: nil, expirationSeconds: expirationSeconds(frame),
+      priority: try priority(frame, isBackground: isBackground, sender.rules), pushType: nil,
+      isBackground: isBackground, topic: topic, topicSuitsPushType: true, token: token)
     return AdmittedFrame(head: head, claims: claims)
   }
 
@@ -38,27 +40,30 @@ extension Admission {
     frame.command == .simple ? nil : Int64(frame.expiration ?? 0)
   }
 
-  /// Looks into the payload, and at the priority that goes with it.
-  private static func priority(
-    _ frame: BinaryFrame, _ payload: Span<UInt8>, _ rules: BinaryRules
-  ) throws(Refusal) -> Priority {
-    let scan: PayloadScan?
+  /// Nil for a payload that is none, where the rules take any.
+  private static func scan(
+    _ payload: Span<UInt8>, _ rules: BinaryRules
+  ) throws(Refusal) -> PayloadScan? {
     do throws(Refusal) {
-      scan = try Self.scan(payload, byteCount: payload.count, limit: .max)
+      return try scan(payload, byteCount: payload.count, limit: .max)
     } catch {
       guard rules.acceptsAnyPayload else { throw error }
-      scan = nil
+      return nil
     }
-    // "The priority: 10 or 5." Commands 0 and 1 have none, and are sent at once.
+  }
+
+  /// "The priority: 10 or 5." Commands 0 and 1 have none, and are sent at once.
+  private static func priority(
+    _ frame: BinaryFrame, isBackground: Bool, _ rules: BinaryRules
+  ) throws(Refusal) -> Priority {
     switch frame.priority {
     case 5: return .powerSaving
-    case nil, 10:
-      guard let scan, scan.onlyContentAvailable else { return .immediate }
+    case nil: return isBackground ? .powerSaving : .immediate
+    case 10:
+      guard isBackground else { return .immediate }
       // "It is an error to use this priority for a push that contains only the content-available key": APNs took such
       // pushes all the same.
-      guard !rules.refusesImmediateContentAvailable || frame.priority == nil else {
-        throw Refusal(.backgroundAtOnce)
-      }
+      guard !rules.refusesImmediateContentAvailable else { throw Refusal(.backgroundAtOnce) }
       return .powerSaving
     case let other?: throw Refusal(.priorityUnknown(other))
     }

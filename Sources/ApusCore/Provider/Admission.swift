@@ -107,6 +107,7 @@ package enum Admission {
     return AdmittedHead(
       messageID: messageID, expirationSeconds: expiration,
       priority: effectivePriority(explicitPriority, pushType, scan), pushType: pushType,
+      isBackground: pushType == .background || pushType == nil && scan.onlyContentAvailable,
       topic: topic.resolved, topicSuitsPushType: topic.suitsPushType, token: token)
   }
 
@@ -177,6 +178,7 @@ package enum Admission {
     notification.acceptedMilliseconds = nowMilliseconds
     notification.priority = head.priority
     notification.pushType = head.pushType
+    notification.isBackground = head.isBackground
     notification.isFromStorage = false
     notification.collapseID.set(collapseID)
     notification.payload.set(payload)

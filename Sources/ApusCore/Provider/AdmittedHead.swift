@@ -9,6 +9,8 @@ package struct AdmittedHead: Sendable, Hashable {
   /// With the default filled in.
   package var priority: Priority
   package var pushType: PushType?
+  /// Whether it only wakes its app.
+  package var isBackground: Bool
   /// Nil when no registered app is behind the topic: refused at step 10, after the device token.
   package var topic: ResolvedTopic?
   /// Whether the topic is one for the push type, where the request names one.

@@ -129,8 +129,8 @@ package final class DeviceConnection: SocketHandler {
     shared.turn(self) { client.setTopics(topics, to: &pending) }
   }
 
-  package func setActive(_ isActive: Bool) {
-    shared.turn(self) { client.setActive(isActive, to: &pending) }
+  package func setPower(_ power: PowerState) {
+    shared.turn(self) { client.setPower(power, to: &pending) }
   }
 
   /// Asks for the token of a topic. False where too many such requests wait already.

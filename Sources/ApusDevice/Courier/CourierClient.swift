@@ -78,7 +78,7 @@ package struct CourierClient: Sendable {
   package private(set) var pendingTokens: [TopicHash] = []
 
   private var topics: CourierTopics?
-  private var isActive: Bool?
+  private var power: PowerState?
   private var window: DuplicateWindow
   private var framer = CourierFramer()
   /// When the connect message was sent, and then when the service was last heard.
@@ -153,9 +153,9 @@ package struct CourierClient: Sendable {
   }
 
   /// Says whether the device is in use. One that never says so counts as active.
-  package mutating func setActive(_ isActive: Bool, to output: inout [UInt8]) {
-    self.isActive = isActive
-    if isConnected { CourierSetState(isActive: isActive).encode(to: &output) }
+  package mutating func setPower(_ power: PowerState, to output: inout [UInt8]) {
+    self.power = power
+    if isConnected { CourierSetState(power).encode(to: &output) }
   }
 
   /// Asks for the token of a topic; answered by `appToken` or `tokenRefused`, on a later connection if need be.
@@ -252,7 +252,7 @@ package struct CourierClient: Sendable {
     baseToken = token
     phase = .connected
     sendFilter(to: &output)
-    if let isActive { CourierSetState(isActive: isActive).encode(to: &output) }
+    if let power { CourierSetState(power).encode(to: &output) }
     for topic in pendingTokens {
       CourierAppTokenRequest(token: token, topic: topic).encode(to: &output)
     }

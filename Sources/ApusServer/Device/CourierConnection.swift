@@ -126,7 +126,7 @@ final class CourierConnection {
         device, messageID: acknowledgement.messageID, status: acknowledgement.status.rawValue)
     case .keepAlive: try keepAlive(CourierKeepAlive(decoding: fields), device)
     case .appTokenRequest: try appToken(CourierAppTokenRequest(decoding: fields), device)
-    case .setState: worker.shard.setActive(try CourierSetState(decoding: fields).isActive, device)
+    case .setState: worker.shard.setPower(try CourierSetState(decoding: fields).state, device)
     case .setActiveInterval: _ = try CourierSetActiveInterval(decoding: fields)
     case .flush: try CourierFlush(decoding: fields).encodeAnswer(to: &output)
     case .notification: try message(fields)
@@ -203,12 +203,18 @@ final class CourierConnection {
 
   func setDeadline() {
     guard let device, stage == .serving, !isStopping else { return }
-    let isWaiting = (device.session?.inFlightCount ?? 0) > 0
-    // "After 60 s with un-acked frames and no other traffic, close."
-    let wait = isWaiting ? UInt64(Limits.courierAcknowledgeSeconds) : idleSeconds
-    let deadline = lastFrameSeconds + wait
+    var deadline = silenceSeconds
+    if let milliseconds = device.session?.deadlineMilliseconds {
+      deadline = min(deadline, milliseconds / 1000 + 1)
+    }
     connection.deadlineSeconds = deadline
     worker.watch(connection)
+  }
+
+  /// Until when the device may be silent. "After 60 s with un-acked frames and no other traffic, close."
+  private var silenceSeconds: UInt64 {
+    let isWaiting = (device?.session?.inFlightCount ?? 0) > 0
+    return lastFrameSeconds + (isWaiting ? UInt64(Limits.courierAcknowledgeSeconds) : idleSeconds)
   }
 
   func deadlineReached() {
@@ -218,8 +224,9 @@ final class CourierConnection {
     case .awaitingFilter: end(reason: isStopping ? Self.stopReason : "no filter came in time")
     case .serving:
       if isStopping { return end(reason: Self.stopReason) }
+      if let device { worker.shard.deadlineReached(device) }
       setDeadline()
-      if connection.deadlineSeconds <= worker.nowSeconds {
+      if silenceSeconds <= worker.nowSeconds {
         end(reason: "nothing was heard for too long")
       }
     case .handingOver: return

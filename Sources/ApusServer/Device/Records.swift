@@ -11,7 +11,8 @@ extension Notification {
       StoredNotification.Fields(
         acceptanceOrder: order, expirationSeconds: expirationSeconds,
         acceptedMilliseconds: acceptedMilliseconds, messageID: messageID, id: id, token: token,
-        priority: priority, pushType: pushType, flags: 0),
+        priority: priority, pushType: pushType,
+        flags: isBackground ? StoredNotification.Fields.isBackground : 0),
       collapseID: collapseID.span, payload: payload.span, into: &output)
   }
 
@@ -26,6 +27,7 @@ extension Notification {
     token = fields.token
     priority = fields.priority
     pushType = fields.pushType
+    isBackground = fields.flags & StoredNotification.Fields.isBackground != 0
     isFromStorage = true
     claims = TokenClaims(
       device: place.device, topic: place.topic, environment: place.environment, generation: 0)

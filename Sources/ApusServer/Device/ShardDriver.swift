@@ -128,7 +128,9 @@ final class ShardDriver {
   ) throws(StoreError) -> Device {
     let device = try device(key)
     cache.keep(device)
-    if device.session != nil { shard.disconnect(device) }
+    if device.session != nil {
+      shard.disconnect(device, loopMilliseconds: worker.loop.nowMilliseconds)
+    }
     shard.connect(device, slot: slot)
     if device.keyFingerprint != fingerprint {
       device.keyFingerprint = fingerprint
@@ -138,7 +140,7 @@ final class ShardDriver {
   }
 
   func disconnect(_ device: Device) {
-    shard.disconnect(device)
+    shard.disconnect(device, loopMilliseconds: worker.loop.nowMilliseconds)
     cache.letGo(device)
   }
 
@@ -154,14 +156,24 @@ final class ShardDriver {
     shard.acknowledge(device, messageID: messageID, status: status)
   }
 
-  func setActive(_ active: Bool, _ device: Device) { shard.setActive(active, device) }
+  func setPower(_ power: PowerState, _ device: Device) {
+    shard.setPower(power, device, loopMilliseconds: worker.loop.nowMilliseconds)
+  }
 
-  func keepAlive(_ device: Device) { shard.keepAlive(device) }
+  func keepAlive(_ device: Device) {
+    shard.radioIsInUse(device, loopMilliseconds: worker.loop.nowMilliseconds)
+  }
+
+  /// A time that a session waits for has come.
+  func deadlineReached(_ device: Device) {
+    shard.deadlineReached(device, loopMilliseconds: worker.loop.nowMilliseconds)
+  }
 
   func count(_ state: DeliveryState) { shard.count(state) }
 
   func nextToSend(_ device: Device) -> Delivery? {
-    shard.nextToSend(device, nowSeconds: worker.wallSeconds)
+    shard.nextToSend(
+      device, nowSeconds: worker.wallSeconds, loopMilliseconds: worker.loop.nowMilliseconds)
   }
 
   /// Everything ready was sent: goes on with what waits in the store alone.
@@ -212,7 +224,8 @@ final class ShardDriver {
   private func drain(_ device: Device) {
     do {
       let (stored, more) = try storedNotifications(of: device)
-      shard.drained(device, stored, more: more)
+      shard.drained(
+        device, stored, more: more, loopMilliseconds: worker.loop.nowMilliseconds)
       if stored.isEmpty, !more, let connection = worker.connection(at: device.connectionSlot) {
         connection.nothingStored()
       }
@@ -221,7 +234,8 @@ final class ShardDriver {
       worker.log(
         .error, "mailbox unreadable", .text("device", device.key.id.text),
         .text("reason", "\(error)"))
-      shard.drained(device, [], more: false)
+      shard.drained(
+        device, [], more: false, loopMilliseconds: worker.loop.nowMilliseconds)
     }
   }
 

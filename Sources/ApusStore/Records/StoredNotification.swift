@@ -33,8 +33,11 @@ package struct StoredNotification: Sendable, Hashable {
     package var priority: Priority
     /// Nil where the provider named none.
     package var pushType: PushType?
-    /// Kept as given; nothing here reads them.
+    /// ``isBackground``; other bits are zero.
     package var flags: UInt8
+
+    /// In `flags`: the notification only wakes its app.
+    package static let isBackground: UInt8 = 1
 
     package init(
       acceptanceOrder: UInt64, expirationSeconds: Int64, acceptedMilliseconds: Int64,

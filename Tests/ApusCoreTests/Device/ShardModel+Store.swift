@@ -99,7 +99,8 @@ extension ShardModel {
         return notification
       }
     }
-    shard.drained(device, Array(stored), more: found.count > room)
+    shard.drained(
+      device, Array(stored), more: found.count > room, loopMilliseconds: loopMilliseconds)
     let after = inSession()
     for order in found.prefix(room) where before[order] == nil && after[order] != nil {
       guard !live.contains(order) else { continue }

@@ -15,8 +15,13 @@ final class ShardModel {
     var expirationSeconds: Int64
     var priority: Priority
     var payloadBytes: Int
+    /// Empty for none.
+    var collapseID = ""
+    var isBackground = false
     /// Nil until the provider was answered.
     var isAccepted: Bool?
+
+    var isReplaceable: Bool { isBackground || !collapseID.isEmpty }
   }
 
   struct Write {
@@ -51,6 +56,8 @@ final class ShardModel {
   var replacedUnseen = 0
   /// Refused after they were received, for the store failed.
   var refused = 0
+  /// Which newer notification took the place of one that waited: its answer is the older one's too.
+  var heirs: [UInt64: UInt64] = [:]
   /// In the store although they ended, because a deletion failed; they may come again.
   var undead: Set<UInt64> = []
   var revived = 0
@@ -85,6 +92,36 @@ final class ShardModel {
     return found
   }
 
+  /// Notes what a newer notification took the place of: what waited before, and is gone before its time.
+  func noteReplaced(_ before: [UInt64: Delivery], _ expected: UInt64) {
+    let after = inSession()
+    var found: UInt64 = 0
+    for order in before.keys.sorted() where after[order] == nil {
+      guard let older = letters[order] else { continue }
+      let heir = after.keys.filter { newer in
+        guard newer > order, let letter = letters[newer], letter.slot == older.slot else {
+          return false
+        }
+        return letter.isBackground && older.isBackground
+          || !letter.collapseID.isEmpty && letter.collapseID == older.collapseID
+      }.min()
+      guard let heir, live.remove(order) != nil else { continue }
+      found += 1
+      heirs[order] = heir
+    }
+    if found != expected { fault("\(found) were replaced, \(expected) were counted") }
+  }
+
+  /// Whether the acceptance of `order` is due when those are accepted.
+  private func isAllowed(_ order: UInt64, _ allowed: Set<UInt64>) -> Bool {
+    var next: UInt64? = order
+    while let order = next {
+      if allowed.contains(order) || letters[order]?.mayBeStored == false { return true }
+      next = heirs[order]
+    }
+    return false
+  }
+
   func count(_ state: DeliveryState) -> UInt64 { shard.counts[Int(state.rawValue)] }
 
   // MARK: Providers
@@ -93,7 +130,8 @@ final class ShardModel {
   @discardableResult
   func submit(
     _ device: Device, _ topic: TopicKey, priority: Priority = .immediate,
-    expiresInSeconds: Int64 = 86_400, payloadBytes: Int = 10, generation: UInt16 = 0
+    expiresInSeconds: Int64 = 86_400, payloadBytes: Int = 10, generation: UInt16 = 0,
+    collapseID: String = "", isBackground: Bool = false
   ) -> UInt64? {
     lastOrder += 1
     let order = lastOrder
@@ -103,13 +141,16 @@ final class ShardModel {
       Letter(
         slot: Slot(device: device.key, topic: topic), mayBeStored: expiresInSeconds > 0,
         expirationSeconds: expiresInSeconds > 0 ? wallSeconds + expiresInSeconds : 0,
-        priority: priority, payloadBytes: payloadBytes))
+        priority: priority, payloadBytes: payloadBytes, collapseID: collapseID,
+        isBackground: isBackground))
     notification.claims.generation = generation
     let received = count(.received)
     letters[order] = Letter(
       slot: Slot(device: device.key, topic: topic), mayBeStored: expiresInSeconds > 0,
       expirationSeconds: notification.expirationSeconds, priority: priority,
-      payloadBytes: payloadBytes)
+      payloadBytes: payloadBytes, collapseID: collapseID, isBackground: isBackground)
+    let before = inSession()
+    let replaced = count(.replaced)
     let isIgnored = device.registration[topic]?.state == .ignored
     shard.submit(
       notification, answer: Answer(worker: 1, slot: UInt32(order), generation: 7), device: device,
@@ -123,6 +164,7 @@ final class ShardModel {
       return nil
     }
     live.insert(order)
+    noteReplaced(before, count(.replaced) - replaced)
     takeVerdicts(allowed: isIgnored ? [order] : [], "submit")
     return order
   }
@@ -147,6 +189,8 @@ final class ShardModel {
     notification.expirationSeconds = letter.expirationSeconds
     notification.priority = letter.priority
     notification.isFromStorage = false
+    notification.isBackground = letter.isBackground
+    notification.collapseID.set(Array(letter.collapseID.utf8).span)
     let payload = [UInt8](repeating: UInt8(truncatingIfNeeded: order), count: letter.payloadBytes)
     notification.payload.set(payload.span)
   }
@@ -161,7 +205,7 @@ final class ShardModel {
       }
       if letter.isAccepted != nil { fault("\(verb): \(order) is answered twice") }
       letters[order]?.isAccepted = verdict.rejection == nil
-      if verdict.rejection == nil, letter.mayBeStored, !allowed.contains(order) {
+      if verdict.rejection == nil, !isAllowed(order, allowed) {
         fault("\(verb): \(order) is accepted, and neither stored nor acknowledged")
       }
     }
@@ -186,10 +230,20 @@ final class ShardModel {
           && $0.notification.claims.topic == older.notification.claims.topic
       }
     }
-    let orders = Set(replaced.map(\.notification.order))
-    shard.disconnect(device)
+    for older in replaced {
+      heirs[older.notification.order] =
+        left.filter {
+          $0.notification.mayBeStored
+            && $0.notification.claims.topic == older.notification.claims.topic
+        }.map(\.notification.order).max()
+    }
+    let cancelled = replaced.filter { $0.storage == .gathering && !$0.isUrgent }
+      .map(\.notification.order)
+    let orders = Set(left.filter { $0.storage == .durable }.map(\.notification.order))
+    shard.disconnect(device, loopMilliseconds: loopMilliseconds)
     unanswered[device.key] = nil
     filtered.remove(device.key)
+    live.subtract(cancelled)
     takeVerdicts(allowed: orders, "disconnect")
   }
 
@@ -208,12 +262,16 @@ final class ShardModel {
   func send(_ device: Device) -> UInt64? {
     let bytes = bytesInFlight(device)
     let expired = count(.expired)
+    let replaced = count(.replaced)
     let before = inSession()
-    guard let delivery = shard.nextToSend(device, nowSeconds: wallSeconds) else {
-      expire(before, count(.expired) - expired)
+    guard
+      let delivery = shard.nextToSend(
+        device, nowSeconds: wallSeconds, loopMilliseconds: loopMilliseconds)
+    else {
+      expire(before, expired: count(.expired) - expired, replaced: count(.replaced) - replaced)
       return nil
     }
-    expire(before, count(.expired) - expired)
+    expire(before, expired: count(.expired) - expired, replaced: count(.replaced) - replaced)
     let notification = delivery.notification
     let order = notification.order
     let topic = notification.claims.topic
@@ -241,11 +299,14 @@ final class ShardModel {
     return order
   }
 
-  /// What was found past its time instead of being sent.
-  private func expire(_ before: [UInt64: Delivery], _ expected: UInt64) {
+  /// What was found past its time instead of being sent. What was held back may come in, and replace something.
+  private func expire(
+    _ before: [UInt64: Delivery], expired expected: UInt64, replaced: UInt64
+  ) {
+    noteReplaced(before.filter { letters[$0.key]?.isReplaceable ?? false }, replaced)
     let after = inSession()
     var found: UInt64 = 0
-    for order in before.keys where after[order] == nil {
+    for order in before.keys where after[order] == nil && heirs[order] == nil {
       found += 1
       guard let letter = letters[order] else { continue }
       if letter.expirationSeconds == 0 || letter.expirationSeconds > wallSeconds {
@@ -255,6 +316,17 @@ final class ShardModel {
     }
     if found != expected { fault("\(found) expired, \(expected) were counted") }
     takeVerdicts(allowed: Set(before.keys).subtracting(after.keys), "send")
+  }
+
+  /// Says that time has passed to a session that waits for it.
+  func deadlineReached(_ device: Device) {
+    guard let deadline = device.session?.deadlineMilliseconds, deadline <= loopMilliseconds
+    else { return }
+    shard.deadlineReached(device, loopMilliseconds: loopMilliseconds)
+    takeVerdicts(allowed: [], "deadline")
+    if let next = device.session?.deadlineMilliseconds, next <= loopMilliseconds {
+      fault("a deadline that stays")
+    }
   }
 
   func bytesInFlight(_ device: Device) -> Int {

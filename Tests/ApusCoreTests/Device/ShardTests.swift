@@ -340,8 +340,13 @@ struct ShardTests {
     serve()
     for _ in 0..<Limits.courierQueueFrames { model.submit(device, topic) }
     let other = try #require(model.submit(device, ShardModel.topics[2]))
+    #expect(device.session?.heldBackCount == 1)
+    #expect(model.letters[other]?.isAccepted == nil)
+    model.loopMilliseconds += Limits.heldBackMilliseconds
+    model.deadlineReached(device)
     #expect(model.count(.storedDeviceOffline) == 1)
     model.settle()
+    #expect(model.letters[other]?.isAccepted == true)
     var sent: [UInt64] = []
     for _ in 0..<200 {
       let burst = sendAll()
@@ -420,7 +425,7 @@ struct ShardTests {
   @Test(
     "An idle device gets what is immediate, and the rest when its radio or it wakes",
     arguments: [
-      (.immediate, .enabled, true, true), (.immediate, .nonWaking, true, true),
+      (.immediate, .enabled, true, true), (.immediate, .nonWaking, false, true),
       (.immediate, .opportunistic, false, true), (.powerSaving, .enabled, false, true),
       (.powerSaving, .nonWaking, false, true), (.powerSaving, .opportunistic, false, true),
       (.whenActive, .enabled, false, false), (.whenActive, .nonWaking, false, false),
@@ -428,12 +433,12 @@ struct ShardTests {
     ] as [(Priority, TopicState, Bool, Bool)])
   func priorities(priority: Priority, state: TopicState, atOnce: Bool, onKeepAlive: Bool) throws {
     serve(state)
-    model.shard.setActive(false, device)
+    model.shard.setPower(.idle, device, loopMilliseconds: model.loopMilliseconds)
     let order = try #require(model.submit(device, topic, priority: priority))
     #expect(sendAll() == (atOnce ? [order] : []))
-    model.shard.keepAlive(device)
+    model.shard.radioIsInUse(device, loopMilliseconds: model.loopMilliseconds)
     #expect(sendAll() == (!atOnce && onKeepAlive ? [order] : []))
-    model.shard.setActive(true, device)
+    model.shard.setPower(.active, device, loopMilliseconds: model.loopMilliseconds)
     #expect(sendAll() == (onKeepAlive ? [] : [order]))
     #expect(model.count(.storedPowerConsiderations) == (atOnce ? 0 : 1))
     expectLawful()
@@ -442,12 +447,12 @@ struct ShardTests {
   @Test("What is held goes along with the next immediate notification, behind it")
   func heldGoesAlong() throws {
     serve()
-    model.shard.setActive(false, device)
+    model.shard.setPower(.idle, device, loopMilliseconds: model.loopMilliseconds)
     let held = try #require(model.submit(device, ShardModel.topics[1], priority: .powerSaving))
     let never = try #require(model.submit(device, ShardModel.topics[2], priority: .whenActive))
     let immediate = try #require(model.submit(device, topic))
     #expect(sendAll() == [immediate, held])
-    model.shard.setActive(true, device)
+    model.shard.setPower(.active, device, loopMilliseconds: model.loopMilliseconds)
     #expect(sendAll() == [never])
     expectLawful()
   }

@@ -96,12 +96,16 @@ struct Walker {
   }
 
   mutating func submit(_ device: Device) -> String {
-    let burst = isCrowded && chance(3) ? Limits.courierQueueFrames + 10 : chance(20) ? 3 : 1
+    let burst =
+      isCrowded && chance(3)
+      ? Limits.courierQueueFrames + pick([10, 10, Limits.heldBackNotifications + 10])
+      : chance(20) ? 3 : 1
     for _ in 0..<burst {
       model.submit(
         device, pick(ShardModel.topics), priority: pick([.immediate, .powerSaving, .whenActive]),
         expiresInSeconds: chance(15) ? 0 : Int64.random(in: 1...60, using: &random),
-        payloadBytes: chance(5) ? 5120 : Int.random(in: 0...40, using: &random))
+        payloadBytes: chance(5) ? 5120 : Int.random(in: 0...40, using: &random),
+        collapseID: chance(70) ? "" : pick(["score", "weather"]), isBackground: chance(10))
       if chance(30) { model.loopMilliseconds += 1 }
     }
     return "submit \(burst)"
@@ -150,9 +154,12 @@ struct Walker {
 
   mutating func power(_ device: Device) -> String {
     switch Int.random(in: 0..<3, using: &random) {
-    case 0: model.shard.setActive(true, device)
-    case 1: model.shard.setActive(false, device)
-    default: model.shard.keepAlive(device)
+    case 0:
+      model.shard.setPower(
+        pick(PowerState.allCases), device, loopMilliseconds: model.loopMilliseconds)
+    case 1:
+      model.shard.setPower(.active, device, loopMilliseconds: model.loopMilliseconds)
+    default: model.shard.radioIsInUse(device, loopMilliseconds: model.loopMilliseconds)
     }
     return "power"
   }
@@ -161,6 +168,7 @@ struct Walker {
     let milliseconds = Int.random(in: 1...9000, using: &random)
     model.loopMilliseconds += UInt64(milliseconds)
     model.wallMilliseconds += Int64(milliseconds)
+    for device in model.devices { model.deadlineReached(device) }
     return "time"
   }
 }

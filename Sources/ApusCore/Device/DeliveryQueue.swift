@@ -1,0 +1,46 @@
+/// First in, first out, on one array whose memory stays.
+struct DeliveryQueue {
+  private var items: [Delivery] = []
+  private var head = 0
+
+  var count: Int { items.count - head }
+  var first: Delivery? { head < items.count ? items[head] : nil }
+
+  mutating func append(_ delivery: Delivery) { items.append(delivery) }
+
+  mutating func prepend(_ delivery: Delivery) { items.insert(delivery, at: head) }
+
+  mutating func popFirst() -> Delivery? {
+    guard head < items.count else { return nil }
+    let delivery = items[head]
+    head += 1
+    if head == items.count {
+      items.removeAll(keepingCapacity: items.count <= 64)
+      head = 0
+    } else if head >= 64 {
+      items.removeFirst(head)
+      head = 0
+    }
+    return delivery
+  }
+
+  mutating func removeFirst(where matches: (Delivery) -> Bool) -> Delivery? {
+    guard let index = items[head...].firstIndex(where: matches) else { return nil }
+    return items.remove(at: index)
+  }
+
+  func contains(where matches: (Delivery) -> Bool) -> Bool {
+    items[head...].contains(where: matches)
+  }
+
+  func forEach(_ body: (Delivery) -> Void) { items[head...].forEach(body) }
+
+  mutating func remove(where matches: (Delivery) -> Bool) -> [Delivery] {
+    let taken = items[head...].filter(matches)
+    if !taken.isEmpty {
+      items = items[head...].filter { !matches($0) }
+      head = 0
+    }
+    return taken
+  }
+}
