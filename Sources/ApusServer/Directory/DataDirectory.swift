@@ -13,7 +13,7 @@ package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
 /// Where everything of a service is kept.
 ///
 /// ```
-/// directory.conf            teams, provider keys, apps, revocations
+/// directory.conf            teams, provider keys, apps, revocations, retired devices
 /// authority/service.{crt,key}   the authority for servers and providers
 /// authority/devices.{crt,key}   the authority for devices
 /// server/server.{crt,key}   the service's own certificate

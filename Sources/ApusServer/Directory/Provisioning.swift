@@ -145,6 +145,23 @@ extension DataDirectory {
     return (try save(certificate, key, name: "device-\(device.text)"), device)
   }
 
+  /// Says that a device is gone for good. A running service learns of it by SIGHUP.
+  ///
+  /// The text is appended, and not the file written anew: operators keep comments in it.
+  package func retire(_ device: DeviceID, nowSeconds: Int64) throws {
+    try requireProvisioned()
+    for section in try records().sections
+    where section.kind == "retired" && DeviceID(text: section.name) == device {
+      throw DirectoryProblem(
+        "the device \(device.text) is retired already (\(directoryFile), line \(section.line))")
+    }
+    let text = try Files.readText(directoryFile)
+    let ending = text.isEmpty || text.hasSuffix("\n") ? "" : "\n"
+    try Files.write(
+      text + ending + "\n[retired \(device.text)]\nsince = \(nowSeconds)\n", to: directoryFile,
+      isPrivate: false)
+  }
+
   private func save(
     _ certificate: Certificate, _ key: PrivateKey, name: String
   ) throws -> IssuedIdentity {
