@@ -106,13 +106,11 @@ package final class Service {
   }
 
   private func context(for door: DoorConfiguration) throws -> TLSContext {
-    let identity = TLSIdentity(
-      certificateChainPEM: try Files.read(dataDirectory.serverCertificate),
-      privateKeyPEM: try Files.read(dataDirectory.serverKey))
     let authority: DataDirectory.Authority = door.kind == .courier ? .devices : .service
     let authorities = try Files.read(dataDirectory.authorityCertificate(authority))
     var tls = TLSServerConfiguration(
-      identity: identity, clientCertificates: .requested(authoritiesPEM: authorities),
+      identity: try dataDirectory.serverFiles.read(),
+      clientCertificates: .requested(authoritiesPEM: authorities),
       ticketKeys: ticketKeys)
     switch door.kind {
     case .provider: tls.applicationProtocols = ["h2"]
@@ -126,9 +124,26 @@ package final class Service {
       tls.sessionTickets = false
       let revocations = revocations
       tls.isRevoked = { revocations.contain($0) }
-      if door.allowsLegacyTLS { tls.minimumVersion = .v1_0 }
+      if door.allowsLegacyTLS {
+        tls.minimumVersion = .v1_0
+        tls.alternateIdentity = try identityForOldClients(of: door)
+      }
     }
     return try TLSContext(server: tls)
+  }
+
+  /// Clients of TLS 1.0 and 1.1 know no ECDSA more often than not.
+  private func identityForOldClients(of door: DoorConfiguration) throws -> TLSIdentity? {
+    let files = dataDirectory.serverRSAFiles
+    if files.exist { return try files.read() }
+    log(
+      .warning, "no RSA certificate for old clients: those that know no ECDSA cannot connect",
+      .text("door", door.kind.rawValue),
+      .text(
+        "remedy",
+        "let \(dataDirectory.authorityKey(.service)) sign one for the service's names; put it "
+          + "into \(files.certificate), its key into \(files.key)"))
+    return nil
   }
 
   private var courierProtocols: [String] {

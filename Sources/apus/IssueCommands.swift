@@ -87,6 +87,7 @@ struct DeviceCommand {
 
   func run() throws(CommandFailure) {
     let directory = DataDirectory(path: invocation.value(ApusOptions.data))
+    if let device = invocation[ApusOptions.retired] { return try retire(device, in: directory) }
     let identity: IssuedIdentity
     let device: DeviceID
     do {
@@ -111,6 +112,36 @@ struct DeviceCommand {
           "SHA-256": identity.certificate.fingerprint.hex,
         ])
     ).print(invocation)
+  }
+
+  private func retire(
+    _ device: DeviceID, in directory: DataDirectory
+  ) throws(CommandFailure) {
+    try refuse(ApusOptions.deviceName)
+    try refuse(ApusOptions.rsaBits)
+    try refuse(ApusOptions.deviceDays)
+    let now = Process.nowSeconds
+    do {
+      try directory.retire(device, nowSeconds: now)
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+    Report(
+      fields: ["device_id": .string(device.text), "retired_since": .integer(now)],
+      text: """
+        The device \(device.text) is retired; \(directory.directoryFile) says so.
+        A running service learns of it by SIGHUP.
+
+        """
+    ).print(invocation)
+  }
+
+  /// What is for a certificate has no meaning where none is issued.
+  private func refuse(_ option: Option<some Sendable>) throws(CommandFailure) {
+    guard invocation.isGiven(option) else { return }
+    throw invocation.failure(
+      about: option, "--retire issues nothing that it could be for",
+      remedy: "Leave one of them out.")
   }
 }
 

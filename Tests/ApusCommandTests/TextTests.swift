@@ -13,12 +13,17 @@ struct TextTests {
   func snapshot() throws {
     #expect(
       try help("device") == """
-        apus device: issue a certificate to a device
+        apus device: issue a certificate to a device, or retire one
 
         Usage: apus device [options]
 
         The device shows the certificate when it connects; its id, drawn here, is what
         tokens lead to.
+
+        A device that is retired is let in no more. Its tokens are dead from that time
+        on: providers are told, by answers and by the feedback service, and what waits
+        for it is thrown away. The entry stands in directory.conf, which a running
+        service reads again on SIGHUP.
 
         What to issue
           --name NAME    The device's name in its certificate, for people. [default:
@@ -26,6 +31,9 @@ struct TextTests {
           --rsa BITS     Make an RSA key of 2048, 3072 or 4096 bits. [default: an ECDSA
                          key on P-256]
           --days N       Days for which it is valid. [default: 730]
+
+        Device
+          --retire ID    Retire the device of that id, and issue nothing.
 
         General
           --data DIR     Where the service keeps its keys, certificates and
@@ -52,6 +60,9 @@ struct TextTests {
 
           One whose software wants RSA:
             apus device --rsa 2048
+
+          One that was lost:
+            apus device --retire 0123456789abcdef
 
         """)
   }

@@ -75,6 +75,10 @@ package enum ApusOptions {
     "--days", .integer("N", 1...3650), in: [Verb.device], group: .issue, scope: .flagOnly,
     default: "730", help: "Days for which it is valid.")
 
+  package static let retired = Option(
+    "--retire", .deviceID, in: [Verb.device], group: .device, scope: .flagOnly,
+    help: "Retire the device of that id, and issue nothing.")
+
   private static func rsa(in verb: Verb, help: String) -> Option<Int> {
     Option(
       "--rsa", .choice("BITS", [("2048", 2048), ("3072", 3072), ("4096", 4096)]),
@@ -252,8 +256,7 @@ package enum ApusOptions {
     name.description, firstTopic.description, teamName.description,
     certifiedTopic.description, extraTopic.description, environment.description,
     certificateRSABits.description, certificateDays.description, deviceName.description,
-    rsaBits.description,
-    deviceDays.description,
+    rsaBits.description, deviceDays.description, retired.description,
     deviceCertificate.description, deviceKey.description, topics.description,
     unregister.description, count.description, tokenFile.description,
     data.description, configuration.description, json.description, logFormat.description,

@@ -159,6 +159,17 @@ extension ValueSyntax {
   }
 }
 
+extension ValueSyntax where Value == DeviceID {
+  static var deviceID: ValueSyntax {
+    ValueSyntax("ID") { text throws(ValueProblem) in
+      guard let id = DeviceID(text: text) else {
+        throw ValueProblem("is not a device's id, which has 16 hexadecimal digits")
+      }
+      return id
+    }
+  }
+}
+
 extension ValueSyntax where Value == NotificationID {
   static var notificationID: ValueSyntax {
     ValueSyntax("UUID") { text throws(ValueProblem) in

@@ -130,13 +130,19 @@ extension Verb {
     ])
 
   private static let deviceDescription = CommandDescription(
-    name: "device", summary: "issue a certificate to a device",
+    name: "device", summary: "issue a certificate to a device, or retire one",
     details: [
-      "The device shows the certificate when it connects; its id, drawn here, is what tokens lead to."
+      "The device shows the certificate when it connects; its id, drawn here, is what tokens lead to.",
+      """
+      A device that is retired is let in no more. Its tokens are dead from that time on: providers are told, by \
+      answers and by the feedback service, and what waits for it is thrown away. The entry stands in directory.conf, \
+      which a running service reads again on SIGHUP.
+      """,
     ],
     examples: [
       ("A device", "apus device --name kitchen-display"),
       ("One whose software wants RSA", "apus device --rsa 2048"),
+      ("One that was lost", "apus device --retire 0123456789abcdef"),
     ])
 
   private static let sendDescription = CommandDescription(

@@ -150,12 +150,27 @@ package final class Device {
     case waiting(group: UInt64)
     case due
   }
+  /// Unix milliseconds since which the device is gone for good; nil while it is not.
+  package var retiredMilliseconds: Int64?
   /// Whether it stands in the worker's list of sessions that have something to send.
   package var isDirty = false
 
   package init(key: DeviceKey, registration: Registration) {
     self.key = key
     self.registration = registration
+  }
+
+  /// Judges a token's claims, by the registration and by the device's retirement.
+  func standing(
+    of claims: TokenClaims, nowMilliseconds: Int64, graceMilliseconds: Int64
+  ) -> Standing {
+    let now = retiredMilliseconds ?? nowMilliseconds
+    let standing = registration.standing(
+      of: claims, nowMilliseconds: now, graceMilliseconds: graceMilliseconds)
+    guard let retired = retiredMilliseconds else { return standing }
+    // What died before its device keeps its time: it may be in the feedback list already.
+    if case .dead(let since) = standing, since < retired { return standing }
+    return .dead(sinceMilliseconds: retired)
   }
 
   /// Whether a notification newer than `order`, which is in no session, has the slot of `topic`.

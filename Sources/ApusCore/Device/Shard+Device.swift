@@ -49,11 +49,20 @@ extension Shard {
   package mutating func graceIsOver(
     _ topic: TopicKey, of device: Device, nowMilliseconds: Int64
   ) {
-    guard let entry = device.registration[topic], entry.generation != 0 else { return }
+    // The tokens of a retired device were noted when it was retired.
+    guard device.retiredMilliseconds == nil, let entry = device.registration[topic] else { return }
+    noteIfDead(entry, of: device, nowMilliseconds: nowMilliseconds)
+  }
+
+  /// Notes the token that was minted for the topic of `entry`, if it is dead.
+  mutating func noteIfDead(
+    _ entry: TopicRegistration, of device: Device, nowMilliseconds: Int64
+  ) {
+    guard entry.generation != 0 else { return }
     let claims = TokenClaims(
-      device: device.key.id, topic: topic, environment: device.key.environment,
+      device: device.key.id, topic: entry.topic, environment: device.key.environment,
       generation: entry.generation)
-    let standing = device.registration.standing(
+    let standing = device.standing(
       of: claims, nowMilliseconds: nowMilliseconds, graceMilliseconds: unregisterGraceMilliseconds)
     guard case .dead(let since) = standing else { return }
     deadTokens.append(DeadToken(claims: claims, token: nil, sinceMilliseconds: since))
@@ -160,7 +169,7 @@ extension Shard {
   }
 
   /// Ends a notification's time in memory and in the store.
-  private mutating func forget(_ delivery: Delivery) {
+  mutating func forget(_ delivery: Delivery) {
     answer(delivery)
     switch delivery.storage {
     case .gathering: group.cancel(delivery)
@@ -198,15 +207,8 @@ extension Shard {
   ///
   /// One slot for each app: of several the newest stays, the others count as replaced.
   package mutating func disconnect(_ device: Device, loopMilliseconds: UInt64) {
-    guard var session = device.session else { return }
-    var heldBack: [Delivery] = []
-    while let delivery = session.takeFirstHeldBack() { heldBack.append(delivery) }
-    let left = session.close()
-    device.session = nil
-    device.connectionSlot = -1
-    // A drain that this connection waited for must not be taken for one that the next has asked for.
-    if device.drain == .due { drains.removeAll { $0 === device } }
-    device.drain = .none
+    let heldBack = takeHeldBack(of: device)
+    let left = endSession(of: device)
     for (index, delivery) in left.enumerated() {
       let topic = delivery.notification.claims.topic
       let newest = left[(index + 1)...].last {
@@ -221,9 +223,28 @@ extension Shard {
         leaveSession(delivery)
       }
     }
+    for delivery in heldBack { settleHeldBack(delivery, nil, loopMilliseconds: loopMilliseconds) }
+  }
+
+  /// Takes what a session has not accepted out of it.
+  mutating func takeHeldBack(of device: Device) -> [Delivery] {
+    var heldBack: [Delivery] = []
+    while let delivery = device.session?.takeFirstHeldBack() { heldBack.append(delivery) }
+    return heldBack
+  }
+
+  /// Takes a device's session away; returns what it held, in the order of acceptance.
+  mutating func endSession(of device: Device) -> [Delivery] {
+    guard var session = device.session else { return [] }
+    let left = session.close()
+    device.session = nil
+    device.connectionSlot = -1
+    // A drain that this connection waited for must not be taken for one that the next has asked for.
+    if device.drain == .due { drains.removeAll { $0 === device } }
+    device.drain = .none
     device.overflowOrders.removeAll()
     device.endedOrders.removeAll()
-    for delivery in heldBack { settleHeldBack(delivery, nil, loopMilliseconds: loopMilliseconds) }
+    return left
   }
 
   /// A notification leaves its session unacknowledged: the store keeps it, or nobody does.

@@ -78,7 +78,7 @@ package struct Shard {
     _ notification: Notification, answer: Answer, device: Device, nowMilliseconds: Int64,
     loopMilliseconds: UInt64
   ) {
-    let standing = device.registration.standing(
+    let standing = device.standing(
       of: notification.claims, nowMilliseconds: nowMilliseconds,
       graceMilliseconds: unregisterGraceMilliseconds)
     let state: TopicState

@@ -18,6 +18,8 @@ package final class Directory: Sendable {
   private let topics: [TopicHash: TopicKey]
   private let topicHashes: [TopicKey: TopicHash]
   private let revokedCertificates: Set<CertificateFingerprint>
+  /// Devices that are gone for good, and since when: Unix milliseconds.
+  package let retirements: [DeviceID: Int64]
 
   /// Takes records that ``DirectoryBuilder`` has found free of contradictions.
   init(
@@ -37,6 +39,8 @@ package final class Directory: Sendable {
       uniqueKeysWithValues: records.apps.enumerated().map { ($1.id, $0) })
     bundles = BundleTable(records.apps.map(\.bundleID))
     revokedCertificates = Set(records.revokedCertificates)
+    retirements = Dictionary(
+      uniqueKeysWithValues: records.retiredDevices.map { ($0.id, $0.sinceSeconds * 1000) })
     var topics: [TopicHash: TopicKey] = [:]
     var topicHashes: [TopicKey: TopicHash] = [:]
     for app in records.apps {
@@ -109,6 +113,11 @@ package final class Directory: Sendable {
 
   package func isRevoked(_ certificate: CertificateFingerprint) -> Bool {
     revokedCertificates.contains(certificate)
+  }
+
+  /// Since when the device is gone for good, in Unix milliseconds; nil when it is not.
+  package func retiredMilliseconds(of device: DeviceID) -> Int64? {
+    retirements.isEmpty ? nil : retirements[device]
   }
 
   /// What a topic's text means here; nil when no registered app is behind it.

@@ -7,6 +7,7 @@ package struct DirectoryBuilder: Sendable {
   package var keys: [ProviderKey] = []
   package var apps: [App] = []
   package var revokedCertificates: [CertificateFingerprint] = []
+  package var retiredDevices: [RetiredDevice] = []
 
   package init() {}
 
@@ -22,8 +23,16 @@ package struct DirectoryBuilder: Sendable {
     checkKeys(&faults)
     checkRelations(&faults)
     checkKeyCounts(&faults)
+    checkRetiredDevices(&faults)
     guard faults.isEmpty else { throw DirectoryFaults(faults: faults) }
     return Directory(checked: self, generation: generation, sha1: sha1)
+  }
+
+  private func checkRetiredDevices(_ faults: inout [DirectoryFault]) {
+    var seen = Set<DeviceID>()
+    for device in retiredDevices where !seen.insert(device.id).inserted {
+      faults.append(.deviceRetiredTwice(device.id))
+    }
   }
 
   private func checkTeams(_ faults: inout [DirectoryFault]) {

@@ -33,6 +33,7 @@ package enum DirectoryFault: Sendable, Hashable, CustomStringConvertible {
   case relatedKeyTaken(key: ShortID, related: ShortID, by: ShortID)
   case tooManyTeamKeys(team: ShortID, environment: Environment, count: Int)
   case tooManyTopicKeys(team: ShortID, environment: Environment, count: Int)
+  case deviceRetiredTwice(DeviceID)
 
   /// What is wrong, where, and what to do about it.
   package var description: String {
@@ -82,6 +83,8 @@ package enum DirectoryFault: Sendable, Hashable, CustomStringConvertible {
     case .relatedKeyTaken(let key, let related, let other):
       "key \(key.text) cannot be related to \(related.text), which is related to \(other.text): "
         + "a key has one related key at most"
+    case .deviceRetiredTwice(let device):
+      "device \(device.text) is retired twice: remove one entry"
     }
   }
 }

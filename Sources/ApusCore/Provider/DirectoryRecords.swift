@@ -59,3 +59,15 @@ package struct ProviderKey: Sendable, Hashable {
     self.index = index
   }
 }
+
+/// A device that is gone for good, because its operator says so.
+package struct RetiredDevice: Sendable, Hashable {
+  package var id: DeviceID
+  /// Unix seconds.
+  package var sinceSeconds: Int64
+
+  package init(id: DeviceID, sinceSeconds: Int64) {
+    self.id = id
+    self.sinceSeconds = sinceSeconds
+  }
+}

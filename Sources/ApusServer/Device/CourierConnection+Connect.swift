@@ -73,6 +73,7 @@ extension CourierConnection {
     let key = DeviceKey(id: identity.device, environment: connection.door.environment)
     do {
       let previous = try worker.shard.device(key)
+      if previous.retiredMilliseconds != nil { return refuse(.retired(key.id)) }
       if previous.session != nil, !takeOver(from: previous) { return }
       let device = try worker.shard.connect(
         key, fingerprint: identity.keyFingerprint, slot: connection.slot)

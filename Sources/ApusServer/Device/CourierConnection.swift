@@ -258,6 +258,9 @@ final class CourierConnection {
   /// A newer connection of the device took its place; its shard has moved on already or is about to.
   func displace() { end(reason: "the device connected anew") }
 
+  /// The operator says that the device is gone for good.
+  func retire() { end(reason: "the device is retired") }
+
   func connectionClosed() {
     leaveShard()
     stage = .over

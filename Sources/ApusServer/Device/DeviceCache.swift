@@ -21,6 +21,9 @@ struct DeviceCache {
     }
   }
 
+  /// The device of that key, if it is here; what was used before is not thereby used.
+  func peek(_ key: DeviceKey) -> Device? { connected[key] ?? recent[key] ?? older[key] }
+
   mutating func insert(_ device: Device) {
     recent[device.key] = device
     guard recent.count > Self.generationSize else { return }

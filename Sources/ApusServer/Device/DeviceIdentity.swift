@@ -13,6 +13,7 @@ enum DeviceRefusal: Error, CustomStringConvertible {
   case clock(offMilliseconds: Int64)
   case replayed
   case differentKeys
+  case retired(DeviceID)
 
   var description: String {
     switch self {
@@ -24,6 +25,7 @@ enum DeviceRefusal: Error, CustomStringConvertible {
     case .clock(let off): "the nonce's time is off by \(off) ms"
     case .replayed: "the nonce was used before"
     case .differentKeys: "the certificates of the handshake and of the connect message differ"
+    case .retired(let device): "the device \(device.text) is retired"
     }
   }
 

@@ -7,9 +7,9 @@ import ApusWire
 
 /// Carries out what the shard decides: reads and writes the store, and wakes connections.
 final class ShardDriver {
-  private unowned let worker: Worker
-  private var shard: Shard
-  private var cache = DeviceCache()
+  unowned let worker: Worker
+  var shard: Shard
+  var cache = DeviceCache()
   private var sealed: [(number: UInt64, entries: [GroupEntry])] = []
   private var freeEntryLists: [[GroupEntry]] = []
   private var group: WriteGroup
@@ -20,6 +20,8 @@ final class ShardDriver {
   private var gatheringUntilMilliseconds: UInt64 = 0
   private var isStopping = false
   private var feedback = FeedbackNotes()
+  /// Retired devices whose tokens and stored notifications are still to be dealt with.
+  var retirements = RetirementQueue()
 
   init(worker: Worker) {
     self.worker = worker
@@ -30,6 +32,7 @@ final class ShardDriver {
     // The timer only has to begin a turn: every turn ends in `sealIfDue`.
     lingerTimer = LoopTimer(loop: worker.loop) {}
     gatheringTimer = LoopTimer(loop: worker.loop) {}
+    retirements.append(worker.trust.directory.retirements.keys.filter(worker.owns))
   }
 
   var counts: [UInt64] { shard.counts }
@@ -85,6 +88,7 @@ final class ShardDriver {
           .text("reason", "\(error)"))
       }
     }
+    purgeRetired()
   }
 
   func takeVerdicts() -> [Verdict] { shard.verdicts }
@@ -104,9 +108,7 @@ final class ShardDriver {
     let bytes = DeviceRecord.key(key.id, key.environment)
     guard let value = try worker.store.get(.devices, key: bytes.span) else {
       // Remembered as unknown, so that a provider who keeps asking costs no read each time.
-      let stranger = Device(key: key, registration: Registration())
-      cache.insert(stranger)
-      return stranger
+      return remember(Device(key: key, registration: Registration()))
     }
     let decoded: DeviceRecord
     do {
@@ -118,6 +120,11 @@ final class ShardDriver {
     }
     let device = Device(key: key, registration: Registration(topics: decoded.topics))
     device.keyFingerprint = decoded.fingerprint.bytes
+    return remember(device)
+  }
+
+  private func remember(_ device: Device) -> Device {
+    device.retiredMilliseconds = worker.trust.directory.retiredMilliseconds(of: device.key.id)
     cache.insert(device)
     return device
   }
@@ -186,7 +193,9 @@ final class ShardDriver {
     while !shard.drains.isEmpty {
       let devices = shard.drains
       shard.drains.removeAll(keepingCapacity: true)
-      for device in devices { drain(device) }
+      for device in devices {
+        if device.retiredMilliseconds != nil { purge(device) } else { drain(device) }
+      }
     }
     gather()
     guard !shard.dirty.isEmpty, !isGathering else { return }

@@ -1,5 +1,6 @@
 package import ApusCore
 import ApusModel
+import ApusTLS
 package import ApusTrust
 import ApusWire
 
@@ -12,10 +13,11 @@ package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
 /// Where everything of a service is kept.
 ///
 /// ```
-/// directory.conf            teams, provider keys, apps, revocations
+/// directory.conf            teams, provider keys, apps, revocations, retired devices
 /// authority/service.{crt,key}   the authority for servers and providers
 /// authority/devices.{crt,key}   the authority for devices
 /// server/server.{crt,key}   the service's own certificate
+/// server/server-rsa.{crt,key}   the same with RSA, for clients that speak TLS 1.0 and know no ECDSA
 /// keys/<key id>.p8          provider keys made here; to be handed to the provider
 /// keys/<key id>.pub         their public halves: all that the service reads
 /// sealing.keys              what device tokens are sealed with
@@ -30,8 +32,9 @@ package struct DataDirectory: Sendable {
   package var directoryFile: String { "\(path)/directory.conf" }
   package var sealingFile: String { "\(path)/sealing.keys" }
   package var storePath: String { "\(path)/store" }
-  package var serverCertificate: String { "\(path)/server/server.crt" }
-  package var serverKey: String { "\(path)/server/server.key" }
+  package var serverFiles: IdentityFiles { IdentityFiles(base: "\(path)/server/server") }
+  /// Not there in a directory that an older `apus init` made.
+  package var serverRSAFiles: IdentityFiles { IdentityFiles(base: "\(path)/server/server-rsa") }
   package var issuedPath: String { "\(path)/certificates" }
 
   package enum Authority: String, Sendable {
@@ -134,6 +137,24 @@ package struct DataDirectory: Sendable {
     } catch let faults as DirectoryFaults {
       throw DirectoryProblem("\(directoryFile): \(faults)")
     }
+  }
+}
+
+/// Where a certificate and its key are.
+package struct IdentityFiles: Sendable {
+  package var certificate: String
+  package var key: String
+
+  package init(base: String) {
+    certificate = "\(base).crt"
+    key = "\(base).key"
+  }
+
+  package var exist: Bool { Files.exists(certificate) && Files.exists(key) }
+
+  func read() throws(FileError) -> TLSIdentity {
+    TLSIdentity(
+      certificateChainPEM: try Files.read(certificate), privateKeyPEM: try Files.read(key))
   }
 }
 

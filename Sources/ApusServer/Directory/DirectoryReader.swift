@@ -20,8 +20,11 @@ struct DirectoryReader {
         let app = try app(section)
         apps[section.name] = app.id
         builder.apps.append(app)
+      case "retired": builder.retiredDevices.append(try retiredDevice(section))
       case "key", "revoked", "": continue
-      default: throw problem(section, "unknown kind of section, expected team, key, app or revoked")
+      default:
+        throw problem(
+          section, "unknown kind of section, expected team, key, app, revoked or retired")
       }
     }
     for section in file.sections where section.kind == "key" {
@@ -86,6 +89,17 @@ struct DirectoryReader {
       let value = CertificateFingerprint(bytes.span)
     else { throw problem(section, "the certificate's SHA-256 has 64 hexadecimal digits") }
     return value
+  }
+
+  private func retiredDevice(_ section: SectionFile.Section) throws -> RetiredDevice {
+    guard let device = DeviceID(text: section.name) else {
+      throw problem(section, "a device's id has 16 hexadecimal digits")
+    }
+    // In milliseconds, the time must still fit 64 bits.
+    guard let since = section["since"].flatMap({ Int64($0) }), 0...(1 << 40) ~= since else {
+      throw problem(section, "since must be the time in seconds since 1970")
+    }
+    return RetiredDevice(id: device, sinceSeconds: since)
   }
 
   private func id(_ text: String, _ section: SectionFile.Section) throws -> ShortID {

@@ -56,7 +56,7 @@ extension DataDirectory {
       validity: Validity(now: nowSeconds, days: ValidityDays.authority))
     try save(service, as: .service)
     try save(devices, as: .devices)
-    try issueServerCertificate(names: names, by: service, nowSeconds: nowSeconds)
+    try issueServerCertificates(names: names, by: service, nowSeconds: nowSeconds)
     try save(TokenSealingKeys([.random(id: 1)]))
 
     let team = Self.randomShortID()
@@ -78,17 +78,28 @@ extension DataDirectory {
       deviceAuthorityFile: authorityCertificate(.devices), names: names)
   }
 
-  private func issueServerCertificate(
+  /// One with ECDSA for everybody, and one with RSA for clients that are too old to know anything else.
+  private func issueServerCertificates(
     names: [String], by authority: CertificateAuthority, nowSeconds: Int64
   ) throws {
-    let key = try PrivateKey.generateP256()
+    try issueServerCertificate(
+      to: serverFiles, key: .generateP256(), names: names, by: authority, nowSeconds: nowSeconds)
+    try issueServerCertificate(
+      to: serverRSAFiles, key: .generateRSA(bits: 2048), names: names, by: authority,
+      nowSeconds: nowSeconds)
+  }
+
+  private func issueServerCertificate(
+    to files: IdentityFiles, key: PrivateKey, names: [String], by authority: CertificateAuthority,
+    nowSeconds: Int64
+  ) throws {
     let certificate = try authority.issueServer(
       names: names, publicKey: key.publicKey,
       validity: Validity(now: nowSeconds, days: ValidityDays.server))
     // The authority follows its certificate, so that a client that was given only a fingerprint can see both.
     try Files.write(
-      certificate.pem + authority.certificate.pem, to: serverCertificate, isPrivate: false)
-    try Files.write(key.pkcs8PEM, to: serverKey, isPrivate: true)
+      certificate.pem + authority.certificate.pem, to: files.certificate, isPrivate: false)
+    try Files.write(key.pkcs8PEM, to: files.key, isPrivate: true)
   }
 
   private func savePrivateKey(_ key: PrivateKey, as id: ShortID) throws {
@@ -132,6 +143,23 @@ extension DataDirectory {
       deviceID: device, name: name, publicKey: key.publicKey,
       validity: Validity(now: nowSeconds, days: days))
     return (try save(certificate, key, name: "device-\(device.text)"), device)
+  }
+
+  /// Says that a device is gone for good. A running service learns of it by SIGHUP.
+  ///
+  /// The text is appended, and not the file written anew: operators keep comments in it.
+  package func retire(_ device: DeviceID, nowSeconds: Int64) throws {
+    try requireProvisioned()
+    for section in try records().sections
+    where section.kind == "retired" && DeviceID(text: section.name) == device {
+      throw DirectoryProblem(
+        "the device \(device.text) is retired already (\(directoryFile), line \(section.line))")
+    }
+    let text = try Files.readText(directoryFile)
+    let ending = text.isEmpty || text.hasSuffix("\n") ? "" : "\n"
+    try Files.write(
+      text + ending + "\n[retired \(device.text)]\nsince = \(nowSeconds)\n", to: directoryFile,
+      isPrivate: false)
   }
 
   private func save(

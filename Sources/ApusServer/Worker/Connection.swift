@@ -352,6 +352,11 @@ final class Connection: SocketHandler {
     if case .courier(let courier) = driver { courier.displace() }
   }
 
+  /// The device behind this connection is gone for good.
+  func retire() {
+    if case .courier(let courier) = driver { courier.retire() }
+  }
+
   /// Nothing waits for the device behind this connection.
   func nothingStored() {
     if case .courier(let courier) = driver { courier.nothingStored() }

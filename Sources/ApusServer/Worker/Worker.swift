@@ -235,6 +235,9 @@ enum WorkerMessage: Sendable {
     return Int((mixed >> 32) % UInt64(peers.count))
   }
 
+  /// Whether this worker owns the device.
+  func owns(_ device: DeviceID) -> Bool { ownerIndex(of: device) == index }
+
   /// Hands an admitted notification to the worker that owns its device.
   func route(_ notification: Notification, _ answer: Answer) {
     let target = ownerIndex(of: notification.claims.device)
@@ -316,8 +319,10 @@ enum WorkerMessage: Sendable {
 
   /// Swaps what everybody is judged by.
   func replace(trust: Trust) {
+    let previous = self.trust.directory
     self.trust = trust
     sealer = TokenSealer(trust.sealingKeys)
+    shard.directoryReplaced(previous)
     for connection in connections { connection?.trustChanged() }
   }
 

@@ -7,7 +7,7 @@ import Synchronization
 
 /// A whole service inside the test's process, on ports of the loopback that the system chose.
 ///
-/// Four doors: providers and devices, production and development.
+/// A door of each kind in each environment.
 package final class TestService: Sendable {
   package struct Options: Sendable {
     /// Keeps everything in memory, else in the directory's store.
@@ -35,7 +35,7 @@ package final class TestService: Sendable {
     self.directory = directory
     let address: SocketAddress =
       options.usesIPv6 ? .loopbackIPv6(port: 0) : .loopbackIPv4(port: 0)
-    let kinds: [DoorConfiguration.Kind] = [.provider, .courier]
+    let kinds: [DoorConfiguration.Kind] = [.provider, .courier, .gateway, .feedback]
     var configuration = ServerConfiguration(
       dataDirectory: directory.data.path,
       doors: kinds.flatMap { kind in

@@ -77,6 +77,7 @@ extension ShardModel {
   }
 
   private func drain(_ device: Device) {
+    if device.retiredMilliseconds != nil { return purge(device) }
     if device.session == nil { fault("a drain without a connection") }
     if !filtered.contains(device.key) { fault("a drain before the filter") }
     var found: [UInt64] = []
@@ -177,6 +178,7 @@ extension ShardModel {
 
   /// Disconnects, lets everything be written, connects anew and takes what was kept.
   func cycle(_ device: Device) {
+    endRetirement(device)
     var expected: [TopicKey: UInt64] = [:]
     let session = inSession()
     for order in live {

@@ -52,6 +52,8 @@ final class ShardModel {
   var unanswered: [DeviceKey: [UInt32: UInt64]] = [:]
   /// Which devices have sent a filter on this connection.
   var filtered: Set<DeviceKey> = []
+  /// Retired devices that are not purged yet.
+  var purging: Set<DeviceKey> = []
   /// Replaced in the store alone, where the shard does not see it.
   var replacedUnseen = 0
   /// Refused after they were received, for the store failed.

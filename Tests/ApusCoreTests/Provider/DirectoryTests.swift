@@ -116,6 +116,16 @@ struct DirectoryTests {
     let none = CertificateFingerprint(short.span)
     #expect(none == nil)
   }
+
+  @Test("Retired devices are known, with the time in milliseconds")
+  func retirements() {
+    let directory = World.directory {
+      $0.retiredDevices = [RetiredDevice(id: DeviceID(7), sinceSeconds: 1_700_000_000)]
+    }
+    #expect(directory.retiredMilliseconds(of: DeviceID(7)) == 1_700_000_000_000)
+    #expect(directory.retiredMilliseconds(of: DeviceID(8)) == nil)
+    #expect(World.directory().retiredMilliseconds(of: DeviceID(7)) == nil)
+  }
 }
 
 struct DirectoryBuilderTests {
@@ -155,6 +165,13 @@ struct DirectoryBuilderTests {
     ) {
       $0.apps.append(
         App(id: AppID(9), bundleID: [UInt8](repeating: 0x61, count: 258), team: World.team))
+    },
+    Contradiction(.deviceRetiredTwice(DeviceID(7))) {
+      $0.retiredDevices = [
+        RetiredDevice(id: DeviceID(7), sinceSeconds: 1),
+        RetiredDevice(id: DeviceID(8), sinceSeconds: 1),
+        RetiredDevice(id: DeviceID(7), sinceSeconds: 2),
+      ]
     },
     Contradiction(.appOfUnknownTeam(bundleID: Array("a".utf8), team: nowhere)) {
       $0.apps.append(App(id: AppID(9), bundleID: Array("a".utf8), team: nowhere))

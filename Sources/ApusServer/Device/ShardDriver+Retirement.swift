@@ -1,0 +1,73 @@
+import ApusCore
+import ApusLoop
+import ApusModel
+import ApusStore
+
+extension ShardDriver {
+  /// Who is retired was replaced: `previous` says what it was before.
+  ///
+  /// Dead tokens, refused connects and the end of a live connection are due at once; the rest takes its turn.
+  func directoryReplaced(_ previous: Directory) {
+    let retired = worker.trust.directory.retirements
+    guard !retired.isEmpty || !previous.retirements.isEmpty else { return }
+    for id in previous.retirements.keys where retired[id] == nil && worker.owns(id) {
+      for device in known(id) { device.retiredMilliseconds = nil }
+    }
+    let fresh = retired.filter { previous.retirements[$0.key] != $0.value && worker.owns($0.key) }
+    for (id, since) in fresh {
+      for device in known(id) {
+        let slot = device.connectionSlot
+        let connection = device.session == nil ? nil : worker.connection(at: slot)
+        shard.retire(device, sinceMilliseconds: since)
+        connection?.retire()
+      }
+    }
+    retirements.append(fresh.keys)
+    purgeRetired()
+  }
+
+  /// The device in each environment in which the cache has it.
+  private func known(_ id: DeviceID) -> [Device] {
+    Environment.allCases.compactMap { cache.peek(DeviceKey(id: id, environment: $0)) }
+  }
+
+  /// Lets the tokens of some retired devices be noted, and what is stored for them be removed.
+  func purgeRetired() {
+    while let id = retirements.next(atSeconds: worker.nowSeconds) {
+      for environment in Environment.allCases {
+        do {
+          // One that is retired no more is left as it is.
+          shard.purge(try device(DeviceKey(id: id, environment: environment)))
+        } catch {
+          // The next start comes back to it.
+          worker.log(
+            .error, "device record unreadable", .text("device", id.text),
+            .text("reason", "\(error)"))
+        }
+      }
+    }
+  }
+
+  /// Removes everything that is stored for a retired device.
+  func purge(_ device: Device) {
+    var stored: [(topic: TopicKey, order: UInt64)] = []
+    let prefix = device.key.id.storeKey
+    do {
+      try worker.store.scan(.mailbox, prefix: prefix.span) { key, value in
+        guard let place = try? MailboxKey(decoding: key),
+          place.environment == device.key.environment
+        else { return true }
+        // What cannot be read goes as well: whatever it is, it was older than what comes from now on.
+        let fields = try? StoredNotification(decoding: value).fields
+        stored.append((place.topic, fields?.acceptanceOrder ?? 0))
+        return true
+      }
+    } catch {
+      // The next start comes back to it.
+      worker.log(
+        .error, "mailbox unreadable", .text("device", device.key.id.text),
+        .text("reason", "\(error)"))
+    }
+    shard.purged(device, stored)
+  }
+}

@@ -1,0 +1,55 @@
+import ApusCore
+import ApusModel
+
+extension ShardModel {
+  /// The operator says that a device is gone for good, since now.
+  func retire(_ device: Device) {
+    var unwritten: Set<UInt64> = []
+    device.session?.forEach {
+      if $0.storage == .gathering { unwritten.insert($0.notification.order) }
+    }
+    shard.retire(device, sinceMilliseconds: wallMilliseconds)
+    unanswered[device.key] = nil
+    filtered.remove(device.key)
+    takeVerdicts(allowed: unwritten, "retire")
+    shard.purge(device)
+    purging.insert(device.key)
+  }
+
+  /// The operator thought better of it.
+  func reinstate(_ device: Device) { device.retiredMilliseconds = nil }
+
+  /// What comes of a retired device among `drains`.
+  func purge(_ device: Device) {
+    let found = store.filter { $0.key.device == device.key }
+    let before = count(.discardedTokenUnregistered)
+    shard.purged(device, found.map { ($0.key.topic, $0.value) })
+    let counted = Int(count(.discardedTokenUnregistered) - before)
+    var ended = 0
+    var again = 0
+    for order in found.values {
+      if live.remove(order) != nil { ended += 1 } else if undead.remove(order) != nil { again += 1 }
+    }
+    if !(ended...ended + again).contains(counted) {
+      fault("\(counted) purged notifications are counted, \(ended) ended and \(again) came again")
+    }
+    revived += counted - ended
+    purging.remove(device.key)
+    takeVerdicts(allowed: [], "purge")
+  }
+
+  /// Lets a retired device be purged, and makes it an ordinary one again.
+  func endRetirement(_ device: Device) {
+    guard device.retiredMilliseconds != nil else { return }
+    settle()
+    check()
+    if purging.contains(device.key) { fault("a retired device is not purged") }
+    for (slot, order) in store where slot.device == device.key && !undead.contains(order) {
+      fault("\(order) is kept for a retired device")
+    }
+    for order in live where letters[order]?.slot.device == device.key {
+      fault("\(order) lives on for a retired device")
+    }
+    reinstate(device)
+  }
+}

@@ -1,0 +1,214 @@
+import ApusCore
+import ApusModel
+import Testing
+
+/// What becomes of a device that its operator says is gone for good, and of what was meant for it.
+struct ShardRetirementTests {
+  let model = ShardModel(devices: 1)
+  let topic = ShardModel.topics[0]
+  var device: Device { model.devices[0] }
+
+  /// A device that is connected, with all topics enabled, and has nothing to come.
+  func serve() {
+    model.connect(device)
+    model.filterAll(device)
+    model.settle()
+  }
+
+  func expectPurged(_ discarded: UInt64) {
+    model.settle()
+    model.check()
+    #expect(model.store.isEmpty)
+    #expect(model.count(.discardedTokenUnregistered) == discarded)
+    #expect(model.faults == [])
+  }
+
+  /// Gives a push to the shard and returns what its provider is told.
+  func push(
+    _ topic: TopicKey, generation: UInt16, interface: ProviderInterface = .http2
+  ) -> Verdict? {
+    let notification = model.shard.takeNotification()
+    notification.claims = TokenClaims(
+      device: device.key.id, topic: topic, environment: device.key.environment,
+      generation: generation)
+    notification.interface = interface
+    notification.expirationSeconds = model.wallSeconds + 100
+    model.shard.submit(
+      notification, answer: Answer(worker: 0, slot: 0, generation: 0), device: device,
+      nowMilliseconds: model.wallMilliseconds, loopMilliseconds: model.loopMilliseconds)
+    defer { model.shard.verdicts.removeAll() }
+    return model.shard.verdicts.count == 1 ? model.shard.verdicts.first : nil
+  }
+
+  func token(_ topic: TopicKey) -> UInt16 {
+    model.shard.generationForToken(
+      of: topic, on: device, nowMilliseconds: model.wallMilliseconds)
+  }
+
+  // MARK: Tokens
+
+  @Test("Every token is dead since the retirement, known or not, the device's own included")
+  func deadTokens() {
+    serve()
+    let generation = token(topic)
+    let since = model.wallMilliseconds
+    model.retire(device)
+    model.shard.deadTokens.removeAll()
+    model.wallMilliseconds += 5_000
+    let unknown = TopicKey(app: AppID(77))
+    for (topic, generation) in [(topic, generation), (topic, 0), (unknown, 0), (unknown, 3)] {
+      let told = push(topic, generation: generation)
+      #expect(told?.rejection == Rejection(.unregistered, timestampMilliseconds: since))
+    }
+    #expect(model.shard.deadTokens.map(\.sinceMilliseconds) == [since, since, since, since])
+    #expect(model.shard.deadTokens.map(\.claims.topic) == [topic, topic, unknown, unknown])
+  }
+
+  @Test("The binary interface takes what is for a retired device, and drops it")
+  func binary() {
+    serve()
+    let generation = token(topic)
+    let since = model.wallMilliseconds
+    model.retire(device)
+    model.shard.deadTokens.removeAll()
+    let told = push(topic, generation: generation, interface: .binary)
+    #expect(told != nil && told?.rejection == nil)
+    #expect(model.count(.received) == 1)
+    #expect(model.count(.discardedTokenUnregistered) == 1)
+    #expect(model.shard.deadTokens.map(\.sinceMilliseconds) == [since])
+  }
+
+  @Test("A token that died before its device keeps its time")
+  func diedBefore() {
+    serve()
+    let generation = token(topic)
+    let dropped = model.wallMilliseconds
+    model.filter(device, [:])
+    model.wallMilliseconds += 60_000
+    model.retire(device)
+    #expect(
+      push(topic, generation: generation)?.rejection
+        == Rejection(.unregistered, timestampMilliseconds: dropped))
+  }
+
+  @Test("A topic that was dropped within its grace dies with the device, and is noted once")
+  func droppedWithinGrace() {
+    serve()
+    let generation = token(topic)
+    model.filter(device, [:])
+    model.wallMilliseconds += 59_999
+    let since = model.wallMilliseconds
+    model.retire(device)
+    model.wallMilliseconds += 60_000
+    while let due = model.shard.nextDropped(nowMilliseconds: model.wallMilliseconds) {
+      model.shard.graceIsOver(due.topic, of: device, nowMilliseconds: model.wallMilliseconds)
+    }
+    #expect(model.shard.deadTokens.map(\.sinceMilliseconds) == [since])
+    #expect(
+      push(topic, generation: generation)?.rejection
+        == Rejection(.unregistered, timestampMilliseconds: since))
+  }
+
+  @Test("For the feedback list the tokens that were minted are noted, and no others")
+  func noted() {
+    serve()
+    let generations = [token(ShardModel.topics[2]), token(topic)]
+    let since = model.wallMilliseconds
+    model.retire(device)
+    #expect(
+      model.shard.deadTokens
+        == [topic, ShardModel.topics[2]].map {
+          DeadToken(
+            claims: TokenClaims(
+              device: device.key.id, topic: $0, environment: device.key.environment,
+              generation: generations[0]),
+            token: nil, sinceMilliseconds: since)
+        })
+    #expect(generations == [1, 1])
+  }
+
+  // MARK: Notifications
+
+  @Test("What waits for it is removed and counted, once")
+  func stored() {
+    serve()
+    model.disconnect(device)
+    for topic in ShardModel.topics.prefix(3) { model.submit(device, topic) }
+    model.settle()
+    model.retire(device)
+    expectPurged(3)
+  }
+
+  @Test("What is found twice, because the time of the retirement was changed, is counted once")
+  func twice() {
+    serve()
+    model.disconnect(device)
+    model.submit(device, topic)
+    model.settle()
+    model.retire(device)
+    model.wallMilliseconds += 1000
+    model.retire(device)
+    expectPurged(1)
+  }
+
+  @Test("What is on its way to the disk is removed when it is there")
+  func beingWritten() throws {
+    serve()
+    model.disconnect(device)
+    let sealed = try #require(model.submit(device, topic))
+    model.seal()
+    let gathering = try #require(model.submit(device, ShardModel.topics[1]))
+    model.retire(device)
+    #expect(model.shard.drains.isEmpty)
+    expectPurged(2)
+    #expect([sealed, gathering].map { model.letters[$0]?.isAccepted } == [true, true])
+  }
+
+  @Test("Its session is over: nothing is sent or written any more, and its providers are answered")
+  func session() throws {
+    serve()
+    let inFlight = try #require(model.submit(device, topic))
+    #expect(model.send(device) == inFlight)
+    let queued = try #require(model.submit(device, ShardModel.topics[1]))
+    model.submit(device, ShardModel.topics[2], expiresInSeconds: 0)
+    model.retire(device)
+    #expect(device.session == nil)
+    #expect(model.count(.discardedTokenUnregistered) == 3)
+    #expect([inFlight, queued].map { model.letters[$0]?.isAccepted } == [true, true])
+    model.seal(all: true)
+    #expect(model.sealed?.writes.isEmpty == true)
+    expectPurged(3)
+  }
+
+  @Test("What is stored behind the session's back is removed with the rest, and counted")
+  func withdrawn() throws {
+    serve()
+    let first = try #require(model.submit(device, topic))
+    #expect(model.send(device) == first)
+    model.settle()
+    model.filterAll(device, .paused)
+    try #require(model.submit(device, topic) != nil)
+    model.seal()
+    model.retire(device)
+    model.commit()
+    // The second took the slot of the first, of which nobody was told any more.
+    expectPurged(1)
+    #expect(model.replacedUnseen == 1)
+  }
+
+  @Test("A retirement that is taken back makes an ordinary device of it, for which nothing waits")
+  func takenBack() throws {
+    serve()
+    model.disconnect(device)
+    model.submit(device, topic)
+    model.settle()
+    model.retire(device)
+    expectPurged(1)
+    model.reinstate(device)
+    model.cycle(device)
+    #expect(model.inSession().isEmpty)
+    let order = try #require(model.submit(device, topic))
+    #expect(model.send(device) == order)
+    #expect(model.faults == [])
+  }
+}
