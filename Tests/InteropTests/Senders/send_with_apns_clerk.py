@@ -2,10 +2,10 @@
 
     send_with_apns_clerk.py PLAN.json
 
-The plan: host, port, authority, certificate (a file with certificate and key), speaks_tls_1_0, and notifications, pairs
-of a token and the member "n" of its payload; without notifications the port is the feedback service's. The last token
-has to be a bad one where quiet_seconds are not to be waited for. Printed as one JSON object: failures, pairs of the
-place among the notifications and the status; or feedback, pairs of a token and UNIX seconds.
+The plan: host, port, authority, certificate (a file with certificate and key), patience_seconds, speaks_tls_1_0, and
+notifications, pairs of a token and the member "n" of its payload; without notifications the port is the feedback
+service's. The last token has to be a bad one where quiet_seconds are not to be waited for. Printed as one JSON object:
+failures, pairs of the place among the notifications and the status; or feedback, pairs of a token and UNIX seconds.
 """
 
 import json
@@ -13,8 +13,11 @@ import sys
 
 import OpenSSL
 
+from environment import give_up_after
+
 with open(sys.argv[1]) as file:
     plan = json.load(file)
+give_up_after(plan["patience_seconds"])
 # The client asks for TLS 1.0 and nothing newer: right when it was written.
 if not plan["speaks_tls_1_0"]:
     OpenSSL.SSL.TLSv1_METHOD = OpenSSL.SSL.TLS_CLIENT_METHOD
