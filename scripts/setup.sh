@@ -23,8 +23,8 @@ build_packages=(
 )
 test_packages=(
   "openssl:the reference that TLS and certificates are tested against"
-  "python3:runs the third-party APNs client of the interoperability tests"
-  "python3-venv:keeps that client out of the system's Python"
+  "python3:runs the third-party APNs clients of the interoperability tests"
+  "python3-venv:keeps those clients out of the system's Python"
 )
 bench_packages=(
   "nghttp2-client:h2load, the load"
@@ -126,13 +126,13 @@ check_curl() {
     "Debian's curl can: put /usr/bin first on the PATH, or remove the other curl."
 }
 
-# Makes .venv anew when it is missing, broken or older than its list of requirements. The stamp is a copy of that list.
+# Makes .venv anew when it is missing, broken or older than its lists of requirements. The stamp is a copy of those.
 make_venv() {
-  local venv=$root/.venv requirements=$root/Tests/InteropTests/requirements.txt python
-  if cmp -s "$requirements" "$venv/requirements.stamp" && "$venv/bin/python" -c '' 2>/dev/null; then
+  local venv=$root/.venv tests=$root/Tests/InteropTests python
+  if cat "$tests"/requirements*.txt | cmp -s - "$venv/requirements.stamp" && "$venv/bin/python" -c '' 2>/dev/null; then
     return
   fi
-  say "making .venv for the interoperability tests (Tests/InteropTests/requirements.txt changed, or first run)"
+  say "making .venv for the interoperability tests (Tests/InteropTests/requirements*.txt changed, or first run)"
   # The system's Python comes first: `python3` may be another one (pyenv, conda) that was built without ensurepip.
   for python in /usr/bin/python3 python3; do
     rm -rf "$venv"
@@ -148,14 +148,25 @@ make_venv() {
       "Most often ensurepip is missing; on Debian this brings it: apt-get install python3-venv"
   fi
   rm -f "$root/.venv.log"
-  if ! "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
-    --requirement "$requirements" >&2; then
+  # What is for Python 2 is unpacked where only Python 2 is told to look, and not compiled: this is Python 3.
+  if ! pip_install "$venv" --requirement "$tests/requirements.txt" ||
+    ! pip_install "$venv" --requirement "$tests/requirements-python2.txt" \
+      --no-deps --no-compile --target "$venv/python2"; then
     rm -rf "$venv"
-    die "pip could not install Tests/InteropTests/requirements.txt (its message is above)." \
+    die "pip could not install Tests/InteropTests/requirements*.txt (its message is above)." \
       "Not reached? The tests need PyPI once: check the network, or name a mirror in PIP_INDEX_URL." \
       "Then try again; to test without it: swift test --skip InteropTests"
   fi
-  cp "$requirements" "$venv/requirements.stamp"
+  cat "$tests"/requirements*.txt >"$venv/requirements.stamp"
+}
+
+# The old clients come as source. Each is built with the setuptools of the list, in an environment of its own: pip holds
+# the packages of that to PIP_CONSTRAINT too, and newer ones want PIP_BUILD_CONSTRAINT for it.
+pip_install() {
+  local venv=$1 pins=$root/Tests/InteropTests/requirements.txt
+  shift
+  PIP_CONSTRAINT=$pins PIP_BUILD_CONSTRAINT=$pins "$venv/bin/python" -m pip install --quiet \
+    --disable-pip-version-check --no-input --use-pep517 "$@" >&2
 }
 
 case ${1-} in

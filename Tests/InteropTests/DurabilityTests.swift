@@ -12,29 +12,16 @@ struct DurabilityTests {
     let device = try installation.device("phone")
     let token = try device.connect()
     device.disconnect()
-    try send(1, lifetimeSeconds: 3600, token, installation)
+    try installation.send(1, to: token, lifetimeSeconds: 3600)
     // Newer, and not to be stored: it must not take the first one's place.
-    try send(2, lifetimeSeconds: nil, token, installation)
+    try installation.send(2, to: token)
     installation.service?.stop(SIGKILL)
 
     try installation.start(["--workers", "\(workers)"])
     _ = try device.connect()
     #expect(try device.shown(atLeast: 1) == [1])
     // One that comes afterwards is the second, and nothing came between.
-    try send(3, lifetimeSeconds: 3600, token, installation)
+    try installation.send(3, to: token, lifetimeSeconds: 3600)
     #expect(try device.shown(atLeast: 2) == [1, 3])
-  }
-
-  private func send(
-    _ n: Int, lifetimeSeconds: Int?, _ token: String, _ installation: Installation
-  ) throws {
-    let expiration = lifetimeSeconds.map { Int(Date().timeIntervalSince1970) + $0 } ?? 0
-    try Programs.run(
-      installation.apus,
-      [
-        "send", "--to", "localhost:\(installation.providerPort)", "--data",
-        installation.directory.path, "--token", token, "--expiration", "\(expiration)",
-        "--payload", #"{"aps":{"alert":"Number \#(n)"},"n":\#(n)}"#, "--json",
-      ])
   }
 }

@@ -33,25 +33,65 @@ enum Programs {
     return program
   }
 
+  /// A Python 2.7, which no Debian has had since 2021; those who need one keep it with pyenv.
+  static let python2: URL? = {
+    let environment = ProcessInfo.processInfo.environment
+    let path = (environment["PATH"] ?? "").split(separator: ":").map { URL(filePath: String($0)) }
+    let pyenv =
+      environment["PYENV_ROOT"].map { URL(filePath: $0) }
+      ?? FileManager.default.homeDirectoryForCurrentUser.appending(path: ".pyenv")
+    let kept =
+      (try? FileManager.default.contentsOfDirectory(
+        at: pyenv.appending(path: "versions"), includingPropertiesForKeys: nil)) ?? []
+    // pyenv puts a program of that name on the PATH for every version that it keeps, whether or not it would run.
+    return (path + kept.map { $0.appending(path: "bin") })
+      .map { $0.appending(path: "python2.7") }
+      .filter { FileManager.default.isExecutableFile(atPath: $0.path) }
+      .first { (try? bytes($0, ["-c", "import ssl; ssl.SSLContext"])) != nil }
+  }()
+
   /// Runs a program to its end and returns what it printed.
   @discardableResult
   static func run(_ program: URL, _ arguments: [String]) throws -> String {
+    String(decoding: try bytes(program, arguments), as: UTF8.self)
+  }
+
+  /// The same for one that prints no text.
+  ///
+  /// - Parameters:
+  ///   - input: The file that it reads.
+  ///   - environment: Variables on top of those of the tests.
+  static func bytes(
+    _ program: URL, _ arguments: [String], input: URL? = nil, environment: [String: String] = [:]
+  ) throws -> Data {
     let process = Process()
-    let output = Pipe()
     process.executableURL = program
     process.arguments = arguments
-    process.standardOutput = output
-    process.standardInput = FileHandle.nullDevice
-    try process.run()
-    let printed = try output.fileHandleForReading.readToEnd() ?? Data()
+    process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
+    process.standardInput =
+      try input.map { try FileHandle(forReadingFrom: $0) } ?? FileHandle.nullDevice
+    let printed = try start(process).readToEnd() ?? Data()
     process.waitUntilExit()
-    let text = String(decoding: printed, as: UTF8.self)
     guard process.terminationStatus == 0 else {
       throw Trouble(
         "\(program.lastPathComponent) \(arguments.first ?? "") ended with "
-          + "\(process.terminationStatus): \(text)")
+          + "\(process.terminationStatus): \(String(decoding: printed, as: UTF8.self))")
     }
-    return text
+    return printed
+  }
+
+  // A program that is started while the pipe of another one is open here inherits it, and then its output does not end
+  // before both have: suites run side by side.
+  private static let starting = NSLock()
+
+  /// Starts the program and returns its output.
+  static func start(_ process: Process) throws -> FileHandle {
+    try starting.withLock {
+      let output = Pipe()
+      process.standardOutput = output
+      try process.run()
+      return output.fileHandleForReading
+    }
   }
 
   static func json(_ text: some StringProtocol) throws -> [String: Any] {
@@ -73,15 +113,12 @@ final class Companion: @unchecked Sendable {
 
   init(_ program: URL, _ arguments: [String], name: String) throws {
     self.name = name
-    let output = Pipe()
     process.executableURL = program
     process.arguments = arguments
-    process.standardOutput = output
     process.standardInput = FileHandle.nullDevice
-    output.fileHandleForReading.readabilityHandler = { [unowned self] handle in
+    try Programs.start(process).readabilityHandler = { [unowned self] handle in
       take(handle.availableData, from: handle)
     }
-    try process.run()
   }
 
   private func take(_ data: Data, from handle: FileHandle) {

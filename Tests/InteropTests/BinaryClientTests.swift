@@ -1,0 +1,96 @@
+import Foundation
+import Testing
+
+@Suite("Clients of the binary interface, as they come from PyPI", .serialized)
+struct BinaryClientTests {
+  static let deviceCount = 4
+  static let batchCount = 1_000
+  static let foreignToken = String(repeating: "5a", count: 32)
+  static let invalidToken = 8
+
+  /// Where the bad ones of a batch are.
+  enum Place: CaseIterable {
+    case first
+    case middle
+    case last
+
+    var places: [Int] {
+      switch self {
+      // Two in a row, of which a run of frames has the second.
+      case .first: [0, 1]
+      case .middle: [batchCount / 2]
+      case .last: []
+      }
+    }
+  }
+
+  @Test(
+    "What each reports and sends again brings every good one of 1,000 to its device once",
+    .timeLimit(.minutes(2)),
+    arguments: [.apnsClerk, .pushjack, .tapns3(command: 1), .tapns3(command: 2)] as [BinaryClient])
+  func sendsAgain(client: BinaryClient) throws { try check(client) }
+
+  @Test(
+    "What PyAPNs reports and sends again brings every good one of 1,000 to its device once",
+    .enabled(if: Programs.python2 != nil, BinaryClient.python2IsMissing), .timeLimit(.minutes(2)),
+    arguments: [.pyAPNs(command: 1), .pyAPNs(command: 2)] as [BinaryClient])
+  func pyAPNsSendsAgain(client: BinaryClient) throws { try check(client) }
+
+  @Test(
+    "With command 0 exactly those before the bad one arrive, and the connection just ends",
+    .timeLimit(.minutes(2)))
+  func simple() throws { try check(.tapns3(command: 0)) }
+
+  @Test(
+    "With command 0 of PyAPNs exactly those before the bad one arrive, and the connection just ends",
+    .enabled(if: Programs.python2 != nil, BinaryClient.python2IsMissing), .timeLimit(.minutes(2)))
+  func pyAPNsSimple() throws { try check(.pyAPNs(command: 0)) }
+
+  @Test(
+    "apns-clerk reaches a listener for old TLS with TLS 1.0, as it would by itself",
+    .timeLimit(.minutes(2)))
+  func oldTLS() throws {
+    let installation = try Installation()
+    try installation.start(gateway: "+legacy-tls")
+    let phone = try installation.device("phone")
+    let failures = try BinaryClient.apnsClerk.send(
+      [.init(token: try phone.connect(), n: 1), .init(token: Self.foreignToken, n: 2)],
+      to: installation, speaksTLS10: true)
+    #expect(failures == [.init(place: 1, status: Self.invalidToken)])
+    #expect(try phone.shown(atLeast: 1) == [1])
+  }
+
+  /// Sends a batch for each place and compares what arrived, on every device.
+  private func check(_ client: BinaryClient) throws {
+    let installation = try Installation()
+    try installation.start()
+    let devices = try (0..<Self.deviceCount).map { try installation.device("device \($0)") }
+    let tokens = try devices.map { try $0.connect() }
+    var expected = Array(repeating: [Int](), count: devices.count)
+
+    for (batch, place) in Place.allCases.enumerated() {
+      // The last one is always bad: its error tells the client that it is done.
+      let bad = place.places + [Self.batchCount - 1]
+      let numbers = (0..<Self.batchCount).map { batch * Self.batchCount + $0 }
+      let notifications = numbers.indices.map { index in
+        BinaryClient.Notification(
+          token: bad.contains(index) ? Self.foreignToken : tokens[index % tokens.count],
+          n: numbers[client.hasOnePayload ? 0 : index])
+      }
+      let failures = try client.send(notifications, to: installation)
+      let reported = client.command == 0 ? [] : bad
+      #expect(failures == reported.map { .init(place: $0, status: Self.invalidToken) }, "\(place)")
+      let taken = client.command == 0 ? numbers.indices.prefix(bad[0]) : numbers.indices[...]
+      for index in taken where !bad.contains(index) {
+        expected[index % tokens.count].append(notifications[index].n)
+      }
+    }
+    // Comes behind all others, so none of them is still on its way.
+    let end = Self.batchCount * Place.allCases.count
+    for (index, device) in devices.enumerated() {
+      try installation.send(end, to: tokens[index])
+      let numbers = try device.shown(atLeast: expected[index].count + 1)
+      #expect(numbers.sorted() == expected[index] + [end], "device \(index)")
+    }
+  }
+}

@@ -1,0 +1,44 @@
+import Foundation
+import Testing
+
+@Suite("The feedback service, read by clients as they come from PyPI", .serialized)
+struct FeedbackTests {
+  @Test(
+    "The token of an app that was removed is taken in silence, and stands in the list once",
+    .timeLimit(.minutes(2)),
+    arguments: [.apnsClerk, .pushjack, .tapns3(command: 1)] as [BinaryClient])
+  func list(client: BinaryClient) throws { try check(client) }
+
+  @Test(
+    "The token of an app that was removed is taken from PyAPNs in silence, and stands in the list once",
+    .enabled(if: Programs.python2 != nil, BinaryClient.python2IsMissing), .timeLimit(.minutes(2)))
+  func pyAPNs() throws { try check(.pyAPNs(command: 1)) }
+
+  private func check(_ client: BinaryClient) throws {
+    let installation = try Installation()
+    try installation.start()
+    let start = Int(Date().timeIntervalSince1970)
+    let phone = try installation.device("phone")
+    let liveToken = try phone.connect()
+    let removed = try installation.device("removed")
+    let deadToken = try removed.connect()
+    try removed.removeApp()
+    try installation.waitUntilUnregistered(deadToken)
+    // Whatever the waiting left there: the notification below is what this is about.
+    _ = try client.feedback(from: installation)
+
+    let failures = try client.send(
+      [
+        .init(token: deadToken, n: 1), .init(token: liveToken, n: 1),
+        .init(token: BinaryClientTests.foreignToken, n: 1),
+      ], to: installation)
+    #expect(failures == [.init(place: 2, status: BinaryClientTests.invalidToken)])
+    #expect(try phone.shown(atLeast: 1) == [1])
+
+    let rows = try client.feedback(from: installation)
+    let end = Int(Date().timeIntervalSince1970)
+    #expect(rows.map(\.token) == [deadToken])
+    #expect(rows.allSatisfy { (start...end).contains($0.seconds) }, "\(start) ... \(end): \(rows)")
+    #expect(try client.feedback(from: installation) == [])
+  }
+}

@@ -1,0 +1,93 @@
+"""Sends notifications with PyAPNs, unmodified, or reads the feedback service with it, and prints what it reported.
+
+    send_with_pyapns.py PLAN.json
+
+Runs with Python 2.7 and the package apns, which is PyAPNs itself, and with Python 3 and the package tapns3, which is
+PyAPNs in the grammar of Python 3. The plan: host, port, authority, certificate (a file with certificate and key),
+patience_seconds, command (0, 1 or 2), and notifications, pairs of a token and the member "n" of its payload; without
+notifications the port is the feedback service's. With commands 1 and 2 the last token has to be a bad one: its error is
+the only sign that all before it were taken; with command 0 any of them. Printed as one JSON object: failures, pairs of
+the place among the notifications and the status; or feedback, pairs of a token and UNIX seconds.
+"""
+
+import calendar
+import json
+import sys
+import threading
+
+from environment import give_up_after, give_wrap_socket
+
+with open(sys.argv[1]) as file:
+    plan = json.load(file)
+give_up_after(plan["patience_seconds"])
+give_wrap_socket(plan["authority"], plan["host"])
+
+from apns import APNs, Frame, Payload  # noqa: E402
+
+# Notifications in one write.
+FRAME_LENGTH = 40
+# Unsigned, so that it is far ahead: senders use it for "as long as you can".
+EXPIRY = 0xFFFFFFFF
+PRIORITY = 10
+
+
+def payload(n):
+    return Payload(alert="Number %d" % n, custom={"n": n})
+
+
+def at_the_plans_port(connection):
+    connection.server, connection.port = plan["host"], plan["port"]
+    return connection
+
+
+def send_simple(notifications):
+    gateway = at_the_plans_port(APNs(cert_file=plan["certificate"]).gateway_server)
+    for token, n in notifications:
+        gateway.send_notification(token, payload(n))
+    # Command 0 has no errors to report. The service ends the connection, which the client does not look at.
+    left = gateway.read(1)
+    assert len(left) == 0, "%r came" % left
+    return {"failures": []}
+
+
+def send_enhanced(notifications, is_framed):
+    gateway = at_the_plans_port(APNs(cert_file=plan["certificate"], enhanced=True).gateway_server)
+    failures = []
+    is_done = threading.Event()
+
+    def listener(error):
+        failures.append([error["identifier"], error["status"]])
+        if error["identifier"] == len(notifications) - 1:
+            gateway.force_close()
+            is_done.set()
+
+    gateway.register_response_listener(listener)
+    numbered = list(enumerate(notifications))
+    # Frames do not start the thread that reads errors and resends; a notification alone does.
+    alone = 1 if is_framed else len(numbered)
+    for identifier, (token, n) in numbered[:alone]:
+        gateway.send_notification(token, payload(n), identifier=identifier, expiry=EXPIRY)
+    for start in range(alone, len(numbered), FRAME_LENGTH):
+        frame = Frame()
+        for identifier, (token, n) in numbered[start : start + FRAME_LENGTH]:
+            frame.add_item(token, payload(n), identifier, EXPIRY, PRIORITY)
+        # That thread holds this lock while it resends. send_notification takes it; for frames it is the caller's turn.
+        with gateway._send_lock:
+            gateway.send_notification_multiple(frame)
+    while not is_done.is_set():
+        is_done.wait(1)
+    return {"failures": failures}
+
+
+def feedback():
+    rows = at_the_plans_port(APNs(cert_file=plan["certificate"]).feedback_server).items()
+    return {"feedback": [[token.decode(), calendar.timegm(when.timetuple())] for token, when in rows]}
+
+
+if "notifications" not in plan:
+    report = feedback()
+elif plan["command"] == 0:
+    report = send_simple(plan["notifications"])
+else:
+    report = send_enhanced(plan["notifications"], plan["command"] == 2)
+print(json.dumps(report))
