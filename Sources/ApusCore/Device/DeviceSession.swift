@@ -6,10 +6,10 @@ package import ApusModel
 /// awaitingFilter --filter--> draining --drained--> serving --overflow emptied--> draining
 /// ```
 ///
-/// Notifications wait in `ready` for a place in the window and in `held` for a better moment (`DeviceSession+Power`). The
-/// number of both is bounded by `Limits.courierQueueFrames`. What does not fit is not accepted yet: it waits in `backlog`,
-/// and its provider for the answer. What waited there too long, or found that full as well, waits in the store alone,
-/// where newer ones replace it; `needsDrain` remembers it.
+/// Notifications wait in `ready` for a place in the window and in `held` for a better moment (`DeviceSession+Power`).
+/// The number of both is bounded by `Limits.courierQueueFrames`. What does not fit is not accepted yet: it waits in
+/// `backlog`, and its provider for the answer. What waited there too long, or found that full as well, waits in the
+/// store alone, where newer ones replace it; `needsDrain` remembers it.
 package struct DeviceSession {
   /// Can transition to: `awaitingFilter` → `draining` → `serving` → `draining`.
   package enum Phase: Equatable, Sendable {

@@ -1,5 +1,5 @@
-// What a provider writes. A length on the wire is a u16: a token or payload of more than 65,535 bytes stops the program.
-// Everything else is the receiver's to judge.
+// What a provider writes. A length on the wire is a u16: a token or payload of more than 65,535 bytes stops the
+// program. Everything else is the receiver's to judge.
 
 extension [UInt8] {
   /// Appends a notification of command 0.

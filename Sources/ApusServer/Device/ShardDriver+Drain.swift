@@ -1,0 +1,67 @@
+import ApusCore
+import ApusModel
+import ApusStore
+import ApusLoop
+
+// What waits in the store for a device that has come.
+
+extension ShardDriver {
+  func drain(_ device: Device) {
+    do {
+      let (stored, more) = try storedNotifications(of: device)
+      shard.drained(
+        device, stored, more: more, loopMilliseconds: worker.loop.nowMilliseconds)
+      if stored.isEmpty, !more, let connection = worker.connection(at: device.connectionSlot) {
+        connection.nothingStored()
+      }
+    } catch {
+      // The notifications stay where they are; the device gets them at its next connection.
+      worker.log(
+        .error, "mailbox unreadable", .text("device", device.key.id.text),
+        .text("reason", "\(error)"))
+      shard.drained(
+        device, [], more: false, loopMilliseconds: worker.loop.nowMilliseconds)
+    }
+  }
+
+  /// What waits for the device under topics whose notifications flow, oldest first, as many as a session may hold.
+  private func storedNotifications(
+    of device: Device
+  ) throws(StoreError) -> (stored: [Notification], more: Bool) {
+    var found: [Notification] = []
+    let prefix = device.key.id.storeKey
+    try worker.store.scan(.mailbox, prefix: prefix.span) { key, value in
+      guard let place = try? MailboxKey(decoding: key),
+        place.environment == device.key.environment
+      else { return true }
+      guard let state = device.registration[place.topic]?.state, state.flows else { return true }
+      guard let notification = notification(from: value, at: place) else { return true }
+      if notification.isExpired(atSeconds: worker.wallSeconds) {
+        shard.expired(place.topic, order: notification.order, of: device)
+        shard.release(notification)
+      } else {
+        found.append(notification)
+      }
+      return true
+    }
+    found.sort { $0.order < $1.order }
+    let room = max(1, Limits.courierQueueFrames - (device.session?.queuedCount ?? 0))
+    let more = found.count > room
+    for surplus in found.dropFirst(room) { shard.release(surplus) }
+    return (Array(found.prefix(room)), more)
+  }
+
+  private func notification(from value: Span<UInt8>, at place: MailboxKey) -> Notification? {
+    do {
+      let stored = try StoredNotification(decoding: value)
+      let notification = shard.takeNotification()
+      notification.fill(from: stored, in: value, at: place)
+      return notification
+    } catch {
+      worker.log(
+        .error, "stored notification unreadable", .text("device", place.device.text),
+        .text("reason", "\(error)"))
+      return nil
+    }
+  }
+}
