@@ -217,8 +217,8 @@ class Binary(harness.Bench):
         for result in costs:
             cells = [f"{result[name]:6.3f} us" if name in result else "" for name in ("apus", "sink", "apus_2_workers")]
             rate = f"{result['rate']:.2f} ({result['goal']})" if "rate" in result else ""
-            line = f"{result['row']:10} {RECORDS[result['records']]:12} {cells[0]:>9} {cells[1]:>9}  {rate:14} {cells[2]}"
-            say(line.rstrip())
+            row, records = result["row"], RECORDS[result["records"]]
+            say(f"{row:10} {records:12} {cells[0]:>9} {cells[1]:>9}  {rate:14} {cells[2]}".rstrip())
         for flood in [result for result in self.results if result["row"] == "flood"]:
             say(f"\n{'confirmed, to devices of':26} {'undisturbed p50, p99':>22} {'flooded p50, p99':>20}"
                 "  ratios (goal)")

@@ -43,6 +43,9 @@ internal import Glibc
     unsafe pump.pointee.output_capacity = 0
   }
 
+  /// Whose the output is: for `attach` alone, in debug builds.
+  var outputOwner: ObjectIdentifier?
+
   var hasInput: Bool { unsafe pump.pointee.input_count > 0 }
 
   func lend(_ input: UnsafeRawBufferPointer) {

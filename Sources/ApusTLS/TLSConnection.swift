@@ -179,6 +179,10 @@ extension TLSConnection {
 
   /// Lets OpenSSL work on `buffers` in the call that follows.
   private func attach(_ buffers: TLSBuffers) {
+    assert(
+      buffers.outputCount == 0 || buffers.outputOwner == ObjectIdentifier(self),
+      "another connection's output was not sent")
+    assert({ buffers.outputOwner = ObjectIdentifier(self) }() == ())
     let pump = unsafe buffers.pump
     unsafe pump.pointee.alert_sent = -1
     unsafe pump.pointee.offered_alpn = false

@@ -64,6 +64,8 @@ extension Connection {
   func pauseEnded() {
     guard stage == .pausing else { return }
     sayGoodbye()
+    // What TLS has to say lies in the worker's buffer, which is the next connection's in a moment.
+    writeOutput()
     worker.markDirty(self)
   }
 
