@@ -74,8 +74,7 @@ def send_enhanced(notifications, is_framed):
         # That thread holds this lock while it resends. send_notification takes it; for frames it is the caller's turn.
         with gateway._send_lock:
             gateway.send_notification_multiple(frame)
-    while not is_done.is_set():
-        is_done.wait(1)
+    is_done.wait()
     return {"failures": failures}
 
 
