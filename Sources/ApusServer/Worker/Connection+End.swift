@@ -64,6 +64,8 @@ extension Connection {
   func pauseEnded() {
     guard stage == .pausing else { return }
     sayGoodbye()
+    // Before the next pause ends: the buffer that close_notify stands in belongs to all connections.
+    writeOutput()
     worker.markDirty(self)
   }
 
