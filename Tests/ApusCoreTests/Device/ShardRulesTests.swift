@@ -1,0 +1,266 @@
+import ApusCore
+import ApusModel
+import Testing
+
+/// What is replaced, what is held back and what waits for power, one rule at a time.
+struct ShardRulesTests {
+  let model = ShardModel(devices: 1)
+  let topic = ShardModel.topics[0]
+  var device: Device { model.devices[0] }
+
+  func serve(_ power: PowerState = .active) {
+    model.connect(device)
+    model.filterAll(device)
+    model.settle()
+    setPower(power)
+  }
+
+  func setPower(_ power: PowerState) {
+    model.shard.setPower(power, device, loopMilliseconds: model.loopMilliseconds)
+  }
+
+  func sendAll() -> [UInt64] {
+    var sent: [UInt64] = []
+    while let order = model.send(device) { sent.append(order) }
+    return sent
+  }
+
+  func acknowledge(_ order: UInt64) {
+    model.acknowledge(device, messageID: UInt32(order) + 1)
+  }
+
+  func expectLawful() {
+    model.check()
+    #expect(model.faults == [])
+  }
+
+  // MARK: Collapse
+
+  @Test("A newer notification with the same collapse id takes the place of one that waits")
+  func collapse() throws {
+    serve()
+    // The window is full, so that what follows waits.
+    for _ in 0..<32 { model.submit(device, topic, expiresInSeconds: 0) }
+    _ = sendAll()
+    let first = try #require(model.submit(device, topic, collapseID: "score"))
+    let other = try #require(model.submit(device, topic, collapseID: "weather"))
+    let plain = try #require(model.submit(device, topic))
+    let second = try #require(model.submit(device, topic, collapseID: "score"))
+    #expect(model.count(.replaced) == 1)
+    #expect(model.heirs == [first: second])
+    for order in model.unanswered[device.key]?.values.sorted() ?? [] { acknowledge(order) }
+    #expect(sendAll() == [other, plain, second])
+    expectLawful()
+  }
+
+  @Test("Another topic's collapse id is another")
+  func collapsePerTopic() throws {
+    serve(.idle)
+    for topic in ShardModel.topics {
+      model.submit(device, topic, priority: .powerSaving, collapseID: "score")
+    }
+    #expect(model.count(.replaced) == 0)
+    #expect(device.session?.queuedCount == ShardModel.topics.count)
+    expectLawful()
+  }
+
+  @Test("What is in flight is not replaced: the device does that itself")
+  func collapseInFlight() throws {
+    serve()
+    let first = try #require(model.submit(device, topic, collapseID: "score"))
+    #expect(sendAll() == [first])
+    let second = try #require(model.submit(device, topic, collapseID: "score"))
+    #expect(sendAll() == [second])
+    #expect(model.count(.replaced) == 0)
+    expectLawful()
+  }
+
+  @Test("The provider of what was replaced is answered when the newer one is durable, not before")
+  func heirAnswers() throws {
+    serve(.idle)
+    setPower(.active)
+    for _ in 0..<32 { model.submit(device, topic, expiresInSeconds: 0) }
+    _ = sendAll()
+    let first = try #require(model.submit(device, topic, collapseID: "score"))
+    let second = try #require(model.submit(device, topic, collapseID: "score"))
+    #expect(model.letters[first]?.isAccepted == nil)
+    model.seal(all: true)
+    #expect(model.letters[first]?.isAccepted == nil)
+    model.commit()
+    #expect(model.letters[first]?.isAccepted == true)
+    #expect(model.letters[second]?.isAccepted == true)
+    expectLawful()
+  }
+
+  @Test("Where the newer one cannot be written, neither provider is told otherwise")
+  func heirFails() throws {
+    serve(.active)
+    for _ in 0..<32 { model.submit(device, topic, expiresInSeconds: 0) }
+    _ = sendAll()
+    let first = try #require(model.submit(device, topic, collapseID: "score"))
+    let second = try #require(model.submit(device, topic, collapseID: "score"))
+    model.seal(all: true)
+    model.commit(succeeded: false)
+    #expect(model.letters[first]?.isAccepted == false)
+    #expect(model.letters[second]?.isAccepted == false)
+  }
+
+  @Test("A replaced notification that was stored does not come back after a crash or a reconnect")
+  func collapseStored() throws {
+    serve(.idle)
+    let first = try #require(
+      model.submit(device, topic, priority: .powerSaving, collapseID: "score"))
+    model.settle()
+    #expect(model.store.values.contains(first))
+    let second = try #require(
+      model.submit(device, topic, priority: .powerSaving, collapseID: "score"))
+    // One group takes the old one out and brings the new one in.
+    model.seal(all: true)
+    model.commit()
+    #expect(model.store.values.sorted() == [second])
+    model.cycle(device)
+    expectLawful()
+  }
+
+  // MARK: Background
+
+  @Test("Of background pushes only the newest waits")
+  func newestBackground() throws {
+    serve(.idle)
+    model.submit(device, topic, priority: .powerSaving, isBackground: true)
+    model.submit(device, topic, priority: .powerSaving, isBackground: true)
+    let alert = try #require(model.submit(device, topic, priority: .powerSaving))
+    let last = try #require(
+      model.submit(device, topic, priority: .powerSaving, isBackground: true))
+    #expect(model.count(.replaced) == 2)
+    setPower(.active)
+    #expect(sendAll() == [alert, last])
+    expectLawful()
+  }
+
+  @Test("A device that nobody uses is woken for three background pushes an hour and app")
+  func backgroundBudget() throws {
+    serve(.idle)
+    func wake() -> [UInt64] {
+      model.shard.radioIsInUse(device, loopMilliseconds: model.loopMilliseconds)
+      return sendAll()
+    }
+    for _ in 0..<Limits.backgroundPushesPerHour {
+      let order = try #require(
+        model.submit(device, topic, priority: .powerSaving, isBackground: true))
+      #expect(wake() == [order])
+      acknowledge(order)
+    }
+    let waiting = try #require(
+      model.submit(device, topic, priority: .powerSaving, isBackground: true))
+    let other = try #require(
+      model.submit(device, ShardModel.topics[2], priority: .powerSaving, isBackground: true))
+    let plain = try #require(model.submit(device, topic, priority: .powerSaving))
+    #expect(wake() == [other, plain])
+    model.loopMilliseconds += 3_600_000 / UInt64(Limits.backgroundPushesPerHour)
+    #expect(wake() == [waiting])
+    expectLawful()
+  }
+
+  // MARK: Power
+
+  @Test("What is held leaves in a burst after five minutes, priority 1 excepted")
+  func burst() throws {
+    serve(.idle)
+    let held = try #require(model.submit(device, topic, priority: .powerSaving))
+    model.submit(device, ShardModel.topics[2], priority: .whenActive)
+    model.loopMilliseconds += Limits.burstMilliseconds - 1
+    model.deadlineReached(device)
+    #expect(sendAll() == [])
+    model.loopMilliseconds += 1
+    model.deadlineReached(device)
+    #expect(sendAll() == [held])
+    expectLawful()
+  }
+
+  @Test("In low power only what may wake is sent, whatever the radio does")
+  func lowPower() throws {
+    serve(.lowPower)
+    let urgent = try #require(model.submit(device, topic))
+    let held = try #require(model.submit(device, ShardModel.topics[2], priority: .powerSaving))
+    #expect(sendAll() == [urgent])
+    model.loopMilliseconds += 3 * Limits.burstMilliseconds
+    model.deadlineReached(device)
+    model.shard.radioIsInUse(device, loopMilliseconds: model.loopMilliseconds)
+    #expect(sendAll() == [])
+    setPower(.idle)
+    model.shard.radioIsInUse(device, loopMilliseconds: model.loopMilliseconds)
+    #expect(sendAll() == [held])
+    expectLawful()
+  }
+
+  @Test("What comes out of the store waits for power like everything else")
+  func storedWaitsForPower() throws {
+    serve()
+    model.filter(device, [topic: .enabled])
+    model.settle()
+    let held = try #require(
+      model.submit(device, ShardModel.topics[2], priority: .powerSaving))
+    model.settle()
+    setPower(.idle)
+    model.filterAll(device)
+    model.settle()
+    #expect(sendAll() == [])
+    setPower(.active)
+    #expect(sendAll() == [held])
+    expectLawful()
+  }
+
+  // MARK: A full queue
+
+  @Test("A full queue holds answers back, and takes what it held back in order")
+  func heldBack() throws {
+    serve()
+    var expected: [UInt64] = []
+    for _ in 0..<(Limits.courierQueueFrames + 3) {
+      expected.append(try #require(model.submit(device, topic)))
+    }
+    let heldBack = expected.suffix(3)
+    #expect(device.session?.heldBackCount == 3)
+    model.settle()
+    #expect(heldBack.allSatisfy { model.letters[$0]?.isAccepted == nil })
+    var sent: [UInt64] = []
+    for _ in 0..<200 {
+      let burst = sendAll()
+      sent += burst
+      for order in burst { acknowledge(order) }
+    }
+    #expect(sent == expected)
+    #expect(heldBack.allSatisfy { model.letters[$0]?.isAccepted == true })
+    #expect(model.count(.storedDeviceOffline) == 0)
+    #expect(model.count(.replaced) == 0)
+    expectLawful()
+  }
+
+  @Test("A device that goes away leaves what was held back to the store")
+  func heldBackThenGone() throws {
+    serve()
+    for _ in 0..<(Limits.courierQueueFrames + 1) { model.submit(device, topic) }
+    let last = model.lastOrder
+    let volatileOrder = try #require(model.submit(device, topic, expiresInSeconds: 0))
+    model.disconnect(device)
+    #expect(model.letters[volatileOrder]?.isAccepted == true)
+    model.settle()
+    #expect(model.letters[last]?.isAccepted == true)
+    #expect(model.store.values.contains(last))
+    expectLawful()
+  }
+
+  @Test("Behind a full queue waits no more than its bound; the rest goes to the store at once")
+  func heldBackBound() throws {
+    serve()
+    for _ in 0..<(Limits.courierQueueFrames + Limits.heldBackNotifications) {
+      model.submit(device, topic)
+    }
+    #expect(model.count(.storedDeviceOffline) == 0)
+    model.submit(device, topic)
+    #expect(model.count(.storedDeviceOffline) == 1)
+    #expect(device.session?.heldBackCount == Limits.heldBackNotifications)
+    expectLawful()
+  }
+}
