@@ -116,12 +116,15 @@ final class Companion: @unchecked Sendable {
     process.executableURL = program
     process.arguments = arguments
     process.standardInput = FileHandle.nullDevice
-    try Programs.start(process).readabilityHandler = { [unowned self] handle in
-      take(handle.availableData, from: handle)
+    let output = try Programs.start(process)
+    // Its own thread, not a `readabilityHandler`: the tests block the threads that such a handler would need.
+    Thread.detachNewThread { [self] in
+      while take(output.availableData) {}
     }
   }
 
-  private func take(_ data: Data, from handle: FileHandle) {
+  /// False at the end.
+  private func take(_ data: Data) -> Bool {
     condition.lock()
     defer {
       condition.broadcast()
@@ -129,8 +132,7 @@ final class Companion: @unchecked Sendable {
     }
     guard !data.isEmpty else {
       hasEnded = true
-      handle.readabilityHandler = nil
-      return
+      return false
     }
     partial.append(data)
     while let end = partial.firstIndex(of: 0x0a) {
@@ -139,6 +141,7 @@ final class Companion: @unchecked Sendable {
       }
       partial = Data(partial[(end + 1)...])
     }
+    return true
   }
 
   /// Waits until `found` makes something of the lines so far.
