@@ -1,7 +1,6 @@
 import ApusCommand
 import ApusLoop
 import ApusWire
-import Glibc
 
 /// The program: reads the command line, runs the command, and turns what came of it into output and an exit code.
 @main
@@ -11,7 +10,7 @@ struct Apus {
     let arguments = Array(CommandLine.arguments.dropFirst())
     if arguments.isEmpty {
       Output.diagnostic(help(nil))
-      exit(ExitCode.usage.rawValue)
+      Process.end(.usage)
     }
     do throws(CommandFailure) {
       let parser = CommandLineParser(program: .apus, environment: Process.environment) {
@@ -27,6 +26,7 @@ struct Apus {
     } catch {
       fail(error, arguments)
     }
+    Process.end(.success)
   }
 
   private static func run(_ invocation: Invocation) throws(CommandFailure) {
@@ -79,6 +79,6 @@ struct Apus {
     Output.diagnostic(failure.text(speaker: speaker))
     // Asked of the arguments themselves: what failed may be their parsing.
     if arguments.contains("--json") { Output.json(failure.json) }
-    exit(failure.code.rawValue)
+    Process.end(failure.code)
   }
 }

@@ -24,6 +24,15 @@ enum Process {
     return code == 0 && size.ws_col > 0 ? Int(size.ws_col) : nil
   }
 
+  /// Ends the program without what libraries have registered for its end.
+  ///
+  /// A client's thread may still be taking down its connections, and OpenSSL's own tidying, which `exit` runs, frees
+  /// under its hands what that thread frees as well.
+  static func end(_ code: ExitCode) -> Never {
+    fflush(nil)
+    _exit(code.rawValue)
+  }
+
   /// Whether standard output is a terminal that shows bold text and a user who wants it (no-color.org).
   static var wantsStyle: Bool {
     isatty(STDOUT_FILENO) == 1 && environment["NO_COLOR", default: ""].isEmpty
