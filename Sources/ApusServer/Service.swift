@@ -1,7 +1,7 @@
 import ApusCore
 package import ApusLoop
 package import ApusModel
-import ApusStore
+package import ApusStore
 import ApusTLS
 import ApusTrust
 import Glibc
@@ -30,14 +30,18 @@ package final class Service {
 
   /// Reads the data directory and opens the store. Throws what keeps the service from starting, in words for the
   /// operator.
-  package init(_ configuration: ServerConfiguration) throws {
+  ///
+  /// - Parameter store: in place of the directory's, for tests that make it fail; closed with the service.
+  package init(
+    _ configuration: ServerConfiguration, store ready: (any DurableStore)? = nil
+  ) throws {
     self.configuration = configuration
     log = configuration.log
     dataDirectory = DataDirectory(path: configuration.dataDirectory)
     let trust = try dataDirectory.trust(
       generation: generation, allowsES512: configuration.allowsES512)
     revocations = Revocations(trust.directory)
-    store = try Self.openStore(configuration, dataDirectory)
+    store = try ready ?? Self.openStore(configuration, dataDirectory)
     let order: AcceptanceOrder
     do {
       order = try Self.acceptanceOrder(store)

@@ -13,7 +13,8 @@ struct DoorTests {
 
   static let doors: [(DoorConfiguration.Kind, Environment)] = [
     (.provider, .production), (.provider, .development), (.courier, .production),
-    (.courier, .development),
+    (.courier, .development), (.gateway, .production), (.gateway, .development),
+    (.feedback, .production), (.feedback, .development),
   ]
 
   @Test("Providers without ALPN are served; one that offers h2 gets it")
@@ -90,7 +91,7 @@ struct DoorTests {
     #expect(bytes.isEmpty || (bytes.first == 21 && bytes.count == 7), "\(bytes)")
   }
 
-  @Test("Bytes that are not TLS end the connection, on every door", arguments: 0..<4)
+  @Test("Bytes that are not TLS end the connection, on every door", arguments: 0..<8)
   func garbage(door: Int) throws {
     let (kind, environment) = Self.doors[door]
     var generator = SystemRandomNumberGenerator()
@@ -112,7 +113,7 @@ struct DoorTests {
     }
   }
 
-  @Test("A handshake that is cut off anywhere, or reset, leaves the others alone", arguments: 0..<4)
+  @Test("A handshake that is cut off anywhere, or reset, leaves the others alone", arguments: 0..<8)
   func cutHandshake(door: Int) throws {
     let (kind, environment) = Self.doors[door]
     // The beginning of a ClientHello: handshake record, TLS 1.0 on the outside, 512 bytes to come.

@@ -176,7 +176,7 @@ struct StopTests {
 }
 
 /// Stops a service on a thread of its own.
-private final class StopThread {
+final class StopThread {
   private var thread = pthread_t()
 
   init(_ service: TestService) {

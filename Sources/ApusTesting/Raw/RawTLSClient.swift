@@ -1,6 +1,16 @@
 package import ApusLoop
 package import ApusTLS
 
+/// A TLS record as it came, after the handshake.
+package struct RawTLSRecord: Sendable, Hashable {
+  /// 23 for all of TLS 1.3, and for data before; 21 for alerts, 22 for handshake messages (RFC 5246, section 6.2.1).
+  package var type: UInt8
+  /// What came of it: nothing of alerts, session tickets and the like.
+  package var plaintext: [UInt8]
+  /// The call of the system that brought its last byte, counted from 1.
+  package var read: Int
+}
+
 /// A blocking TLS client with deadlines: exact bytes out, bytes in.
 ///
 /// What it sends is exactly what a test says; it knows no protocol above TLS.
@@ -13,6 +23,11 @@ package final class RawTLSClient {
   package private(set) var inbox: [UInt8] = []
   /// How the other side ended the connection, once it did.
   package private(set) var end: RawEnd?
+  /// Every record behind the handshake, the last one with close_notify included.
+  package private(set) var records: [RawTLSRecord] = []
+  /// The beginning of a record whose end has not come.
+  private var partialRecord: [UInt8] = []
+  private var readCount = 0
 
   /// Connects and shakes hands.
   ///
@@ -79,10 +94,33 @@ package final class RawTLSClient {
     guard end == nil else { return }
     switch try tcp.receive(deadline: deadline, awaiting: what()) {
     case .bytes(let bytes):
-      decrypt(bytes)
+      readCount += 1
+      partialRecord += bytes
+      decryptRecords()
       try sendOutput(deadline)
     case .ended(let how): end = how
     }
+  }
+
+  /// Takes one record after the other, so that it is known what each of them brought.
+  private func decryptRecords() {
+    let headerBytes = 5
+    var offset = 0
+    while end == nil, partialRecord.count >= offset + headerBytes {
+      let length = Int(partialRecord[offset + 3]) << 8 | Int(partialRecord[offset + 4])
+      let next = offset + headerBytes + length
+      guard partialRecord.count >= next else { break }
+      let wasEstablished = isEstablished
+      let before = inbox.count
+      decrypt(Array(partialRecord[offset..<next]))
+      if wasEstablished {
+        records.append(
+          RawTLSRecord(
+            type: partialRecord[offset], plaintext: Array(inbox[before...]), read: readCount))
+      }
+      offset = next
+    }
+    partialRecord.removeFirst(offset)
   }
 
   private func decrypt(_ bytes: [UInt8]) {
@@ -134,6 +172,16 @@ package final class RawTLSClient {
     }
   }
 
+  /// Whether nothing is there to be read, and the connection goes on. Looks, and does not wait.
+  package func isQuiet() throws -> Bool {
+    do throws(RawFault) {
+      try pump(Deadline(seconds: 0), "something to read")
+    } catch {
+      guard case .timedOut = error else { throw error }
+    }
+    return inbox.isEmpty && end == nil
+  }
+
   /// Waits for a session ticket: under TLS 1.3 proof that the server has completed the handshake too.
   package func awaitTicket(deadline: Deadline = Deadline()) throws(RawFault) {
     while tls.session == nil {
@@ -150,6 +198,22 @@ package final class RawTLSClient {
     try sendOutput(Deadline())
     tcp.shutdownWrite()
   }
+
+  /// FIN without close_notify, as old senders end.
+  package func shutdownWrite() { tcp.shutdownWrite() }
+
+  /// How the connection below TLS ended: what stands there behind close_notify.
+  package func transportEnd(deadline: Deadline = Deadline()) throws(RawFault) -> RawEnd {
+    while true {
+      switch try tcp.receive(deadline: deadline, awaiting: "the end of the connection") {
+      case .bytes: continue
+      case .ended(let end): return end
+      }
+    }
+  }
+
+  /// Keeps the kernel from taking more than a little of what the peer sends.
+  package func shrinkReceiveBuffer() { tcp.shrinkReceiveBuffer() }
 
   /// RST: as if this machine were gone.
   package func reset() { tcp.reset() }

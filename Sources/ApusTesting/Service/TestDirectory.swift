@@ -125,6 +125,20 @@ package final class TestDirectory: Sendable {
     return TLSIdentity(certificate, key)
   }
 
+  /// Longer than any topic: a certificate with it names none.
+  package static let unusableTopic = String(repeating: "a", count: Limits.topicBytes + 1)
+
+  /// Lists the certificate among those that are worth nothing any more; a running service knows once it reloads.
+  package func revoke(_ identity: TLSIdentity) throws {
+    let pem = String(decoding: identity.certificateChainPEM, as: UTF8.self)
+    let fingerprint = try Certificate(pem: pem).fingerprint.bytes
+    var records = try data.records()
+    records.sections.append(
+      .init(
+        kind: "revoked", name: String(decoding: Hex.encode(fingerprint.span), as: UTF8.self)))
+    try data.save(records)
+  }
+
   /// From yesterday's yesterday to yesterday.
   package static var expired: Validity {
     Validity(notBefore: nowSeconds - 2 * 86_400, notAfter: nowSeconds - 86_400)

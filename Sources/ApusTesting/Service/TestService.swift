@@ -1,6 +1,8 @@
+package import ApusCore
 package import ApusLoop
 package import ApusModel
 package import ApusServer
+package import ApusStore
 package import ApusTLS
 import ApusTrust
 import Synchronization
@@ -12,6 +14,10 @@ package final class TestService: Sendable {
   package struct Options: Sendable {
     /// Keeps everything in memory, else in the directory's store.
     package var isEphemeral = true
+    /// In place of either, for tests that make it slow or fail.
+    package var store: (any DurableStore)?
+    /// A listener for each: how the binary interface judges there.
+    package var gatewayRules = [BinaryRules.standard]
     /// Two, so that devices and pushes cross from one to the other.
     package var workers = 2
     package var unregisterGraceSeconds: Int64 = 0
@@ -35,12 +41,14 @@ package final class TestService: Sendable {
     self.directory = directory
     let address: SocketAddress =
       options.usesIPv6 ? .loopbackIPv6(port: 0) : .loopbackIPv4(port: 0)
-    let kinds: [DoorConfiguration.Kind] = [.provider, .courier, .gateway, .feedback]
+    let kinds: [(DoorConfiguration.Kind, BinaryRules)] =
+      [(.provider, .standard), (.courier, .standard), (.feedback, .standard)]
+      + options.gatewayRules.map { (.gateway, $0) }
     var configuration = ServerConfiguration(
       dataDirectory: directory.data.path,
-      doors: kinds.flatMap { kind in
+      doors: kinds.flatMap { kind, rules in
         Environment.allCases.map {
-          DoorConfiguration(kind: kind, environment: $0, addresses: [address])
+          DoorConfiguration(kind: kind, environment: $0, addresses: [address], rules: rules)
         }
       })
     configuration.workers = options.workers
@@ -49,7 +57,7 @@ package final class TestService: Sendable {
     configuration.allowsInBandCertificates = options.allowsInBandCertificates
     configuration.shutdownSeconds = options.shutdownSeconds
     configuration.log = Log(minimumLevel: options.logLevel)
-    let service = try Service(configuration)
+    let service = try Service(configuration, store: options.store)
     try service.start()
     doors = service.doors
     self.service = TestServiceHandle(service)
@@ -60,13 +68,11 @@ package final class TestService: Sendable {
   /// Stops the service, once; returns when it has stopped.
   package func stop() { service.stop() }
 
+  /// - Parameter listener: of several gateways, by their place in the options.
   package func address(
-    _ kind: DoorConfiguration.Kind, _ environment: Environment = .production
+    _ kind: DoorConfiguration.Kind, _ environment: Environment = .production, listener: Int = 0
   ) -> SocketAddress {
-    for door in doors where door.kind == kind && door.environment == environment {
-      return door.addresses[0]
-    }
-    preconditionFailure("every door is open")
+    doors.filter { $0.kind == kind && $0.environment == environment }[listener].addresses[0]
   }
 
   // MARK: Clients
@@ -74,14 +80,15 @@ package final class TestService: Sendable {
   /// A connection after its TLS handshake. The server is known by the directory's authority.
   package func tls(
     _ kind: DoorConfiguration.Kind, _ environment: Environment = .production,
-    protocols: [String], identity: TLSIdentity? = nil, session: TLSSession? = nil,
-    change: (inout TLSClientConfiguration) -> Void = { _ in }
+    listener: Int = 0, protocols: [String], identity: TLSIdentity? = nil,
+    session: TLSSession? = nil, change: (inout TLSClientConfiguration) -> Void = { _ in }
   ) throws -> RawTLSClient {
     var configuration = TLSClientConfiguration(
       trustRoots: .authorities(PEM: Array(directory.serviceAuthority.certificate.pem.utf8)),
       identity: identity, applicationProtocols: protocols, serverName: "localhost")
     change(&configuration)
-    return try RawTLSClient(address(kind, environment), configuration, session: session)
+    return try RawTLSClient(
+      address(kind, environment, listener: listener), configuration, session: session)
   }
 
   /// A provider that has sent its preface.

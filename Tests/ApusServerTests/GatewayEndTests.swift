@@ -1,0 +1,213 @@
+import ApusCore
+import ApusModel
+import ApusTesting
+import Testing
+
+@Suite("How connections of the binary interface end")
+struct GatewayEndTests {
+  let service: TestService
+  private let token: [UInt8]
+
+  init() throws {
+    service = try Gateways.service
+    token = try service.absentToken()
+  }
+
+  private func gateway(
+    _ listener: Gateways.Listener = .standard
+  ) throws -> RawGatewayClient {
+    try service.gateway(listener, identity: Gateways.identity)
+  }
+
+  @Test("The packet can be read before the end is there")
+  func pause() throws {
+    // A machine that is busy may hand both to this side together, though they were sent apart: not each time.
+    var isApart = false
+    for _ in 0..<20 where !isApart {
+      let client = try gateway()
+      try client.send(GatewayFrame.knownBad(7))
+      _ = try client.end()
+      let records = client.tls.records
+      #expect(records.map(\.plaintext) == [GatewayFrame.packet(2, 7), []])
+      isApart = records.count == 2 && records[0].read != records[1].read
+      client.tls.close()
+    }
+    #expect(isApart)
+  }
+
+  @Test("Ten megabytes behind a bad frame cost neither the packet nor the connection's end")
+  func discarded() throws {
+    try withBystanders(service) {
+      let client = try gateway()
+      // Encrypted as a whole and then sent as fast as the service takes it.
+      let frame = GatewayFrame.framed(1, token, GatewayFrame.payload(byteCount: 2000))
+      try client.send(
+        frame, GatewayFrame.knownBad(7), Array(repeatElement(frame, count: 5000).joined()))
+      try expectEnd(client, GatewayFrame.packet(2, 7))
+    }
+  }
+
+  @Test("What follows a bad frame is not delivered")
+  func notDelivered() throws {
+    let device = try service.connect()
+    let token = try hex(device.token())
+    try device.enable(TestDirectory.topic)
+    let client = try gateway()
+    let late = (0..<50).flatMap { _ in GatewayFrame.framed(1, token) }
+    try client.send(GatewayFrame.knownBad(7) + late)
+    try client.send(late)
+    try expectEnd(client, GatewayFrame.packet(2, 7))
+    try device.settle()
+    #expect(!device.client.received.map(\.command).contains(0x0a))
+  }
+
+  @Test("A provider that has shut its side gets its packet all the same", arguments: [false, true])
+  func halfClosed(saysGoodbye: Bool) throws {
+    let client = try gateway(.confirming)
+    try client.send(
+      GatewayFrame.framed(1, token), GatewayFrame.framed(2, token), GatewayFrame.knownBad(3))
+    if saysGoodbye { try client.tls.finish() } else { client.tls.shutdownWrite() }
+    try expectEnd(
+      client, GatewayFrame.packet(2, 3),
+      behind: GatewayFrame.packet(0, 1) + GatewayFrame.packet(0, 2))
+  }
+
+  @Test("A provider that goes in the middle of a frame is told nothing", arguments: [false, true])
+  func cutFrame(saysGoodbye: Bool) throws {
+    for count in [1, 5, 40, 82] {
+      let client = try gateway(.confirming)
+      try client.send(
+        GatewayFrame.framed(1, token), Array(GatewayFrame.framed(2, token).prefix(count)))
+      if saysGoodbye { try client.tls.finish() } else { client.tls.shutdownWrite() }
+      let end = try client.end()
+      #expect(end.bytes == GatewayFrame.packet(0, 1), "\(count)")
+      #expect(end.end == .closeNotify && end.transport == .endOfStream, "\(count)")
+    }
+  }
+
+  @Test("Providers that are reset anywhere leave the others alone")
+  func reset() throws {
+    try withBystanders(service) {
+      for count in [0, 1, 40, 83, 100] {
+        let client = try gateway()
+        try client.send(
+          Array((GatewayFrame.framed(1, token) + GatewayFrame.knownBad(2)).prefix(count)))
+        client.tls.reset()
+      }
+    }
+  }
+}
+
+@Suite("What the binary interface says when the service stops")
+struct GatewayStopTests {
+  private func service(workers: Int) throws -> TestService {
+    try TestService(
+      nil,
+      .init {
+        $0.workers = workers
+        $0.gatewayRules = Gateways.rules
+      })
+  }
+
+  /// Reads until the end while the service stops on a thread of its own.
+  private func stop(_ service: TestService, _ body: () throws -> Void) throws {
+    let thread = StopThread(service)
+    defer { thread.join() }
+    try body()
+  }
+
+  @Test("Status 10 with the last accepted identifier, in a record of its own", arguments: [1, 2])
+  func accepted(workers: Int) throws {
+    let service = try service(workers: workers)
+    let token = try service.absentToken()
+    let identity = try service.directory.providerIdentity()
+    let confirmed = try service.gateway(.confirming, identity: identity)
+    let silent = try service.gateway(.standard, identity: identity)
+    for identifier in [UInt32(5), 0, 3] {
+      try confirmed.send(GatewayFrame.framed(identifier, token))
+      #expect(try confirmed.packet() == GatewayFrame.packet(0, identifier))
+      try silent.send(GatewayFrame.enhanced(identifier + 100, token))
+    }
+    try waitUntil("six notifications to be accepted") {
+      service.service.counts()[.received] == 6
+    }
+    try stop(service) {
+      try expectEnd(confirmed, GatewayFrame.packet(10, 3))
+      try expectEnd(silent, GatewayFrame.packet(10, 103))
+    }
+  }
+
+  @Test("Where nothing was accepted: 0 if a frame was begun, else a plain end")
+  func nothing() throws {
+    let service = try service(workers: 1)
+    let identity = try service.directory.providerIdentity()
+    let begun = try service.gateway(.standard, identity: identity)
+    try begun.send(Array(GatewayFrame.framed(9, Array(0..<32)).prefix(40)))
+    let unused = try service.gateway(.standard, identity: identity)
+    let simple = try service.gateway(.standard, identity: identity)
+    try simple.send(GatewayFrame.simple(service.absentToken()))
+    // The one worker has come to all of them when it has answered this one.
+    let last = try service.gateway(.standard, identity: identity)
+    try last.send(GatewayFrame.knownBad(1))
+    try expectEnd(last, GatewayFrame.packet(2, 1))
+    try stop(service) {
+      try expectEnd(begun, GatewayFrame.packet(10, 0))
+      try expectEnd(unused, nil)
+      // Command 0 has no identifier to be told.
+      try expectEnd(simple, nil)
+    }
+  }
+
+  @Test("Fifty providers are all told, each its own", arguments: [1, 2])
+  func many(workers: Int) throws {
+    let service = try service(workers: workers)
+    let token = try service.absentToken()
+    let identity = try service.directory.providerIdentity()
+    let clients = try (0..<50).map { index in
+      let client = try service.gateway(.standard, identity: identity)
+      try client.send(GatewayFrame.framed(UInt32(index), token))
+      return client
+    }
+    try waitUntil("50 notifications to be accepted") { service.service.counts()[.received] == 50 }
+    try stop(service) {
+      for (index, client) in clients.enumerated() {
+        try expectEnd(client, GatewayFrame.packet(10, UInt32(index)), "\(index)")
+      }
+    }
+  }
+
+  @Test("What was accepted before status 10 is there for the next service")
+  func kept() throws {
+    let directory = try TestDirectory()
+    let options = TestService.Options {
+      $0.isEphemeral = false
+      $0.gatewayRules = Gateways.rules
+    }
+    let device = try directory.device()
+    let first = try TestService(directory, options)
+    let connection = try first.connect(device)
+    let token = try hex(connection.token())
+    try connection.enable(TestDirectory.topic)
+    connection.client.tls.reset()
+    let client = try first.gateway(.standard, identity: directory.providerIdentity())
+    let payloads = (0..<20).map { GatewayFrame.payload("\($0)") }
+    for (index, payload) in payloads.enumerated() {
+      try client.send(GatewayFrame.framed(UInt32(index), token, payload))
+    }
+    var last: [UInt8] = []
+    try stop(first) {
+      let end = try client.end()
+      #expect(end.bytes.count == 6 || end.bytes.isEmpty)
+      #expect(end.end == .closeNotify)
+      last = end.bytes
+      client.tls.close()
+    }
+    // Everything after the packet's identifier is lost and is sent again; everything before it is not.
+    guard last.count == 6 else { return }
+    let second = try TestService(directory, options)
+    defer { second.stop() }
+    let again = try second.connect(device)
+    try again.filter([(2, TestDirectory.topic)])
+    #expect(try again.notification()[3] == GatewayFrame.payload("\(last[5])"))
+  }
+}
