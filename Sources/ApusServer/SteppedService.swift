@@ -65,7 +65,8 @@ package final class SteppedService {
 
   /// Has everything written that is to be written; true when nothing is left.
   package func stopWriting() -> Bool {
-    workers.map { $0.shard.stop() }.allSatisfy { $0 }
+    for worker in workers { worker.loop.perform { _ = worker.shard.stop() } }
+    return isQuiet
   }
 
   /// Ends it as a kill does, and breaks the references that tie its parts to each other.
