@@ -28,6 +28,9 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
   private let again: UnsafeMutablePointer<uv_idle_t>
   private var isGoingAgain = false
 
+  /// What takes libuv's place on a loop that a simulation steps; nil on every other.
+  let simulation: LoopSimulation?
+
   /// False from the moment of stopping: what is created on the loop then is born closed. Confined.
   private(set) var takesHandles = true
 
@@ -53,6 +56,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
   /// Stops the program when the process has no descriptors left for the loop (it takes three).
   package init(name: String) {
     self.name = name
+    simulation = nil
     unsafe uv = .allocate(capacity: 1)
     unsafe wake = .allocate(capacity: 1)
     unsafe turn = .allocate(capacity: 1)
@@ -66,9 +70,20 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     check(unsafe uv_prepare_start(turn, endTurn), "uv_prepare_start")
   }
 
+  /// A loop that nobody runs: whoever made `system` calls `takeTurn()`. It stands for ever before its start, so what
+  /// belongs to it may be used on any thread, but on one at a time.
+  package init(name: String, simulated system: any SimulatedSystem) {
+    self.name = name
+    simulation = LoopSimulation(system)
+    unsafe uv = .allocate(capacity: 1)
+    unsafe wake = .allocate(capacity: 1)
+    unsafe turn = .allocate(capacity: 1)
+    unsafe again = .allocate(capacity: 1)
+  }
+
   deinit {
     switch stage.load(ordering: .acquiring) {
-    case .created: closeLoop()
+    case .created: if simulation == nil { closeLoop() }
     case .running: preconditionFailure("a running loop is kept alive by its thread")
     case .closed: break
     }
@@ -123,6 +138,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
   }
 
   private func begin() {
+    precondition(simulation == nil, "a simulation takes the turns of loop \(name)")
     let (begun, _) = stage.compareExchange(
       expected: .created, desired: .running, ordering: .acquiringAndReleasing)
     precondition(begun, "a loop runs once")
@@ -161,10 +177,21 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
   // MARK: Time
 
   /// Milliseconds of the monotonic clock, as of the start of this turn. Confined.
-  package var nowMilliseconds: UInt64 { unsafe uv_now(uv) }
+  package var nowMilliseconds: UInt64 {
+    if let simulation { return simulation.nowMilliseconds }
+    return unsafe uv_now(uv)
+  }
 
   /// Reads the monotonic clock anew: for after long work in one turn, before timers are started. Confined.
-  package func updateNow() { unsafe uv_update_time(uv) }
+  package func updateNow() {
+    if let simulation { return simulation.updateNow() }
+    unsafe uv_update_time(uv)
+  }
+
+  /// Milliseconds since 1970, by the clock of the machine that the loop is on: a simulated loop has one of its own.
+  package var wallMilliseconds: Int64 {
+    simulation?.system.wallClockMilliseconds ?? Self.wallClockMilliseconds()
+  }
 
   /// Milliseconds since 1970, which the operator or NTP may set forwards and backwards.
   package static func wallClockMilliseconds() -> Int64 {
@@ -209,7 +236,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
   func announceWake() { wakesInFlight.add(1, ordering: .relaxed) }
 
   func sendWake() {
-    unsafe uv_async_send(wake)
+    if let simulation { simulation.system.wake(self) } else { unsafe uv_async_send(wake) }
     wakesInFlight.subtract(1, ordering: .releasing)
   }
 

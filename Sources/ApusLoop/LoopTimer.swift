@@ -14,6 +14,11 @@ package final class LoopTimer {
     self.loop = loop
     unsafe cell = .allocate(capacity: 1)
     unsafe cell.initialize(to: TimerCell(uv: uv_timer_t(), handler: nil))
+    if loop.simulation != nil {
+      unsafe Handles.markUnborn(Handles.base(cell))
+      unsafe cell.pointee.handler = handler
+      return
+    }
     guard loop.takesHandles else {
       unsafe Handles.markUnborn(Handles.base(cell))
       return
@@ -22,13 +27,20 @@ package final class LoopTimer {
     unsafe cell.pointee.handler = handler
   }
 
-  deinit { unsafe loop.retire(Handles.base(cell)) }
+  deinit {
+    if let simulation = loop.simulation { unsafe simulation.close(cell) }
+    unsafe loop.retire(Handles.base(cell))
+  }
 
   /// Fires once after a time, then with each period if `repeatMilliseconds` is not 0. Starts over when running.
   ///
   /// The time counts from `loop.nowMilliseconds`, the start of the turn.
   package func start(afterMilliseconds: UInt64, repeatMilliseconds: UInt64 = 0) {
     guard isOpen else { return }
+    if let simulation = loop.simulation {
+      return unsafe simulation.start(
+        cell, afterMilliseconds: afterMilliseconds, repeatMilliseconds: repeatMilliseconds)
+    }
     check(
       unsafe uv_timer_start(timer, timerFires, afterMilliseconds, repeatMilliseconds),
       "uv_timer_start")
@@ -36,15 +48,20 @@ package final class LoopTimer {
 
   package func stop() {
     guard isOpen else { return }
+    if let simulation = loop.simulation { return unsafe simulation.stop(cell) }
     unsafe uv_timer_stop(timer)
   }
 
   /// Whether the timer will fire.
-  package var isActive: Bool { unsafe isOpen && uv_is_active(Handles.base(cell)) != 0 }
+  package var isActive: Bool {
+    if let simulation = loop.simulation { return unsafe simulation.isActive(cell) }
+    return unsafe isOpen && uv_is_active(Handles.base(cell)) != 0
+  }
 
   /// Stops for good and releases the handler. Repeating it does nothing.
   package func close() {
     loop.preconditionConfined()
+    if let simulation = loop.simulation { return unsafe simulation.close(cell) }
     unsafe Handles.close(Handles.base(cell))
   }
 

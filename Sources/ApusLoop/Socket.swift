@@ -41,6 +41,12 @@ package final class Socket {
     self.loop = loop
     unsafe cell = .allocate(capacity: 1)
     unsafe cell.initialize(to: PollCell(uv: uv_poll_t()))
+    if let simulation = loop.simulation {
+      unsafe Handles.markUnborn(Handles.base(cell))
+      unsafe cell.pointee.descriptor = descriptor
+      unsafe simulation.adopt(descriptor, cell, loop)
+      return
+    }
     guard loop.takesHandles else {
       unsafe Handles.markUnborn(Handles.base(cell))
       Glibc.close(descriptor)
@@ -56,7 +62,10 @@ package final class Socket {
     unsafe cell.pointee.descriptor = descriptor
   }
 
-  deinit { unsafe loop.retire(Handles.base(cell)) }
+  deinit {
+    if let simulation = loop.simulation { unsafe simulation.close(cell, resets: false) }
+    unsafe loop.retire(Handles.base(cell))
+  }
 
   /// Begins to connect. Ask for interest in writing; at the first `socketWritable()`, `connectError()` tells how it
   /// went.
@@ -106,17 +115,22 @@ package final class Socket {
       loop.preconditionConfined()
       guard isOpen else { return }
       unsafe cell.pointee.handler = newValue
-      unsafe PollCell.arm(cell)
+      arm()
     }
+  }
+
+  private func arm() {
+    guard loop.simulation == nil else { return loop.look(at: descriptor) }
+    unsafe PollCell.arm(cell)
   }
 
   /// Chooses what the handler hears of. Costs nothing when unchanged, else one or two system calls.
   package func setInterest(reading: Bool, writing: Bool) {
-    let wanted = (reading ? readable : 0) | (writing ? writable : 0)
+    let wanted = (reading ? Readiness.readable : 0) | (writing ? Readiness.writable : 0)
     guard unsafe wanted != cell.pointee.interest, isOpen else { return }
     loop.preconditionConfined()
     unsafe cell.pointee.interest = wanted
-    unsafe PollCell.arm(cell)
+    arm()
   }
 
   // MARK: Bytes
@@ -124,6 +138,9 @@ package final class Socket {
   /// Reads what is there, at most as much as there is room (which must not be none).
   package func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
     precondition(buffer.count > 0, "no room to read into looks like the end of the stream")
+    if let simulation = loop.simulation {
+      return unsafe simulation.system.read(descriptor, into: buffer)
+    }
     while true {
       let count = unsafe recv(descriptor, buffer.baseAddress, buffer.count, 0)
       if count > 0 { return .bytes(count) }
@@ -138,6 +155,9 @@ package final class Socket {
   /// `.bytes(0)`.
   package func write(_ bytes: UnsafeRawBufferPointer) -> IOResult {
     guard bytes.count > 0 else { return .bytes(0) }
+    if let simulation = loop.simulation {
+      return unsafe simulation.system.write(descriptor, bytes)
+    }
     while true {
       let count = unsafe send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
       if count >= 0 { return .bytes(count) }
@@ -161,18 +181,21 @@ package final class Socket {
 
   /// Tells the peer that no more will come; reading goes on.
   package func shutdownWrite() {
+    if let simulation = loop.simulation { return simulation.system.shutdownWrite(descriptor) }
     _ = shutdown(descriptor, Int32(SHUT_WR))
   }
 
   /// Closes at once; the system still sends what was written. Repeating it does nothing.
   package func close() {
     loop.preconditionConfined()
+    if let simulation = loop.simulation { return unsafe simulation.close(cell, resets: false) }
     unsafe Handles.close(Handles.base(cell))
   }
 
   /// Closes with a reset: what was written and not yet sent is dropped, and the peer sees an error.
   package func abort() {
     guard isOpen else { return }
+    if let simulation = loop.simulation { return unsafe simulation.close(cell, resets: true) }
     let linger = Glibc.linger(l_onoff: 1, l_linger: 0)
     setOption(SOL_SOCKET, SO_LINGER, linger)
     close()
@@ -182,6 +205,10 @@ package final class Socket {
   package func detach() -> Int32 {
     loop.preconditionConfined()
     let descriptor = self.descriptor
+    if let simulation = loop.simulation {
+      unsafe simulation.release(cell)
+      return descriptor
+    }
     unsafe cell.pointee.descriptor = -1
     // libuv takes the descriptor out of epoll here, before this call returns.
     unsafe Handles.close(Handles.base(cell))
@@ -189,8 +216,11 @@ package final class Socket {
   }
 }
 
-private let readable = Int32(UV_READABLE.rawValue)
-private let writable = Int32(UV_WRITABLE.rawValue)
+/// Bits of `PollCell.interest`.
+enum Readiness {
+  static let readable = Int32(UV_READABLE.rawValue)
+  static let writable = Int32(UV_WRITABLE.rawValue)
+}
 
 /// See `Handles`. The C struct comes first.
 @unsafe struct PollCell {
@@ -233,14 +263,16 @@ private let writable = Int32(UV_WRITABLE.rawValue)
       // On POLLERR libuv stops watching and names no events. The error itself is for the next call on the socket to
       // fetch: one that the owner was waiting to make.
       unsafe cell.pointee.armed = 0
-      events = unsafe cell.pointee.interest & readable != 0 ? readable : writable
+      events =
+        unsafe cell.pointee.interest & Readiness.readable != 0
+        ? Readiness.readable : Readiness.writable
     }
-    if events & readable != 0, unsafe cell.pointee.interest & readable != 0 {
+    if events & Readiness.readable != 0, unsafe cell.pointee.interest & Readiness.readable != 0 {
       let handler = unsafe cell.pointee.handler
       handler?.socketReadable()
     }
     // The first call may have closed the socket, changed the interest or the handler.
-    if events & writable != 0, unsafe cell.pointee.interest & writable != 0 {
+    if events & Readiness.writable != 0, unsafe cell.pointee.interest & Readiness.writable != 0 {
       let handler = unsafe cell.pointee.handler
       handler?.socketWritable()
     }

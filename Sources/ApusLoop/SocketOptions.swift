@@ -79,6 +79,9 @@ extension Socket {
   ///
   /// 0 says that the peer's machine has everything, not that its application has read it.
   package var unacknowledgedByteCount: Int? {
+    if let simulation = loop.simulation {
+      return simulation.system.unacknowledgedByteCount(descriptor)
+    }
     var count: Int32 = 0
     guard unsafe ioctl(descriptor, UInt(TIOCOUTQ), &count) == 0 else { return nil }
     return Int(count)
@@ -100,6 +103,7 @@ extension Socket {
   /// Options improve a connection and none decides over it, so a refusal (a Unix socket has no TCP options) is not an
   /// error.
   func setOption<Value: BitwiseCopyable>(_ level: Int32, _ option: Int32, _ value: Value) {
+    guard loop.simulation == nil else { return }
     _ = setSocketOption(descriptor, level, option, value)
   }
 

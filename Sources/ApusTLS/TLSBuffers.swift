@@ -58,4 +58,41 @@ internal import Glibc
     unsafe pump.pointee.input = nil
     unsafe pump.pointee.input_count = 0
   }
+
+  // MARK: For conversations without OpenSSL
+
+  /// Moves input to `bytes` until these are `count`, or there is no more.
+  func takeInput(upTo count: Int, into bytes: inout [UInt8]) {
+    let taken = unsafe min(max(0, count - bytes.count), pump.pointee.input_count)
+    guard taken > 0 else { return }
+    unsafe bytes.append(contentsOf: UnsafeBufferPointer(start: pump.pointee.input, count: taken))
+    unsafe pump.pointee.input += taken
+    unsafe pump.pointee.input_count -= taken
+  }
+
+  /// Lends the plaintext of a record, which has `recordBytes` at most.
+  func setPlaintext(_ bytes: Span<UInt8>) -> UnsafeRawBufferPointer {
+    let count = min(bytes.count, Self.recordBytes)
+    unsafe bytes.withUnsafeBytes { bytes in
+      unsafe plaintext.copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+    }
+    return unsafe UnsafeRawBufferPointer(start: plaintext.baseAddress, count: count)
+  }
+
+  func appendOutput(_ bytes: Span<UInt8>) {
+    let needed = unsafe pump.pointee.output_count + bytes.count
+    if unsafe needed > pump.pointee.output_capacity {
+      let capacity = max(2 * needed, 2 * Self.recordBytes)
+      unsafe pump.pointee.output = realloc(pump.pointee.output, capacity)?
+        .assumingMemoryBound(to: UInt8.self)
+      precondition(unsafe pump.pointee.output != nil, "out of memory")
+      unsafe pump.pointee.output_capacity = capacity
+    }
+    unsafe bytes.withUnsafeBytes { bytes in
+      guard let base = bytes.baseAddress, let output = unsafe pump.pointee.output else { return }
+      unsafe UnsafeMutableRawPointer(output + pump.pointee.output_count)
+        .copyMemory(from: base, byteCount: bytes.count)
+    }
+    unsafe pump.pointee.output_count = needed
+  }
 }

@@ -21,6 +21,7 @@ extension TLSConnection {
 
   /// The peer's certificate in DER; nil: it has none. Copied at each call.
   package var peerCertificateDER: [UInt8]? {
+    if let plain { return plain.peerCertificateDER }
     guard let certificate = unsafe SSL_get0_peer_certificate(ssl) else { return nil }
     let count = unsafe i2d_X509(certificate, nil)
     guard count > 0 else { return nil }

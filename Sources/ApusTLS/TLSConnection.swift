@@ -36,6 +36,8 @@ internal import CShims
   private let bio: OpaquePointer
   private(set) var phase = Phase.handshaking
   private var isClosed = false
+  /// Speaks in OpenSSL's place where the context is a plain one.
+  let plain: PlainSide?
   private var failure: TLSError?
   /// What this connection tries to resume.
   private let offeredSession: TLSSession?
@@ -69,6 +71,7 @@ internal import CShims
     unsafe self.ssl = ssl
     unsafe self.bio = bio
     offeredSession = session
+    plain = context.plain.map(PlainSide.init)
     unsafe SSL_set_bio(ssl, bio, bio)
     if context.isServer {
       unsafe SSL_set_accept_state(ssl)
@@ -86,7 +89,7 @@ internal import CShims
   deinit { unsafe SSL_free(ssl) }
 
   package var isEstablished: Bool {
-    switch phase {
+    switch plain?.phase ?? phase {
     case .established, .closedByPeer: true
     case .handshaking, .failed: false
     }
@@ -121,6 +124,11 @@ extension TLSConnection {
 
   /// The next event. Drives the handshake too.
   package func read(buffers: TLSBuffers) -> ReadResult {
+    if let plain {
+      let result = plain.read(buffers)
+      protocolIndex = plain.protocolIndex
+      return result
+    }
     switch phase {
     case .handshaking: return proceed(buffers)
     case .established: return readRecord(buffers)
@@ -136,6 +144,7 @@ extension TLSConnection {
   /// For clients: puts the ClientHello into the output. An error is reported by the next `read`.
   package func startHandshake(buffers: TLSBuffers) {
     precondition(!context.isServer, "a server waits for the client's first message")
+    if let plain { return plain.startHandshake(buffers) }
     if phase == .handshaking { _ = proceed(buffers) }
   }
 
@@ -245,6 +254,10 @@ extension TLSConnection {
   package func write(
     _ plaintext: UnsafeRawBufferPointer, buffers: TLSBuffers
   ) throws(TLSError) {
+    if let plain {
+      guard plain.isWritable else { throw .notWritable }
+      return plain.write(unsafe Span(_unsafeBytes: plaintext), buffers)
+    }
     guard isEstablished, !isClosed else { throw failure ?? .notWritable }
     if plaintext.count == 0 { return }
     if !delayed.isEmpty { return try unsafe delay(plaintext, buffers) }
@@ -258,6 +271,7 @@ extension TLSConnection {
 
   /// Appends close_notify to the output. Nothing can be written after it; reading goes on.
   package func close(buffers: TLSBuffers) {
+    if let plain { return plain.close(buffers) }
     guard isEstablished, !isClosed else { return }
     isClosed = true
     attach(buffers)

@@ -46,6 +46,8 @@ package final class TLSContext: @unchecked Sendable {
   /// The host name that a client asks for; nil for servers and where the server is named by its address.
   let serverNameIndication: String?
   let keepsSessions: Bool
+  /// Takes the place of TLS in a simulation; nil everywhere else.
+  let plain: PlainConfiguration?
 
   // OpenSSL holds plain pointers to these, so they live as long as the context, which each connection retains.
   private let policy: ServerPolicy?
@@ -64,6 +66,7 @@ package final class TLSContext: @unchecked Sendable {
     applicationProtocolBytes = configuration.applicationProtocols.map { Array($0.utf8) }
     serverNameIndication = nil
     keepsSessions = false
+    plain = nil
   }
 
   /// - Throws: `.invalidConfiguration`.
@@ -78,6 +81,24 @@ package final class TLSContext: @unchecked Sendable {
     applicationProtocolBytes = configuration.applicationProtocols.map { Array($0.utf8) }
     serverNameIndication = made.serverNameIndication
     keepsSessions = configuration.keepsSessions
+    plain = nil
+  }
+
+  /// For a simulation: connections that say everything in the open.
+  ///
+  /// - Throws: `.invalidConfiguration`, where OpenSSL has no memory.
+  package init(plain configuration: PlainConfiguration) throws(TLSError) {
+    if case .server = configuration.role { isServer = true } else { isServer = false }
+    handle = try unsafe ContextHandle(
+      method: TLS_method(), minimum: .v1_3, maximum: .v1_3, verificationTime: nil)
+    policy = nil
+    namedContexts = []
+    ticketKeys = nil
+    applicationProtocols = configuration.applicationProtocols
+    applicationProtocolBytes = []
+    serverNameIndication = nil
+    keepsSessions = false
+    plain = configuration
   }
 }
 

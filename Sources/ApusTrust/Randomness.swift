@@ -46,6 +46,13 @@ package final class RandomIDs {
     counter = Block128(start.span)
   }
 
+  /// The same ids for the same seed: for simulations.
+  package init(seed: UInt64) {
+    let digest = SHA256Digest(of: Array("\(seed)".utf8).span).bytes
+    cipher = AESBlock(key: digest.span.extracting(0..<16))
+    counter = Block128(digest.span.extracting(16..<32))
+  }
+
   deinit { cipher.free() }
 
   package func next() -> NotificationID {

@@ -165,4 +165,14 @@ package struct Trust: Sendable {
   package var verifiers: [ProviderKeyVerifier]
   package var sealingKeys: TokenSealingKeys
   package var deviceAuthority: Certificate
+
+  package init(
+    directory: Directory, verifiers: [ProviderKeyVerifier], sealingKeys: TokenSealingKeys,
+    deviceAuthority: Certificate
+  ) {
+    self.directory = directory
+    self.verifiers = verifiers
+    self.sealingKeys = sealingKeys
+    self.deviceAuthority = deviceAuthority
+  }
 }

@@ -30,7 +30,7 @@ enum WorkerMessage: Sendable {
   let replays: ReplayGuard
   let tlsBuffers = TLSBuffers()
   let requestPool = HTTP2RequestPool()
-  let ids = RandomIDs()
+  let ids: RandomIDs
   let receiveBuffer: UnsafeMutableRawBufferPointer
   var scratch: [UInt8] = []
   /// Memory for a device's frames, lent to one connection at a time.
@@ -63,8 +63,13 @@ enum WorkerMessage: Sendable {
 
   init(
     index: Int, configuration: ServerConfiguration, trust: Trust, store: any DurableStore,
-    order: AcceptanceOrder, replays: ReplayGuard, feedback: FeedbackDesk
+    order: AcceptanceOrder, replays: ReplayGuard, feedback: FeedbackDesk,
+    loop: EventLoop? = nil, ids: RandomIDs = RandomIDs()
   ) {
+    let loop = loop ?? EventLoop(name: "apus-worker-\(index)")
+    self.loop = loop
+    self.ids = ids
+    wallMilliseconds = loop.wallMilliseconds
     self.feedback = feedback
     self.index = index
     self.configuration = configuration
@@ -73,7 +78,6 @@ enum WorkerMessage: Sendable {
     self.store = store
     self.order = order
     self.replays = replays
-    loop = EventLoop(name: "apus-worker-\(index)")
     sealer = TokenSealer(trust.sealingKeys)
     openRequests = OpenRequests(worker: UInt16(index))
     wheel = DeadlineWheel(nowSeconds: loop.nowMilliseconds / 1000)
@@ -83,7 +87,7 @@ enum WorkerMessage: Sendable {
   deinit { unsafe receiveBuffer.deallocate() }
 
   var nowSeconds: UInt64 { loop.nowMilliseconds / 1000 }
-  private(set) var wallMilliseconds: Int64 = EventLoop.wallClockMilliseconds()
+  private(set) var wallMilliseconds: Int64
   var wallSeconds: Int64 { wallMilliseconds / 1000 }
 
   var shard: ShardDriver {
@@ -99,7 +103,7 @@ enum WorkerMessage: Sendable {
     outboxes = workers.map { _ in [] }
     owner = ShardDriver(worker: self)
     inbox = Inbox(loop: loop, capacity: Self.inboxCapacity) { [unowned self] messages in
-      wallMilliseconds = EventLoop.wallClockMilliseconds()
+      wallMilliseconds = loop.wallMilliseconds
       for message in messages { handle(message) }
       messages.removeAll(keepingCapacity: true)
     }
@@ -127,8 +131,8 @@ enum WorkerMessage: Sendable {
 
   // MARK: Connections
 
-  private func accept(_ descriptor: Int32, _ peer: SocketAddress, _ door: Door) {
-    wallMilliseconds = EventLoop.wallClockMilliseconds()
+  func accept(_ descriptor: Int32, _ peer: SocketAddress, _ door: Door) {
+    wallMilliseconds = loop.wallMilliseconds
     let (slot, generation) = takeSlot()
     do {
       // Its own statement: a descriptor that no socket has taken up yet must be closed here.
@@ -196,7 +200,7 @@ enum WorkerMessage: Sendable {
   }
 
   private func secondPassed() {
-    wallMilliseconds = EventLoop.wallClockMilliseconds()
+    wallMilliseconds = loop.wallMilliseconds
     let now = nowSeconds
     wheel.advance(toSeconds: now, into: &due)
     for entry in due {
@@ -299,7 +303,7 @@ enum WorkerMessage: Sendable {
   ///
   /// One thing leads to another: a device that is handed over is known to the shard, whose decisions wake connections.
   private func endTurn() {
-    wallMilliseconds = EventLoop.wallClockMilliseconds()
+    wallMilliseconds = loop.wallMilliseconds
     repeat {
       shard.work()
       for verdict in shard.takeVerdicts() {
@@ -344,9 +348,26 @@ enum WorkerMessage: Sendable {
 
   var connectionCount: Int { connections.count - freeSlots.count }
 
+  /// Bytes that the connection which has most of them waiting has not got rid of.
+  var largestUnsent: Int { connections.reduce(0) { max($0, $1?.unsentByteCount ?? 0) } }
+
   /// Cuts what is left; the loop may stop afterwards.
   func finishDrain() {
     for connection in connections { connection?.abort() }
     secondTimer?.stop()
+  }
+
+  /// Lets go of everything at once, as if the process had been killed: nothing is said, nothing is written. The worker
+  /// is of no use afterwards. For simulations; a process that really ends needs no such thing.
+  func dismantle() {
+    for connection in connections { connection?.abort() }
+    connections = []
+    dirty = []
+    openRequests = OpenRequests(worker: UInt16(index))
+    (peers, outboxes) = ([], [])
+    inbox?.close()
+    loop.onTurnEnd = nil
+    (owner, pauses, drains, secondTimer) = (nil, nil, nil, nil)
+    loop.abandonWork()
   }
 }

@@ -1,0 +1,109 @@
+import ApusCore
+package import ApusLoop
+import ApusModel
+package import ApusStore
+package import ApusTLS
+import ApusTrust
+
+/// The service without threads, listeners and files: the workers, connections and doors of ``Service`` on loops that a
+/// simulation steps, over a store, credentials and randomness that it provides.
+package final class SteppedService {
+  private let workers: [Worker]
+  private let doors: [Door]
+
+  /// - Parameters:
+  ///   - doors: Each with what its connections speak in TLS's place.
+  ///   - order: Ready to give numbers.
+  ///   - loops: One for each worker.
+  ///   - seed: What the ids of notifications are made from.
+  package init(
+    _ configuration: ServerConfiguration, doors: [(DoorConfiguration, TLSContext)], trust: Trust,
+    store: any DurableStore, order: AcceptanceOrder, loops: [EventLoop], seed: UInt64
+  ) {
+    self.doors = doors.map { door, context in
+      Door(
+        kind: door.kind, environment: door.environment, context: context,
+        addresses: door.addresses, rules: door.rules)
+    }
+    let replays = ReplayGuard()
+    let feedback = FeedbackDesk()
+    let workers = loops.enumerated().map { index, loop in
+      Worker(
+        index: index, configuration: configuration, trust: trust, store: store, order: order,
+        replays: replays, feedback: feedback, loop: loop,
+        ids: RandomIDs(seed: seed &+ UInt64(index)))
+    }
+    for worker in workers { worker.connect(to: workers) }
+    self.workers = workers
+  }
+
+  /// A connection was accepted at a door, by one of the workers.
+  package func accept(_ descriptor: Int32, from peer: SocketAddress, door: Int, worker: Int) {
+    let door = doors[door]
+    let worker = workers[worker]
+    worker.loop.perform { worker.accept(descriptor, peer, door) }
+  }
+
+  /// Swaps what everybody is judged by.
+  package func replace(trust: Trust) {
+    for worker in workers { worker.loop.perform { worker.replace(trust: trust) } }
+  }
+
+  // MARK: The end
+
+  /// The first step of `Service.stop()`.
+  package func beginDrain() {
+    for worker in workers { worker.loop.perform { worker.beginDrain() } }
+  }
+
+  package var connectionCount: Int { workers.reduce(0) { $0 + $1.connectionCount } }
+
+  /// Cuts what is left.
+  package func finishDrain() {
+    for worker in workers { worker.loop.perform { worker.finishDrain() } }
+  }
+
+  /// Has everything written that is to be written; true when nothing is left.
+  package func stopWriting() -> Bool {
+    for worker in workers { worker.loop.perform { _ = worker.shard.stop() } }
+    return isQuiet
+  }
+
+  /// Ends it as a kill does, and breaks the references that tie its parts to each other.
+  package func dismantle() {
+    for worker in workers { worker.dismantle() }
+  }
+
+  // MARK: Looking in
+
+  /// How often each state of delivery was reached, over all workers.
+  package func counts() -> [UInt64] {
+    var total = [UInt64](repeating: 0, count: DeliveryState.allCases.count)
+    for worker in workers {
+      for (state, count) in worker.shard.counts.enumerated() { total[state] += count }
+    }
+    return total
+  }
+
+  /// Whether everything that was decided is durable and said.
+  package var isQuiet: Bool {
+    workers.allSatisfy { $0.shard.isQuiet && !$0.shard.hasWork }
+  }
+
+  /// The largest of what has a limit.
+  package struct Extent: Sendable {
+    package var unsentBytes = 0
+    package var openRequests = 0
+    package var connections = 0
+  }
+
+  package func extent() -> Extent {
+    var extent = Extent()
+    for worker in workers {
+      extent.openRequests = max(extent.openRequests, worker.openRequests.count)
+      extent.connections += worker.connectionCount
+      extent.unsentBytes = max(extent.unsentBytes, worker.largestUnsent)
+    }
+    return extent
+  }
+}
