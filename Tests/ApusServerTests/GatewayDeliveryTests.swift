@@ -117,7 +117,9 @@ struct GatewayDeliveryTests {
     // Back with the topic paused: the service knows for sure that it is to wait.
     let away = try service.connect(device)
     try away.filter([(5, TestDirectory.topic)])
-    try away.settle()
+    try away.client.send(RawCourierFrame(0x0f, (1, [0, 0])))
+    // "Nothing waits" comes once the new filter is durable: before this answer or after it.
+    while try away.client.nextFrame(awaiting: "the answer to a flush")?.command == 0x0e {}
     let payload = GatewayFrame.payload(form.testDescription)
     let soon = UInt32(TestDirectory.nowSeconds + 1000)
     let client = try gateway()
