@@ -1,20 +1,22 @@
 /// The states that a notification goes through, under Apple's labels where Apple has one.
 ///
 /// Logs, counters and tests derive from this enumeration. Each accepted notification ends in exactly one state for
-/// which `isTerminal` holds.
+/// which `isTerminal` holds. The raw values are on disk, in the ledger: a new state takes the next free number.
 public enum DeliveryState: UInt8, Sendable, CaseIterable, Hashable {
-  case received
-  case storedDeviceOffline
-  case storedPowerConsiderations
-  case sent
-  case delivered
-  case deliveredFromStorage
-  case replaced
-  case expired
-  case refusedByDevice
-  case discardedTokenUnregistered
-  case discardedDisabled
-  case discardedNotStored
+  case received = 0
+  case storedDeviceOffline = 1
+  case storedPowerConsiderations = 2
+  case sent = 3
+  case delivered = 4
+  case deliveredFromStorage = 5
+  case replaced = 6
+  case expired = 7
+  case refusedByDevice = 8
+  case discardedTokenUnregistered = 9
+  case discardedDisabled = 10
+  case discardedNotStored = 11
+  /// The store could not keep it, and its provider was told so.
+  case discardedStoreFailed = 12
 
   /// The label in the ledger, in logs and on the console.
   public var label: StaticString {
@@ -31,6 +33,7 @@ public enum DeliveryState: UInt8, Sendable, CaseIterable, Hashable {
     case .discardedTokenUnregistered: "Discarded - Token Unregistered"
     case .discardedDisabled: "Discarded - Disabled"
     case .discardedNotStored: "Discarded - Not Stored"
+    case .discardedStoreFailed: "Discarded - Store Failed"
     }
   }
 
@@ -39,7 +42,7 @@ public enum DeliveryState: UInt8, Sendable, CaseIterable, Hashable {
     switch self {
     case .received, .storedDeviceOffline, .storedPowerConsiderations, .sent: false
     case .delivered, .deliveredFromStorage, .replaced, .expired, .refusedByDevice,
-      .discardedTokenUnregistered, .discardedDisabled, .discardedNotStored:
+      .discardedTokenUnregistered, .discardedDisabled, .discardedNotStored, .discardedStoreFailed:
       true
     }
   }

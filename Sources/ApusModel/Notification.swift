@@ -8,7 +8,7 @@ public final class Notification: @unchecked Sendable {
   public var id = NotificationID(high: 0, low: 0)
   /// The service's own identity: `apns-unique-id`.
   public var uniqueID = NotificationID(high: 0, low: 0)
-  /// By which interface the provider sent it. Not kept in the store, where nothing depends on it any more.
+  /// By which interface the provider sent it.
   public var interface = ProviderInterface.http2
   /// The place in the order of acceptance over the whole service. Later is larger, across restarts too.
   public var order: UInt64 = 0

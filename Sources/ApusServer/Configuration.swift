@@ -52,6 +52,12 @@ package struct ServerConfiguration: Sendable {
   package var lingerMilliseconds: UInt64 = 50
   /// Seconds that a shutdown may take.
   package var shutdownSeconds = 30
+  /// Which notifications the ledger follows.
+  package var ledger = LedgerMode.all
+  /// Days for which lines of the ledger are kept: as long as Apple's Delivery Log.
+  package var ledgerDays = 7
+  /// Megabytes (2^20 bytes) of the ledger, beyond which the oldest lines go early.
+  package var ledgerMegabytes = 1024
   /// Keeps everything in memory, for tests and development.
   package var isEphemeral = false
   package var log = Log()

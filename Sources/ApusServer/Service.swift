@@ -59,6 +59,13 @@ package final class Service {
         replays: replays, feedback: feedback)
     }
     for worker in workers { worker.connect(to: workers) }
+    do {
+      let opening = try LedgerOpening(store, workers: count)
+      for worker in workers { try worker.shard.restore(opening) }
+    } catch {
+      store.close()
+      throw error
+    }
   }
 
   private static func openStore(
@@ -175,6 +182,22 @@ package final class Service {
 
   /// New keys for session tickets; those of the previous turns still open old tickets.
   package func rotateTicketKeys() { ticketKeys.rotate() }
+
+  /// What became of the notifications of each topic and environment, over all workers, since the data directory was
+  /// made. While notifications flow the workers are asked one after the other, and each part is in balance.
+  package func topicCounters() -> [TopicCounters] {
+    var total: [TopicCounters] = []
+    for part in workers.flatMap({ worker in worker.ask { $0.shard.counters() } }) {
+      if let index = total.firstIndex(where: {
+        $0.topic == part.topic && $0.environment == part.environment
+      }) {
+        total[index].add(part)
+      } else {
+        total.append(part)
+      }
+    }
+    return total
+  }
 
   /// How often each state of delivery was reached, over all workers.
   package func counts() -> [DeliveryState: UInt64] {

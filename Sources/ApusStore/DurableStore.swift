@@ -1,8 +1,24 @@
+/// What reads the store's tables. Reads may come from any thread and see what was committed before.
+package protocol StoreReader: AnyObject, Sendable {
+  /// The value of `key`, nil if there is none.
+  func get(_ family: StoreFamily, key: Span<UInt8>) throws(StoreError) -> [UInt8]?
+
+  /// Visits the rows whose keys begin with `prefix` and do not come before `start`, in the order of their keys' bytes,
+  /// as of the moment of the call, until `visit` returns false. The spans hold only during the visit. `visit` may use
+  /// the store.
+  ///
+  /// Rows before `start` cost nothing, so that a long run of rows can be read in pages.
+  func scan(
+    _ family: StoreFamily, prefix: Span<UInt8>, from start: Span<UInt8>,
+    _ visit: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
+  ) throws(StoreError)
+}
+
 /// The store behind the service: tables of bytes, written in groups.
 ///
-/// Reads may come from any thread and see what was committed before. Writes go through one commit thread: whatever is
-/// submitted while one group is being synced gathers, and is then written as one batch with one sync.
-package protocol DurableStore: AnyObject, Sendable {
+/// Writes go through one commit thread: whatever is submitted while one group is being synced gathers, and is then
+/// written as one batch with one sync.
+package protocol DurableStore: StoreReader {
   /// An empty group with room from the ones committed before.
   func makeGroup() -> WriteGroup
 
@@ -17,19 +33,6 @@ package protocol DurableStore: AnyObject, Sendable {
   func commit(
     _ group: consuming WriteGroup, completion: @escaping @Sendable (StoreError?) -> Void)
 
-  /// The value of `key`, nil if there is none.
-  func get(_ family: StoreFamily, key: Span<UInt8>) throws(StoreError) -> [UInt8]?
-
-  /// Visits the rows whose keys begin with `prefix` and do not come before `start`, in the order of their keys' bytes,
-  /// as of the moment of the call, until `visit` returns false. The spans hold only during the visit. `visit` may use
-  /// the store.
-  ///
-  /// Rows before `start` cost nothing, so that a long run of rows can be read in pages.
-  func scan(
-    _ family: StoreFamily, prefix: Span<UInt8>, from start: Span<UInt8>,
-    _ visit: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
-  ) throws(StoreError)
-
   /// Whether the store takes writes: false from a fault until it has recovered, and once closed. A hint, to refuse
   /// early; the completion has the last word.
   var isAvailable: Bool { get }
@@ -39,7 +42,7 @@ package protocol DurableStore: AnyObject, Sendable {
   func close()
 }
 
-extension DurableStore {
+extension StoreReader {
   /// Visits all rows whose keys begin with `prefix`.
   package func scan(
     _ family: StoreFamily, prefix: Span<UInt8>,
@@ -47,7 +50,9 @@ extension DurableStore {
   ) throws(StoreError) {
     try scan(family, prefix: prefix, from: prefix, visit)
   }
+}
 
+extension DurableStore {
   /// Commits what `group` holds and leaves an empty group with room in its place.
   package func commit(
     renewing group: inout WriteGroup, completion: @escaping @Sendable (StoreError?) -> Void

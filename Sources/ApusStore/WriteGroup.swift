@@ -45,6 +45,16 @@ package struct WriteGroup: ~Copyable, Sendable {
     count += 1
   }
 
+  /// Removes all keys from `start` on that come before `end`.
+  package mutating func deleteRange(
+    _ family: StoreFamily, from start: Span<UInt8>, to end: Span<UInt8>
+  ) {
+    WriteRecord.append(.deleteRange, family, to: &bytes)
+    WriteRecord.append(lengthPrefixed: start, to: &bytes)
+    WriteRecord.append(lengthPrefixed: end, to: &bytes)
+    count += 1
+  }
+
   /// Empties the group and keeps its room.
   package mutating func removeAll() {
     bytes.removeSubrange(WriteRecord.headerByteCount...)
@@ -52,16 +62,18 @@ package struct WriteGroup: ~Copyable, Sendable {
   }
 }
 
-/// One write inside a group: kind (1 byte), family number (varint), key and, for a put, value, each behind its length
-/// (varint).
+/// One write inside a group: kind (1 byte), family number (varint), key and, for a put, value, or for a range its end,
+/// each behind its length (varint).
 enum WriteRecord {
   /// Sequence number, 8 bytes, and count, 4 bytes, both little-endian.
   static let headerByteCount = 12
 
-  /// `kTypeColumnFamilyDeletion` and `kTypeColumnFamilyValue` of RocksDB's `db/dbformat.h`.
+  /// `kTypeColumnFamilyDeletion`, `kTypeColumnFamilyValue` and `kTypeColumnFamilyRangeDeletion` of RocksDB's
+  /// `db/dbformat.h`.
   enum Kind: UInt8 {
     case delete = 0x04
     case put = 0x05
+    case deleteRange = 0x0e
   }
 
   /// The number of a family in the engine. Number 0 is the family `default`, which always exists and stays empty.
@@ -93,8 +105,9 @@ enum WriteRecord {
     for index in 0..<4 { bytes[8 + index] = UInt8(truncatingIfNeeded: value &>> UInt32(8 * index)) }
   }
 
-  /// A write as it stands in a group. `value` is nil for a removal.
+  /// A write as it stands in a group. `value` is that of a put, or the end of a range.
   struct Entry {
+    var kind: Kind
     var family: StoreFamily
     var key: Range<Int>
     var value: Range<Int>?
@@ -111,8 +124,8 @@ enum WriteRecord {
       preconditionFailure("unknown family \(number)")
     }
     let key = run(in: bytes, at: &position)
-    let value = kind == .put ? run(in: bytes, at: &position) : nil
-    return Entry(family: family, key: key, value: value)
+    let value = kind == .delete ? nil : run(in: bytes, at: &position)
+    return Entry(kind: kind, family: family, key: key, value: value)
   }
 
   private static func run(in bytes: Span<UInt8>, at position: inout Int) -> Range<Int> {

@@ -7,13 +7,15 @@ struct MailboxRecordTests {
   /// A notification, byte by byte from the layout in `StoredNotification`.
   static let notification = hex(
     """
-    01  # version
+    02  # version
     00 00 00 00 01 00 00 02  # acceptance order 16,777,218
     00 00 00 00 65 53 f1 00  # expiration 1,700,000,000
     00 00 01 8b cf e5 68 7b  # accepted 1,700,000,000,123 ms
     de ad be ef  # message id
     12 3e 45 67 e8 9b 12 d3  # notification id
     a4 56 42 66 55 44 00 00
+    01 02 03 04 05 06 07 08  # unique id
+    11 12 13 14 15 16 17 18
     20 21 22 23 24 25 26 27 28 29 2a 2b 2c 2d 2e 2f  # token
     30 31 32 33 34 35 36 37 38 39 3a 3b 3c 3d 3e 3f
     05  # priority: power saving
@@ -27,6 +29,7 @@ struct MailboxRecordTests {
     acceptanceOrder: 16_777_218, expirationSeconds: 1_700_000_000,
     acceptedMilliseconds: 1_700_000_000_123, messageID: 0xdead_beef,
     id: NotificationID(high: 0x123e_4567_e89b_12d3, low: 0xa456_4266_5544_0000),
+    uniqueID: NotificationID(high: 0x0102_0304_0506_0708, low: 0x1112_1314_1516_1718),
     token: DeviceToken(
       words: (
         0x2021_2223_2425_2627, 0x2829_2a2b_2c2d_2e2f, 0x3031_3233_3435_3637, 0x3839_3a3b_3c3d_3e3f
@@ -60,9 +63,9 @@ struct MailboxRecordTests {
     var output: [UInt8] = []
     let none: [UInt8] = []
     StoredNotification.encode(fields, collapseID: none.span, payload: none.span, into: &output)
-    #expect(output.count == 83)
+    #expect(output.count == 99)
     #expect(Array(output[9..<17]) == [UInt8](repeating: 0xff, count: 8))
-    #expect(Array(output[77...]) == [0x05, 0xff, 0x81, 0x00, 0x00, 0x00])
+    #expect(Array(output[93...]) == [0x05, 0xff, 0x81, 0x00, 0x00, 0x00])
     let read = try StoredNotification(decoding: output.span)
     #expect(read.fields == fields && read.collapseID.isEmpty && read.payload.isEmpty)
   }
@@ -104,7 +107,19 @@ struct MailboxRecordTests {
     #expect(output[Self.pushTypeAt] == number)
   }
 
-  static let pushTypeAt = 1 + 8 + 8 + 8 + 4 + 16 + 32 + 1
+  static let pushTypeAt = 1 + 8 + 8 + 8 + 4 + 16 + 16 + 32 + 1
+
+  @Test("A notification of version 1, which had no unique id, is read")
+  func firstVersion() throws {
+    var bytes = Self.notification
+    bytes[0] = 1
+    bytes.removeSubrange(45..<61)
+    let read = try StoredNotification(decoding: bytes.span)
+    var fields = Self.fields
+    fields.uniqueID = NotificationID(high: 0, low: 0)
+    #expect(read.fields == fields)
+    #expect(String(decoding: bytes[read.payload], as: UTF8.self) == "{}")
+  }
 
   @Test("A notification cut short at any byte is refused")
   func truncatedNotification() {
@@ -119,7 +134,7 @@ struct MailboxRecordTests {
   @Test(
     "Impossible notifications are refused by name",
     arguments: [
-      (0, UInt8(2), RecordError.unknownVersion(2)),
+      (0, UInt8(3), RecordError.unknownVersion(3)),
       (pushTypeAt - 1, 3, .malformed(field: "priority")),
       (pushTypeAt, 11, .malformed(field: "push type")),
       (pushTypeAt + 2, 200, .truncated(field: "collapse id")),

@@ -15,10 +15,23 @@ package struct GroupEntry {
   package var device: Device
   package var topic: TopicKey
   package var delivery: Delivery?
+  /// The place in the order of acceptance of what is put or deleted; 0 for a record.
+  package var order: UInt64
 
   /// Whether both are about the same slot: one device's, in one environment and under one topic.
   package func hasSlot(of other: GroupEntry) -> Bool {
     device === other.device && topic == other.topic
+  }
+}
+
+/// One device's slot in one environment and under one topic, to look it up by.
+struct SlotKey: Hashable {
+  let device: ObjectIdentifier
+  let topic: TopicKey
+
+  init(_ entry: GroupEntry) {
+    device = ObjectIdentifier(entry.device)
+    topic = entry.topic
   }
 }
 
@@ -30,6 +43,10 @@ package struct GroupEntry {
 /// a slot for an old notification cannot take a newer one with it.
 package struct CommitGroup {
   private var deletions: [GroupEntry] = []
+  /// Deletions of a group that failed. They go along with the next one that is due for other reasons: by themselves
+  /// they would keep a failing store busy.
+  private var retries: [GroupEntry] = []
+  private var retriedSlots: Set<SlotKey> = []
   private var urgent: [GroupEntry] = []
   private var lingering: [Delivery] = []
   private var lingeringHead = 0
@@ -40,6 +57,9 @@ package struct CommitGroup {
   package var isEmpty: Bool {
     deletions.isEmpty && urgent.isEmpty && lingeringHead == lingering.count
   }
+
+  /// Whether a deletion waits for another group to go with.
+  package var hasRetries: Bool { !retries.isEmpty }
 
   /// Gathers a notification.
   package mutating func put(_ delivery: Delivery, urgent isUrgent: Bool, nowMilliseconds: UInt64) {
@@ -71,31 +91,38 @@ package struct CommitGroup {
   }
 
   /// Empties the slot of `topic`.
-  package mutating func delete(_ topic: TopicKey, of device: Device) {
+  ///
+  /// `order` is that of the notification which has ended.
+  package mutating func delete(_ topic: TopicKey, order: UInt64, of device: Device) {
     device.pendingWrites += 1
-    deletions.append(GroupEntry(kind: .delete, device: device, topic: topic, delivery: nil))
+    deletions.append(
+      GroupEntry(kind: .delete, device: device, topic: topic, delivery: nil, order: order))
   }
 
-  /// Takes back the deletions that were to empty the slots of `failed`, a group that was not written.
+  /// Empties the slot of `topic`, which a group that failed was to do.
+  package mutating func deleteAgain(_ topic: TopicKey, order: UInt64, of device: Device) {
+    let entry = GroupEntry(
+      kind: .delete, device: device, topic: topic, delivery: nil, order: order)
+    guard retriedSlots.insert(SlotKey(entry)).inserted else { return }
+    device.pendingWrites += 1
+    retries.append(entry)
+  }
+
+  /// Takes back the deletions of slots that have a notification which has not ended.
   ///
-  /// What they were gathered for never came into the store: the slot has an older notification, which may be kept.
-  package mutating func keepSlots(of failed: [GroupEntry]) {
-    guard !deletions.isEmpty else { return }
-    let slots = Set(failed.filter { $0.kind == .put }.map(Slot.init))
-    deletions.removeAll { entry in
-      guard slots.contains(Slot(entry)) else { return false }
+  /// To be called when a group was not written: what they were gathered for never came into the store, and the slot has
+  /// an older notification.
+  package mutating func keepStored() {
+    func isWanted(_ entry: GroupEntry) -> Bool {
+      guard entry.device.stored(entry.topic) != nil else { return false }
       entry.device.pendingWrites -= 1
       return true
     }
-  }
-
-  private struct Slot: Hashable {
-    let device: ObjectIdentifier
-    let topic: TopicKey
-
-    init(_ entry: GroupEntry) {
-      device = ObjectIdentifier(entry.device)
-      topic = entry.topic
+    deletions.removeAll(where: isWanted)
+    retries.removeAll { entry in
+      guard isWanted(entry) else { return false }
+      retriedSlots.remove(SlotKey(entry))
+      return true
     }
   }
 
@@ -105,7 +132,7 @@ package struct CommitGroup {
     urgent.append(
       GroupEntry(
         kind: .record(version: device.recordVersion), device: device,
-        topic: TopicKey(app: .base), delivery: nil))
+        topic: TopicKey(app: .base), delivery: nil, order: 0))
   }
 
   /// Whether a group is due: something urgent is there, or something has lingered long enough.
@@ -142,6 +169,9 @@ package struct CommitGroup {
     released: (Delivery) -> Void
   ) {
     promoteLingering(nowMilliseconds: nowMilliseconds, all: all)
+    entries.append(contentsOf: retries)
+    retries.removeAll()
+    retriedSlots.removeAll()
     entries.append(contentsOf: deletions)
     deletions.removeAll(keepingCapacity: true)
     for entry in urgent {
@@ -179,6 +209,6 @@ package struct CommitGroup {
   private static func putEntry(_ delivery: Delivery) -> GroupEntry {
     GroupEntry(
       kind: .put, device: delivery.device, topic: delivery.notification.claims.topic,
-      delivery: delivery)
+      delivery: delivery, order: delivery.notification.order)
   }
 }

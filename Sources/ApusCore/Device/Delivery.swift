@@ -89,6 +89,10 @@ package final class Delivery {
   /// Entries of a commit group that point here, whether they still mean anything or not.
   package var groupReferences = 0
   package var gatheredMilliseconds: UInt64 = 0
+  /// Whether it has reached its last state, and only its record is still to be seen to.
+  package var hasEnded = false
+  /// The stored notification that this one replaces with the group that brings it in. It stays where that fails.
+  var replaced: NotificationFacts?
   package var isLastFromStorage = false
 
   package init(notification: Notification, device: Device) {
@@ -143,6 +147,13 @@ package final class Device {
   /// For each app, up to which order its notifications have ended although the store may still show them: what takes
   /// them out of it is on its way, with that group at the latest.
   var endedOrders: [TopicKey: (order: UInt64, group: UInt64)] = [:]
+  /// Who has the slots of the device in the store, as far as they have not ended. Exact where `knowsStored`.
+  package private(set) var stored: [NotificationFacts] = []
+  /// Whether `stored` was read since the device was taken into memory. Before a group with a put or a drain is carried
+  /// out, it must have been.
+  package var knowsStored = false
+  /// Notifications of failed groups that had ended before: none of them is in the store. Kept while writes are pending.
+  var unwrittenOrders: Set<UInt64> = []
   /// The drain that its connection waits for. A drain that an earlier connection asked for is not its own.
   var drain = Drain.none
   enum Drain: Equatable {
@@ -188,6 +199,23 @@ package final class Device {
   /// Forgets that anything up to `order` waits in the store alone.
   func clearOverflow(of topic: TopicKey, upTo order: UInt64) {
     if let newest = overflowOrders[topic], newest <= order { overflowOrders[topic] = nil }
+  }
+
+  /// Who has the slot of `topic` in the store and has not ended.
+  func stored(_ topic: TopicKey) -> NotificationFacts? { stored.first { $0.topic == topic } }
+
+  func addStored(_ facts: NotificationFacts) { stored.append(facts) }
+
+  /// Notes that who had the slot of `topic` has it no more, or has ended.
+  func removeStored(_ topic: TopicKey) -> NotificationFacts? {
+    guard let index = stored.firstIndex(where: { $0.topic == topic }) else { return nil }
+    return stored.remove(at: index)
+  }
+
+  /// Forgets what is stored, as a device does that is read anew.
+  package func forgetStored() {
+    stored = []
+    knowsStored = false
   }
 
   /// Whether the notification of that order has ended and is in the store only until the group is written.

@@ -131,7 +131,7 @@ package struct DeviceSession {
     return .held
   }
 
-  private var hasRoom: Bool { ready.count + held.count < Limits.courierQueueFrames }
+  var hasRoom: Bool { ready.count + held.count < Limits.courierQueueFrames }
 
   /// "While a device is connected nothing is coalesced below a bounded queue; a full one first holds back the answers."
   private mutating func holdBack(_ delivery: Delivery, nowMilliseconds: UInt64) -> Offer {

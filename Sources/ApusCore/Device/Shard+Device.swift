@@ -33,7 +33,7 @@ extension Shard {
     device.session?.forEach(of: topic) { group.promote($0) }
     for delivery in withdrawn {
       if delivery.storage != .none { device.overflowed(delivery.notification) }
-      leaveSession(delivery)
+      leaveSession(delivery, cause: .topicHeldBack)
     }
   }
 
@@ -147,7 +147,7 @@ extension Shard {
       admitHeldBack(device, loopMilliseconds: loopMilliseconds)
     }
     while let delivery = device.session?.takeExpired(nowSeconds: nowSeconds) {
-      count(.expired)
+      note(.expired, delivery.notification)
       forget(delivery)
     }
     return device.session?.nextToSend()
@@ -159,10 +159,11 @@ extension Shard {
   /// message must not loop".
   package mutating func acknowledge(_ device: Device, messageID: UInt32, status: UInt8) {
     guard let delivery = device.session?.acknowledge(messageID) else { return }
+    let notification = delivery.notification
     if status != 0 {
-      count(.refusedByDevice)
+      note(.refusedByDevice, notification.facts, causeCode: status)
     } else {
-      count(delivery.notification.isFromStorage ? .deliveredFromStorage : .delivered)
+      note(notification.isFromStorage ? .deliveredFromStorage : .delivered, notification)
     }
     forget(delivery)
     mark(dirty: device)
@@ -170,6 +171,7 @@ extension Shard {
 
   /// Ends a notification's time in memory and in the store.
   mutating func forget(_ delivery: Delivery) {
+    delivery.hasEnded = true
     answer(delivery)
     switch delivery.storage {
     case .gathering: group.cancel(delivery)
@@ -186,8 +188,11 @@ extension Shard {
   ///
   /// Until that is written, a drain may still read the notification; it is remembered that it has ended.
   mutating func emptySlot(of topic: TopicKey, order: UInt64, _ device: Device) {
+    endStored(topic, order: order, device)
     device.endedOrders[topic] = (max(device.endedOrders[topic]?.order ?? 0, order), gatheringGroup)
-    if !isSlotTaken(topic, byNewerThan: order, device) { group.delete(topic, of: device) }
+    if !isSlotTaken(topic, byNewerThan: order, device) {
+      group.delete(topic, order: order, of: device)
+    }
   }
 
   /// What only gathers does not count: it may yet be taken out, and a deletion stands before it in its group.
@@ -216,11 +221,12 @@ extension Shard {
       }
       if let newest, delivery.storage == .gathering, !delivery.isUrgent {
         group.cancel(delivery)
+        delivery.hasEnded = true
         inherit(delivery, to: newest)
-        count(.replaced)
+        note(.replaced, delivery.notification)
         releaseIfFree(delivery)
       } else {
-        leaveSession(delivery)
+        leaveSession(delivery, cause: .connectionEnded)
       }
     }
     for delivery in heldBack { settleHeldBack(delivery, nil, loopMilliseconds: loopMilliseconds) }
@@ -243,19 +249,24 @@ extension Shard {
     if device.drain == .due { drains.removeAll { $0 === device } }
     device.drain = .none
     device.overflowOrders.removeAll()
-    device.endedOrders.removeAll()
+    if device.pendingWrites == 0 { device.endedOrders.removeAll() }
     return left
   }
 
   /// A notification leaves its session unacknowledged: the store keeps it, or nobody does.
-  mutating func leaveSession(_ delivery: Delivery) {
+  mutating func leaveSession(_ delivery: Delivery, cause: LedgerCause) {
+    let notification = delivery.notification
     switch delivery.storage {
     case .gathering:
-      count(.storedDeviceOffline)
+      note(.storedDeviceOffline, notification, cause: cause)
       group.promote(delivery)
-    case .sealed, .durable: break
-    case .superseded: count(.replaced)
-    case .none: count(.discardedNotStored)
+    case .sealed, .durable: note(.storedDeviceOffline, notification, cause: cause)
+    case .superseded: note(.replaced, notification)
+    case .none:
+      // What was to be stored and is not met a failing store; its provider was told so.
+      note(
+        notification.mayBeStored ? .discardedStoreFailed : .discardedNotStored, notification,
+        cause: cause)
     }
     releaseIfFree(delivery)
   }

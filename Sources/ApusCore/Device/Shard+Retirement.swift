@@ -10,9 +10,9 @@ extension Shard {
     for delivery in takeHeldBack(of: device) + endSession(of: device) {
       switch delivery.storage {
       case .none, .gathering:
-        count(.discardedTokenUnregistered)
+        note(.discardedTokenUnregistered, delivery.notification)
         forget(delivery)
-      case .sealed, .durable, .superseded: leaveSession(delivery)
+      case .sealed, .durable, .superseded: leaveSession(delivery, cause: .connectionEnded)
       }
     }
   }
@@ -29,16 +29,18 @@ extension Shard {
     requestDrain(device)
   }
 
-  /// What is stored for a retired device: the topic and the order of each notification. All of it ends.
+  /// What is stored for a retired device, and the topics of rows that cannot be read. All of it ends.
   package mutating func purged(
-    _ device: Device, _ stored: [(topic: TopicKey, order: UInt64)]
+    _ device: Device, _ stored: [NotificationFacts], unreadable: [TopicKey] = []
   ) {
     device.drain = .none
-    for notification in stored {
+    for facts in stored {
       // Ended before, and is in the store only until that is written.
-      guard !device.hasEnded(notification.topic, order: notification.order) else { continue }
-      count(.discardedTokenUnregistered)
-      emptySlot(of: notification.topic, order: notification.order, device)
+      guard !device.hasEnded(facts.topic, order: facts.order) else { continue }
+      guard isSettled(facts, device) else { continue }
+      note(.discardedTokenUnregistered, facts)
+      emptySlot(of: facts.topic, order: facts.order, device)
     }
+    for topic in unreadable { emptySlot(of: topic, order: 0, device) }
   }
 }

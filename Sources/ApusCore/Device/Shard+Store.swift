@@ -28,16 +28,23 @@ extension Shard {
     }
     device.drain = .none
     var deliveries: [Delivery] = []
+    var more = more
     for notification in stored {
       let topic = notification.claims.topic
-      device.clearOverflow(of: topic, upTo: notification.order)
       // Came while the drain was under way and is queued behind it, or was acknowledged since it was asked for.
       if device.session?.holds(order: notification.order) == true
         || device.hasEnded(topic, order: notification.order)
       {
+        device.clearOverflow(of: topic, upTo: notification.order)
         release(notification)
         continue
       }
+      guard isSettled(notification.facts, device) else {
+        more = true
+        release(notification)
+        continue
+      }
+      device.clearOverflow(of: topic, upTo: notification.order)
       notification.isFromStorage = true
       let delivery = takeDelivery(notification, device)
       delivery.storage = .durable
@@ -49,11 +56,34 @@ extension Shard {
     mark(dirty: device)
   }
 
-  /// A stored notification was found to be past its time. One that is in the session as well ends there.
-  package mutating func expired(_ topic: TopicKey, order: UInt64, of device: Device) {
-    guard !device.hasEnded(topic, order: order), device.session?.holds(order: order) != true
+  /// Whether the shard knows a notification that was read from the store as the one that has its slot.
+  ///
+  /// The store may be ahead: it has written a group and not said so yet. What came in with that is for the next drain.
+  /// With no write under way it is what a write kept that had been reported as failed, and is accepted after all.
+  mutating func isSettled(_ facts: NotificationFacts, _ device: Device) -> Bool {
+    let topic = facts.topic
+    let known = device.stored(topic)
+    if known?.order == facts.order { return true }
+    guard device.pendingWrites == 0 else { return false }
+    if let known {
+      endStored(topic, order: known.order, device)
+      if device.session?.holds(order: known.order) != true {
+        note(.replaced, known, causeCode: LedgerCause.foundInStore.rawValue)
+      }
+    }
+    note(.received, facts, causeCode: LedgerCause.foundInStore.rawValue)
+    addStored(facts, device)
+    return true
+  }
+
+  /// A stored notification was found to be past its time. One that is in the session as well ends there, and one that
+  /// the shard does not know as stored is on its way: it is found the next time.
+  package mutating func expired(_ notification: Notification, of device: Device) {
+    let topic = notification.claims.topic
+    let order = notification.order
+    guard device.stored(topic)?.order == order, device.session?.holds(order: order) != true
     else { return }
-    count(.expired)
+    note(.expired, notification)
     device.clearOverflow(of: topic, upTo: order)
     emptySlot(of: topic, order: order, device)
   }
@@ -71,6 +101,9 @@ extension Shard {
   }
 
   package var isGroupEmpty: Bool { group.isEmpty }
+
+  /// Whether something that a failed group was to take out of the store waits for another group.
+  package var hasRetries: Bool { group.hasRetries }
 
   /// Closes the group that gathered and returns its number; its entries are to be written in this order.
   package mutating func sealGroup(
@@ -102,19 +135,22 @@ extension Shard {
 
   /// The group of that number was written, or could not be. Groups end in the order in which they were sealed.
   package mutating func committed(_ entries: [GroupEntry], number: UInt64, succeeded: Bool) {
-    if !succeeded { group.keepSlots(of: entries) }
     for entry in entries {
       entry.device.pendingWrites -= 1
       switch entry.kind {
       case .put:
-        settleEnded(entry, number, succeeded: succeeded)
-        if let delivery = entry.delivery { written(delivery, succeeded: succeeded) }
-      case .delete: settleEnded(entry, number, succeeded: succeeded)
+        if let delivery = entry.delivery {
+          if succeeded { written(delivery) } else { unwritten(delivery) }
+        }
+        if succeeded { settleEnded(entry, number) }
+      case .delete: if succeeded { settleEnded(entry, number) }
       case .record(let version):
         if succeeded { entry.device.durableRecordVersion = version }
         mark(dirty: entry.device)
       }
+      if entry.device.pendingWrites == 0 { settle(entry.device, succeeded: succeeded) }
     }
+    if !succeeded { repair(entries) }
     guard !drainWaiters.isEmpty else { return }
     for waiter in drainWaiters where waiter.group <= number {
       if waiter.device.drain == .waiting(group: waiter.group) { drainIsDue(waiter.device) }
@@ -122,33 +158,81 @@ extension Shard {
     drainWaiters.removeAll { $0.group <= number }
   }
 
-  /// What had ended is out of the store now; where the group failed, it is there still and may come again.
-  private func settleEnded(_ entry: GroupEntry, _ number: UInt64, succeeded: Bool) {
-    guard let ended = entry.device.endedOrders[entry.topic] else { return }
-    if ended.group <= number || !succeeded { entry.device.endedOrders[entry.topic] = nil }
+  /// Nothing is on its way to the disk any more.
+  private func settle(_ device: Device, succeeded: Bool) {
+    if succeeded, !device.endedOrders.isEmpty { device.endedOrders.removeAll() }
+    if !device.unwrittenOrders.isEmpty { device.unwrittenOrders.removeAll() }
   }
 
-  private mutating func written(_ delivery: Delivery, succeeded: Bool) {
+  /// What had ended is out of the store now.
+  private func settleEnded(_ entry: GroupEntry, _ number: UInt64) {
+    guard let ended = entry.device.endedOrders[entry.topic] else { return }
+    if ended.group <= number { entry.device.endedOrders[entry.topic] = nil }
+  }
+
+  /// After a failed group its slots are as they were. What has not ended stays; what has ended is taken out with a
+  /// later group, and not taken for anything else until then.
+  private mutating func repair(_ entries: [GroupEntry]) {
+    group.keepStored()
+    for entry in entries {
+      let device = entry.device
+      if case .record = entry.kind { continue }
+      let ended = device.endedOrders[entry.topic]?.order
+      if let kept = device.stored(entry.topic) {
+        if let ended, ended >= kept.order { device.endedOrders[entry.topic] = nil }
+      } else if entry.kind == .delete || ended != nil {
+        device.endedOrders[entry.topic] = (max(ended ?? 0, entry.order), gatheringGroup)
+        group.deleteAgain(entry.topic, order: entry.order, of: device)
+      }
+    }
+  }
+
+  private mutating func written(_ delivery: Delivery) {
     delivery.groupReferences -= 1
-    guard succeeded else {
-      // The provider keeps the notification: it was not accepted. A copy that is in flight may still arrive.
-      delivery.storage = .none
-      let notification = delivery.notification
-      if delivery.device.overflowOrders[notification.claims.topic] == notification.order {
-        delivery.device.overflowOrders[notification.claims.topic] = nil
-      }
-      answer(delivery, rejection: Rejection(.serviceUnavailable))
-      return releaseIfFree(delivery)
-    }
     delivery.storage = .durable
+    delivery.replaced = nil
     answer(delivery)
-    if let session = delivery.device.session {
-      session.forEach(of: delivery.notification.claims.topic) { other in
-        if other.notification.order < delivery.notification.order, other.storage == .durable {
-          other.storage = .superseded
-        }
-      }
+    let device = delivery.device
+    let facts = delivery.notification.facts
+    let previous = device.removeStored(facts.topic)
+    var isInSession = false
+    device.session?.forEach(of: facts.topic) { other in
+      guard other.notification.order < facts.order else { return }
+      if other.storage == .durable { other.storage = .superseded }
+      if other.notification.order == previous?.order { isInSession = true }
     }
+    if let previous {
+      counters.countStored(previous, -1)
+      if !isInSession { note(.replaced, previous) }
+    }
+    if !delivery.hasEnded { addStored(facts, device) }
     releaseIfFree(delivery)
+  }
+
+  /// The provider keeps the notification: it was not accepted. A copy that is in the session may still arrive.
+  private mutating func unwritten(_ delivery: Delivery) {
+    delivery.groupReferences -= 1
+    delivery.storage = .none
+    let notification = delivery.notification
+    if delivery.device.overflowOrders[notification.claims.topic] == notification.order {
+      delivery.device.overflowOrders[notification.claims.topic] = nil
+    }
+    answer(delivery, rejection: Rejection(.serviceUnavailable))
+    if delivery.hasEnded {
+      delivery.device.unwrittenOrders.insert(notification.order)
+    } else {
+      if let replaced = delivery.replaced { keep(replaced, delivery.device) }
+      if delivery.place == .none { note(.discardedStoreFailed, notification) }
+    }
+    delivery.replaced = nil
+    releaseIfFree(delivery)
+  }
+
+  /// What was to replace a stored notification was not written, and its provider told so: the old one stays.
+  private mutating func keep(_ replaced: NotificationFacts, _ device: Device) {
+    guard device.stored(replaced.topic) == nil, !device.unwrittenOrders.contains(replaced.order)
+    else { return }
+    note(.received, replaced, causeCode: LedgerCause.replacementFailed.rawValue)
+    addStored(replaced, device)
   }
 }

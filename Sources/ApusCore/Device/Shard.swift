@@ -13,7 +13,11 @@ package struct Shard {
   package var drains: [Device] = []
   /// Tokens found dead, for the feedback list; the driver empties it.
   package var deadTokens: [DeadToken] = []
-  package private(set) var counts = [UInt64](repeating: 0, count: DeliveryState.allCases.count)
+  /// What became of which notification, in order; the driver empties it.
+  package var events: [LedgerEvent] = []
+  package var counters = DeliveryCounters()
+  /// Whether `events` is filled. The counters count anyway.
+  package var recordsEvents = true
 
   var group: CommitGroup
   let unregisterGraceMilliseconds: Int64
@@ -24,6 +28,9 @@ package struct Shard {
   /// Topics that devices dropped, in the order of time: their tokens die when the grace is over.
   var graces = GraceQueue()
   var released: [Delivery] = []
+  /// Memory for `takeDurableCounters`.
+  var forecasts: [DeliveryCounters.Forecast] = []
+  var forecastSlots: [SlotKey: NotificationFacts] = [:]
   private var freeDeliveries: [Delivery] = []
   private var freeNotifications: [Notification] = []
 
@@ -63,10 +70,10 @@ package struct Shard {
     delivery.storage = .none
     delivery.isUrgent = false
     delivery.isLastFromStorage = false
+    delivery.hasEnded = false
+    delivery.replaced = nil
     if freeDeliveries.count < Self.poolLimit { freeDeliveries.append(delivery) }
   }
-
-  package mutating func count(_ state: DeliveryState) { counts[Int(state.rawValue)] &+= 1 }
 
   // MARK: From providers
 
@@ -98,13 +105,14 @@ package struct Shard {
       }
       verdicts.append(Verdict(answer: answer, rejection: nil, asksForPause: true))
     }
-    count(.received)
+    note(.received, notification)
     if state == .ignored {
       return finishAtOnce(notification, answer, .discardedDisabled)
     }
     // Neither can be sent now nor may be stored: it needs no place anywhere.
     if !notification.mayBeStored, !state.flows || device.session == nil {
-      return finishAtOnce(notification, answer, .discardedNotStored)
+      return finishAtOnce(
+        notification, answer, .discardedNotStored, cause: reasonToWait(device, nil))
     }
     let delivery = takeDelivery(notification, device)
     delivery.answer = answer
@@ -144,17 +152,17 @@ package struct Shard {
       }
     case .held?:
       _ = replaceOlder(by: delivery)
-      count(.storedPowerConsiderations)
+      note(.storedPowerConsiderations, delivery.notification)
       store(delivery, loopMilliseconds: loopMilliseconds)
     // Not accepted yet. The connection looks at the time.
     case .heldBack?: mark(dirty: device)
     case .overflow?, nil:
       guard mayBeStored else {
         answer(delivery)
-        count(.discardedNotStored)
+        note(.discardedNotStored, delivery.notification, cause: reasonToWait(device, offer))
         return releaseIfFree(delivery)
       }
-      count(.storedDeviceOffline)
+      note(.storedDeviceOffline, delivery.notification, cause: reasonToWait(device, offer))
       if device.session != nil { device.overflowed(delivery.notification) }
       store(delivery, loopMilliseconds: loopMilliseconds)
     }
@@ -173,11 +181,13 @@ package struct Shard {
       // Its own group answers for one that is being written.
       case .sealed, .durable:
         isDurableReplaced = true
+        newer.replaced = older.notification.facts
         emptySlot(
           of: older.notification.claims.topic, order: older.notification.order, older.device)
       case .none, .superseded: break
       }
-      count(.replaced)
+      older.hasEnded = true
+      note(.replaced, older.notification)
       releaseIfFree(older)
     }
     return isDurableReplaced
@@ -188,8 +198,16 @@ package struct Shard {
     guard newer.storage != .durable else { return answer(older) }
     if let answer = older.answer { newer.riders.append(answer) }
     newer.riders += older.riders
+    if let replaced = older.replaced { newer.replaced = replaced }
     older.answer = nil
     older.riders.removeAll()
+  }
+
+  /// Why a notification is not sent now: `offer` is nil where its topic does not flow.
+  private func reasonToWait(_ device: Device, _ offer: DeviceSession.Offer?) -> LedgerCause {
+    guard let session = device.session else { return .deviceAway }
+    if offer == nil { return .topicHeldBack }
+    return session.hasRoom ? .deviceIdle : .queueFull
   }
 
   /// Writes with the next group, behind everything older of the same device that still gathers.
@@ -219,15 +237,16 @@ package struct Shard {
       return refuse(
         notification, answer, Rejection(.unregistered, timestampMilliseconds: sinceMilliseconds))
     }
-    count(.received)
+    note(.received, notification)
     finishAtOnce(notification, answer, .discardedTokenUnregistered)
   }
 
   private mutating func finishAtOnce(
-    _ notification: Notification, _ answer: Answer, _ state: DeliveryState
+    _ notification: Notification, _ answer: Answer, _ state: DeliveryState,
+    cause: LedgerCause = .none
   ) {
     verdicts.append(Verdict(answer: answer, rejection: nil))
-    count(state)
+    note(state, notification, cause: cause)
     release(notification)
   }
 

@@ -196,7 +196,7 @@ final class CourierConnection {
     ).encode(
       payload: payload.span, collapseID: collapseID.span, extensions: dialect.allowsExtensions,
       to: &output)
-    worker.shard.count(.sent)
+    worker.shard.noteSent(notification)
   }
 
   // MARK: Time and the end

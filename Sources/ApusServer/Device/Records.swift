@@ -10,9 +10,10 @@ extension Notification {
     StoredNotification.encode(
       StoredNotification.Fields(
         acceptanceOrder: order, expirationSeconds: expirationSeconds,
-        acceptedMilliseconds: acceptedMilliseconds, messageID: messageID, id: id, token: token,
-        priority: priority, pushType: pushType,
-        flags: isBackground ? StoredNotification.Fields.isBackground : 0),
+        acceptedMilliseconds: acceptedMilliseconds, messageID: messageID, id: id,
+        uniqueID: uniqueID, token: token, priority: priority, pushType: pushType,
+        flags: (isBackground ? StoredNotification.Fields.isBackground : 0)
+          | (interface == .binary ? StoredNotification.Fields.isBinary : 0)),
       collapseID: collapseID.span, payload: payload.span, into: &output)
   }
 
@@ -23,7 +24,8 @@ extension Notification {
     expirationSeconds = fields.expirationSeconds
     acceptedMilliseconds = fields.acceptedMilliseconds
     id = fields.id
-    uniqueID = NotificationID(high: 0, low: 0)
+    uniqueID = fields.uniqueID
+    interface = fields.interface
     token = fields.token
     priority = fields.priority
     pushType = fields.pushType
@@ -33,6 +35,21 @@ extension Notification {
       device: place.device, topic: place.topic, environment: place.environment, generation: 0)
     payload.set(value.extracting(stored.payload))
     collapseID.set(value.extracting(stored.collapseID))
+  }
+}
+
+extension StoredNotification.Fields {
+  /// By which interface the notification came.
+  fileprivate var interface: ProviderInterface {
+    flags & Self.isBinary == 0 ? .http2 : .binary
+  }
+
+  /// Who the notification is that waits at `place`.
+  func facts(at place: MailboxKey) -> NotificationFacts {
+    NotificationFacts(
+      order: acceptanceOrder, id: id, uniqueID: uniqueID, device: place.device, topic: place.topic,
+      environment: place.environment, tokenPrefix: token.words.0, pushType: pushType,
+      priority: priority, interface: interface)
   }
 }
 

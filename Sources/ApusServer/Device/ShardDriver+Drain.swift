@@ -8,6 +8,7 @@ import ApusLoop
 extension ShardDriver {
   func drain(_ device: Device) {
     do {
+      try loadStored(device)
       let (stored, more) = try storedNotifications(of: device)
       shard.drained(
         device, stored, more: more, loopMilliseconds: worker.loop.nowMilliseconds)
@@ -37,7 +38,7 @@ extension ShardDriver {
       guard let state = device.registration[place.topic]?.state, state.flows else { return true }
       guard let notification = notification(from: value, at: place) else { return true }
       if notification.isExpired(atSeconds: worker.wallSeconds) {
-        shard.expired(place.topic, order: notification.order, of: device)
+        shard.expired(notification, of: device)
         shard.release(notification)
       } else {
         found.append(notification)

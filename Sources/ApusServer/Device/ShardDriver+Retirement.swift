@@ -50,16 +50,21 @@ extension ShardDriver {
 
   /// Removes everything that is stored for a retired device.
   func purge(_ device: Device) {
-    var stored: [(topic: TopicKey, order: UInt64)] = []
+    var stored: [NotificationFacts] = []
+    var unreadable: [TopicKey] = []
     let prefix = device.key.id.storeKey
     do {
+      try loadStored(device)
       try worker.store.scan(.mailbox, prefix: prefix.span) { key, value in
         guard let place = try? MailboxKey(decoding: key),
           place.environment == device.key.environment
         else { return true }
         // What cannot be read goes as well: whatever it is, it was older than what comes from now on.
-        let fields = try? StoredNotification(decoding: value).fields
-        stored.append((place.topic, fields?.acceptanceOrder ?? 0))
+        if let fields = try? StoredNotification(decoding: value).fields {
+          stored.append(fields.facts(at: place))
+        } else {
+          unreadable.append(place.topic)
+        }
         return true
       }
     } catch {
@@ -68,6 +73,6 @@ extension ShardDriver {
         .error, "mailbox unreadable", .text("device", device.key.id.text),
         .text("reason", "\(error)"))
     }
-    shard.purged(device, stored)
+    shard.purged(device, stored, unreadable: unreadable)
   }
 }

@@ -12,13 +12,17 @@ final class ShardDriver {
   var cache = DeviceCache()
   private var sealed: [(number: UInt64, entries: [GroupEntry])] = []
   private var freeEntryLists: [[GroupEntry]] = []
-  private var group: WriteGroup
+  var group: WriteGroup
   private var record: [UInt8] = []
   private var writeOrder: [WritePlace] = []
   private var lingerTimer: LoopTimer?
   private var gatheringTimer: LoopTimer?
   private var gatheringUntilMilliseconds: UInt64 = 0
-  private var isStopping = false
+  private(set) var isStopping = false
+  var ledger = WorkerLedger(
+    writer: LedgerWriter(
+      worker: 0, mode: .off, bounds: LedgerBounds(milliseconds: 0, bytes: 0),
+      continuing: LedgerStart()))
   private var feedback = FeedbackNotes()
   /// Retired devices whose tokens and stored notifications are still to be dealt with.
   var retirements = RetirementQueue()
@@ -34,8 +38,6 @@ final class ShardDriver {
     gatheringTimer = LoopTimer(loop: worker.loop) {}
     retirements.append(worker.trust.directory.retirements.keys.filter(worker.owns))
   }
-
-  var counts: [UInt64] { shard.counts }
 
   /// Nothing lingers any more: every group is written at once. True when nothing is left to write.
   func stop() -> Bool {
@@ -108,7 +110,9 @@ final class ShardDriver {
     let bytes = DeviceRecord.key(key.id, key.environment)
     guard let value = try worker.store.get(.devices, key: bytes.span) else {
       // Remembered as unknown, so that a provider who keeps asking costs no read each time.
-      return remember(Device(key: key, registration: Registration()))
+      let stranger = Device(key: key, registration: Registration())
+      stranger.knowsStored = true
+      return remember(stranger)
     }
     let decoded: DeviceRecord
     do {
@@ -176,8 +180,6 @@ final class ShardDriver {
     shard.deadlineReached(device, loopMilliseconds: worker.loop.nowMilliseconds)
   }
 
-  func count(_ state: DeliveryState) { shard.count(state) }
-
   func nextToSend(_ device: Device) -> Delivery? {
     shard.nextToSend(
       device, nowSeconds: worker.wallSeconds, loopMilliseconds: worker.loop.nowMilliseconds)
@@ -234,14 +236,16 @@ final class ShardDriver {
 
   /// Seals the group that gathered when the previous one is written; sets the timer for what lingers.
   func sealIfDue() {
+    gatherLedger()
     for dead in shard.deadTokens {
       feedback.note(dead, token: dead.token ?? worker.sealer.seal(dead.claims))
     }
     shard.deadTokens.removeAll(keepingCapacity: true)
     guard sealed.isEmpty else { return }
     shard.trimGroup()
-    guard !shard.isGroupEmpty || !feedback.isEmpty else { return }
-    if isStopping || !feedback.isEmpty
+    let isLedgerDue = isLedgerDue
+    guard !shard.isGroupEmpty || !feedback.isEmpty || isLedgerDue else { return }
+    if isStopping || !feedback.isEmpty || isLedgerDue
       || shard.isGroupDue(nowMilliseconds: worker.loop.nowMilliseconds)
     {
       seal()
@@ -251,7 +255,9 @@ final class ShardDriver {
   }
 
   /// Whether everything that gathered is durable.
-  var isQuiet: Bool { sealed.isEmpty && shard.isGroupEmpty && feedback.isEmpty }
+  var isQuiet: Bool {
+    sealed.isEmpty && shard.isGroupEmpty && feedback.isEmpty && isLedgerQuiet
+  }
 
   private func seal() {
     var entries = freeEntryLists.popLast() ?? []
@@ -259,6 +265,7 @@ final class ShardDriver {
       into: &entries, nowMilliseconds: worker.loop.nowMilliseconds, all: isStopping)
     write(entries)
     writeFeedback()
+    writeLedger(entries)
     sealed.append((number, entries))
     let worker = worker
     worker.store.commit(renewing: &group) { error in
@@ -334,6 +341,7 @@ final class ShardDriver {
       worker.log(.error, "store refused a group", .text("reason", "\(error)"))
     }
     feedback.committed(succeeded: error == nil)
+    ledgerCommitted(succeeded: error == nil)
     var (number, entries) = sealed.removeFirst()
     shard.committed(entries, number: number, succeeded: error == nil)
     entries.removeAll(keepingCapacity: true)

@@ -191,10 +191,11 @@ private final class MemoryCore: Sendable {
       while let entry = WriteRecord.next(in: bytes, at: &position) {
         let family = Int(entry.family.rawValue)
         let key = bytes.extracting(entry.key)
-        if let value = entry.value {
-          state.tables[family].put(key, bytes.extracting(value).copied())
-        } else {
-          state.tables[family].remove(key)
+        switch (entry.kind, entry.value) {
+        case (.put, let value?): state.tables[family].put(key, bytes.extracting(value).copied())
+        case (.deleteRange, let end?):
+          state.tables[family].removeRange(from: key, to: bytes.extracting(end))
+        default: state.tables[family].remove(key)
         }
       }
       return nil

@@ -54,6 +54,18 @@ struct MemoryTable: Sendable {
     }
   }
 
+  /// Removes the rows from `start` on that come before `end`.
+  mutating func removeRange(from start: Span<UInt8>, to end: Span<UInt8>) {
+    var keys: [[UInt8]] = []
+    let all: [UInt8] = []
+    scan(prefix: all.span, from: start) { key, _ in
+      guard key.precedes(end) else { return false }
+      keys.append(key.copied())
+      return true
+    }
+    for key in keys { remove(key.span) }
+  }
+
   /// Visits the rows whose keys begin with `prefix` and do not come before `start`, until `visit` returns false.
   func scan(
     prefix: Span<UInt8>, from start: Span<UInt8>,

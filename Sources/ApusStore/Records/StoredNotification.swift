@@ -4,8 +4,8 @@ package import ApusModel
 /// value that was read.
 ///
 /// Layout, numbers big-endian: version (1), acceptance order (8), expiration (8), accepted (8), message id (4),
-/// notification id (16), device token (32), priority (1), push type (1), flags (1), collapse id (1 for the length,
-/// then the bytes), payload (2 for the length, then the bytes).
+/// notification id (16), unique id (16, absent in version 1), device token (32), priority (1), push type (1), flags (1),
+/// collapse id (1 for the length, then the bytes), payload (2 for the length, then the bytes).
 package struct StoredNotification: Sendable, Hashable {
   package var fields: Fields
   /// Where the collapse id is in the value. Empty: there is none.
@@ -13,9 +13,11 @@ package struct StoredNotification: Sendable, Hashable {
   /// Where the payload is in the value.
   package var payload: Range<Int>
 
-  package static let version: UInt8 = 1
+  package static let version: UInt8 = 2
+  /// Without the unique id: written by the first version of the program, and read.
+  private static let versionWithoutUniqueID: UInt8 = 1
   /// Bytes before the collapse id's length.
-  package static let fixedByteCount = 80
+  package static let fixedByteCount = 96
   /// Stands for "no push type named".
   private static let noPushType: UInt8 = 0xff
 
@@ -29,26 +31,31 @@ package struct StoredNotification: Sendable, Hashable {
     /// The number that the device acknowledges it by.
     package var messageID: UInt32
     package var id: NotificationID
+    /// Zero in records of version 1.
+    package var uniqueID: NotificationID
     package var token: DeviceToken
     package var priority: Priority
     /// Nil where the provider named none.
     package var pushType: PushType?
-    /// ``isBackground``; other bits are zero.
+    /// ``isBackground`` and ``isBinary``; other bits are zero.
     package var flags: UInt8
 
     /// In `flags`: the notification only wakes its app.
     package static let isBackground: UInt8 = 1
+    /// In `flags`: it came by the binary interface.
+    package static let isBinary: UInt8 = 2
 
     package init(
       acceptanceOrder: UInt64, expirationSeconds: Int64, acceptedMilliseconds: Int64,
-      messageID: UInt32, id: NotificationID, token: DeviceToken, priority: Priority,
-      pushType: PushType?, flags: UInt8
+      messageID: UInt32, id: NotificationID, uniqueID: NotificationID, token: DeviceToken,
+      priority: Priority, pushType: PushType?, flags: UInt8
     ) {
       self.acceptanceOrder = acceptanceOrder
       self.expirationSeconds = expirationSeconds
       self.acceptedMilliseconds = acceptedMilliseconds
       self.messageID = messageID
       self.id = id
+      self.uniqueID = uniqueID
       self.token = token
       self.priority = priority
       self.pushType = pushType
@@ -71,6 +78,8 @@ package struct StoredNotification: Sendable, Hashable {
     output.append(bigEndian: fields.messageID)
     output.append(bigEndian: fields.id.high)
     output.append(bigEndian: fields.id.low)
+    output.append(bigEndian: fields.uniqueID.high)
+    output.append(bigEndian: fields.uniqueID.low)
     output.append(bigEndian: fields.token.words.0)
     output.append(bigEndian: fields.token.words.1)
     output.append(bigEndian: fields.token.words.2)
@@ -87,7 +96,9 @@ package struct StoredNotification: Sendable, Hashable {
   package init(decoding bytes: Span<UInt8>) throws(RecordError) {
     var cursor = RecordCursor()
     let version: UInt8 = try cursor.integer("version", in: bytes)
-    guard version == Self.version else { throw .unknownVersion(version) }
+    guard version == Self.version || version == Self.versionWithoutUniqueID else {
+      throw .unknownVersion(version)
+    }
     fields = Fields(
       acceptanceOrder: try cursor.integer("acceptance order", in: bytes),
       expirationSeconds: try cursor.integer("expiration", in: bytes),
@@ -96,6 +107,11 @@ package struct StoredNotification: Sendable, Hashable {
       id: NotificationID(
         high: try cursor.integer("notification id", in: bytes),
         low: try cursor.integer("notification id", in: bytes)),
+      uniqueID: version == Self.version
+        ? NotificationID(
+          high: try cursor.integer("unique id", in: bytes),
+          low: try cursor.integer("unique id", in: bytes))
+        : NotificationID(high: 0, low: 0),
       token: DeviceToken(
         words: (
           try cursor.integer("token", in: bytes), try cursor.integer("token", in: bytes),

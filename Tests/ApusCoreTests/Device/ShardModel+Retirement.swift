@@ -21,19 +21,14 @@ extension ShardModel {
 
   /// What comes of a retired device among `drains`.
   func purge(_ device: Device) {
+    loadStored(device)
     let found = store.filter { $0.key.device == device.key }
     let before = count(.discardedTokenUnregistered)
-    shard.purged(device, found.map { ($0.key.topic, $0.value) })
+    shard.purged(device, found.values.sorted().compactMap(facts))
     let counted = Int(count(.discardedTokenUnregistered) - before)
     var ended = 0
-    var again = 0
-    for order in found.values {
-      if live.remove(order) != nil { ended += 1 } else if undead.remove(order) != nil { again += 1 }
-    }
-    if !(ended...ended + again).contains(counted) {
-      fault("\(counted) purged notifications are counted, \(ended) ended and \(again) came again")
-    }
-    revived += counted - ended
+    for order in found.values where !isOnlyOnDisk(order) && live.remove(order) != nil { ended += 1 }
+    if counted != ended { fault("\(counted) purged notifications are counted, \(ended) ended") }
     purging.remove(device.key)
     takeVerdicts(allowed: [], "purge")
   }
@@ -44,7 +39,7 @@ extension ShardModel {
     settle()
     check()
     if purging.contains(device.key) { fault("a retired device is not purged") }
-    for (slot, order) in store where slot.device == device.key && !undead.contains(order) {
+    for (slot, order) in store where slot.device == device.key {
       fault("\(order) is kept for a retired device")
     }
     for order in live where letters[order]?.slot.device == device.key {

@@ -9,6 +9,9 @@ extension ShardModel {
     if trimming { shard.trimGroup() }
     var entries: [GroupEntry] = []
     let number = shard.sealGroup(into: &entries, nowMilliseconds: loopMilliseconds, all: all)
+    for entry in entries where entry.kind == .put { loadStored(entry.device) }
+    var counters: [TopicCounters] = []
+    shard.takeDurableCounters(with: entries) { counters.append($0) }
     var writes: [Write] = []
     var seen: Set<ObjectIdentifier> = []
     for entry in entries {
@@ -29,41 +32,102 @@ extension ShardModel {
         writes.append(Write(slot: slot, order: order))
       }
     }
-    sealed = Group(number: number, entries: entries, writes: writes)
+    sealed = Group(number: number, entries: entries, writes: writes, counters: counters)
     takeVerdicts(allowed: [], "seal")
   }
 
-  func commit(succeeded: Bool = true) {
-    guard let group = sealed else { return }
-    sealed = nil
-    let session = inSession()
-    var written: Set<UInt64> = []
+  /// The disk has the group; the shard is told later.
+  func write() {
+    guard var group = sealed, !group.isOnDisk else { return }
+    group.isOnDisk = true
+    sealed = group
     for write in group.writes {
-      if succeeded { apply(write, session) }
-      if let order = write.order { written.insert(order) }
-      if !succeeded, let old = store[write.slot], !live.contains(old) {
-        undead.insert(old)
+      let old = store[write.slot]
+      store[write.slot] = write.order
+      guard let old, old != write.order, live.contains(old) else { continue }
+      guard let order = write.order else {
+        fault("a deletion took \(old)")
+        continue
       }
-    }
-    let open = written.filter { letters[$0]?.isAccepted == nil }
-    shard.committed(group.entries, number: group.number, succeeded: succeeded)
-    takeVerdicts(allowed: succeeded ? written : [], "commit")
-    for order in open {
-      if letters[order]?.isAccepted != succeeded { fault("\(order) is not answered") }
-      if !succeeded, session[order] == nil, live.remove(order) != nil { refused += 1 }
+      if order < old { fault("\(order) took the slot of \(old), which is newer") }
+      overwritten.insert(old)
     }
   }
 
-  private func apply(_ write: Write, _ session: [UInt64: Delivery]) {
-    let old = store[write.slot]
-    store[write.slot] = write.order
-    guard let old, old != write.order, live.contains(old) else { return }
-    guard let order = write.order else { return fault("a deletion took \(old)") }
-    if order < old { return fault("\(order) took the slot of \(old), which is newer") }
-    if session[old] == nil {
-      live.remove(old)
-      replacedUnseen += 1
+  func commit(succeeded: Bool = true) {
+    if succeeded { write() }
+    guard let group = sealed else { return }
+    // What is on the disk has not failed.
+    let succeeded = group.isOnDisk
+    sealed = nil
+    let session = inSession()
+    for old in overwritten where session[old] == nil { live.remove(old) }
+    overwritten = []
+    let written = Set(group.writes.compactMap(\.order))
+    let open = written.filter { letters[$0]?.isAccepted == nil }
+    let eventsBefore = shard.events.count
+    shard.committed(group.entries, number: group.number, succeeded: succeeded)
+    for event in shard.events[eventsBefore...]
+    where event.causeCode == LedgerCause.replacementFailed.rawValue {
+      let order = event.facts.order
+      if let slot = letters[order]?.slot, store[slot] != order { fault("\(order) is not stored") }
+      live.insert(order)
     }
+    takeVerdicts(allowed: succeeded ? written : [], "commit")
+    for order in open {
+      if letters[order]?.isAccepted != succeeded { fault("\(order) is not answered") }
+      if !succeeded, session[order] == nil { live.remove(order) }
+    }
+    if succeeded { noteDurable(group.counters) } else { shard.counters.markAllChanged() }
+    checkDurable()
+  }
+
+  func noteDurable(_ counters: [TopicCounters]) {
+    for counters in counters {
+      let topic = Slot.Topic(topic: counters.topic, environment: counters.environment)
+      durable[topic] = counters
+    }
+  }
+
+  /// What a crash would leave is as many notifications as the counters beside them say.
+  private func checkDurable() {
+    var kept: [Slot.Topic: Int64] = [:]
+    for slot in store.keys { kept[slot.counted, default: 0] += 1 }
+    for topic in Set(kept.keys).union(durable.keys) {
+      let counters = durable[topic]
+      if counters?.pending ?? 0 != kept[topic] ?? 0 {
+        fault("\(kept[topic] ?? 0) are stored, \(counters?.pending ?? 0) are counted as such")
+      }
+      if counters?.isBalanced == false { fault("the durable counters are out of balance") }
+    }
+  }
+
+  /// Reads what is stored for a device that was taken into memory, as its owner does.
+  func loadStored(_ device: Device) {
+    guard !device.knowsStored else { return }
+    var found: [NotificationFacts] = []
+    for (slot, order) in store where slot.device == device.key {
+      if let facts = facts(order) { found.append(facts) }
+    }
+    shard.loadStored(found, of: device)
+  }
+
+  func facts(_ order: UInt64) -> NotificationFacts? {
+    letters[order].map { letter in
+      let notification = Notification()
+      fill(notification, order, letter)
+      return notification.facts
+    }
+  }
+
+  /// Whether the disk has the notification, and the shard has not heard so.
+  func isOnlyOnDisk(_ order: UInt64) -> Bool {
+    sealed?.isOnDisk == true && sealed?.writes.contains { $0.order == order } == true
+  }
+
+  /// A device that was not looked at for long is forgotten, and read anew when it is needed.
+  func forget(_ device: Device) {
+    if device.session == nil, device.pendingWrites == 0 { device.forgetStored() }
   }
 
   // MARK: Draining
@@ -80,6 +144,7 @@ extension ShardModel {
     if device.retiredMilliseconds != nil { return purge(device) }
     if device.session == nil { fault("a drain without a connection") }
     if !filtered.contains(device.key) { fault("a drain before the filter") }
+    loadStored(device)
     var found: [UInt64] = []
     let before = inSession()
     for (slot, order) in store where slot.device == device.key {
@@ -89,7 +154,7 @@ extension ShardModel {
         found.append(order)
         continue
       }
-      expire(order, slot.topic, device, isInSession: before[order] != nil)
+      expire(order, letter, device, isInSession: before[order] != nil)
     }
     found.sort()
     let room = max(1, Limits.courierQueueFrames - (device.session?.queuedCount ?? 0))
@@ -104,27 +169,22 @@ extension ShardModel {
       device, Array(stored), more: found.count > room, loopMilliseconds: loopMilliseconds)
     let after = inSession()
     for order in found.prefix(room) where before[order] == nil && after[order] != nil {
-      guard !live.contains(order) else { continue }
-      if undead.remove(order) != nil {
-        live.insert(order)
-        revived += 1
-      } else {
-        fault("\(order) comes from the store after its end")
-      }
+      if !live.contains(order) { fault("\(order) comes from the store after its end") }
     }
     takeVerdicts(allowed: [], "drain")
   }
 
-  private func expire(_ order: UInt64, _ topic: TopicKey, _ device: Device, isInSession: Bool) {
+  private func expire(_ order: UInt64, _ letter: Letter, _ device: Device, isInSession: Bool) {
     let before = count(.expired)
-    shard.expired(topic, order: order, of: device)
+    let notification = Notification()
+    fill(notification, order, letter)
+    shard.expired(notification, of: device)
     let counted = count(.expired) - before
-    if isInSession {
-      if counted != 0 { fault("\(order) is counted as expired, and is in the session") }
+    // What the shard has not heard to be stored is for the next drain.
+    if isInSession || isOnlyOnDisk(order) {
+      if counted != 0 { fault("\(order) is counted as expired, and is on its way") }
     } else if live.remove(order) != nil {
       if counted != 1 { fault("\(order) expired without being counted") }
-    } else if undead.remove(order) != nil {
-      revived += Int(counted)
     } else if counted != 0 {
       fault("\(order) expired after its end")
     }
@@ -157,19 +217,55 @@ extension ShardModel {
     }
     for order in live {
       guard let letter = letters[order] else { continue }
-      let isKept = letter.isAccepted == nil || session[order] != nil || store[letter.slot] == order
+      let isKept =
+        letter.isAccepted == nil || session[order] != nil || store[letter.slot] == order
+        || overwritten.contains(order)
       if !isKept { live.remove(order) }
     }
-    let ended = DeliveryState.allCases.filter(\.isTerminal).reduce(0) { $0 + Int(count($1)) }
-    let expected = Int(count(.received)) + revived - live.count - replacedUnseen - refused
-    if ended != expected { fault("\(ended) ends are counted, \(expected) came to pass") }
+    checkLedger()
     // What is gone may stay in the store until its deletion is written, no longer.
-    if sealed == nil, shard.isGroupEmpty {
-      for (slot, order) in store where !live.contains(order) && !undead.contains(order) {
+    if sealed == nil, shard.isGroupEmpty, !shard.hasRetries {
+      for (slot, order) in store where !live.contains(order) {
         fault("\(order) has ended and is still stored at \(slot.topic)")
       }
       for device in devices where device.pendingWrites != 0 {
         fault("\(device.pendingWrites) writes are pending of none")
+      }
+    }
+  }
+
+  /// The events tell each notification's way, the counters what they add up to, and both agree with what came to pass.
+  func checkLedger() {
+    for event in shard.events {
+      let order = event.facts.order
+      let known = states[order] ?? []
+      let isKept =
+        event.causeCode == LedgerCause.replacementFailed.rawValue && known.last == .replaced
+      if event.state == .received ? !known.isEmpty && !isKept : !pending.contains(order) {
+        fault("\(order) comes to \(event.state) after \(known)")
+      }
+      if letters[order]?.slot.topic != event.facts.topic { fault("\(order) is noted as another") }
+      states[order, default: []].append(event.state)
+      if event.state == .received {
+        pending.insert(order)
+      } else if event.state.isTerminal {
+        pending.remove(order)
+      }
+    }
+    shard.events.removeAll()
+    if pending != live {
+      fault(
+        "\(pending.subtracting(live).sorted()) have ended without an event, "
+          + "\(live.subtracting(pending).sorted()) have an end too early")
+    }
+    var expected: [Slot.Topic: Int64] = [:]
+    for order in live {
+      if let slot = letters[order]?.slot { expected[slot.counted, default: 0] += 1 }
+    }
+    for counters in shard.counters.snapshot() {
+      let topic = Slot.Topic(topic: counters.topic, environment: counters.environment)
+      if !counters.isBalanced || counters.pending != expected[topic] ?? 0 {
+        fault("\(counters.accepted) accepted, \(counters.ended) ended, \(counters.pending) pending")
       }
     }
   }
@@ -211,17 +307,17 @@ extension ShardModel {
           fault("\(order) does not say where it comes from")
         }
         let isLast = order == due.last
-        if undead.isEmpty, revived == 0, delivery.isLastFromStorage != isLast {
+        if delivery.isLastFromStorage != isLast {
           fault("\(order) is not marked as it stands")
         }
       }
     }
-    if came.filter(due.contains) != due { fault("\(due) should have come, not \(came)") }
-    if undead.isEmpty, revived == 0, came != due { fault("\(due) should have come, not \(came)") }
+    if came != due { fault("\(due) should have come, not \(came)") }
   }
 
   /// Whether the group that is being written has a newer notification for the slot, which may have ended since.
   private func isBeingReplaced(_ order: UInt64, _ slot: Slot) -> Bool {
+    if overwritten.contains(order) { return true }
     let orders = sealed?.writes.filter { $0.slot == slot }.compactMap(\.order) ?? []
     return (store[slot] == order || orders.contains(order)) && orders.contains { $0 > order }
   }

@@ -7,6 +7,13 @@ final class ShardModel {
   struct Slot: Hashable {
     var device: DeviceKey
     var topic: TopicKey
+
+    struct Topic: Hashable {
+      var topic: TopicKey
+      var environment: Environment
+    }
+
+    var counted: Topic { Topic(topic: topic, environment: device.environment) }
   }
 
   struct Letter {
@@ -34,10 +41,13 @@ final class ShardModel {
     var number: UInt64
     var entries: [GroupEntry]
     var writes: [Write]
+    var counters: [TopicCounters]
+    /// Whether the disk has it, though the shard has not heard so.
+    var isOnDisk = false
   }
 
   var shard = Shard(lingerMilliseconds: 20, unregisterGraceMilliseconds: 60_000)
-  let devices: [Device]
+  private(set) var devices: [Device]
   var faults: [String] = []
 
   /// Every notification that was counted as received, by its place in the order.
@@ -54,15 +64,16 @@ final class ShardModel {
   var filtered: Set<DeviceKey> = []
   /// Retired devices that are not purged yet.
   var purging: Set<DeviceKey> = []
-  /// Replaced in the store alone, where the shard does not see it.
-  var replacedUnseen = 0
-  /// Refused after they were received, for the store failed.
-  var refused = 0
   /// Which newer notification took the place of one that waited: its answer is the older one's too.
   var heirs: [UInt64: UInt64] = [:]
-  /// In the store although they ended, because a deletion failed; they may come again.
-  var undead: Set<UInt64> = []
-  var revived = 0
+  /// What the shard's events say: every notification's states, in order.
+  var states: [UInt64: [DeliveryState]] = [:]
+  /// Those that have come to be, by the events, and not to an end.
+  var pending: Set<UInt64> = []
+  /// Lost their slot to a group that is written, of which the shard has not heard.
+  var overwritten: Set<UInt64> = []
+  /// The counters that a crash would leave.
+  var durable: [Slot.Topic: TopicCounters] = [:]
 
   var loopMilliseconds: UInt64 = 1_000
   var wallMilliseconds: Int64 = 1_700_000_000_000
@@ -76,6 +87,29 @@ final class ShardModel {
           id: DeviceID(UInt64(index / 2 + 1)),
           environment: index % 2 == 0 ? .production : .development),
         registration: Registration())
+    }
+  }
+
+  /// The service is killed and started again: what was written is all that there is.
+  func crash() {
+    if let sealed, sealed.isOnDisk { noteDurable(sealed.counters) }
+    shard = Shard(lingerMilliseconds: 20, unregisterGraceMilliseconds: 60_000)
+    devices = devices.map { old in
+      let device = Device(key: old.key, registration: old.registration)
+      device.retiredMilliseconds = old.retiredMilliseconds
+      return device
+    }
+    for counters in durable.values { shard.counters.restore(counters) }
+    sealed = nil
+    overwritten = []
+    unanswered = [:]
+    filtered = []
+    live = Set(store.values)
+    pending = live
+    for order in live { letters[order]?.isAccepted = true }
+    for device in devices where device.retiredMilliseconds != nil {
+      shard.purge(device)
+      purging.insert(device.key)
     }
   }
 
@@ -124,7 +158,7 @@ final class ShardModel {
     return false
   }
 
-  func count(_ state: DeliveryState) -> UInt64 { shard.counts[Int(state.rawValue)] }
+  func count(_ state: DeliveryState) -> UInt64 { shard.counters.states[Int(state.rawValue)] }
 
   // MARK: Providers
 

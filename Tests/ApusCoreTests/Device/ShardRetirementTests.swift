@@ -193,7 +193,7 @@ struct ShardRetirementTests {
     model.commit()
     // The second took the slot of the first, of which nobody was told any more.
     expectPurged(1)
-    #expect(model.replacedUnseen == 1)
+    #expect(model.count(.replaced) == 1)
   }
 
   @Test("A retirement that is taken back makes an ordinary device of it, for which nothing waits")

@@ -25,21 +25,18 @@ struct ShardWalkTests {
   @Test("The walks come by everything that they are to hold to the laws")
   func coverage() {
     var counts = [UInt64](repeating: 0, count: DeliveryState.allCases.count)
-    var revived = 0
-    var refused = 0
-    for seed in 1...24 as ClosedRange<UInt64> {
+    for seed in 1...36 as ClosedRange<UInt64> {
       var walker = Walker(seed: seed)
       for _ in 0..<300 { _ = walker.step() }
-      for index in counts.indices { counts[index] += walker.model.shard.counts[index] }
-      revived += walker.model.revived
-      refused += walker.model.refused
+      for state in DeliveryState.allCases {
+        counts[Int(state.rawValue)] += walker.model.count(state)
+      }
     }
     for state in DeliveryState.allCases {
       // Counted by the driver, which the model has no part of.
       if state == .sent { continue }
       #expect(counts[Int(state.rawValue)] >= 20, "\(state)")
     }
-    #expect(refused > 0)
   }
 }
 
@@ -77,12 +74,16 @@ struct Walker {
     case 48..<64: return acknowledge(device)
     case 64..<69: return filter(device)
     case 69..<73: return connection(device)
-    case 73..<77: return power(device)
+    case 73..<76: return power(device)
+    case 76: return memory(device)
     case 77..<84:
       model.seal(all: chance(20), trimming: chance(50))
       return "seal"
-    case 84..<91:
-      let succeeded = !diskFails || chance(85)
+    case 84..<86:
+      model.write()
+      return "write"
+    case 86..<91:
+      let succeeded = !diskFails || chance(60)
       model.commit(succeeded: succeeded)
       return succeeded ? "commit" : "failing commit"
     case 91..<97:
@@ -161,6 +162,15 @@ struct Walker {
     model.connect(device)
     if chance(50) { model.filterAll(device) }
     return "connect"
+  }
+
+  mutating func memory(_ device: Device) -> String {
+    guard chance(30) else {
+      model.forget(device)
+      return "forget"
+    }
+    model.crash()
+    return "crash"
   }
 
   mutating func power(_ device: Device) -> String {

@@ -1,0 +1,68 @@
+package import ApusModel
+
+extension Shard {
+  // MARK: The ledger
+
+  /// Notes that a notification reached a state: the only way to count one.
+  package mutating func note(
+    _ state: DeliveryState, _ notification: Notification, cause: LedgerCause = .none
+  ) {
+    note(state, notification.facts, causeCode: cause.rawValue)
+  }
+
+  mutating func note(_ state: DeliveryState, _ facts: NotificationFacts, causeCode: UInt8 = 0) {
+    counters.count(state, facts)
+    guard recordsEvents else { return }
+    events.append(LedgerEvent(state: state, causeCode: causeCode, facts: facts))
+  }
+
+  // MARK: What is stored
+
+  /// Says who has the slots of `device` in the store, as it was before any group that is not yet written.
+  package func loadStored(_ stored: [NotificationFacts], of device: Device) {
+    device.forgetStored()
+    for facts in stored { device.addStored(facts) }
+    device.knowsStored = true
+  }
+
+  mutating func addStored(_ facts: NotificationFacts, _ device: Device) {
+    device.addStored(facts)
+    counters.countStored(facts, 1)
+  }
+
+  /// What had the slot, under that place in the order, has ended.
+  mutating func endStored(_ topic: TopicKey, order: UInt64, _ device: Device) {
+    guard let facts = device.stored(topic), facts.order == order else { return }
+    _ = device.removeStored(topic)
+    counters.countStored(facts, -1)
+  }
+
+  /// Calls `body` for each topic whose counters changed since the last call, as a crash would leave them once
+  /// `entries`, which were just sealed, are written. They are to be written with the same group.
+  package mutating func takeDurableCounters(
+    with entries: [GroupEntry], _ body: (TopicCounters) -> Void
+  ) {
+    forecast(entries)
+    for forecast in forecasts { counters.apply(forecast, sign: 1) }
+    counters.takeChanged(body)
+    for forecast in forecasts { counters.apply(forecast, sign: -1) }
+    forecasts.removeAll(keepingCapacity: true)
+  }
+
+  /// What `written` will make of the group, where nothing comes between.
+  private mutating func forecast(_ entries: [GroupEntry]) {
+    for entry in entries {
+      guard let delivery = entry.delivery else { continue }
+      let slot = SlotKey(entry)
+      if let previous = forecastSlots[slot] ?? entry.device.stored(entry.topic) {
+        let isInSession = entry.device.session?.holds(order: previous.order) == true
+        forecasts.append(
+          DeliveryCounters.Forecast(facts: previous, stored: -1, isReplaced: !isInSession))
+      }
+      let facts = delivery.notification.facts
+      forecastSlots[slot] = facts
+      forecasts.append(DeliveryCounters.Forecast(facts: facts, stored: 1, isReplaced: false))
+    }
+    forecastSlots.removeAll(keepingCapacity: true)
+  }
+}

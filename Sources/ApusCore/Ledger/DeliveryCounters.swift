@@ -1,0 +1,189 @@
+package import ApusModel
+
+/// Counts what became of the notifications of one worker's devices: by state, topic, push type and priority.
+///
+/// Beside what happened it knows how many are stored, for what a crash leaves: see `takeChanged`. Counting allocates
+/// nothing once a topic was met.
+package struct DeliveryCounters {
+  /// Rows in the order in which their topics were met.
+  private var rows: [Row] = []
+  private var cells: [UInt64] = []
+  /// Stored notifications that have not ended, by push type and priority.
+  private var stored: [Int64] = []
+  /// Places of rows by a hash of their topic, with linear probing; -1 where there is none. At most half full.
+  private var places = [Int32](repeating: -1, count: 16)
+  private var changed: [Int32] = []
+  private var totals = [UInt64](repeating: 0, count: DeliveryState.allCases.count)
+
+  private struct Row {
+    var key: UInt64
+    var topic: TopicKey
+    var environment: Environment
+    var pending: Int64 = 0
+    var isChanged = false
+  }
+
+  package init() {}
+
+  /// By the raw value of the state, over all topics.
+  package var states: [UInt64] { totals }
+
+  /// Whether anything changed since `takeChanged`.
+  package var hasChanged: Bool { !changed.isEmpty }
+
+  // MARK: Counting
+
+  /// Counts a state that a notification reached.
+  package mutating func count(_ state: DeliveryState, _ facts: NotificationFacts) {
+    let row = row(facts.topic, facts.environment)
+    totals[Int(state.rawValue)] &+= 1
+    cells[
+      row * TopicCounters.cellCount
+        + TopicCounters.cell(state, pushType: facts.pushType, priority: facts.priority)] &+= 1
+    if state == .received {
+      rows[row].pending += 1
+    } else if state.isTerminal {
+      rows[row].pending -= 1
+    }
+    markChanged(row)
+  }
+
+  /// Counts a notification that came into the store, or left it.
+  mutating func countStored(_ facts: NotificationFacts, _ change: Int64) {
+    let row = row(facts.topic, facts.environment)
+    stored[
+      row * TopicCounters.stateStride
+        + TopicCounters.offset(pushType: facts.pushType, priority: facts.priority)] += change
+    markChanged(row)
+  }
+
+  /// What a group that is being written makes of a notification.
+  struct Forecast {
+    var facts: NotificationFacts
+    /// +1: it will be stored; -1: it will not be any more.
+    var stored: Int64
+    /// Whether it ends as replaced.
+    var isReplaced: Bool
+  }
+
+  mutating func apply(_ forecast: Forecast, sign: Int64) {
+    let row = row(forecast.facts.topic, forecast.facts.environment)
+    let offset = TopicCounters.offset(
+      pushType: forecast.facts.pushType, priority: forecast.facts.priority)
+    stored[row * TopicCounters.stateStride + offset] += sign * forecast.stored
+    markChanged(row)
+    guard forecast.isReplaced else { return }
+    let cell = Int(DeliveryState.replaced.rawValue) * TopicCounters.stateStride + offset
+    cells[row * TopicCounters.cellCount + cell] &+= UInt64(bitPattern: sign)
+  }
+
+  private mutating func markChanged(_ row: Int) {
+    guard !rows[row].isChanged else { return }
+    rows[row].isChanged = true
+    changed.append(Int32(row))
+  }
+
+  // MARK: Rows
+
+  private mutating func row(_ topic: TopicKey, _ environment: Environment) -> Int {
+    let key = Self.key(topic, environment)
+    var place = Self.hash(key) & (places.count - 1)
+    while places[place] >= 0 {
+      let row = Int(places[place])
+      if rows[row].key == key { return row }
+      place = (place + 1) & (places.count - 1)
+    }
+    return insert(key, topic, environment)
+  }
+
+  private static func key(_ topic: TopicKey, _ environment: Environment) -> UInt64 {
+    UInt64(topic.app.rawValue) << 16 | UInt64(topic.suffix.rawValue) << 8
+      | UInt64(environment.rawValue)
+  }
+
+  private static func hash(_ key: UInt64) -> Int {
+    Int(truncatingIfNeeded: (key &* 0x9e37_79b9_7f4a_7c15) >> 32)
+  }
+
+  private mutating func insert(
+    _ key: UInt64, _ topic: TopicKey, _ environment: Environment
+  ) -> Int {
+    rows.append(Row(key: key, topic: topic, environment: environment))
+    cells.append(contentsOf: repeatElement(0, count: TopicCounters.cellCount))
+    stored.append(contentsOf: repeatElement(0, count: TopicCounters.stateStride))
+    if rows.count * 2 > places.count {
+      places = [Int32](repeating: -1, count: places.count * 2)
+      for row in rows.indices { enter(row) }
+    } else {
+      enter(rows.count - 1)
+    }
+    return rows.count - 1
+  }
+
+  private mutating func enter(_ row: Int) {
+    var place = Self.hash(rows[row].key) & (places.count - 1)
+    while places[place] >= 0 { place = (place + 1) & (places.count - 1) }
+    places[place] = Int32(row)
+  }
+
+  // MARK: Reading and restoring
+
+  /// All topics as they are now.
+  package func snapshot() -> [TopicCounters] { rows.indices.map(counters) }
+
+  private func counters(_ row: Int) -> TopicCounters {
+    var counters = TopicCounters(topic: rows[row].topic, environment: rows[row].environment)
+    counters.pending = rows[row].pending
+    let first = row * TopicCounters.cellCount
+    for index in 0..<TopicCounters.cellCount { counters.cells[index] = cells[first + index] }
+    return counters
+  }
+
+  /// Calls `body` with each topic that changed since the last call, as a crash would leave it.
+  ///
+  /// Pending is what is stored, and accepted what ended and what is stored. What is in memory alone goes with the crash
+  /// and is in neither: its provider was not answered, or it was not to be stored, or it is in the store's slot no more.
+  package mutating func takeChanged(_ body: (TopicCounters) -> Void) {
+    for row in changed {
+      rows[Int(row)].isChanged = false
+      body(durable(Int(row)))
+    }
+    changed.removeAll(keepingCapacity: true)
+  }
+
+  private func durable(_ row: Int) -> TopicCounters {
+    var counters = counters(row)
+    counters.pending = 0
+    for offset in 0..<TopicCounters.stateStride {
+      let kept = stored[row * TopicCounters.stateStride + offset]
+      counters.pending += kept
+      var accepted = UInt64(bitPattern: kept)
+      for state in DeliveryState.allCases where state.isTerminal {
+        accepted &+= counters.cells[Int(state.rawValue) * TopicCounters.stateStride + offset]
+      }
+      let received = Int(DeliveryState.received.rawValue) * TopicCounters.stateStride
+      counters.cells[received + offset] = accepted
+    }
+    return counters
+  }
+
+  /// All topics count as changed: what was taken was not written.
+  package mutating func markAllChanged() { for row in rows.indices { markChanged(row) } }
+
+  /// Takes up what an earlier run left: a value that `takeChanged` gave. Several for one topic are added up.
+  package mutating func restore(_ counters: TopicCounters) {
+    let row = row(counters.topic, counters.environment)
+    rows[row].pending += counters.pending
+    for state in DeliveryState.allCases {
+      for offset in 0..<TopicCounters.stateStride {
+        let cell = Int(state.rawValue) * TopicCounters.stateStride + offset
+        let number = counters.cells[cell]
+        cells[row * TopicCounters.cellCount + cell] &+= number
+        totals[Int(state.rawValue)] &+= number
+        // Stored is what was accepted and has not ended.
+        let change: UInt64 = state == .received ? number : state.isTerminal ? 0 &- number : 0
+        stored[row * TopicCounters.stateStride + offset] &+= Int64(bitPattern: change)
+      }
+    }
+  }
+}

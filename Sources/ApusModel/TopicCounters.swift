@@ -1,0 +1,77 @@
+/// How often the notifications of one topic in one environment reached each state, by push type and priority.
+///
+/// For each topic the accepted notifications are those that ended and those that are pending: `isBalanced`.
+public struct TopicCounters: Sendable, Hashable {
+  public var topic: TopicKey
+  public var environment: Environment
+  /// Accepted and not ended. Below zero only in the part of one worker, where devices changed hands between two runs
+  /// with different numbers of workers.
+  public var pending: Int64
+  /// One number for each state, push type and priority; see `cell`.
+  public var cells: [UInt64]
+
+  public init(topic: TopicKey, environment: Environment) {
+    self.topic = topic
+    self.environment = environment
+    pending = 0
+    cells = [UInt64](repeating: 0, count: Self.cellCount)
+  }
+
+  // MARK: Layout
+
+  /// Push types, behind a first place for "none named".
+  public static let pushTypeCount = PushType.allCases.count + 1
+  public static let priorityCount = Priority.allCases.count
+  /// Cells of one state.
+  public static let stateStride = pushTypeCount * priorityCount
+  public static let cellCount = DeliveryState.allCases.count * stateStride
+
+  /// The place among the cells of one state.
+  @inlinable
+  public static func offset(pushType: PushType?, priority: Priority) -> Int {
+    let type = pushType.map { Int($0.rawValue) + 1 } ?? 0
+    let column =
+      switch priority {
+      case .immediate: 0
+      case .powerSaving: 1
+      case .whenActive: 2
+      }
+    return type * priorityCount + column
+  }
+
+  @inlinable
+  public static func cell(
+    _ state: DeliveryState, pushType: PushType?, priority: Priority
+  ) -> Int {
+    Int(state.rawValue) * stateStride + offset(pushType: pushType, priority: priority)
+  }
+
+  // MARK: Reading
+
+  public subscript(
+    state: DeliveryState, pushType: PushType?, priority: Priority
+  ) -> UInt64 {
+    cells[Self.cell(state, pushType: pushType, priority: priority)]
+  }
+
+  public subscript(state: DeliveryState) -> UInt64 {
+    let first = Int(state.rawValue) * Self.stateStride
+    return cells[first..<first + Self.stateStride].reduce(0, &+)
+  }
+
+  public var accepted: UInt64 { self[.received] }
+
+  /// Notifications that reached the end of their way.
+  public var ended: UInt64 {
+    DeliveryState.allCases.reduce(0) { $1.isTerminal ? $0 &+ self[$1] : $0 }
+  }
+
+  /// Whether every accepted notification has ended or is pending.
+  public var isBalanced: Bool { accepted == ended &+ UInt64(bitPattern: pending) }
+
+  /// Adds another worker's part of the same topic.
+  public mutating func add(_ other: TopicCounters) {
+    pending &+= other.pending
+    for index in cells.indices { cells[index] &+= other.cells[index] }
+  }
+}

@@ -1,0 +1,119 @@
+import ApusCore
+import ApusModel
+import ApusStore
+
+/// The ledger and the counters beside a worker's devices.
+extension ShardDriver {
+  func noteSent(_ notification: Notification) { shard.note(.sent, notification) }
+
+  /// How often each state was reached, by its raw value.
+  var counts: [UInt64] { shard.counters.states }
+
+  func counters() -> [TopicCounters] { shard.counters.snapshot() }
+
+  /// Goes on where an earlier run stopped.
+  func restore(_ opening: LedgerOpening) throws(StoreError) {
+    let configuration = worker.configuration
+    ledger = try opening.ledger(for: worker.index, configuration, counters: &shard.counters)
+    shard.recordsEvents = configuration.ledger != .off
+  }
+
+  // MARK: What is stored
+
+  /// Reads who has the device's slots, unless that is known.
+  func loadStored(_ device: Device) throws(StoreError) {
+    guard !device.knowsStored else { return }
+    var found: [NotificationFacts] = []
+    let prefix = device.key.id.storeKey
+    try worker.store.scan(.mailbox, prefix: prefix.span) { key, value in
+      // What cannot be read is reported by the drain.
+      if let place = try? MailboxKey(decoding: key), place.environment == device.key.environment,
+        let stored = try? StoredNotification(decoding: value)
+      {
+        found.append(stored.fields.facts(at: place))
+      }
+      return true
+    }
+    shard.loadStored(found, of: device)
+  }
+
+  // MARK: Writing
+
+  /// Takes over what the turn brought.
+  func gatherLedger() {
+    guard !shard.events.isEmpty else { return }
+    ledger.writer.record(shard.events, milliseconds: worker.wallMilliseconds)
+    shard.events.removeAll(keepingCapacity: true)
+    let dropped = ledger.writer.takeDroppedLines()
+    guard dropped > 0 else { return }
+    worker.log(.error, "ledger lines lost while the store fails", .number("lines", dropped))
+  }
+
+  /// Whether a group is due for the ledger or the counters alone: they are at most a second behind.
+  var isLedgerDue: Bool {
+    guard !ledger.isGivenUp else { return false }
+    if isStopping { return !isLedgerQuiet }
+    let now = worker.wallMilliseconds
+    let isEarly = now >= ledger.triedMilliseconds && now - ledger.triedMilliseconds < 1000
+    if ledger.writer.isDue(milliseconds: now) { return !isEarly || !ledger.hasFailed }
+    return !isEarly && hasNewCounters
+  }
+
+  /// Whether nothing of the ledger and the counters waits to be written.
+  var isLedgerQuiet: Bool {
+    ledger.isGivenUp || !hasNewCounters && !ledger.writer.hasLines && shard.events.isEmpty
+  }
+
+  private var hasNewCounters: Bool { shard.counters.hasChanged || !ledger.staleKeys.isEmpty }
+
+  /// Adds lines and counters to the group of `entries`, so that what is durable is in them.
+  func writeLedger(_ entries: [GroupEntry]) {
+    for entry in entries where entry.kind == .put {
+      do {
+        try loadStored(entry.device)
+      } catch {
+        // The group is about to fail for the same reason.
+        worker.log(
+          .error, "mailbox unreadable", .text("device", entry.device.key.id.text),
+          .text("reason", "\(error)"))
+      }
+    }
+    let number = UInt16(worker.index)
+    var value = ledger.value
+    ledger.value = []
+    for key in ledger.staleKeys { group.delete(.meta, key: key.span) }
+    shard.takeDurableCounters(with: entries) { counters in
+      CountersRecord.encode(counters, into: &value)
+      let key = CountersRecord.key(
+        worker: number, topic: counters.topic, environment: counters.environment)
+      group.put(.meta, key: key.span, value: value.span)
+    }
+    gatherLedger()
+    ledger.writer.seal(into: &group, milliseconds: worker.wallMilliseconds)
+    ledger.value = value
+    ledger.triedMilliseconds = worker.wallMilliseconds
+  }
+
+  func ledgerCommitted(succeeded: Bool) {
+    ledger.writer.committed(succeeded: succeeded)
+    ledger.hasFailed = !succeeded
+    if succeeded {
+      ledger.staleKeys = []
+    } else {
+      shard.counters.markAllChanged()
+      // A store that fails while the service stops is not waited for.
+      if isStopping { ledger.isGivenUp = true }
+    }
+  }
+}
+
+/// What a worker keeps of the ledger and the counters.
+struct WorkerLedger {
+  var writer: LedgerWriter
+  /// Counters of workers that are no more, which this one has taken up.
+  var staleKeys: [[UInt8]] = []
+  var value: [UInt8] = []
+  var triedMilliseconds: Int64 = 0
+  var hasFailed = false
+  var isGivenUp = false
+}

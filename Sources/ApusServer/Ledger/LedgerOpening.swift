@@ -1,0 +1,60 @@
+import ApusCore
+import ApusModel
+import ApusStore
+
+/// What the workers of a service find when they start.
+struct LedgerOpening {
+  private let store: any DurableStore
+  private let counters: [(worker: UInt16, counters: TopicCounters)]
+  private let workerCount: Int
+  /// Whether the counters are the first.
+  private let isCounted: Bool
+
+  /// - Throws: what keeps the store from being read.
+  init(_ store: any DurableStore, workers: Int) throws(StoreError) {
+    self.store = store
+    workerCount = workers
+    let kept = try store.readCounters()
+    isCounted = kept.isEmpty
+    counters = kept.isEmpty ? try Self.counted(store) : kept
+  }
+
+  /// The counters for a store of a version that kept none: everything that waits was accepted once.
+  private static func counted(
+    _ store: any DurableStore
+  ) throws(StoreError) -> [(worker: UInt16, counters: TopicCounters)] {
+    var found = DeliveryCounters()
+    let all: [UInt8] = []
+    try store.scan(.mailbox, prefix: all.span) { key, value in
+      if let place = try? MailboxKey(decoding: key),
+        let stored = try? StoredNotification(decoding: value)
+      {
+        found.count(.received, stored.fields.facts(at: place))
+      }
+      return true
+    }
+    return found.snapshot().map { (0, $0) }
+  }
+
+  /// What worker `index` takes up: its own, and what belongs to workers that are no more.
+  func ledger(
+    for index: Int, _ configuration: ServerConfiguration, counters target: inout DeliveryCounters
+  ) throws(StoreError) -> WorkerLedger {
+    let bounds = LedgerBounds(
+      milliseconds: Int64(configuration.ledgerDays) * 86_400_000,
+      bytes: configuration.ledgerMegabytes * 1024 * 1024 / workerCount)
+    let start = try LedgerStart.read(store, worker: UInt16(index), of: workerCount)
+    var ledger = WorkerLedger(
+      writer: LedgerWriter(
+        worker: UInt16(index), mode: configuration.ledger, bounds: bounds, continuing: start))
+    for row in counters where Int(row.worker) % workerCount == index {
+      target.restore(row.counters)
+      if isCounted || Int(row.worker) != index { target.markAllChanged() }
+      guard Int(row.worker) != index else { continue }
+      ledger.staleKeys.append(
+        CountersRecord.key(
+          worker: row.worker, topic: row.counters.topic, environment: row.counters.environment))
+    }
+    return ledger
+  }
+}

@@ -1,0 +1,183 @@
+package import ApusModel
+
+/// What is looked for in the ledger. What is nil, or empty, does not matter.
+package struct LedgerQuery: Sendable {
+  package var id: NotificationID?
+  package var uniqueID: NotificationID?
+  /// The first eight bytes of a device token.
+  package var tokenPrefix: UInt64?
+  package var device: DeviceID?
+  package var topic: TopicKey?
+  package var environment: Environment?
+  package var states: Set<DeliveryState> = []
+  /// Unix milliseconds, from the first on and before the second.
+  package var sinceMilliseconds: Int64?
+  package var untilMilliseconds: Int64?
+
+  package init() {}
+
+  package func matches(_ record: LedgerRecord) -> Bool {
+    let facts = record.event.facts
+    if let id, facts.id != id { return false }
+    if let uniqueID, facts.uniqueID != uniqueID { return false }
+    if let tokenPrefix, facts.tokenPrefix != tokenPrefix { return false }
+    if let device, facts.device != device { return false }
+    if let topic, facts.topic != topic { return false }
+    if let environment, facts.environment != environment { return false }
+    if !states.isEmpty, !states.contains(record.event.state) { return false }
+    if let sinceMilliseconds, record.milliseconds < sinceMilliseconds { return false }
+    if let untilMilliseconds, record.milliseconds >= untilMilliseconds { return false }
+    return true
+  }
+
+  /// What a segment's filter must know for the segment to be worth reading.
+  var hashes: [UInt64] {
+    var hashes: [UInt64] = []
+    if let id { hashes.append(LedgerFilter.hash(.id, id)) }
+    if let uniqueID { hashes.append(LedgerFilter.hash(.uniqueID, uniqueID)) }
+    if let tokenPrefix { hashes.append(LedgerFilter.hash(.token, tokenPrefix)) }
+    if let device { hashes.append(LedgerFilter.hash(.device, device.rawValue)) }
+    return hashes
+  }
+
+  func mayMatch(_ segment: LedgerSegment) -> Bool {
+    // No line is younger than the key of its chunk.
+    if let sinceMilliseconds, segment.last.milliseconds < sinceMilliseconds { return false }
+    if let untilMilliseconds, segment.earliestMilliseconds >= untilMilliseconds { return false }
+    return true
+  }
+}
+
+/// How far a reader of the ledger has come with each worker.
+package struct LedgerPosition: Sendable {
+  var chunks: [UInt16: LedgerKey] = [:]
+
+  package init() {}
+}
+
+/// What reading the ledger cost: for tests and the curious.
+package struct LedgerReading: Sendable, Hashable {
+  /// Segments that were passed over for their time or by their filter.
+  package var skippedSegments = 0
+  package var readChunks = 0
+  /// Rows that could not be read.
+  package var damagedRows = 0
+}
+
+extension StoreReader {
+  /// Calls `body` with each line that matches, a worker's in the order of their writing, and returns where they end.
+  ///
+  /// `position` says where to begin: behind what an earlier call read.
+  @discardableResult
+  package func readLedger(
+    _ query: LedgerQuery, from position: inout LedgerPosition, _ body: (LedgerRecord) -> Void
+  ) throws(StoreError) -> LedgerReading {
+    var reading = LedgerReading()
+    let hashes = query.hashes
+    for worker in try ledgerWorkers() {
+      var start = position.chunks[worker]?.following
+      for segment in try ledgerSegments(of: worker) {
+        if let start, segment.last < start { continue }
+        let isWanted = query.mayMatch(segment)
+        if isWanted, try mayContain(segment, hashes) {
+          try readChunks(
+            of: worker, from: start ?? segment.first, to: segment.last, query, &position, &reading,
+            body)
+        } else {
+          reading.skippedSegments += 1
+        }
+        position.chunks[worker] = segment.last
+        start = segment.last.following
+      }
+      try readChunks(of: worker, from: start, to: nil, query, &position, &reading, body)
+    }
+    return reading
+  }
+
+  private func mayContain(
+    _ segment: LedgerSegment, _ hashes: [UInt64]
+  ) throws(StoreError) -> Bool {
+    guard !hashes.isEmpty else { return true }
+    let key = segment.last.encoded(.filter)
+    guard let filter = try get(.ledger, key: key.span) else { return true }
+    return hashes.allSatisfy { LedgerFilter.mayContain(filter.span, $0) }
+  }
+
+  private func readChunks(
+    of worker: UInt16, from start: LedgerKey?, to end: LedgerKey?, _ query: LedgerQuery,
+    _ position: inout LedgerPosition, _ reading: inout LedgerReading,
+    _ body: (LedgerRecord) -> Void
+  ) throws(StoreError) {
+    let prefix = LedgerKey.prefix(.chunk, worker: worker)
+    let first = start?.encoded(.chunk) ?? prefix
+    var last = position.chunks[worker]
+    var count = reading
+    try scan(.ledger, prefix: prefix.span, from: first.span) { key, value in
+      guard let place = try? LedgerKey(decoding: key) else {
+        count.damagedRows += 1
+        return true
+      }
+      if let end, end < place { return false }
+      last = place
+      count.readChunks += 1
+      do throws(RecordError) {
+        try LedgerChunk.forEach(in: value) { if query.matches($0) { body($0) } }
+      } catch {
+        count.damagedRows += 1
+      }
+      return true
+    }
+    position.chunks[worker] = last
+    reading = count
+  }
+
+  /// The numbers of the workers that have lines in the ledger.
+  func ledgerWorkers() throws(StoreError) -> [UInt16] {
+    var workers: [UInt16] = []
+    let prefix = [LedgerKey.Kind.chunk.rawValue]
+    var start: [UInt8]? = prefix
+    while let from = start {
+      var found: UInt16?
+      try scan(.ledger, prefix: prefix.span, from: from.span) { key, _ in
+        found = (try? LedgerKey(decoding: key))?.worker
+        return false
+      }
+      guard let worker = found else { break }
+      workers.append(worker)
+      start = worker == .max ? nil : LedgerKey.prefix(.chunk, worker: worker + 1)
+    }
+    return workers
+  }
+
+  /// A worker's segments, oldest first.
+  func ledgerSegments(of worker: UInt16) throws(StoreError) -> [LedgerSegment] {
+    var segments: [LedgerSegment] = []
+    let prefix = LedgerKey.prefix(.segment, worker: worker)
+    try scan(.ledger, prefix: prefix.span) { key, value in
+      if let place = try? LedgerKey(decoding: key),
+        let segment = try? LedgerSegment(decoding: value, at: place)
+      {
+        segments.append(segment)
+      }
+      return true
+    }
+    return segments
+  }
+
+  /// The counters of all workers as they were last written, by the worker that wrote them.
+  package func readCounters() throws(StoreError) -> [(worker: UInt16, counters: TopicCounters)] {
+    var rows: [(worker: UInt16, counters: TopicCounters)] = []
+    var fault: RecordError?
+    let prefix = CountersRecord.prefix
+    try scan(.meta, prefix: prefix.span) { key, value in
+      do throws(RecordError) {
+        rows.append(try CountersRecord.decode(key: key, value: value))
+      } catch {
+        fault = error
+      }
+      return fault == nil
+    }
+    if let fault { throw .corrupted(path: "meta/counters", detail: "\(fault)") }
+    return rows
+  }
+}

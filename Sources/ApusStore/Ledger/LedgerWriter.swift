@@ -1,0 +1,313 @@
+package import ApusModel
+
+extension LedgerMode {
+  /// Whether the ledger is to have the notification.
+  func follows(_ id: NotificationID) -> Bool {
+    switch self {
+    case .off: false
+    case .all: true
+    case .oneIn(let number):
+      number <= 1 || LedgerFilter.hash(.id, id) &>> 17 % UInt64(number) == 0
+    }
+  }
+}
+
+/// How much of the ledger is kept.
+package struct LedgerBounds: Sendable, Hashable {
+  package var milliseconds: Int64
+  package var bytes: Int
+
+  package init(milliseconds: Int64, bytes: Int) {
+    self.milliseconds = milliseconds
+    self.bytes = bytes
+  }
+}
+
+/// The lines of one worker on their way into the store, and the oldest on their way out.
+///
+/// Lines gather in memory and go with the next group, as one row; a group is due for them alone after a second, or 64
+/// KB. Runs of rows become segments, with a filter each. What a failed group had is written with the next one, under
+/// the same keys.
+package struct LedgerWriter: Sendable {
+  private let mode: LedgerMode
+  private let bounds: LedgerBounds
+  /// The lines that gather, as they will stand in a chunk.
+  private var chunk: [UInt8] = []
+  private var earliestMilliseconds = Int64.max
+  private var latestMilliseconds = Int64.min
+  private var gatheringSinceMilliseconds = Int64.max
+  private var open = OpenSegment()
+  /// Oldest first.
+  private var segments: [LedgerSegment]
+  private var oldest = 0
+  private var keptBytes: Int
+  private var last: LedgerKey
+  /// Rows that must be written with the next group: tails of an earlier run, and what a failed group had.
+  private var retries: [Row]
+  private var retriedBytes = 0
+  private var sealed: [Row] = []
+  /// Lines that found no room while the store failed.
+  private var droppedLines = 0
+
+  private struct OpenSegment: Sendable {
+    var first: LedgerKey?
+    var earliestMilliseconds = Int64.max
+    var bytes = 0
+    var lines = 0
+    var hashes: [UInt64] = []
+    /// Orders of notifications that were hashed lately, to hash each once.
+    var recent = [UInt64](repeating: .max, count: 512)
+  }
+
+  enum Row: Sendable {
+    case put(key: [UInt8], value: [UInt8])
+    case delete(key: [UInt8])
+    case deleteRange(from: [UInt8], to: [UInt8])
+  }
+
+  /// Bytes of lines beyond which a group is due for them.
+  private static let chunkBytes = 64 * 1024
+  /// Bytes of lines that wait while the store fails, gathering or written in vain; more are dropped and counted.
+  private static let waitingBytes = 4 * 1024 * 1024
+  private static let segmentLines = 4096
+  private static let segmentMilliseconds: Int64 = 3_600_000
+  private static let writeMilliseconds: Int64 = 1000
+  /// Segments that one group removes at most.
+  private static let removalsPerGroup = 64
+
+  /// - Parameters:
+  ///   - worker: the number under which the lines are written.
+  ///   - start: what `restore` found.
+  package init(
+    worker: UInt16, mode: LedgerMode, bounds: LedgerBounds, continuing start: LedgerStart
+  ) {
+    self.mode = mode
+    self.bounds = bounds
+    segments = start.segments.sorted { $0.last.milliseconds < $1.last.milliseconds }
+    keptBytes = segments.reduce(0) { $0 + $1.bytes }
+    last = start.last ?? LedgerKey(worker: worker, milliseconds: 0, sequence: 0)
+    retries = start.rows
+  }
+
+  package var isOn: Bool { mode != .off }
+
+  /// Bytes of the rows that are kept, without those that gather.
+  package var byteCount: Int { keptBytes + open.bytes }
+
+  /// Lines that were dropped since the last call.
+  package mutating func takeDroppedLines() -> Int {
+    defer { droppedLines = 0 }
+    return droppedLines
+  }
+
+  // MARK: Gathering
+
+  package mutating func record(_ events: [LedgerEvent], milliseconds: Int64) {
+    for event in events where mode.follows(event.facts.id) {
+      guard chunk.count + retriedBytes < Self.waitingBytes else {
+        droppedLines += 1
+        continue
+      }
+      if chunk.isEmpty {
+        chunk.append(LedgerChunk.version)
+        gatheringSinceMilliseconds = milliseconds
+      }
+      LedgerRecord(milliseconds: milliseconds, event: event).encode(to: &chunk)
+      earliestMilliseconds = min(earliestMilliseconds, milliseconds)
+      latestMilliseconds = max(latestMilliseconds, milliseconds)
+      hash(event.facts)
+    }
+  }
+
+  private mutating func hash(_ facts: NotificationFacts) {
+    let place = Int(truncatingIfNeeded: facts.order) & (open.recent.count - 1)
+    guard open.recent[place] != facts.order else { return }
+    open.recent[place] = facts.order
+    open.hashes.append(LedgerFilter.hash(.id, facts.id))
+    open.hashes.append(LedgerFilter.hash(.uniqueID, facts.uniqueID))
+    open.hashes.append(LedgerFilter.hash(.token, facts.tokenPrefix))
+    open.hashes.append(LedgerFilter.hash(.device, facts.device.rawValue))
+  }
+
+  /// Whether anything would be written by `seal`, sooner or later.
+  package var hasLines: Bool { !chunk.isEmpty || !retries.isEmpty }
+
+  /// Whether a group is due. A clock that was set back makes everything due.
+  package func isDue(milliseconds: Int64) -> Bool {
+    if chunk.count >= Self.chunkBytes || !retries.isEmpty { return true }
+    if !chunk.isEmpty,
+      milliseconds - gatheringSinceMilliseconds >= Self.writeMilliseconds
+        || milliseconds < gatheringSinceMilliseconds
+    {
+      return true
+    }
+    return isSegmentDue(milliseconds) || isRemovalDue(milliseconds)
+  }
+
+  private func isSegmentDue(_ milliseconds: Int64) -> Bool {
+    open.lines >= Self.segmentLines
+      || open.lines > 0 && milliseconds - open.earliestMilliseconds >= Self.segmentMilliseconds
+  }
+
+  private func isRemovalDue(_ milliseconds: Int64) -> Bool {
+    guard oldest < segments.count else { return false }
+    return milliseconds - segments[oldest].last.milliseconds > bounds.milliseconds
+      || byteCount > bounds.bytes
+  }
+
+  // MARK: Writing
+
+  /// Adds everything that gathered to a group.
+  package mutating func seal(into group: inout WriteGroup, milliseconds: Int64) {
+    sealed = retries
+    retries = []
+    retriedBytes = 0
+    if !chunk.isEmpty { closeChunk(milliseconds) }
+    if isSegmentDue(milliseconds) { closeSegment() }
+    var removals = 0
+    while removals < Self.removalsPerGroup, isRemovalDue(milliseconds) {
+      removeOldest()
+      removals += 1
+    }
+    for row in sealed { row.write(into: &group) }
+  }
+
+  private mutating func closeChunk(_ milliseconds: Int64) {
+    let lines = (chunk.count - 1) / LedgerRecord.byteCount
+    last = last.following
+    let time = max(milliseconds, latestMilliseconds)
+    if time > last.milliseconds { last.milliseconds = time }
+    if open.first == nil { open.first = last }
+    open.earliestMilliseconds = min(open.earliestMilliseconds, earliestMilliseconds)
+    open.bytes += chunk.count + LedgerKey.byteCount
+    open.lines += lines
+    sealed.append(.put(key: last.encoded(.chunk), value: chunk))
+    chunk = []
+    chunk.reserveCapacity(1 + 4 * LedgerRecord.byteCount)
+    earliestMilliseconds = .max
+    latestMilliseconds = .min
+  }
+
+  private mutating func closeSegment() {
+    guard let first = open.first else { return }
+    let filter = LedgerFilter.build(open.hashes)
+    let segment = LedgerSegment(
+      first: first, last: last, earliestMilliseconds: open.earliestMilliseconds,
+      bytes: open.bytes + filter.count, lines: open.lines)
+    sealed.append(.put(key: last.encoded(.segment), value: segment.encoded()))
+    sealed.append(.put(key: last.encoded(.filter), value: filter))
+    segments.append(segment)
+    keptBytes += segment.bytes
+    open.first = nil
+    open.earliestMilliseconds = .max
+    open.bytes = 0
+    open.lines = 0
+    open.hashes.removeAll(keepingCapacity: true)
+    for index in open.recent.indices { open.recent[index] = .max }
+  }
+
+  private mutating func removeOldest() {
+    let segment = segments[oldest]
+    sealed.append(
+      .deleteRange(
+        from: segment.first.encoded(.chunk), to: segment.last.following.encoded(.chunk)))
+    sealed.append(.delete(key: segment.last.encoded(.segment)))
+    sealed.append(.delete(key: segment.last.encoded(.filter)))
+    keptBytes -= segment.bytes
+    oldest += 1
+    if oldest >= 256 || oldest == segments.count {
+      segments.removeFirst(oldest)
+      oldest = 0
+    }
+  }
+
+  /// The group was written, or could not be. Then everything in it is written again, as far as there is room.
+  package mutating func committed(succeeded: Bool) {
+    if !succeeded {
+      retries = sealed
+      retriedBytes = retries.reduce(0) { $0 + $1.byteCount }
+    }
+    sealed = []
+  }
+}
+
+extension LedgerWriter.Row {
+  func write(into group: inout WriteGroup) {
+    switch self {
+    case .put(let key, let value): group.put(.ledger, key: key.span, value: value.span)
+    case .delete(let key): group.delete(.ledger, key: key.span)
+    case .deleteRange(let start, let end):
+      group.deleteRange(.ledger, from: start.span, to: end.span)
+    }
+  }
+
+  var byteCount: Int {
+    switch self {
+    case .put(let key, let value): key.count + value.count
+    case .delete(let key): key.count
+    case .deleteRange(let start, let end): start.count + end.count
+    }
+  }
+}
+
+/// What a worker takes up of the ledger when it starts.
+package struct LedgerStart: Sendable {
+  var segments: [LedgerSegment] = []
+  /// The last chunk that was written under the worker's own number.
+  var last: LedgerKey?
+  /// Segments and filters for chunks that an earlier run left without.
+  var rows: [LedgerWriter.Row] = []
+
+  package init() {}
+
+  /// Reads what is there for `worker` of `count` workers: its own chunks, and those of workers that are no more.
+  package static func read(
+    _ store: some StoreReader, worker: UInt16, of count: Int
+  ) throws(StoreError) -> LedgerStart {
+    var start = LedgerStart()
+    for other in try store.ledgerWorkers() where Int(other) % count == Int(worker) {
+      let segments = try store.ledgerSegments(of: other)
+      start.segments += segments
+      let tail = try start.readTail(store, of: other, behind: segments.last?.last)
+      if other == worker { start.last = tail?.last ?? segments.last?.last }
+    }
+    return start
+  }
+
+  /// Makes a segment of the chunks that belong to none.
+  private mutating func readTail(
+    _ store: some StoreReader, of worker: UInt16, behind last: LedgerKey?
+  ) throws(StoreError) -> LedgerSegment? {
+    var segment: LedgerSegment?
+    var hashes: Set<UInt64> = []
+    let prefix = LedgerKey.prefix(.chunk, worker: worker)
+    let start = last?.following.encoded(.chunk) ?? prefix
+    try store.scan(.ledger, prefix: prefix.span, from: start.span) { key, value in
+      guard let place = try? LedgerKey(decoding: key) else { return true }
+      var found =
+        segment
+        ?? LedgerSegment(
+          first: place, last: place, earliestMilliseconds: .max, bytes: 0, lines: 0)
+      found.last = place
+      found.bytes += key.count + value.count
+      try? LedgerChunk.forEach(in: value) { record in
+        let facts = record.event.facts
+        found.lines += 1
+        found.earliestMilliseconds = min(found.earliestMilliseconds, record.milliseconds)
+        hashes.insert(LedgerFilter.hash(.id, facts.id))
+        hashes.insert(LedgerFilter.hash(.uniqueID, facts.uniqueID))
+        hashes.insert(LedgerFilter.hash(.token, facts.tokenPrefix))
+        hashes.insert(LedgerFilter.hash(.device, facts.device.rawValue))
+      }
+      segment = found
+      return true
+    }
+    guard var segment else { return nil }
+    let filter = LedgerFilter.build(Array(hashes))
+    segment.bytes += filter.count
+    segments.append(segment)
+    rows.append(.put(key: segment.last.encoded(.segment), value: segment.encoded()))
+    rows.append(.put(key: segment.last.encoded(.filter), value: filter))
+    return segment
+  }
+}

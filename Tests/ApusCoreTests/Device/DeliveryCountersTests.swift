@@ -1,0 +1,98 @@
+import ApusCore
+import ApusModel
+import Testing
+
+struct DeliveryCountersTests {
+  func facts(
+    _ topic: TopicKey, _ environment: Environment = .production, type: PushType? = .alert,
+    priority: Priority = .immediate
+  ) -> NotificationFacts {
+    NotificationFacts(
+      order: 1, id: NotificationID(high: 1, low: 2), uniqueID: NotificationID(high: 3, low: 4),
+      device: DeviceID(5), topic: topic, environment: environment, tokenPrefix: 6, pushType: type,
+      priority: priority, interface: .http2)
+  }
+
+  @Test("Every state, push type, priority, topic and environment has a cell of its own")
+  func cells() throws {
+    var counters = DeliveryCounters()
+    var expected: [String: UInt64] = [:]
+    let topics = [
+      TopicKey(app: AppID(1)), TopicKey(app: AppID(1), suffix: .voip), TopicKey(app: AppID(256)),
+    ]
+    var number: UInt64 = 0
+    for topic in topics {
+      for environment in Environment.allCases {
+        for state in DeliveryState.allCases {
+          for type in [nil] + PushType.allCases.map(Optional.some) {
+            for priority in Priority.allCases {
+              number += 1
+              let times = number % 3
+              for _ in 0..<times {
+                counters.count(state, facts(topic, environment, type: type, priority: priority))
+              }
+              expected["\(topic)\(environment)\(state)\(String(describing: type))\(priority)"] =
+                times
+            }
+          }
+        }
+      }
+    }
+    let snapshot = counters.snapshot()
+    #expect(snapshot.count == topics.count * 2)
+    for row in snapshot {
+      for state in DeliveryState.allCases {
+        for type in [nil] + PushType.allCases.map(Optional.some) {
+          for priority in Priority.allCases {
+            let key =
+              "\(row.topic)\(row.environment)\(state)\(String(describing: type))\(priority)"
+            #expect(row[state, type, priority] == expected[key])
+          }
+        }
+      }
+      #expect(row.isBalanced)
+    }
+    #expect(counters.states.reduce(0, +) == expected.values.reduce(0, +))
+  }
+
+  @Test("A thousand topics are told apart")
+  func manyTopics() {
+    var counters = DeliveryCounters()
+    for round in 0..<2 {
+      for app in 0..<1000 as Range<UInt32> where round == 0 || app.isMultiple(of: 2) {
+        counters.count(.received, facts(TopicKey(app: AppID(app &* 65_536 &+ app))))
+      }
+    }
+    let snapshot = counters.snapshot()
+    #expect(snapshot.count == 1000)
+    for row in snapshot {
+      #expect(row.accepted == (row.topic.app.rawValue.isMultiple(of: 2) ? 2 : 1))
+      #expect(row.pending == Int64(row.accepted))
+    }
+  }
+
+  @Test("What is in memory alone is not in the counters that a crash leaves")
+  func durable() throws {
+    let topic = TopicKey(app: AppID(1))
+    var counters = DeliveryCounters()
+    for _ in 0..<5 { counters.count(.received, facts(topic)) }
+    counters.count(.delivered, facts(topic))
+    counters.count(.sent, facts(topic))
+    var left: [TopicCounters] = []
+    counters.takeChanged { left.append($0) }
+    let row = try #require(left.first)
+    #expect(left.count == 1 && !counters.hasChanged)
+    #expect(row.accepted == 1 && row.pending == 0 && row.isBalanced)
+    #expect(row[.sent] == 1 && row[.delivered] == 1)
+    // The next run goes on from there.
+    var next = DeliveryCounters()
+    next.restore(row)
+    next.restore(row)
+    #expect(next.snapshot().first?.accepted == 2)
+    #expect(next.snapshot().first?.isBalanced == true)
+    #expect(next.states[Int(DeliveryState.delivered.rawValue)] == 2)
+    #expect(!next.hasChanged)
+    next.markAllChanged()
+    #expect(next.hasChanged)
+  }
+}

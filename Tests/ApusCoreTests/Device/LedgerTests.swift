@@ -1,0 +1,288 @@
+import ApusCore
+import ApusModel
+import Testing
+
+/// What the ledger is told of a notification on each of its ways, in order.
+struct LedgerTests {
+  let model = ShardModel(devices: 1)
+  let topic = ShardModel.topics[0]
+  var device: Device { model.devices[0] }
+
+  func serve(_ state: TopicState = .enabled) {
+    model.connect(device)
+    model.filterAll(device, state)
+    model.settle()
+  }
+
+  func events(_ order: UInt64?) -> [LedgerEvent] {
+    model.shard.events.filter { $0.facts.order == order }
+  }
+
+  func states(_ order: UInt64?) -> [DeliveryState] { events(order).map(\.state) }
+
+  func causes(_ order: UInt64?) -> [LedgerCause?] {
+    events(order).map { LedgerCause(rawValue: $0.causeCode) }
+  }
+
+  func acknowledge(_ order: UInt64?, status: UInt8 = 0) {
+    model.acknowledge(device, messageID: UInt32(order ?? 0) + 1, status: status)
+  }
+
+  func expectLawful() {
+    model.check()
+    #expect(model.faults == [])
+  }
+
+  @Test("Sent at once and acknowledged: delivered")
+  func delivered() {
+    serve()
+    let order = model.submit(device, topic)
+    model.send(device)
+    acknowledge(order)
+    #expect(states(order) == [.received, .delivered])
+    expectLawful()
+  }
+
+  @Test("Kept for a device that is away: stored, with the reason, then delivered from storage")
+  func fromStorage() {
+    serve()
+    model.disconnect(device)
+    let order = model.submit(device, topic)
+    model.settle()
+    serve()
+    model.send(device)
+    acknowledge(order)
+    #expect(states(order) == [.received, .storedDeviceOffline, .deliveredFromStorage])
+    #expect(causes(order) == [LedgerCause.none, .deviceAway, LedgerCause.none])
+    expectLawful()
+  }
+
+  @Test("Unacknowledged at the end of its connection: stored for that reason")
+  func connectionEnded() {
+    serve()
+    let order = model.submit(device, topic)
+    model.send(device)
+    model.disconnect(device)
+    #expect(states(order) == [.received, .storedDeviceOffline])
+    #expect(causes(order).last == .connectionEnded)
+    expectLawful()
+  }
+
+  @Test("Paused by the filter: stored for that reason")
+  func paused() {
+    serve(.paused)
+    let order = model.submit(device, topic)
+    #expect(states(order) == [.received, .storedDeviceOffline])
+    #expect(causes(order).last == .topicHeldBack)
+    expectLawful()
+  }
+
+  @Test("Held for a device that saves power, then delivered")
+  func power() {
+    serve()
+    model.shard.setPower(.idle, device, loopMilliseconds: model.loopMilliseconds)
+    let order = model.submit(device, topic, priority: .powerSaving)
+    model.shard.setPower(.active, device, loopMilliseconds: model.loopMilliseconds)
+    model.send(device)
+    acknowledge(order)
+    #expect(states(order) == [.received, .storedPowerConsiderations, .delivered])
+    expectLawful()
+  }
+
+  @Test("Refused by the device: with the status that it gave")
+  func refused() {
+    serve()
+    let order = model.submit(device, topic)
+    model.send(device)
+    acknowledge(order, status: 0x80)
+    #expect(states(order) == [.received, .refusedByDevice])
+    #expect(events(order).last?.causeCode == 0x80)
+    expectLawful()
+  }
+
+  @Test("Turned off by the user, or not to be stored and not to be sent: discarded")
+  func discarded() {
+    serve(.ignored)
+    let off = model.submit(device, topic)
+    #expect(states(off) == [.received, .discardedDisabled])
+    model.filterAll(device, .paused)
+    let held = model.submit(device, topic, expiresInSeconds: 0)
+    #expect(states(held) == [.received, .discardedNotStored])
+    #expect(causes(held).last == .topicHeldBack)
+    model.disconnect(device)
+    let away = model.submit(device, topic, expiresInSeconds: 0)
+    #expect(states(away) == [.received, .discardedNotStored])
+    #expect(causes(away).last == .deviceAway)
+    expectLawful()
+  }
+
+  @Test("Idle, and not to be stored: discarded because the device saves power")
+  func discardedIdle() {
+    serve()
+    model.shard.setPower(.idle, device, loopMilliseconds: model.loopMilliseconds)
+    let order = model.submit(device, topic, priority: .whenActive, expiresInSeconds: 0)
+    #expect(states(order) == [.received, .discardedNotStored])
+    #expect(causes(order).last == .deviceIdle)
+    expectLawful()
+  }
+
+  @Test(
+    "Replaced by a newer one in the store alone: its own ids, once the newer one is durable",
+    arguments: [false, true])
+  func replaced(isForgotten: Bool) throws {
+    serve()
+    model.disconnect(device)
+    let old = try #require(model.submit(device, topic))
+    model.settle()
+    // The owner has forgotten the device and reads what is stored anew.
+    if isForgotten {
+      model.forget(device)
+      #expect(!device.knowsStored)
+    }
+    let new = model.submit(device, topic)
+    #expect(states(old) == [.received, .storedDeviceOffline])
+    model.settle()
+    #expect(states(old) == [.received, .storedDeviceOffline, .replaced])
+    #expect(states(new) == [.received, .storedDeviceOffline])
+    expectLawful()
+  }
+
+  @Test("Of several in one group the last one stays")
+  func replacedInOneGroup() {
+    serve()
+    model.disconnect(device)
+    let orders = (0..<3).map { _ in model.submit(device, topic) }
+    model.settle()
+    #expect(orders.map { states($0).last } == [.replaced, .replaced, .storedDeviceOffline])
+    expectLawful()
+  }
+
+  @Test("Past its time in the store: expired when the device comes")
+  func expired() {
+    serve()
+    model.disconnect(device)
+    let order = model.submit(device, topic, expiresInSeconds: 5)
+    model.settle()
+    model.wallMilliseconds += 5000
+    serve()
+    #expect(states(order) == [.received, .storedDeviceOffline, .expired])
+    expectLawful()
+  }
+
+  @Test("A store that fails: discarded, and what it had is kept")
+  func storeFailed() {
+    serve()
+    model.disconnect(device)
+    let kept = model.submit(device, topic)
+    model.settle()
+    let lost = model.submit(device, topic)
+    model.seal()
+    model.commit(succeeded: false)
+    #expect(states(lost) == [.received, .storedDeviceOffline, .discardedStoreFailed])
+    #expect(states(kept) == [.received, .storedDeviceOffline])
+    model.settle()
+    expectLawful()
+  }
+
+  @Test("What was to be taken out with a group that failed is taken out with the next, unseen")
+  func deletedAgain() throws {
+    serve()
+    model.disconnect(device)
+    let order = try #require(model.submit(device, topic))
+    model.settle()
+    serve()
+    model.send(device)
+    acknowledge(order)
+    model.seal()
+    model.commit(succeeded: false)
+    #expect(model.store.values.sorted() == [order])
+    // A drain meets it, and knows that it has ended.
+    model.cycle(device)
+    #expect(model.inSession().isEmpty)
+    #expect(model.store.isEmpty)
+    expectLawful()
+    #expect(model.states[order] == [.received, .storedDeviceOffline, .deliveredFromStorage])
+  }
+
+  @Test("What a write kept that was reported as failed is accepted after all")
+  func foundInStore() throws {
+    serve()
+    model.disconnect(device)
+    let old = try #require(model.submit(device, topic))
+    model.settle()
+    let new = try #require(model.submit(device, topic))
+    model.seal()
+    let slot = try #require(model.letters[new]?.slot)
+    model.commit(succeeded: false)
+    #expect(states(new).last == .discardedStoreFailed)
+    // The model's disk forgets what fails; a real one may not.
+    let notification = model.take()
+    model.fill(notification, new, try #require(model.letters[new]))
+    model.connect(device)
+    model.filterAll(device)
+    model.shard.drains.removeAll()
+    model.shard.drained(
+      device, [notification], more: false, loopMilliseconds: model.loopMilliseconds)
+    #expect(states(old).last == .replaced)
+    #expect(states(new).suffix(2) == [.discardedStoreFailed, .received])
+    let counters = try #require(model.shard.counters.snapshot().first { $0.topic == slot.topic })
+    #expect(counters.isBalanced && counters.pending == 1)
+  }
+
+  @Test("What is stored stays where the newer one that was to replace it could not be written")
+  func replacementFailed() throws {
+    serve()
+    model.shard.setPower(.idle, device, loopMilliseconds: model.loopMilliseconds)
+    let old = try #require(
+      model.submit(device, topic, priority: .powerSaving, collapseID: "score"))
+    model.settle()
+    let new = try #require(
+      model.submit(device, topic, priority: .powerSaving, collapseID: "score"))
+    model.seal(all: true)
+    model.commit(succeeded: false)
+    #expect(
+      states(old) == [.received, .storedPowerConsiderations, .replaced, .received])
+    #expect(causes(old).last == .replacementFailed)
+    #expect(model.letters[new]?.isAccepted == false)
+    #expect(model.store.values.sorted() == [old])
+    expectLawful()
+    model.cycle(device)
+    acknowledge(old)
+    expectLawful()
+    #expect(model.states[old]?.last == .deliveredFromStorage)
+    #expect(model.states[new]?.last == .discardedStoreFailed)
+  }
+
+  @Test("A dead token on the binary interface: received and discarded")
+  func unregistered() throws {
+    let notification = model.take()
+    model.fill(
+      notification, 1,
+      ShardModel.Letter(
+        slot: ShardModel.Slot(device: device.key, topic: topic), mayBeStored: false,
+        expirationSeconds: 0, priority: .immediate, payloadBytes: 1))
+    notification.claims.generation = 1
+    notification.interface = .binary
+    model.shard.submit(
+      notification, answer: Answer(worker: 1, slot: 1, generation: 1), device: device,
+      nowMilliseconds: model.wallMilliseconds, loopMilliseconds: model.loopMilliseconds)
+    #expect(states(1) == [.received, .discardedTokenUnregistered])
+    #expect(events(1).last?.facts.interface == .binary)
+  }
+
+  @Test("Refused requests are in no balance")
+  func refusedRequest() {
+    #expect(model.submit(device, topic) == nil)
+    #expect(model.shard.events.isEmpty)
+    #expect(model.shard.counters.snapshot().isEmpty)
+  }
+
+  @Test("The counters count when the ledger is off")
+  func off() {
+    serve()
+    model.shard.recordsEvents = false
+    model.submit(device, topic)
+    #expect(model.shard.events.isEmpty)
+    #expect(model.count(.received) == 1)
+  }
+}
