@@ -127,6 +127,9 @@ public enum Limits {
   /// Seconds for which a notification is kept at most. "Viewing the status of push notifications": 30 days.
   public static let storageSeconds: Int64 = 30 * 24 * 3600
 
+  /// Expired notifications of absent devices that are taken out of the store in a second: a read and a deletion each.
+  public static let expiredPerSecond = 2000
+
   // MARK: Courier
 
   /// Bytes of a courier frame's fields. A filter of 2,000 topics is 46 KB.

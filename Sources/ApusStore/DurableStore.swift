@@ -33,6 +33,13 @@ package protocol DurableStore: StoreReader {
   func commit(
     _ group: consuming WriteGroup, completion: @escaping @Sendable (StoreError?) -> Void)
 
+  /// Appends the keys of up to `limit` stored notifications that seem to be past their time, and forgets them. A key
+  /// may come for a row that was removed or replaced since: the row itself has the last word.
+  ///
+  /// Every expired notification comes by in time; how soon is the store's own matter, and by whose clock: `nowSeconds`
+  /// is for stores that look when they are asked.
+  func takeExpired(nowSeconds: Int64, limit: Int, into keys: inout [MailboxKey])
+
   /// Whether the store takes writes: false from a fault until it has recovered, and once closed. A hint, to refuse
   /// early; the completion has the last word.
   var isAvailable: Bool { get }

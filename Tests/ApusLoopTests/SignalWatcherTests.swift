@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusLoop
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct SignalWatcherTests {
   @Test("A watched signal reaches every loop that watches it, and does not end the process")
   func delivery() async throws {

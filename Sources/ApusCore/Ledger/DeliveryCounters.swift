@@ -141,8 +141,9 @@ package struct DeliveryCounters {
 
   /// Calls `body` with each topic that changed since the last call, as a crash would leave it.
   ///
-  /// Pending is what is stored, and accepted what ended and what is stored. What is in memory alone goes with the crash
-  /// and is in neither: its provider was not answered, or it was not to be stored, or it is in the store's slot no more.
+  /// Pending is what is stored, and accepted what ended and what is stored. What is in memory alone goes with the
+  /// crash and is in neither: its provider was not answered, or it was not to be stored, or it is in the store's slot
+  /// no more.
   package mutating func takeChanged(_ body: (TopicCounters) -> Void) {
     for row in changed {
       rows[Int(row)].isChanged = false

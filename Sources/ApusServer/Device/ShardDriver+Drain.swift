@@ -25,6 +25,27 @@ extension ShardDriver {
     }
   }
 
+  /// Ends a stored notification that the store took for expired, if it is there still and so.
+  func expire(_ place: MailboxKey) {
+    do {
+      let device = try device(DeviceKey(id: place.device, environment: place.environment))
+      try loadStored(device)
+      let key = place.encoded()
+      guard let value = try worker.store.get(.mailbox, key: key.span),
+        let notification = notification(from: value.span, at: place)
+      else { return }
+      if notification.isExpired(atSeconds: worker.wallSeconds) {
+        shard.expired(notification, of: device)
+      }
+      shard.release(notification)
+    } catch {
+      // The store comes by it again.
+      worker.log(
+        .error, "mailbox unreadable", .text("device", place.device.text),
+        .text("reason", "\(error)"))
+    }
+  }
+
   /// What waits for the device under topics whose notifications flow, oldest first, as many as a session may hold.
   private func storedNotifications(
     of device: Device

@@ -14,6 +14,8 @@ enum WorkerMessage: Sendable {
   case verdict(Verdict)
   /// A device's connection, for the worker that owns the device.
   case adopt(HandedOverDevice)
+  /// A stored notification that seems to be past its time.
+  case expired(MailboxKey)
 }
 
 /// A loop on a thread of its own, with its connections and its share of the devices.
@@ -217,6 +219,7 @@ enum WorkerMessage: Sendable {
     due.removeAll(keepingCapacity: true)
     answerOverdue()
     shard.secondPassed()
+    if index == 0 { handOutExpired() }
   }
 
   /// "Always answer within a deadline": what the store has not decided by then is answered 503, and its verdict, when
@@ -227,6 +230,14 @@ enum WorkerMessage: Sendable {
     for open in openRequests.closeAll(startedBefore: (nowSeconds - limit) * 1000) {
       open.provider.finish(open, rejection: Rejection(.serviceUnavailable))
     }
+  }
+
+  /// Passes on what the store took for expired, to the devices' owners.
+  private func handOutExpired() {
+    var places: [MailboxKey] = []
+    store.takeExpired(
+      nowSeconds: wallSeconds, limit: Limits.expiredPerSecond, into: &places)
+    for place in places { send(.expired(place), to: ownerIndex(of: place.device)) }
   }
 
   // MARK: Between workers
@@ -267,6 +278,7 @@ enum WorkerMessage: Sendable {
     case .submit(let notification, let answer): submit(notification, answer)
     case .verdict(let verdict): finish(verdict)
     case .adopt(let device): adopt(device)
+    case .expired(let place): shard.expire(place)
     }
   }
 

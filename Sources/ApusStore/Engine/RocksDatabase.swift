@@ -10,10 +10,14 @@ final class RocksDatabase: @unchecked Sendable {
   private let families: [OpaquePointer]
   private let defaultFamily: OpaquePointer
   private let syncOptions: OpaquePointer
+  private let mailboxFilter: OpaquePointer
   let readOptions: OpaquePointer
 
-  init(path: String, creating: Bool, options: RocksOptions) throws(StoreError) {
+  init(
+    path: String, creating: Bool, options: RocksOptions, expiryFinder: ExpiryFinder
+  ) throws(StoreError) {
     self.path = path
+    let mailboxFilter = unsafe expiryFinder.makeFilter()
     let tuning = RocksTuning(options)
     defer { tuning.destroy() }
     let database = unsafe tuning.database(creating: creating)
@@ -21,8 +25,10 @@ final class RocksDatabase: @unchecked Sendable {
     // The engine numbers families in the order in which they are made: `default`, then ours by raw value.
     let ours = StoreFamily.allCases.sorted { $0.rawValue < $1.rawValue }
     let names = ["default"] + ours.map { "\($0.name)" }
-    var familyOptions = unsafe ours.map { unsafe Optional(tuning.family($0)) }
-    unsafe familyOptions.insert(tuning.family(.meta), at: 0)
+    var familyOptions = unsafe ours.map {
+      unsafe Optional(tuning.family($0, mailboxFilter: mailboxFilter))
+    }
+    unsafe familyOptions.insert(tuning.family(.meta, mailboxFilter: mailboxFilter), at: 0)
     defer { unsafe familyOptions.forEach { unsafe rocksdb_options_destroy($0) } }
     var handles = unsafe [OpaquePointer?](repeating: nil, count: names.count)
     var cNames = unsafe names.map { unsafe UnsafePointer(strdup($0)) }
@@ -31,18 +37,22 @@ final class RocksDatabase: @unchecked Sendable {
     let opened = unsafe rocksdb_open_column_families(
       database, path, Int32(names.count), &cNames, &familyOptions, &handles, &message)
     if let text = unsafe Self.take(&message) {
+      unsafe rocksdb_compactionfilter_destroy(mailboxFilter)
       throw StoreError(engine: text, path: path, while: .opening)
     }
     guard let opened = unsafe opened else {
+      unsafe rocksdb_compactionfilter_destroy(mailboxFilter)
       throw .inputOutput(path: path, detail: "the engine opened nothing")
     }
     let all = unsafe handles.compactMap { unsafe $0 }
+    unsafe self.mailboxFilter = mailboxFilter
     unsafe handle = opened
     unsafe defaultFamily = unsafe all[0]
     unsafe families = unsafe Array(all.dropFirst())
     unsafe syncOptions = rocksdb_writeoptions_create()
     unsafe rocksdb_writeoptions_set_sync(syncOptions, 1)
     unsafe readOptions = rocksdb_readoptions_create()
+    setRewriteSeconds(options.mailboxRewriteSeconds)
     for family in ours where number(of: family) != WriteRecord.number(of: family) {
       close()
       throw .corrupted(
@@ -56,6 +66,27 @@ final class RocksDatabase: @unchecked Sendable {
     unsafe rocksdb_writeoptions_destroy(syncOptions)
     unsafe rocksdb_readoptions_destroy(readOptions)
     unsafe rocksdb_close(handle)
+    // The engine's threads have ended and ask it nothing more.
+    unsafe rocksdb_compactionfilter_destroy(mailboxFilter)
+  }
+
+  /// The C interface has no option for this, but takes its name.
+  private func setRewriteSeconds(_ seconds: Int) {
+    var name = unsafe UnsafePointer(strdup("periodic_compaction_seconds"))
+    var value = unsafe UnsafePointer(strdup("\(seconds)"))
+    defer {
+      unsafe free(UnsafeMutablePointer(mutating: name))
+      unsafe free(UnsafeMutablePointer(mutating: value))
+    }
+    var message: UnsafeMutablePointer<CChar>?
+    unsafe rocksdb_set_options_cf(handle, family(.mailbox), 1, &name, &value, &message)
+    // Without it the engine's own 30 days hold.
+    _ = unsafe Self.take(&message)
+  }
+
+  /// Merges all tables of a family now.
+  func compact(_ family: StoreFamily) {
+    unsafe rocksdb_compact_range_cf(handle, self.family(family), nil, 0, nil, 0)
   }
 
   func family(_ family: StoreFamily) -> OpaquePointer { unsafe families[Int(family.rawValue)] }

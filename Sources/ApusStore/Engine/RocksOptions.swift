@@ -18,6 +18,9 @@ package struct RocksOptions: Sendable {
   package var maximumPendingBytes = 32 * 1024 * 1024
   /// Bytes of groups that one sync may cover: bounds how long the first of them waits for the last to be written.
   package var mergeBytes = 4 * 1024 * 1024
+  /// Seconds after which a table of the mailbox is rewritten, if nothing else caused it: so much later than its time an
+  /// expired notification of a device that stays away is found at the latest. 0: never.
+  package var mailboxRewriteSeconds = 24 * 3600
   /// Milliseconds between the first two attempts to recover from a fault; doubled from attempt to attempt.
   package var retryMilliseconds: Int64 = 100
   /// The longest such pause.

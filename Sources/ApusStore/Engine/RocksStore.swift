@@ -45,6 +45,17 @@ package final class RocksStore: DurableStore {
 
   package var isAvailable: Bool { core.isAvailable }
 
+  package func takeExpired(nowSeconds: Int64, limit: Int, into keys: inout [MailboxKey]) {
+    core.expiryFinder.take(limit: limit, into: &keys)
+  }
+
+  /// Merges all tables of a family now, which the engine would do in its own time. For tests and benchmarks.
+  package func compact(_ family: StoreFamily) throws(StoreError) {
+    let database = try core.beginReading()
+    defer { core.endReading() }
+    database.compact(family)
+  }
+
   /// How often the log was synced since the store was made, and how many groups that covered.
   package struct Counters: Sendable, Hashable {
     package var syncs: UInt64
@@ -71,6 +82,7 @@ private final class RocksCore: @unchecked Sendable {
   private let syncs = Atomic<UInt64>(0)
   private let groups = Atomic<UInt64>(0)
   private let readers = ReadersLock()
+  let expiryFinder = ExpiryFinder()
   /// Changed by the commit thread under the writer's side of `readers`.
   private var database: RocksDatabase?
   /// Where the commit thread merges groups.
@@ -110,7 +122,8 @@ private final class RocksCore: @unchecked Sendable {
   func open(creating: Bool) throws(StoreError) {
     let content = try directory.prepare(creating: creating)
     let opened = try RocksDatabase(
-      path: directory.path, creating: content == .fresh, options: options)
+      path: directory.path, creating: content == .fresh, options: options,
+      expiryFinder: expiryFinder)
     readers.write()
     database = opened
     readers.unlock()

@@ -38,9 +38,12 @@ struct RocksTuning {
     return unsafe made
   }
 
-  /// What holds for one family.
-  func family(_ family: StoreFamily) -> OpaquePointer {
+  /// What holds for one family. `mailboxFilter` is used by the database for as long as it is open.
+  func family(_ family: StoreFamily, mailboxFilter: OpaquePointer) -> OpaquePointer {
     let made: OpaquePointer = unsafe rocksdb_options_create()
+    if family == .mailbox {
+      unsafe rocksdb_options_set_compaction_filter(made, mailboxFilter)
+    }
     let table: OpaquePointer = unsafe rocksdb_block_based_options_create()
     defer { unsafe rocksdb_block_based_options_destroy(table) }
     unsafe rocksdb_block_based_options_set_block_cache(table, cache)

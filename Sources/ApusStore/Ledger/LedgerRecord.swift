@@ -2,9 +2,9 @@ package import ApusModel
 
 /// A line of the ledger: what happened to which notification, and when.
 ///
-/// 74 bytes in a chunk, numbers big-endian: Unix milliseconds (8), order of acceptance (8), notification id (16), unique
-/// id (16), device (8), app (4), environment and suffix (1), the token's first eight bytes, state (1), cause (1), push
-/// type (1, 0xff for none), priority (1), provider interface (1).
+/// 74 bytes in a chunk, numbers big-endian: Unix milliseconds (8), order of acceptance (8), notification id (16),
+/// unique id (16), device (8), app (4), environment and suffix (1), the token's first eight bytes, state (1), cause
+/// (1), push type (1, 0xff for none), priority (1), provider interface (1).
 package struct LedgerRecord: Sendable, Hashable {
   package var milliseconds: Int64
   package var event: LedgerEvent

@@ -4,8 +4,8 @@ package import ApusModel
 /// value that was read.
 ///
 /// Layout, numbers big-endian: version (1), acceptance order (8), expiration (8), accepted (8), message id (4),
-/// notification id (16), unique id (16, absent in version 1), device token (32), priority (1), push type (1), flags (1),
-/// collapse id (1 for the length, then the bytes), payload (2 for the length, then the bytes).
+/// notification id (16), unique id (16, absent in version 1), device token (32), priority (1), push type (1), flags
+/// (1), collapse id (1 for the length, then the bytes), payload (2 for the length, then the bytes).
 package struct StoredNotification: Sendable, Hashable {
   package var fields: Fields
   /// Where the collapse id is in the value. Empty: there is none.
@@ -136,5 +136,16 @@ package struct StoredNotification: Sendable, Hashable {
     if code == noPushType { return nil }
     guard let type = PushType(rawValue: code) else { throw .malformed(field: "push type") }
     return type
+  }
+
+  /// Whether the notification in a value is past its time, without reading the rest. A value that is no notification is
+  /// not.
+  static func isExpired(_ value: Span<UInt8>, nowSeconds: Int64) -> Bool {
+    var cursor = RecordCursor()
+    guard let version: UInt8 = try? cursor.integer("version", in: value), version <= Self.version,
+      (try? cursor.integer("acceptance order", in: value) as UInt64) != nil,
+      let expiration: Int64 = try? cursor.integer("expiration", in: value)
+    else { return false }
+    return expiration <= nowSeconds
   }
 }
