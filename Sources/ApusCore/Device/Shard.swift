@@ -50,7 +50,7 @@ package struct Shard {
   }
 
   /// Gives a notification back that never became a delivery.
-  package mutating func release(_ notification: Notification) {
+  package mutating func release(_ notification: consuming Notification) {
     if freeNotifications.count < Self.poolLimit { freeNotifications.append(notification) }
   }
 
@@ -82,9 +82,21 @@ package struct Shard {
   /// The provider's answer comes through `verdicts`: at once for what is not to be stored, else when the notification
   /// is durable or the device acknowledged it, whichever is first.
   package mutating func submit(
-    _ notification: Notification, answer: Answer, device: Device, nowMilliseconds: Int64,
-    loopMilliseconds: UInt64
+    _ notification: consuming Notification, answer: Answer, device: Device,
+    nowMilliseconds: Int64, loopMilliseconds: UInt64
   ) {
+    let verdict = decide(
+      notification, answer: answer, device: device, nowMilliseconds: nowMilliseconds,
+      loopMilliseconds: loopMilliseconds)
+    if let verdict { verdicts.append(verdict) }
+  }
+
+  /// The same for a caller who waits for the verdict: it is the result where the notification ends, or is refused,
+  /// before it has a place anywhere. Nil where it comes through `verdicts`.
+  package mutating func decide(
+    _ notification: consuming Notification, answer: Answer, device: Device,
+    nowMilliseconds: Int64, loopMilliseconds: UInt64
+  ) -> Verdict? {
     let standing = device.standing(
       of: notification.claims, nowMilliseconds: nowMilliseconds,
       graceMilliseconds: unregisterGraceMilliseconds)
@@ -117,6 +129,7 @@ package struct Shard {
     let delivery = takeDelivery(notification, device)
     delivery.answer = answer
     deliver(delivery, state: state, loopMilliseconds: loopMilliseconds)
+    return nil
   }
 
   private mutating func deliver(
@@ -219,16 +232,16 @@ package struct Shard {
   }
 
   private mutating func refuse(
-    _ notification: Notification, _ answer: Answer, _ rejection: Rejection
-  ) {
-    verdicts.append(Verdict(answer: answer, rejection: rejection))
+    _ notification: consuming Notification, _ answer: Answer, _ rejection: Rejection
+  ) -> Verdict {
     release(notification)
+    return Verdict(answer: answer, rejection: rejection)
   }
 
   /// The app is gone: said at once, or found by the sender in the feedback list.
   private mutating func refuseDead(
-    _ notification: Notification, _ answer: Answer, sinceMilliseconds: Int64
-  ) {
+    _ notification: consuming Notification, _ answer: Answer, sinceMilliseconds: Int64
+  ) -> Verdict {
     deadTokens.append(
       DeadToken(
         claims: notification.claims, token: notification.token,
@@ -238,16 +251,16 @@ package struct Shard {
         notification, answer, Rejection(.unregistered, timestampMilliseconds: sinceMilliseconds))
     }
     note(.received, notification)
-    finishAtOnce(notification, answer, .discardedTokenUnregistered)
+    return finishAtOnce(notification, answer, .discardedTokenUnregistered)
   }
 
   private mutating func finishAtOnce(
-    _ notification: Notification, _ answer: Answer, _ state: DeliveryState,
+    _ notification: consuming Notification, _ answer: Answer, _ state: DeliveryState,
     cause: LedgerCause = .none
-  ) {
-    verdicts.append(Verdict(answer: answer, rejection: nil))
+  ) -> Verdict {
     note(state, notification, cause: cause)
     release(notification)
+    return Verdict(answer: answer, rejection: nil)
   }
 
   mutating func answer(_ delivery: Delivery, rejection: Rejection? = nil) {

@@ -8,6 +8,8 @@ import ApusWire
 /// Carries out what the shard decides: reads and writes the store, and wakes connections.
 final class ShardDriver {
   unowned let worker: Worker
+  /// Beside the worker's: the way through an unowned reference costs a retain and a release.
+  private let order: AcceptanceOrder
   var shard: Shard
   var cache = DeviceCache()
   private var sealed: [(number: UInt64, entries: [GroupEntry])] = []
@@ -29,6 +31,7 @@ final class ShardDriver {
 
   init(worker: Worker) {
     self.worker = worker
+    order = worker.order
     shard = Shard(
       lingerMilliseconds: worker.configuration.lingerMilliseconds,
       unregisterGraceMilliseconds: worker.configuration.unregisterGraceSeconds * 1000)
@@ -50,31 +53,34 @@ final class ShardDriver {
 
   func takeNotification() -> Notification { shard.takeNotification() }
 
-  /// Both clocks are the caller's, who knows them.
+  /// Returns the verdict where it is there at once; else it comes by `takeVerdicts`. Both clocks are the caller's, who
+  /// knows them.
   func submit(
-    _ notification: Notification, _ answer: Answer, nowMilliseconds: Int64,
+    _ notification: consuming Notification, _ answer: Answer, nowMilliseconds: Int64,
     loopMilliseconds: UInt64
-  ) {
+  ) -> Verdict? {
     // Numbered by the device's owner, so that the order of acceptance is the order in which the shard decides.
-    guard let order = worker.order.next() else { return unavailable(notification, answer) }
+    guard let order = order.next() else { return unavailable(notification, answer) }
     notification.order = order
     let key = DeviceKey(
       id: notification.claims.device, environment: notification.claims.environment)
+    let device: Device
     do {
-      shard.submit(
-        notification, answer: answer, device: try device(key),
-        nowMilliseconds: nowMilliseconds, loopMilliseconds: loopMilliseconds)
+      device = try self.device(key)
     } catch {
       worker.log(
         .error, "device record unreadable", .text("device", key.id.text),
         .text("reason", "\(error)"))
-      unavailable(notification, answer)
+      return unavailable(notification, answer)
     }
+    return shard.decide(
+      notification, answer: answer, device: device, nowMilliseconds: nowMilliseconds,
+      loopMilliseconds: loopMilliseconds)
   }
 
-  private func unavailable(_ notification: Notification, _ answer: Answer) {
+  private func unavailable(_ notification: consuming Notification, _ answer: Answer) -> Verdict {
     shard.release(notification)
-    shard.verdicts.append(Verdict(answer: answer, rejection: Rejection(.serviceUnavailable)))
+    return Verdict(answer: answer, rejection: Rejection(.serviceUnavailable))
   }
 
   /// Finds the tokens whose grace is over.

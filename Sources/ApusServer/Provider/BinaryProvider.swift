@@ -10,6 +10,8 @@ import ApusWire
 final class BinaryProvider {
   private let connection: Connection
   private let worker: Worker
+  /// Beside the worker's, which is a variable: a look at that costs a retain and a release.
+  private let shard: ShardDriver
   private var machine: BinaryConnection
   private var sender: BinarySender
   /// Reading stops until this second: a flood for one device.
@@ -21,6 +23,7 @@ final class BinaryProvider {
   init?(_ connection: Connection) {
     self.connection = connection
     worker = connection.worker
+    shard = worker.shard
     activeSeconds = worker.nowSeconds
     let door = connection.door
     do throws(Refusal) {
@@ -56,6 +59,8 @@ final class BinaryProvider {
     receivedBytes += bytes.count
     let input = unsafe Span<UInt8>(_unsafeBytes: bytes)
     let now = Int64(worker.nowSeconds)
+    // Neither changes meanwhile. To look at them frame by frame would retain and release what they refer to each time.
+    let (sender, sealer) = (sender, worker.sealer)
     var offset = 0
     while true {
       switch machine.next(input, at: &offset, nowSeconds: now) {
@@ -63,13 +68,15 @@ final class BinaryProvider {
       case .fault(let fault): log(Refusal(.frame(fault)))
       case .frame(let frame):
         do throws(Refusal) {
-          let notification = try judge(frame, machine.bytes(of: frame, in: input, before: offset))
+          let notification = try judge(
+            frame, machine.bytes(of: frame, in: input, before: offset), sender, sealer)
           let sequence = machine.submit(frame, nowSeconds: now)
-          worker.route(
-            notification,
-            Answer(
-              worker: UInt16(worker.index), connection: UInt32(connection.slot),
-              generation: connection.generation, sequence: sequence))
+          let answer = Answer(
+            worker: UInt16(worker.index), connection: UInt32(connection.slot),
+            generation: connection.generation, sequence: sequence)
+          if let verdict = worker.route(notification, answer, own: shard) {
+            machine.decide(sequence, status: Self.status(verdict.rejection))
+          }
         } catch {
           log(error)
           machine.refuse(frame, status: error.explanation.status, nowSeconds: now)
@@ -79,13 +86,16 @@ final class BinaryProvider {
   }
 
   /// Makes a notification of a frame.
-  private func judge(_ frame: BinaryFrame, _ bytes: Span<UInt8>) throws(Refusal) -> Notification {
+  private func judge(
+    _ frame: BinaryFrame, _ bytes: Span<UInt8>, _ sender: borrowing BinarySender,
+    _ sealer: TokenSealer
+  ) throws(Refusal) -> Notification {
     guard let token = DeviceToken(bytes: bytes.extracting(frame.token)) else {
       throw Refusal(.frame(.tokenLength(byteCount: frame.token.count)))
     }
     let admitted = try Admission.admit(
-      frame, bytes, token: token, claims: worker.sealer.open(token), sender: sender)
-    let notification = worker.shard.takeNotification()
+      frame, bytes, token: token, claims: sealer.open(token), sender: sender)
+    let notification = shard.takeNotification()
     Admission.fill(
       notification, from: admitted.head, claims: admitted.claims, interface: .binary,
       collapseID: Span(), payload: bytes.extracting(frame.payload),
@@ -109,8 +119,13 @@ final class BinaryProvider {
 
   /// A frame was decided about.
   func finish(_ sequence: UInt32, rejection: Rejection?) {
-    machine.decide(sequence, status: rejection.map { _ in .processingError })
+    machine.decide(sequence, status: Self.status(rejection))
     worker.markDirty(connection)
+  }
+
+  /// The one fault that is left for a notification which was admitted: the service's own.
+  private static func status(_ rejection: Rejection?) -> BinaryStatus? {
+    rejection == nil ? nil : .processingError
   }
 
   /// One device gets more than it may: the rest waits where it is, in the provider's socket.

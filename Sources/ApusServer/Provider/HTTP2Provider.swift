@@ -12,6 +12,7 @@ final class HTTP2Provider {
   /// connection lets go of its driver when it ends.
   private let connection: Connection
   private let worker: Worker
+  private let shard: ShardDriver
   private let session: HTTP2ServerSession
   private var sender: ProviderConnection
   private var ending = Drain()
@@ -26,6 +27,7 @@ final class HTTP2Provider {
   init(_ connection: Connection) {
     self.connection = connection
     worker = connection.worker
+    shard = worker.shard
     activeSeconds = worker.nowSeconds
     let environment = connection.door.environment
     var refusal: Refusal?
@@ -142,7 +144,7 @@ final class HTTP2Provider {
   private func accept(
     _ request: HTTP2Request, _ head: borrowing AdmittedHead, _ claims: TokenClaims
   ) {
-    let notification = worker.shard.takeNotification()
+    let notification = shard.takeNotification()
     if head.messageID == nil { notification.id = worker.ids.next() }
     Admission.fill(
       notification, from: head, claims: claims, interface: .http2,
@@ -151,7 +153,11 @@ final class HTTP2Provider {
     notification.uniqueID = worker.ids.next()
     let open = OpenRequest(
       request: request, provider: self, id: notification.id, uniqueID: notification.uniqueID)
-    worker.route(notification, worker.openRequests.open(open))
+    if let verdict = worker.route(
+      notification, worker.openRequests.open(open), own: shard)
+    {
+      worker.finish(verdict)
+    }
   }
 
   // MARK: Answers

@@ -244,27 +244,26 @@ enum WorkerMessage: Sendable {
 
   /// The worker that owns a device.
   ///
-  /// A multiplication spreads ids that were not drawn at random; the high half chooses.
+  /// A multiplication spreads ids that were not drawn at random; the high bits choose.
   func ownerIndex(of device: DeviceID) -> Int {
     let mixed = device.rawValue &* 0x9e37_79b9_7f4a_7c15
-    return Int((mixed >> 32) % UInt64(peers.count))
+    return Int(mixed.multipliedFullWidth(by: UInt64(peers.count)).high)
   }
 
   /// Whether this worker owns the device.
   func owns(_ device: DeviceID) -> Bool { ownerIndex(of: device) == index }
 
-  /// Hands an admitted notification to the worker that owns its device.
-  func route(_ notification: Notification, _ answer: Answer) {
+  /// Hands an admitted notification to the worker that owns its device; `own` is this worker's shard. Returns the
+  /// verdict where it is there at once.
+  func route(
+    _ notification: consuming Notification, _ answer: Answer, own: ShardDriver
+  ) -> Verdict? {
     let target = ownerIndex(of: notification.claims.device)
-    if target == index {
-      submit(notification, answer)
-    } else {
+    guard target == index else {
       outboxes[target].append(.submit(notification, answer))
+      return nil
     }
-  }
-
-  private func submit(_ notification: Notification, _ answer: Answer) {
-    shard.submit(
+    return own.submit(
       notification, answer, nowMilliseconds: wallMilliseconds,
       loopMilliseconds: loop.nowMilliseconds)
   }
@@ -275,14 +274,16 @@ enum WorkerMessage: Sendable {
 
   private func handle(_ message: WorkerMessage) {
     switch message {
-    case .submit(let notification, let answer): submit(notification, answer)
+    case .submit(let notification, let answer):
+      guard let verdict = route(notification, answer, own: shard) else { return }
+      send(.verdict(verdict), to: Int(answer.worker))
     case .verdict(let verdict): finish(verdict)
     case .adopt(let device): adopt(device)
     case .expired(let place): shard.expire(place)
     }
   }
 
-  private func finish(_ verdict: Verdict) {
+  func finish(_ verdict: Verdict) {
     let answer = verdict.answer
     guard answer.kind == .request else {
       connection(slot: Int32(answer.slot), generation: answer.generation)?.decided(verdict)
