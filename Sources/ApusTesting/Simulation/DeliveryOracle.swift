@@ -48,6 +48,8 @@ final class DeliveryOracle {
   private let host: SimulatedHost
   /// Serial numbers of each device that are not settled, in the order of sending.
   private var open: [[Int]]
+  /// When the service's clock was set last.
+  private var clockSetTime: UInt64 = 0
   /// The expirations that are still to come, by the service's clock.
   private var expiring: [Int] = []
 
@@ -162,7 +164,9 @@ final class DeliveryOracle {
     guard let expiration = notification.expirationSeconds, expiration > 0,
       let wall = arrival.wallMilliseconds,
       // What had expired when it came is tried once.
-      arrival.isFromStorage || notification.sentWallMilliseconds / 1000 + 60 < expiration
+      arrival.isFromStorage
+        || notification.sentWallMilliseconds / 1000 + 60 < expiration
+          && notification.sentTime > clockSetTime
     else { return }
     if wall / 1000 > expiration {
       violated(
@@ -190,6 +194,11 @@ final class DeliveryOracle {
       sent[serial].mayHaveExpired = true
       return true
     }
+  }
+
+  func clockSet() {
+    clockSetTime = timeline.now
+    clockMoved()
   }
 
   // MARK: The end

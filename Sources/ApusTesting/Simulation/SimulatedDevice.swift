@@ -336,8 +336,5 @@ final class SimulatedDevice: ChannelOwner {
     setPower(.active)
     for ghost in ghosts { ghost.drop(resets: true) }
     ghosts = []
-    channel?.drop(resets: true)
-    lost()
-    connectLater()
   }
 }

@@ -123,7 +123,7 @@ extension Simulation {
     let size = Int64(random.between(1, isLarge ? 200_000_000 : 1_200_000))
     trace("clock", Int(size))
     host.setWallClock(byMilliseconds: random.chance(1, in: 2) ? size : -size)
-    oracle.clockMoved()
+    oracle.clockSet()
     timeline.after(random.between(1, isLarge ? 60 : 600) * Timeline.second) { [weak self] in
       self?.correctClock()
     }
@@ -132,6 +132,7 @@ extension Simulation {
   private func correctClock() {
     oracle.clockMoved()
     host.correctWallClock()
+    oracle.clockSet()
   }
 
   /// All trouble ends, and the service runs.

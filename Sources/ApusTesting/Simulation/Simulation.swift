@@ -21,7 +21,8 @@ package final class Simulation {
     package var traceCapacity = 0
     /// Microseconds between two bursts of one provider, on average.
     package var meanWait: UInt64 = 2_000_000
-    package var logLevel = Log.Level.error
+    /// Lines of the service's log below this level stay out of the trace.
+    package var logLevel = Log.Level.notice
 
     package init(seed: UInt64, seconds: Int) {
       self.seed = seed
@@ -80,7 +81,8 @@ package final class Simulation {
       repeating: Array(repeating: nil, count: SimulationCredentials.appCount), count: deviceCount)
     var configuration = ServerConfiguration(dataDirectory: "(simulated)", doors: [])
     configuration.unregisterGraceSeconds = Int64(random.between(1, 60))
-    configuration.log = Log(minimumLevel: options.logLevel)
+    let log = trace.log
+    configuration.log = Log(minimumLevel: options.logLevel) { log.note($0) }
     server = try SimulatedServer(
       host: host, network: network, disk: disk, trace: trace,
       doors: SimulationDoor.all.map { ($0.configuration, try $0.serverContext(credentials)) },
@@ -214,7 +216,7 @@ package final class Simulation {
     return report
   }
 
-  private static let calmSeconds: UInt64 = 240
+  private static let calmSeconds: UInt64 = 400
 
   private func begin() {
     server.start()

@@ -21,6 +21,17 @@ package final class SimulationTrace {
     self.capacity = capacity
   }
 
+  /// Where the service's log goes. Everything is on one thread.
+  final class LogSink: @unchecked Sendable {
+    private unowned let trace: SimulationTrace
+
+    init(_ trace: SimulationTrace) { self.trace = trace }
+
+    func note(_ line: String) { trace("log:", text: line) }
+  }
+
+  private(set) lazy var log = LogSink(self)
+
   func callAsFunction(
     _ event: StaticString, _ first: Int = 0, _ second: Int = 0, _ third: Int = 0,
     text: String? = nil
