@@ -1,3 +1,5 @@
+import ApusModel
+
 /// What reads the store's tables. Reads may come from any thread and see what was committed before.
 package protocol StoreReader: AnyObject, Sendable {
   /// The value of `key`, nil if there is none.
@@ -67,5 +69,31 @@ extension DurableStore {
     var full = makeGroup()
     swap(&full, &group)
     commit(full, completion: completion)
+  }
+}
+
+extension DurableStore {
+  /// Looks through up to `limit` rows of the mailbox from `cursor` on, which moves behind them and back to the beginning
+  /// at the end: ``takeExpired(nowSeconds:limit:into:)`` for stores that are small.
+  package func findExpired(
+    from cursor: inout [UInt8], nowSeconds: Int64, limit: Int, into keys: inout [MailboxKey]
+  ) throws(StoreError) {
+    var looked = 0
+    var next: [UInt8] = []
+    let start = cursor
+    try scan(.mailbox, prefix: Span(), from: start.span) { key, value in
+      guard looked < limit else {
+        next = key.copied()
+        return false
+      }
+      looked += 1
+      if StoredNotification.isExpired(value, nowSeconds: nowSeconds),
+        let place = try? MailboxKey(decoding: key)
+      {
+        keys.append(place)
+      }
+      return true
+    }
+    cursor = next
   }
 }

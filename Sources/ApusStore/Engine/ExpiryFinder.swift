@@ -7,8 +7,8 @@ import Synchronization
 ///
 /// The engine shows each row of the mailbox that it rewrites to a "compaction filter", and rewrites every table once
 /// in `RocksOptions.mailboxRewriteSeconds` at the latest. The filter keeps every row and only notes the key: what it is
-/// shown may have been removed or replaced in a newer table, so whoever takes the note reads the row anew before its end
-/// is counted. An index by time would have to be written with each notification, and most of those never expire.
+/// shown may have been removed or replaced in a newer table, so whoever takes the note reads the row anew before its
+/// end is counted. An index by time would have to be written with each notification, and most of those never expire.
 @safe
 final class ExpiryFinder: Sendable {
   private let found = Mutex<[MailboxKey]>([])

@@ -9,6 +9,8 @@ import Synchronization
 package final class MemoryStore: DurableStore {
   private let core: MemoryCore
   private let hasThread: Bool
+  /// Where the search for expired rows goes on.
+  private let expiryCursor = Mutex<[UInt8]>([])
 
   /// Who runs the commits.
   package enum Mode: Sendable {
@@ -64,7 +66,10 @@ package final class MemoryStore: DurableStore {
 
   /// Looks through the rows, some at each call.
   package func takeExpired(nowSeconds: Int64, limit: Int, into keys: inout [MailboxKey]) {
-    core.takeExpired(nowSeconds: nowSeconds, limit: limit, into: &keys)
+    var cursor = expiryCursor.withLock { $0 }
+    try? findExpired(from: &cursor, nowSeconds: nowSeconds, limit: limit, into: &keys)
+    let next = cursor
+    expiryCursor.withLock { $0 = next }
   }
 
   package func close() {
@@ -118,8 +123,6 @@ private final class MemoryCore: Sendable {
     var faults = 0
     var fault = StoreError.unavailable
     var isOpen = true
-    /// Where the search for expired rows goes on.
-    var expiryCursor: [UInt8] = []
   }
 
   static var emptyTables: [MemoryTable] { StoreFamily.allCases.map { _ in MemoryTable() } }
@@ -145,28 +148,6 @@ private final class MemoryCore: Sendable {
     try state.withLock { state throws(StoreError) in
       guard state.isOpen else { throw .closed }
       return body(state.tables[Int(family.rawValue)])
-    }
-  }
-
-  func takeExpired(nowSeconds now: Int64, limit: Int, into keys: inout [MailboxKey]) {
-    state.withLock { state in
-      var looked = 0
-      var next: [UInt8] = []
-      let table = state.tables[Int(StoreFamily.mailbox.rawValue)]
-      table.scan(prefix: Span(), from: state.expiryCursor.span) { key, value in
-        guard looked < limit else {
-          next = key.copied()
-          return false
-        }
-        looked += 1
-        if StoredNotification.isExpired(value, nowSeconds: now),
-          let place = try? MailboxKey(decoding: key)
-        {
-          keys.append(place)
-        }
-        return true
-      }
-      state.expiryCursor = next
     }
   }
 

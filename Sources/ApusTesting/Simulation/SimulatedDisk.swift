@@ -152,6 +152,12 @@ final class SimulatedStore: DurableStore, @unchecked Sendable {
 
   init(_ disk: SimulatedDisk) { self.disk = disk }
 
+  private var expiryCursor: [UInt8] = []
+
+  func takeExpired(nowSeconds: Int64, limit: Int, into keys: inout [MailboxKey]) {
+    try? findExpired(from: &expiryCursor, nowSeconds: nowSeconds, limit: limit, into: &keys)
+  }
+
   var isSyncing: Bool { !inFlight.isEmpty }
   var pendingCount: Int { waiting.count + inFlight.count }
 
