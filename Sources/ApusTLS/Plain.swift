@@ -68,7 +68,8 @@ package struct PlainConfiguration: Sendable {
     switch (Kind(rawValue: partial[0]), phase) {
     case (.hello?, .handshaking): return hello(buffers)
     case (.data?, .established):
-      return unsafe .plaintext(buffers.setPlaintext(partial.span.extracting(Self.headerBytes...)))
+      let record = partial
+      return unsafe .plaintext(buffers.setPlaintext(record.span.extracting(Self.headerBytes...)))
     case (.close?, _):
       phase = .closedByPeer
       buffers.dropInput()
