@@ -4,6 +4,7 @@ import ApusLoop
 import ApusModel
 import ApusTLS
 import ApusTrust
+import ApusWire
 import Glibc
 
 /// Makes devices: an id and a certificate for each, from the authority of a data directory.

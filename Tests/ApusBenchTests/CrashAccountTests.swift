@@ -23,13 +23,13 @@ struct CrashAccountTests {
     return number
   }
 
-  private func show(
-    _ account: inout CrashAccount, _ number: Int, by device: Int = busy, messageID: UInt32 = 7,
-    connection: Int = 1, connectedLife: Int = 1
+  private func arrive(
+    _ account: inout CrashAccount, _ number: Int, at device: Int = busy, messageID: UInt32 = 7,
+    connection: Int = 1, connectedLife: Int = 1, isTaken: Bool = true
   ) {
-    account.show(
-      number, by: device, messageID: messageID, id: nil, connection: connection,
-      connectedLife: connectedLife)
+    account.arrive(
+      number, at: device, messageID: messageID, id: nil, connection: connection,
+      connectedLife: connectedLife, isTaken: isTaken)
   }
 
   @Test("What was accepted and never arrived is lost, and what arrived is not")
@@ -37,7 +37,7 @@ struct CrashAccountTests {
     var account = account()
     let first = accept(&account, for: Self.alone)
     let second = accept(&account)
-    show(&account, second)
+    arrive(&account, second)
     account.close()
     #expect(account.violations == [.lost(first)])
     #expect(account.totals.lost == 1)
@@ -61,7 +61,7 @@ struct CrashAccountTests {
     let older = accept(&account)
     let middle = accept(&account)
     let newer = accept(&account)
-    show(&account, middle)
+    arrive(&account, middle)
     account.close()
     #expect(account.violations == [.lost(newer)])
     #expect(account.totals.replaced == 1)
@@ -72,7 +72,7 @@ struct CrashAccountTests {
   func cameBefore() {
     var account = account()
     let unanswered = account.send(to: Self.busy, isStored: true)
-    show(&account, unanswered)
+    arrive(&account, unanswered)
     let missing = accept(&account)
     account.close()
     #expect(account.violations == [.lost(missing)])
@@ -86,7 +86,7 @@ struct CrashAccountTests {
       let second = account.send(to: Self.busy, on: streams.1, isStored: true)
       account.end(first, .accepted)
       account.end(second, .accepted)
-      show(&account, first)
+      arrive(&account, first)
       account.close()
       #expect(account.violations == (isLost ? [.lost(second)] : []))
     }
@@ -96,7 +96,7 @@ struct CrashAccountTests {
   func alone() {
     var account = account()
     let first = accept(&account, for: Self.alone)
-    show(&account, accept(&account, for: Self.alone), by: Self.alone)
+    arrive(&account, accept(&account, for: Self.alone), at: Self.alone)
     account.close()
     #expect(account.violations == [.lost(first)])
   }
@@ -107,13 +107,24 @@ struct CrashAccountTests {
   func again() {
     var account = account()
     let number = accept(&account)
-    show(&account, number)
-    show(&account, number, connection: 2)
+    arrive(&account, number)
+    arrive(&account, number, connection: 2)
     #expect(account.violations.isEmpty)
     #expect(account.totals.redelivered == 1)
-    show(&account, number, connection: 2)
-    show(&account, number, messageID: 8, connection: 3)
+    arrive(&account, number, connection: 2)
+    arrive(&account, number, messageID: 8, connection: 3)
     #expect(account.violations == [.twiceOnOneConnection(number), .idChanged(number)])
+  }
+
+  @Test("What a device has no room for has to come again")
+  func noRoom() {
+    var account = account()
+    let once = accept(&account)
+    arrive(&account, once, isTaken: false)
+    #expect(account.missing() == [once])
+    arrive(&account, once, connection: 2)
+    #expect(account.missing() == [])
+    #expect(account.totals.redelivered == 1)
   }
 
   @Test("An apns-id that the sender gave comes with the notification")
@@ -121,7 +132,7 @@ struct CrashAccountTests {
     var account = account()
     let number = account.send(
       to: Self.busy, isStored: true, id: NotificationID(high: 1, low: 2))
-    show(&account, number)
+    arrive(&account, number)
     #expect(account.violations == [.idChanged(number)])
   }
 
@@ -130,13 +141,13 @@ struct CrashAccountTests {
     var account = account()
     let refused = account.send(to: Self.busy, isStored: true)
     account.end(refused, .refused)
-    show(&account, refused)
+    arrive(&account, refused)
     let other = accept(&account)
-    show(&account, other, by: Self.alone)
-    show(&account, 99)
+    arrive(&account, other, at: Self.alone)
+    arrive(&account, 99)
     #expect(
       account.violations == [
-        .refusedYetShown(refused), .otherDevice(other, shownBy: Self.alone),
+        .refusedYetSeen(refused), .otherDevice(other, seenBy: Self.alone),
         .damaged(device: Self.busy),
       ])
   }
@@ -145,9 +156,9 @@ struct CrashAccountTests {
   func refusedLater() {
     var account = account()
     let number = account.send(to: Self.busy, isStored: true)
-    show(&account, number)
+    arrive(&account, number)
     account.end(number, .refused)
-    #expect(account.violations == [.refusedYetShown(number)])
+    #expect(account.violations == [.refusedYetSeen(number)])
   }
 
   @Test("What was not to be stored arrives in the life in which it was sent, or not at all")
@@ -157,10 +168,10 @@ struct CrashAccountTests {
     account.end(early, .accepted)
     let late = account.send(to: Self.busy, isStored: false)
     account.end(late, .accepted)
-    show(&account, early)
+    arrive(&account, early)
     account.life = 2
-    show(&account, late, connection: 2, connectedLife: 2)
-    #expect(account.violations == [.shownAfterRestart(late, life: 2)])
+    arrive(&account, late, connection: 2, connectedLife: 2)
+    #expect(account.violations == [.seenAfterRestart(late, life: 2)])
   }
 
   @Test("A payload gives its number back, and only as a whole")

@@ -28,25 +28,27 @@ struct CrashAccount {
     var outcome = Outcome.open
     var outcomeAt = Int.max
     var outcomeLife = Int.max
-    var timesShown = 0
-    var firstShownAt = Int.max
-    /// The device's connection that showed it last.
+    /// How often it arrived, and how often the device took it, rather than having no room.
+    var timesSeen = 0
+    var timesTaken = 0
+    var firstSeenAt = Int.max
+    /// The device's connection that brought it last.
     var lastConnection = -1
     var messageID: UInt32 = 0
     var id: NotificationID?
 
     /// An event by which the service had decided about it, if it ever did.
     fileprivate var decidedBy: Int {
-      min(outcome == .accepted ? outcomeAt : .max, firstShownAt)
+      min(outcome == .accepted ? outcomeAt : .max, firstSeenAt)
     }
   }
 
   /// What contradicts the service's promise.
   enum Violation: Hashable, CustomStringConvertible {
     case lost(Int)
-    case otherDevice(Int, shownBy: Int)
-    case refusedYetShown(Int)
-    case shownAfterRestart(Int, life: Int)
+    case otherDevice(Int, seenBy: Int)
+    case refusedYetSeen(Int)
+    case seenAfterRestart(Int, life: Int)
     case idChanged(Int)
     case twiceOnOneConnection(Int)
     case damaged(device: Int)
@@ -55,8 +57,8 @@ struct CrashAccount {
       switch self {
       case .lost(let number): "\(number) was accepted and neither arrived nor was replaced"
       case .otherDevice(let number, let device): "\(number) arrived at device \(device)"
-      case .refusedYetShown(let number): "\(number) was refused and arrived"
-      case .shownAfterRestart(let number, let life):
+      case .refusedYetSeen(let number): "\(number) was refused and arrived"
+      case .seenAfterRestart(let number, let life):
         "\(number) was not to be stored and arrived in life \(life)"
       case .idChanged(let number): "\(number) came again with another message id or apns-id"
       case .twiceOnOneConnection(let number): "\(number) came twice on one connection"
@@ -72,7 +74,7 @@ struct CrashAccount {
   /// Devices that never have two accepted notifications under way: nothing of theirs may be replaced.
   let aloneDevices: Range<Int>
   private var lastEvent = 0
-  /// Accepted, to be stored, not shown: by number.
+  /// Accepted, to be stored, not taken: by number.
   private(set) var awaited: Set<Int> = []
 
   init(aloneDevices: Range<Int>) { self.aloneDevices = aloneDevices }
@@ -100,9 +102,12 @@ struct CrashAccount {
     entries[number].outcome = outcome
     entries[number].outcomeAt = nextEvent()
     entries[number].outcomeLife = life
-    let wasShown = entries[number].timesShown > 0
-    if outcome == .refused, wasShown { violations.append(.refusedYetShown(number)) }
-    if outcome == .accepted, entries[number].isStored, !wasShown { awaited.insert(number) }
+    if outcome == .refused, entries[number].timesSeen > 0 {
+      violations.append(.refusedYetSeen(number))
+    }
+    if outcome == .accepted, entries[number].isStored, entries[number].timesTaken == 0 {
+      awaited.insert(number)
+    }
   }
 
   // MARK: Devices
@@ -112,38 +117,42 @@ struct CrashAccount {
   /// - Parameters:
   ///   - connection: a number that no other connection of any device has.
   ///   - connectedLife: the life in which the connection was made.
-  mutating func show(
-    _ number: Int, by device: Int, messageID: UInt32, id: NotificationID?, connection: Int,
-    connectedLife: Int
+  ///   - isTaken: false where the device has no room: it has to come again.
+  mutating func arrive(
+    _ number: Int, at device: Int, messageID: UInt32, id: NotificationID?, connection: Int,
+    connectedLife: Int, isTaken: Bool = true
   ) {
     guard entries.indices.contains(number) else {
       return violations.append(.damaged(device: device))
     }
     let event = nextEvent()
     var entry = entries[number]
-    if entry.device != device { violations.append(.otherDevice(number, shownBy: device)) }
-    if entry.outcome == .refused { violations.append(.refusedYetShown(number)) }
+    if entry.device != device { violations.append(.otherDevice(number, seenBy: device)) }
+    if entry.outcome == .refused { violations.append(.refusedYetSeen(number)) }
     if !entry.isStored, !(entry.sentLife...min(entry.outcomeLife, life)).contains(connectedLife) {
-      violations.append(.shownAfterRestart(number, life: connectedLife))
+      violations.append(.seenAfterRestart(number, life: connectedLife))
     }
-    if entry.timesShown > 0, entry.messageID != messageID || entry.id != id {
+    if entry.timesSeen > 0, entry.messageID != messageID || entry.id != id {
       violations.append(.idChanged(number))
     }
     // The apns-id is the sender's where it gave one.
-    if entry.timesShown == 0, let own = entry.id, own != id {
+    if entry.timesSeen == 0, let own = entry.id, own != id {
       violations.append(.idChanged(number))
     }
     if entry.lastConnection == connection { violations.append(.twiceOnOneConnection(number)) }
-    if entry.timesShown == 0 { entry.firstShownAt = event }
-    entry.timesShown += 1
+    if entry.timesSeen == 0 { entry.firstSeenAt = event }
+    entry.timesSeen += 1
     entry.messageID = messageID
     entry.id = id
     entry.lastConnection = connection
+    if isTaken {
+      entry.timesTaken += 1
+      awaited.remove(number)
+    }
     entries[number] = entry
-    awaited.remove(number)
   }
 
-  mutating func showDamaged(by device: Int) { violations.append(.damaged(device: device)) }
+  mutating func arriveDamaged(at device: Int) { violations.append(.damaged(device: device)) }
 
   // MARK: The balance
 
@@ -152,19 +161,19 @@ struct CrashAccount {
   /// One slot for each device: a notification that did not arrive is accounted for by one that did, and that the
   /// service did not certainly decide about before the missing one was sent.
   func missing() -> [Int] {
-    var shown: [Int: [Int]] = [:]
+    var taken: [Int: [Int]] = [:]
     let devices = Set(awaited.map { entries[$0].device })
     for (number, entry) in entries.enumerated()
-    where entry.isStored && entry.timesShown > 0 && devices.contains(entry.device) {
-      shown[entry.device, default: []].append(number)
+    where entry.isStored && entry.timesTaken > 0 && devices.contains(entry.device) {
+      taken[entry.device, default: []].append(number)
     }
-    for device in shown.keys {
-      shown[device]?.sort { entries[$0].decidedBy > entries[$1].decidedBy }
+    for device in taken.keys {
+      taken[device]?.sort { entries[$0].decidedBy > entries[$1].decidedBy }
     }
     return awaited.filter { number in
       let entry = entries[number]
       if aloneDevices.contains(entry.device) { return true }
-      return !(shown[entry.device] ?? []).lazy
+      return !(taken[entry.device] ?? []).lazy
         .prefix { entries[$0].decidedBy > entry.sentAt }
         .contains { newer in
           entry.stream == nil || entries[newer].stream != entry.stream || newer > number
@@ -183,7 +192,7 @@ struct CrashAccount {
     var delivered = 0
     var replaced = 0
     var redelivered = 0
-    /// Accepted with expiration 0, and not shown.
+    /// Accepted with expiration 0, and not taken.
     var notStored = 0
     var refused = 0
     var unknown = 0
@@ -197,11 +206,11 @@ struct CrashAccount {
     totals.sent = entries.count
     totals.lost = violations.count { if case .lost = $0 { true } else { false } }
     for entry in entries {
-      totals.redelivered += max(0, entry.timesShown - 1)
+      totals.redelivered += max(0, entry.timesSeen - 1)
       switch entry.outcome {
       case .accepted:
         totals.accepted += 1
-        if entry.timesShown > 0 {
+        if entry.timesTaken > 0 {
           totals.delivered += 1
         } else if !entry.isStored {
           totals.notStored += 1
@@ -209,7 +218,7 @@ struct CrashAccount {
       case .refused: totals.refused += 1
       case .open, .unknown:
         totals.unknown += 1
-        if entry.timesShown > 0 { totals.unknownDelivered += 1 }
+        if entry.timesSeen > 0 { totals.unknownDelivered += 1 }
       }
     }
     totals.replaced = awaited.count - totals.lost

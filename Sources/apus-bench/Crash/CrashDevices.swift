@@ -28,8 +28,11 @@ final class CrashDevices: DeviceConnectionDelegate {
   /// Why connections ended that were not to end, a few of them.
   private(set) var complaints: [String] = []
 
-  init(run: CrashRun, loop: EventLoop, topic: TopicHash) {
+  private var random: SeededGenerator
+
+  init(run: CrashRun, loop: EventLoop, topic: TopicHash, seed: UInt64) {
     self.run = run
+    random = SeededGenerator(seed: seed)
     self.topic = topic
     shared = DeviceLoop(loop: loop)
   }
@@ -114,14 +117,16 @@ final class CrashDevices: DeviceConnectionDelegate {
   ) -> DeviceVerdict {
     let index = connection.tag
     guard let number = CrashPayload.number(in: payload) else {
-      run.account.showDamaged(by: index)
+      run.account.arriveDamaged(at: index)
       return .acknowledge
     }
-    run.account.show(
-      number, by: index, messageID: notification.messageID, id: notification.id,
-      connection: members[index].connection, connectedLife: members[index].life)
-    run.shown()
-    return .acknowledge
+    // Without room the notification has to come again, on a later connection. The last life is for taking.
+    let isTaken = run.isLastLife || Int.random(in: 0..<8, using: &random) > 0
+    run.account.arrive(
+      number, at: index, messageID: notification.messageID, id: notification.id,
+      connection: members[index].connection, connectedLife: members[index].life, isTaken: isTaken)
+    run.progressed()
+    return isTaken ? .acknowledge : .decline
   }
 }
 

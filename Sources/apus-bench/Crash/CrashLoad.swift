@@ -33,7 +33,8 @@ final class CrashLoad {
     self.run = run
     self.setting = setting
     random = SeededGenerator(seed: seed)
-    devices = CrashDevices(run: run, loop: loop, topic: setting.topicHash)
+    devices = CrashDevices(
+      run: run, loop: loop, topic: setting.topicHash, seed: random.next())
     pusher = CrashPusher(
       run: run, loop: loop, configuration: setting.pushing, topic: setting.topic)
     let memory = BinaryLinkMemory()
@@ -149,7 +150,7 @@ final class CrashLoad {
     let entry = run.account.entries[number]
     switch entry.outcome {
     case .open: return false
-    case .accepted: return entry.timesShown > 0 || !entry.isStored
+    case .accepted: return entry.timesTaken > 0 || !entry.isStored
     case .refused, .unknown: return true
     }
   }
@@ -170,12 +171,18 @@ final class CrashLoad {
     }
   }
 
+  func leave() {
+    pusher.abandon()
+    for device in Self.all { devices.leave(device) }
+  }
+
   var isQuiet: Bool {
-    pusher.underWay == 0 && senders.allSatisfy(\.isIdle) && Self.all.allSatisfy(devices.isConnected)
+    pusher.underWay == 0 && senders.allSatisfy(\.isQuiet)
+      && Self.all.allSatisfy(devices.isConnected)
   }
 
   var unrest: String {
-    "\(pusher.underWay) pushes, \(senders.count { !$0.isIdle }) senders, "
+    "\(pusher.underWay) pushes, \(senders.count { !$0.isQuiet }) senders, "
       + "\(Self.all.count { !devices.isConnected($0) }) devices"
   }
 

@@ -16,7 +16,8 @@ final class CrashRun {
     case dead(until: UInt64)
     /// The last life: nothing is sent any more, and all devices are there.
     case settling
-    case over
+    /// Asked to end by SIGTERM.
+    case stopping
   }
 
   let seed: UInt64
@@ -88,7 +89,10 @@ final class CrashRun {
     }
   }
 
-  func shown() { lastProgress = loop.nowMilliseconds }
+  func progressed() { lastProgress = loop.nowMilliseconds }
+
+  /// Whether the service is not killed any more.
+  var isLastLife: Bool { killCount >= kills }
 
   /// The flood of this life has begun.
   func flooding(for milliseconds: UInt64) { killTimer?.start(afterMilliseconds: milliseconds) }
@@ -115,7 +119,7 @@ final class CrashRun {
     }
     if case .registering = stage { return enter(.registering) }
     enter(.starting)
-    if killCount < kills, case .starting(let milliseconds) = plan {
+    if !isLastLife, case .starting(let milliseconds) = plan {
       killTimer?.start(afterMilliseconds: milliseconds)
     }
   }
@@ -123,7 +127,7 @@ final class CrashRun {
   private func killNow() {
     switch stage {
     case .starting, .serving: break
-    case .registering, .dead, .settling, .over: return
+    case .registering, .dead, .settling, .stopping: return
     }
     killTimer?.stop()
     service?.signal(SIGKILL)
@@ -139,10 +143,7 @@ final class CrashRun {
   // MARK: Ticks
 
   private func tick() {
-    if let code = service?.ended() {
-      fail("the service ended by itself with \(code); see \(setting.log)")
-      return loop.stop()
-    }
+    if let code = service?.ended() { return ended(code) }
     let elapsed = loop.nowMilliseconds - stageSince
     switch stage {
     case .registering:
@@ -150,15 +151,28 @@ final class CrashRun {
       checkStart(elapsed)
     case .starting:
       load?.tickStarting()
-      if setting.isOpen { killCount < kills ? serve() : settle() }
+      if setting.isOpen { isLastLife ? settle() : serve() }
       checkStart(elapsed)
     case .serving:
       load?.tickServing(plan)
       if elapsed > Self.longestServingMilliseconds { killNow() }
     case .dead(let until): if loop.nowMilliseconds >= until { beginLife() }
     case .settling: tickSettling()
-    case .over: break
+    case .stopping:
+      if elapsed > Self.startMilliseconds {
+        fail("the service does not end on SIGTERM; see \(setting.log)")
+        loop.stop()
+      }
     }
+  }
+
+  private func ended(_ code: Int32) {
+    var isStopping = false
+    if case .stopping = stage { isStopping = true }
+    if !isStopping || code != 0 {
+      fail("the service ended \(isStopping ? "" : "by itself ")with \(code); see \(setting.log)")
+    }
+    loop.stop()
   }
 
   private func checkStart(_ elapsed: UInt64) {
@@ -187,10 +201,9 @@ final class CrashRun {
     guard isLate || (load.isQuiet && account.missing().isEmpty) else { return }
     if !load.isQuiet { fail("not every device or sender came to rest: \(load.unrest)") }
     account.close()
-    enter(.over)
-    service?.signal(SIGTERM)
-    if let code = service?.wait(), code != 0 { fail("the service ended with \(code) on SIGTERM") }
     for complaint in load.complaints { fail(complaint) }
-    loop.stop()
+    enter(.stopping)
+    load.leave()
+    service?.signal(SIGTERM)
   }
 }

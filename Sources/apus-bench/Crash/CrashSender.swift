@@ -50,6 +50,9 @@ final class CrashSender: BinaryLinkOwner {
     self.stream = stream
   }
 
+  /// Whether the service owes it no word.
+  var isQuiet: Bool { open.isEmpty }
+
   var isIdle: Bool { if case .idle = state { true } else { false } }
 
   /// Whether it could send now.

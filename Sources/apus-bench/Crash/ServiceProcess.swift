@@ -6,7 +6,7 @@ final class ServiceProcess {
   private var pid: pid_t = 0
 
   init(_ program: String, _ arguments: [String], log: String) throws(CommandFailure) {
-    var actions = posix_spawn_file_actions_t()
+    var actions = unsafe posix_spawn_file_actions_t()
     unsafe posix_spawn_file_actions_init(&actions)
     defer { unsafe posix_spawn_file_actions_destroy(&actions) }
     unsafe posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
@@ -16,7 +16,7 @@ final class ServiceProcess {
     var words: [UnsafeMutablePointer<CChar>?] = unsafe ([program] + arguments).map {
       unsafe strdup($0)
     }
-    defer { for word in unsafe words { unsafe free(word) } }
+    defer { unsafe words.forEach { unsafe free($0) } }
     unsafe words.append(nil)
     let code = unsafe posix_spawn(&pid, program, &actions, nil, words, environ)
     guard code == 0 else {
@@ -55,7 +55,7 @@ final class ServiceProcess {
 enum LocalPort {
   /// Whether somebody listens there.
   static func accepts(_ port: UInt16) -> Bool {
-    withSocket { descriptor, address, length in
+    unsafe withSocket { descriptor, address, length in
       unsafe address.pointee.sin_port = port.bigEndian
       return unsafe connect(descriptor, UnsafePointer(rebound(address)), length) == 0
     }
@@ -63,7 +63,7 @@ enum LocalPort {
 
   /// A port that nobody has at the moment.
   static func free() -> UInt16 {
-    withSocket { descriptor, address, length in
+    unsafe withSocket { descriptor, address, length in
       var length = length
       guard unsafe bind(descriptor, UnsafePointer(rebound(address)), length) == 0,
         unsafe getsockname(descriptor, rebound(address), &length) == 0
