@@ -12,9 +12,11 @@ OPTIMISED := -c release -Xswiftc -enforce-exclusivity=unchecked
 FORMATTED := $(wildcard Sources Tests Benchmarks Fuzz Package.swift)
 # Seconds for each fuzzing target.
 SECONDS ?= 20
+# How often `make crash` kills the service.
+KILLS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help build release run test lint format fuzz bench-ingest bench-binary clean setup
+.PHONY: help build release run test lint format fuzz crash bench-ingest bench-binary bench-store clean setup
 # `make lint test` shows findings in that order, and two builds at once would only wait for each other's lock.
 .NOTPARALLEL:
 
@@ -48,6 +50,9 @@ format: ## Put all Swift files into that format
 fuzz: setup ## Fuzz each parser (SECONDS=20 each)
 	Fuzz/run.sh all $(SECONDS)
 
+crash: release ## Kill the service KILLS=100 times under load and account for all it accepted (SEED=number)
+	Tests/Crash/run.sh --kills $(KILLS) $(if $(SEED),--seed $(SEED))
+
 bench-ingest: release ## Measure CPU per accepted notification against nghttpd
 	@scripts/setup.sh bench
 	Benchmarks/ingest.py
@@ -55,6 +60,10 @@ bench-ingest: release ## Measure CPU per accepted notification against nghttpd
 bench-binary: release ## Measure CPU per notification of the binary interface against a plain TLS sink
 	@scripts/setup.sh bench
 	Benchmarks/binary.py
+
+bench-store: release ## Measure durable acceptance, memory, start-up and fetching with a million stored (ARGUMENTS=...)
+	@scripts/setup.sh bench
+	Benchmarks/store.py $(ARGUMENTS)
 
 clean: ## Remove what building, testing and running left
 	rm -rf .build .venv .apus

@@ -90,7 +90,8 @@ let package = Package(
     .executableTarget(
       name: "apus-bench",
       dependencies: [
-        "ApusCommand", "ApusModel", "ApusWire", "ApusLoop", "ApusTLS", "ApusDevice", "ApusTrust",
+        "ApusCommand", "ApusModel", "ApusWire", "ApusLoop", "ApusStore", "ApusTLS", "ApusTrust",
+        "ApusClient", "ApusDevice",
       ],
       swiftSettings: strict),
     .executableTarget(
@@ -117,8 +118,8 @@ let package = Package(
         "ApusDevice", "ApusModel", "ApusWire", "ApusTLS", "ApusTrust", "ApusLoop", "ApusServer",
       ]),
     .testTarget(
-      name: "InteropTests", dependencies: ["apus"],
-      exclude: ["Senders", "requirements.txt"], swiftSettings: common),
+      name: "InteropTests", dependencies: ["apus", "apus-bench"],
+      exclude: ["Senders", "requirements.txt", "requirements-python2.txt"], swiftSettings: common),
     tests(
       "ApusClientTests",
       [
@@ -126,6 +127,8 @@ let package = Package(
         "ApusTrust", "ApusLoop", "ApusTLS",
       ]),
     tests("SimulationTests", ["ApusTesting"]),
+    .testTarget(
+      name: "ApusBenchTests", dependencies: ["apus-bench", "ApusModel"], swiftSettings: common),
     tests("TidyTests", ["ApusModel"]),
   ]
 )

@@ -31,6 +31,7 @@ struct Bench {
     case .fleet: try FleetCommand(invocation).run()
     case .binary: try BinaryCommand(invocation).run()
     case .flood: try FloodCommand(invocation).run()
+    case .crash: try CrashCommand(invocation).run()
     case .help:
       guard let name = invocation.operands.first else { return printHelp(nil) }
       guard let command = Program.bench.command(name) else {

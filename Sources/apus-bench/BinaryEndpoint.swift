@@ -9,8 +9,16 @@ struct BinaryEndpoint {
 
   /// - Parameter verifies: Whether the service's certificate is looked at.
   init(_ invocation: Invocation, verifies: Bool = true) throws(CommandFailure) {
-    address = try invocation.address(
-      invocation.value(BenchOptions.gateway), of: BenchOptions.gateway)
+    try self.init(
+      invocation,
+      address: invocation.address(
+        invocation.value(BenchOptions.gateway), of: BenchOptions.gateway), verifies: verifies)
+  }
+
+  init(
+    _ invocation: Invocation, address: SocketAddress, verifies: Bool = true
+  ) throws(CommandFailure) {
+    self.address = address
     let trusted = try invocation.pem(BenchOptions.authority)
     let identity = TLSIdentity(
       certificateChainPEM: try invocation.pem(BenchOptions.certificate),

@@ -4,6 +4,7 @@ package enum BenchVerb: String, Sendable, CaseIterable {
   case fleet
   case binary
   case flood
+  case crash
   case help
 }
 
@@ -58,6 +59,25 @@ extension Program {
           """
         ]),
       CommandDescription(
+        name: BenchVerb.crash.rawValue, summary: "kill a service again and again, and count",
+        details: [
+          """
+          Starts `apus serve` on the data directory, sends to devices that come and go through the HTTP/2 API and the \
+          binary interface, kills it with SIGKILL at random moments, and starts it again. In a last life all devices \
+          come back, and everything that was accepted must have arrived, or a newer notification in its place. Then \
+          it prints one JSON object: kills, accepted, delivered, replaced, redelivered, lost and more. It fails when \
+          anything was lost, or came in a way that it must not, and names it. What the service printed is in \
+          crash.log of the data directory.
+          """
+        ],
+        examples: [
+          (
+            "A hundred kills",
+            "apus-bench crash --apus .build/release/apus --data DIR --certificate provider.crt "
+              + "--key provider.key --authority service.crt"
+          )
+        ]),
+      CommandDescription(
         name: BenchVerb.help.rawValue, summary: "describe a command", operands: "[COMMAND]",
         operandCount: 0...1),
     ], options: BenchOptions.all)
@@ -82,7 +102,7 @@ package enum BenchOptions {
     "--connect", .hostPort, in: [BenchVerb.fleet], group: .load, scope: .flagOnly,
     default: "127.0.0.1:5223", help: "The service's door for devices, its address in numbers.")
   package static let topic = Option(
-    "--topic", .topic, in: [BenchVerb.fleet], group: .load, scope: .flagOnly,
+    "--topic", .topic, in: [BenchVerb.fleet, .crash], group: .load, scope: .flagOnly,
     default: "com.example.app", help: "The app that each device registers.")
   package static let printTokens = Option(
     "--print-tokens", .file, in: [BenchVerb.fleet], group: .load, scope: .flagOnly,
@@ -91,19 +111,21 @@ package enum BenchOptions {
     "--exit-after-registration", .flag, in: [BenchVerb.fleet], group: .load, scope: .flagOnly,
     help: "Disconnect and end once all tokens are known.")
   package static let data = Option(
-    "--data", .directory, in: [BenchVerb.fleet], group: .general, scope: .flagAndEnvironment,
+    "--data", .directory, in: [BenchVerb.fleet, .crash], group: .general,
+    scope: .flagAndEnvironment,
     default: "./apus-data", help: "The service's data directory.")
 
   // MARK: The binary interface
 
-  private static let providers: [BenchVerb] = [.binary, .flood]
+  private static let connecting: [BenchVerb] = [.binary, .flood]
+  private static let providers: [BenchVerb] = [.binary, .flood, .crash]
 
   package static let gateway = Option(
-    "--connect", .hostPort, in: providers, group: .connection, scope: .flagOnly,
+    "--connect", .hostPort, in: connecting, group: .connection, scope: .flagOnly,
     default: "127.0.0.1:2195",
     help: "The service's door for binary providers, its address in numbers.")
   package static let source = Option(
-    "--source", .hostPort, in: providers, group: .connection, scope: .flagOnly, repeats: true,
+    "--source", .hostPort, in: connecting, group: .connection, scope: .flagOnly, repeats: true,
     help: "An address and port of this machine to connect from.")
   package static let certificate = Option(
     "--certificate", .file, in: providers, group: .credentials, scope: .flagOnly, isRequired: true,
@@ -135,13 +157,27 @@ package enum BenchOptions {
     "--half-close", .flag, in: [BenchVerb.binary], group: .load, scope: .flagOnly,
     help: "Close after the last byte and wait for the other side to do so, as a plain sink does.")
 
+  // MARK: Crashes
+
+  package static let apus = Option(
+    "--apus", .file, in: [BenchVerb.crash], group: .service, scope: .flagOnly, isRequired: true,
+    help: "The program that is started, and killed.")
+  package static let kills = Option(
+    "--kills", .integer("N", 1...1_000_000), in: [BenchVerb.crash], group: .load,
+    scope: .flagOnly, default: "100", help: "How often.")
+  package static let seed = Option(
+    "--seed", .integer("N", 1...999_999_999), in: [BenchVerb.crash], group: .load,
+    scope: .flagOnly, note: "a new one, which is printed",
+    help: "Where the random numbers begin: the same plan for the same seed.")
+
   package static let all: [OptionDescription] = [
     key.description, keyID.description, team.description, devices.description,
     connect.description, topic.description, printTokens.description,
     exitAfterRegistration.description, gateway.description, source.description,
     certificate.description, certificateKey.description, authority.description,
     tokens.description, frames.description, expiration.description, records.description,
-    oneAtATime.description, halfClose.description, data.description,
+    oneAtATime.description, halfClose.description, apus.description, kills.description,
+    seed.description, data.description,
   ]
 }
 

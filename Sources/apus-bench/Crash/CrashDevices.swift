@@ -1,0 +1,157 @@
+import ApusDevice
+import ApusLoop
+import ApusModel
+import ApusWire
+
+/// Devices that come, go, and lose their service. Each notification is entered in the books as often as it comes.
+final class CrashDevices: DeviceConnectionDelegate {
+  private enum Place {
+    case away, there, leaving
+  }
+
+  /// A device, and what its last connection is in the books.
+  private struct Member {
+    let device: DeviceConnection
+    var place = Place.away
+    var isConnected = false
+    var life = 0
+    var connection = 0
+  }
+
+  private unowned let run: CrashRun
+  private let shared: DeviceLoop
+  private let topic: TopicHash
+  private var members: [Member] = []
+  private(set) var tokens: [DeviceToken?] = []
+  private(set) var tokenCount = 0
+  private var lastConnection = 0
+  /// Why connections ended that were not to end, a few of them.
+  private(set) var complaints: [String] = []
+
+  private var random: SeededGenerator
+
+  init(run: CrashRun, loop: EventLoop, topic: TopicHash, seed: UInt64) {
+    self.run = run
+    random = SeededGenerator(seed: seed)
+    self.topic = topic
+    shared = DeviceLoop(loop: loop)
+  }
+
+  var count: Int { members.count }
+
+  func add(_ configuration: DeviceConnection.Configuration) {
+    var configuration = configuration
+    // What comes again is to be seen: none of it is recognised and kept back.
+    configuration.client.duplicateWindow = 0
+    let device = DeviceConnection(
+      shared: shared, configuration: configuration, tag: members.count,
+      seed: UInt64(members.count), delegate: self)
+    device.setTopics(CourierTopics(enabled: [topic]))
+    _ = device.requestToken(topic)
+    members.append(Member(device: device))
+    tokens.append(nil)
+  }
+
+  func isAway(_ index: Int) -> Bool { members[index].place == .away }
+
+  func isConnected(_ index: Int) -> Bool {
+    members[index].place == .there && members[index].isConnected
+  }
+
+  /// Connects at once. Without a service the attempt fails at once as well, and the device is away again.
+  func connect(_ index: Int) {
+    guard isAway(index) else { return }
+    lastConnection += 1
+    members[index].place = .there
+    members[index].isConnected = false
+    members[index].life = run.account.life
+    members[index].connection = lastConnection
+    members[index].device.start()
+  }
+
+  func leave(_ index: Int) {
+    guard members[index].place == .there else { return }
+    members[index].place = .leaving
+    members[index].device.stop()
+  }
+
+  // MARK: What happens
+
+  func deviceConnection(
+    _ connection: DeviceConnection, connectedAs token: DeviceToken, isNewToken: Bool,
+    serverMilliseconds: UInt64
+  ) { members[connection.tag].isConnected = true }
+
+  func deviceConnection(
+    _ connection: DeviceConnection, appToken token: DeviceToken?, for topic: TopicHash
+  ) {
+    guard let token else { return complain("device \(connection.tag) got no token") }
+    guard tokens[connection.tag] == nil else { return }
+    tokens[connection.tag] = token
+    tokenCount += 1
+  }
+
+  func deviceConnection(
+    _ connection: DeviceConnection, disconnected reason: DeviceDisconnection,
+    retryMilliseconds: UInt64?
+  ) {
+    if case .stopped = reason {
+      members[connection.tag].place = .away
+      return
+    }
+    switch reason {
+    case .refused, .fault, .otherProtocol, .proof:
+      complain("device \(connection.tag): \(reason)")
+    default: break
+    }
+    // It connects when the run says so, so that the life of each connection is known.
+    members[connection.tag].place = .leaving
+    connection.stop()
+  }
+
+  private func complain(_ text: String) { if complaints.count < 10 { complaints.append(text) } }
+
+  func deviceConnection(
+    _ connection: DeviceConnection, received notification: CourierNotification,
+    payload: Span<UInt8>, collapseID: Span<UInt8>
+  ) -> DeviceVerdict {
+    let index = connection.tag
+    guard let number = CrashPayload.number(in: payload) else {
+      run.account.arriveDamaged(at: index)
+      return .acknowledge
+    }
+    // Without room the notification has to come again, on a later connection. The last life is for taking.
+    let isTaken = run.isLastLife || Int.random(in: 0..<8, using: &random) > 0
+    run.account.arrive(
+      number, at: index, messageID: notification.messageID, id: notification.id,
+      connection: members[index].connection, connectedLife: members[index].life, isTaken: isTaken)
+    run.progressed()
+    return isTaken ? .acknowledge : .decline
+  }
+}
+
+/// Payloads that carry their number, and can be told from damaged ones byte by byte.
+enum CrashPayload {
+  private static let head = Array(#"{"aps":{"alert":"The 17:42 leaves from platform 4"},"n":"#.utf8)
+
+  static func bytes(_ number: Int) -> [UInt8] {
+    // Of many lengths, so that a mix-up of records does not go unnoticed.
+    let filler = [UInt8](repeating: UInt8(ascii: "x"), count: number &* 7919 % 300)
+    return head + Array("\(number),\"x\":\"".utf8) + filler + Array("\"}".utf8)
+  }
+
+  /// The number of a payload; nil for one that `bytes` does not make.
+  static func number(in payload: Span<UInt8>) -> Int? {
+    guard payload.count > head.count else { return nil }
+    var number = 0
+    for index in head.count..<payload.count {
+      let digit = payload[index] &- 0x30
+      guard digit < 10, number < Int(UInt32.max) else { break }
+      number = number * 10 + Int(digit)
+    }
+    let expected = bytes(number)
+    guard expected.count == payload.count else { return nil }
+    for index in expected.indices where expected[index] != payload[index] { return nil }
+    return number
+  }
+}

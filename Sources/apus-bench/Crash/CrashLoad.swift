@@ -1,0 +1,190 @@
+import ApusClient
+import ApusCommand
+import ApusDevice
+import ApusLoop
+import ApusModel
+import ApusWire
+
+/// Devices that come and go, and providers that send to them, in steps of a few milliseconds.
+///
+/// Two kinds of devices. Those of the first range are alone with their notification: the next one is sent when it has
+/// arrived, so nothing can be replaced. The others get many at once, present or absent, and of what waits the newest
+/// has to arrive.
+final class CrashLoad {
+  static let aloneCount = 120
+  static let busyCount = 6
+  static let senderCount = 4
+  private static let all = 0..<aloneCount + busyCount
+  private static let busy = aloneCount..<aloneCount + busyCount
+  /// Devices that register at the same time.
+  private static let atOnce = 32
+
+  let devices: CrashDevices
+  private unowned let run: CrashRun
+  private let setting: CrashSetting
+  private let senders: [CrashSender]
+  private let pusher: CrashPusher
+  private var random: SeededGenerator
+  /// The last notification for each device that is alone with it.
+  private var last: [Int?] = Array(repeating: nil, count: aloneCount)
+  private var hasFlooded = false
+
+  init(run: CrashRun, setting: CrashSetting, loop: EventLoop, seed: UInt64) {
+    self.run = run
+    self.setting = setting
+    random = SeededGenerator(seed: seed)
+    devices = CrashDevices(
+      run: run, loop: loop, topic: setting.topicHash, seed: random.next())
+    pusher = CrashPusher(
+      run: run, loop: loop, configuration: setting.pushing, topic: setting.topic)
+    let memory = BinaryLinkMemory()
+    senders = (0..<Self.senderCount).map { index in
+      let isSilent = index % 2 == 0
+      return CrashSender(
+        run: run, door: isSilent ? .silent : .confirming, loop: loop,
+        endpoint: isSilent ? setting.silent : setting.confirming, memory: memory, stream: index)
+    }
+    pusher.load = self
+    for sender in senders { sender.load = self }
+  }
+
+  func issueDevices() throws(CommandFailure) {
+    try DeviceIssue(data: setting.data).issue(Self.all.count, to: setting.courier) {
+      devices.add($0)
+    }
+  }
+
+  func tokenBytes(of device: Int) -> [UInt8] { devices.tokens[device]?.bytes ?? [] }
+
+  // MARK: Lives
+
+  /// Connects devices that have no token yet. True when all have one.
+  func register() -> Bool {
+    var waiting = Self.all.count { !devices.isAway($0) && devices.tokens[$0] == nil }
+    for device in Self.all where waiting < Self.atOnce {
+      guard devices.tokens[device] == nil, devices.isAway(device) else { continue }
+      devices.connect(device)
+      waiting += 1
+    }
+    return devices.tokenCount == Self.all.count
+  }
+
+  func serviceOpened() {
+    hasFlooded = false
+    do throws(ClientConfigurationError) {
+      try pusher.renew()
+    } catch {
+      run.fail("\(error)")
+    }
+  }
+
+  func serviceDied() { pusher.abandon() }
+
+  // MARK: Steps
+
+  /// The doors are closed still: whoever comes is refused or waits.
+  func tickStarting() {
+    if Bool.random(using: &random) { devices.connect(.random(in: Self.all, using: &random)) }
+    connectSenders()
+  }
+
+  func tickServing(_ plan: CrashPlan) {
+    for _ in 0..<3 { moveDevice(.random(in: Self.all, using: &random)) }
+    moveDevice(.random(in: Self.busy, using: &random))
+    connectSenders()
+    if case .flooded(let count, let milliseconds) = plan, !hasFlooded { flood(count, milliseconds) }
+    for sender in senders where sender.isOpen && Int.random(in: 0..<3, using: &random) == 0 {
+      sender.send(to: targets(.random(in: 1...20, using: &random)), isStored: drawStored())
+      if Int.random(in: 0..<4, using: &random) == 0 { sender.ask() }
+    }
+    for device in targets(.random(in: 0...6, using: &random)) {
+      pusher.send(to: device, isStored: drawStored())
+    }
+  }
+
+  private func drawStored() -> Bool { Int.random(in: 0..<8, using: &random) > 0 }
+
+  private func moveDevice(_ device: Int) {
+    if devices.isAway(device) {
+      if Bool.random(using: &random) { devices.connect(device) }
+    } else if Int.random(in: 0..<6, using: &random) == 0 {
+      devices.leave(device)
+    }
+  }
+
+  private func connectSenders() {
+    for sender in senders where sender.isIdle && Int.random(in: 0..<4, using: &random) == 0 {
+      do throws(CommandFailure) {
+        try sender.connect()
+      } catch {
+        run.fail("\(error)")
+      }
+    }
+  }
+
+  private func flood(_ count: Int, _ milliseconds: UInt64) {
+    guard let sender = senders.filter(\.isOpen).randomElement(using: &random) else { return }
+    hasFlooded = true
+    sender.send(
+      to: (0..<count).map { _ in .random(in: Self.busy, using: &random) }, isStored: true)
+    sender.ask()
+    run.flooding(for: milliseconds)
+  }
+
+  /// Devices to send to: half of them alone with their notification, as far as it has arrived.
+  private func targets(_ count: Int) -> [Int] {
+    var targets: [Int] = []
+    for _ in 0..<count {
+      let device = Int.random(
+        in: Bool.random(using: &random) ? 0..<Self.aloneCount : Self.busy, using: &random)
+      if device >= Self.aloneCount || (isFree(device) && !targets.contains(device)) {
+        targets.append(device)
+      }
+    }
+    return targets
+  }
+
+  /// Whether nothing accepted, or that may yet be accepted, is on its way to the device.
+  private func isFree(_ device: Int) -> Bool {
+    guard let number = last[device] else { return true }
+    let entry = run.account.entries[number]
+    switch entry.outcome {
+    case .open: return false
+    case .accepted: return entry.timesTaken > 0 || !entry.isStored
+    case .refused, .unknown: return true
+    }
+  }
+
+  /// Takes note of what was sent last.
+  func sent(_ number: Int, to device: Int) {
+    if device < Self.aloneCount { last[device] = number }
+  }
+
+  // MARK: The end
+
+  /// Brings all devices back.
+  func gather() {
+    var connecting = Self.all.count { !devices.isAway($0) && !devices.isConnected($0) }
+    for device in Self.all where devices.isAway(device) && connecting < Self.atOnce {
+      devices.connect(device)
+      connecting += 1
+    }
+  }
+
+  func leave() {
+    pusher.abandon()
+    for device in Self.all { devices.leave(device) }
+  }
+
+  var isQuiet: Bool {
+    pusher.underWay == 0 && senders.allSatisfy(\.isQuiet)
+      && Self.all.allSatisfy(devices.isConnected)
+  }
+
+  var unrest: String {
+    "\(pusher.underWay) pushes, \(senders.count { !$0.isQuiet }) senders, "
+      + "\(Self.all.count { !devices.isConnected($0) }) devices"
+  }
+
+  var complaints: [String] { devices.complaints }
+}

@@ -1,0 +1,93 @@
+import ApusCommand
+import Glibc
+
+/// A service of its own process, to be killed. What it prints goes to the end of a file.
+final class ServiceProcess {
+  private var pid: pid_t = 0
+
+  init(_ program: String, _ arguments: [String], log: String) throws(CommandFailure) {
+    var actions = unsafe posix_spawn_file_actions_t()
+    unsafe posix_spawn_file_actions_init(&actions)
+    defer { unsafe posix_spawn_file_actions_destroy(&actions) }
+    unsafe posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
+    unsafe posix_spawn_file_actions_addopen(
+      &actions, STDOUT_FILENO, log, O_WRONLY | O_CREAT | O_APPEND, 0o600)
+    unsafe posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO)
+    var words: [UnsafeMutablePointer<CChar>?] = unsafe ([program] + arguments).map {
+      unsafe strdup($0)
+    }
+    defer { unsafe words.forEach { unsafe free($0) } }
+    unsafe words.append(nil)
+    let code = unsafe posix_spawn(&pid, program, &actions, nil, words, environ)
+    guard code == 0 else {
+      throw CommandFailure(
+        .configuration, "cannot start \(program): \(unsafe String(cString: strerror(code)))")
+    }
+  }
+
+  /// Sends a signal, if it runs.
+  func signal(_ signal: Int32) { if pid > 0 { kill(pid, signal) } }
+
+  /// Waits for its end: the exit status, or minus the signal that ended it.
+  @discardableResult
+  func wait() -> Int32 {
+    guard pid > 0 else { return 0 }
+    var status: Int32 = 0
+    while unsafe waitpid(pid, &status, 0) < 0, errno == EINTR {}
+    pid = 0
+    return Self.code(status)
+  }
+
+  /// Its end, if it has ended by itself.
+  func ended() -> Int32? {
+    var status: Int32 = 0
+    guard pid > 0, unsafe waitpid(pid, &status, WNOHANG) == pid else { return nil }
+    pid = 0
+    return Self.code(status)
+  }
+
+  /// "wait(2)": the low seven bits are the signal, the byte above them the exit status.
+  private static func code(_ status: Int32) -> Int32 {
+    status & 0x7f == 0 ? status >> 8 & 0xff : -(status & 0x7f)
+  }
+}
+
+enum LocalPort {
+  /// Whether somebody listens there.
+  static func accepts(_ port: UInt16) -> Bool {
+    unsafe withSocket { descriptor, address, length in
+      unsafe address.pointee.sin_port = port.bigEndian
+      return unsafe connect(descriptor, UnsafePointer(rebound(address)), length) == 0
+    }
+  }
+
+  /// A port that nobody has at the moment.
+  static func free() -> UInt16 {
+    unsafe withSocket { descriptor, address, length in
+      var length = length
+      guard unsafe bind(descriptor, UnsafePointer(rebound(address)), length) == 0,
+        unsafe getsockname(descriptor, rebound(address), &length) == 0
+      else { return 0 }
+      return unsafe UInt16(bigEndian: address.pointee.sin_port)
+    }
+  }
+
+  private static func rebound(
+    _ address: UnsafeMutablePointer<sockaddr_in>
+  ) -> UnsafeMutablePointer<sockaddr> {
+    unsafe UnsafeMutableRawPointer(address).assumingMemoryBound(to: sockaddr.self)
+  }
+
+  private static func withSocket<Result>(
+    _ body: (Int32, UnsafeMutablePointer<sockaddr_in>, socklen_t) -> Result
+  ) -> Result {
+    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | O_CLOEXEC, 0)
+    defer { close(descriptor) }
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
+    return unsafe withUnsafeMutablePointer(to: &address) { pointer in
+      unsafe body(descriptor, pointer, socklen_t(MemoryLayout<sockaddr_in>.size))
+    }
+  }
+}

@@ -1,0 +1,46 @@
+import ApusCommand
+import ApusDevice
+import ApusLoop
+import ApusModel
+import ApusTLS
+import ApusTrust
+import ApusWire
+import Glibc
+
+/// Makes devices: an id and a certificate for each, from the authority of a data directory.
+struct DeviceIssue {
+  /// The data directory.
+  let data: String
+
+  /// Calls `body` with what each of `count` devices needs to connect, in the order of their numbers.
+  func issue(
+    _ count: Int, to address: SocketAddress, _ body: (DeviceConnection.Configuration) -> Void
+  ) throws(CommandFailure) {
+    let trusted = try readText("\(data)/authority/service.crt")
+    let certificate = try readText("\(data)/authority/devices.crt")
+    let key = try readText("\(data)/authority/devices.key")
+    do {
+      let authority = try CertificateAuthority(certificatePEM: certificate, keyPEM: key)
+      // One key for all: what is looked at is the service.
+      let shared = try PrivateKey.generateP256()
+      let sharedPEM = Array(shared.pkcs8PEM.utf8)
+      let validity = Validity(now: Int64(time(nil)), days: 1)
+      for index in 0..<count {
+        let device = try authority.issueDevice(
+          deviceID: Fleet.deviceID(index), name: "fleet \(index)", publicKey: shared.publicKey,
+          validity: validity)
+        let context = try TLSContext(
+          client: TLSClientConfiguration(
+            trustRoots: .authorities(PEM: Array(trusted.utf8)),
+            identity: TLSIdentity(
+              certificateChainPEM: Array(device.pem.utf8), privateKeyPEM: sharedPEM),
+            applicationProtocols: [CourierALPN.apus.name.description],
+            // The authority stands in the service's own data directory and signs for nobody else.
+            verifiesHost: false))
+        body(DeviceConnection.Configuration(endpoint: .addresses([address]), context: context))
+      }
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+  }
+}

@@ -1,0 +1,188 @@
+import ApusModel
+import Testing
+
+@testable import apus_bench
+
+@Suite("The books of apus-bench crash")
+struct CrashAccountTests {
+  private static let alone = 0
+  private static let busy = 1
+
+  private func account() -> CrashAccount {
+    var account = CrashAccount(aloneDevices: 0..<1)
+    account.life = 1
+    return account
+  }
+
+  /// Sends a notification that is to be stored, and that is accepted at once.
+  private func accept(
+    _ account: inout CrashAccount, for device: Int = busy, on stream: Int? = nil
+  ) -> Int {
+    let number = account.send(to: device, on: stream, isStored: true)
+    account.end(number, .accepted)
+    return number
+  }
+
+  private func arrive(
+    _ account: inout CrashAccount, _ number: Int, at device: Int = busy, messageID: UInt32 = 7,
+    connection: Int = 1, connectedLife: Int = 1, isTaken: Bool = true
+  ) {
+    account.arrive(
+      number, at: device, messageID: messageID, id: nil, connection: connection,
+      connectedLife: connectedLife, isTaken: isTaken)
+  }
+
+  @Test("What was accepted and never arrived is lost, and what arrived is not")
+  func lost() {
+    var account = account()
+    let first = accept(&account, for: Self.alone)
+    let second = accept(&account)
+    arrive(&account, second)
+    account.close()
+    #expect(account.violations == [.lost(first)])
+    #expect(account.totals.lost == 1)
+    #expect(account.totals.delivered == 1)
+  }
+
+  @Test("An unanswered, a refused and an unstored notification may stay away")
+  func mayStayAway() {
+    var account = account()
+    account.end(account.send(to: Self.alone, isStored: true), .unknown)
+    account.end(account.send(to: Self.alone, isStored: true), .refused)
+    account.end(account.send(to: Self.alone, isStored: false), .accepted)
+    account.close()
+    #expect(account.violations.isEmpty)
+    #expect(account.totals.notStored == 1)
+  }
+
+  @Test("A newer one that arrived replaces, an older one does not")
+  func replaced() {
+    var account = account()
+    let older = accept(&account)
+    let middle = accept(&account)
+    let newer = accept(&account)
+    arrive(&account, middle)
+    account.close()
+    #expect(account.violations == [.lost(newer)])
+    #expect(account.totals.replaced == 1)
+    #expect(!account.awaited.contains(middle) && account.awaited.contains(older))
+  }
+
+  @Test("One that arrived before the missing one was sent cannot have replaced it")
+  func cameBefore() {
+    var account = account()
+    let unanswered = account.send(to: Self.busy, isStored: true)
+    arrive(&account, unanswered)
+    let missing = accept(&account)
+    account.close()
+    #expect(account.violations == [.lost(missing)])
+  }
+
+  @Test("Two that were under way at the same time may replace each other, not on one stream")
+  func concurrent() {
+    for (streams, isLost) in [((1, 2), false), ((1, 1), true)] {
+      var account = account()
+      let first = account.send(to: Self.busy, on: streams.0, isStored: true)
+      let second = account.send(to: Self.busy, on: streams.1, isStored: true)
+      account.end(first, .accepted)
+      account.end(second, .accepted)
+      arrive(&account, first)
+      account.close()
+      #expect(account.violations == (isLost ? [.lost(second)] : []))
+    }
+  }
+
+  @Test("Nothing replaces the notification of a device that is alone with it")
+  func alone() {
+    var account = account()
+    let first = accept(&account, for: Self.alone)
+    arrive(&account, accept(&account, for: Self.alone), at: Self.alone)
+    account.close()
+    #expect(account.violations == [.lost(first)])
+  }
+
+  @Test(
+    "The same ids on another connection are a redelivery; other ids, or the same connection, are not"
+  )
+  func again() {
+    var account = account()
+    let number = accept(&account)
+    arrive(&account, number)
+    arrive(&account, number, connection: 2)
+    #expect(account.violations.isEmpty)
+    #expect(account.totals.redelivered == 1)
+    arrive(&account, number, connection: 2)
+    arrive(&account, number, messageID: 8, connection: 3)
+    #expect(account.violations == [.twiceOnOneConnection(number), .idChanged(number)])
+  }
+
+  @Test("What a device has no room for has to come again")
+  func noRoom() {
+    var account = account()
+    let once = accept(&account)
+    arrive(&account, once, isTaken: false)
+    #expect(account.missing() == [once])
+    arrive(&account, once, connection: 2)
+    #expect(account.missing() == [])
+    #expect(account.totals.redelivered == 1)
+  }
+
+  @Test("An apns-id that the sender gave comes with the notification")
+  func ownID() {
+    var account = account()
+    let number = account.send(
+      to: Self.busy, isStored: true, id: NotificationID(high: 1, low: 2))
+    arrive(&account, number)
+    #expect(account.violations == [.idChanged(number)])
+  }
+
+  @Test("What was refused, what is for another device, and what nobody sent must not arrive")
+  func mustNotArrive() {
+    var account = account()
+    let refused = account.send(to: Self.busy, isStored: true)
+    account.end(refused, .refused)
+    arrive(&account, refused)
+    let other = accept(&account)
+    arrive(&account, other, at: Self.alone)
+    arrive(&account, 99)
+    #expect(
+      account.violations == [
+        .refusedYetSeen(refused), .otherDevice(other, seenBy: Self.alone),
+        .damaged(device: Self.busy),
+      ])
+  }
+
+  @Test("A refusal that comes behind the notification itself is found as well")
+  func refusedLater() {
+    var account = account()
+    let number = account.send(to: Self.busy, isStored: true)
+    arrive(&account, number)
+    account.end(number, .refused)
+    #expect(account.violations == [.refusedYetSeen(number)])
+  }
+
+  @Test("What was not to be stored arrives in the life in which it was sent, or not at all")
+  func notStored() {
+    var account = account()
+    let early = account.send(to: Self.busy, isStored: false)
+    account.end(early, .accepted)
+    let late = account.send(to: Self.busy, isStored: false)
+    account.end(late, .accepted)
+    arrive(&account, early)
+    account.life = 2
+    arrive(&account, late, connection: 2, connectedLife: 2)
+    #expect(account.violations == [.seenAfterRestart(late, life: 2)])
+  }
+
+  @Test("A payload gives its number back, and only as a whole")
+  func payload() {
+    for number in [0, 9, 10, 12_345, 4_000_000_000] {
+      var bytes = CrashPayload.bytes(number)
+      #expect(CrashPayload.number(in: bytes.span) == number)
+      bytes[bytes.count / 2] ^= 1
+      #expect(CrashPayload.number(in: bytes.span) == nil)
+      let short = Array(CrashPayload.bytes(number).dropLast())
+      #expect(CrashPayload.number(in: short.span) == nil)
+    }
+  }
+}

@@ -1,0 +1,33 @@
+import Foundation
+import Testing
+
+@Suite("A service that is killed again and again", .serialized)
+struct CrashTests {
+  /// The short form of `make crash`. The seed is a new one each time, and stands in what a failure prints.
+  @Test(
+    "Nothing that it accepted is lost, and nothing comes that must not", .timeLimit(.minutes(2)))
+  func killed() throws {
+    let installation = try Installation()
+    let issued = try Programs.json(
+      Programs.run(
+        installation.apus,
+        ["cert", "--data", installation.directory.path, "--topic", Installation.topic, "--json"]))
+    let report = try Programs.json(
+      Programs.run(
+        URL(filePath: "/bin/sh"),
+        [
+          "-c", #"log=$1; shift; "$0" "$@" 2>"$log" || { tail -n 60 "$log"; exit 1; }"#,
+          Programs.product("apus-bench").path,
+          installation.directory.appending(path: "kills.log").path, "crash",
+          "--apus", installation.apus.path, "--data", installation.directory.path,
+          "--certificate", issued["certificate_file"] as? String ?? "",
+          "--key", issued["key_file"] as? String ?? "", "--authority", installation.authority,
+          "--kills", "5",
+        ]))
+    #expect(report["kills"] as? Int == 5)
+    #expect(report["lost"] as? Int == 0)
+    #expect(report["violations"] as? Int == 0)
+    #expect(report["delivered"] as? Int ?? 0 > 0)
+    #expect(report["replaced"] as? Int ?? 0 > 0)
+  }
+}
