@@ -73,8 +73,8 @@ extension DurableStore {
 }
 
 extension DurableStore {
-  /// Looks through up to `limit` rows of the mailbox from `cursor` on, which moves behind them and back to the beginning
-  /// at the end: ``takeExpired(nowSeconds:limit:into:)`` for stores that are small.
+  /// Looks through up to `limit` rows of the mailbox from `cursor` on, which moves behind them and back to the
+  /// beginning at the end: ``takeExpired(nowSeconds:limit:into:)`` for stores that are small.
   package func findExpired(
     from cursor: inout [UInt8], nowSeconds: Int64, limit: Int, into keys: inout [MailboxKey]
   ) throws(StoreError) {

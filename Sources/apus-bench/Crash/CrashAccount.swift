@@ -60,7 +60,7 @@ struct CrashAccount {
       case .refusedYetSeen(let number): "\(number) was refused and arrived"
       case .seenAfterRestart(let number, let life):
         "\(number) was not to be stored and arrived in life \(life)"
-      case .idChanged(let number): "\(number) came again with another message id or apns-id"
+      case .idChanged(let number): "\(number) came again with another message id or identity"
       case .twiceOnOneConnection(let number): "\(number) came twice on one connection"
       case .damaged(let device): "device \(device) got a payload that nobody sent"
       }

@@ -2,7 +2,8 @@ import ApusClient
 import ApusLoop
 import ApusModel
 
-/// A provider of the HTTP/2 API. A new client comes with each life of the service, as a backend would try again by then.
+/// A provider of the HTTP/2 API. A new client comes with each life of the service, as a backend would try again by
+/// then.
 ///
 /// Confined to its loop; what the client's own tasks learn comes back through `perform`.
 final class CrashPusher: @unchecked Sendable {
