@@ -111,7 +111,11 @@ extension Shard {
         if let delivery = entry.delivery { written(delivery, succeeded: succeeded) }
       case .delete: settleEnded(entry, number, succeeded: succeeded)
       case .record(let version):
-        if succeeded { entry.device.durableRecordVersion = version }
+        if succeeded {
+          entry.device.durableRecordVersion = version
+        } else {
+          recordFailed(entry.device)
+        }
         mark(dirty: entry.device)
       }
     }
