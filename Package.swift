@@ -93,6 +93,8 @@ let package = Package(
         "ApusCommand", "ApusModel", "ApusWire", "ApusLoop", "ApusTLS", "ApusDevice", "ApusTrust",
       ],
       swiftSettings: strict),
+    .executableTarget(
+      name: "apus-sim", dependencies: ["ApusTesting"], swiftSettings: strict),
 
     tests("ApusModelTests", ["ApusModel"]),
     tests("ApusWireTests", ["ApusWire", "ApusModel"]),
@@ -123,6 +125,7 @@ let package = Package(
         "ApusClient", "ApusDevice", "ApusServer", "ApusModel", "ApusWire", "ApusCore", "ApusHTTP2",
         "ApusTrust", "ApusLoop", "ApusTLS",
       ]),
+    tests("SimulationTests", ["ApusTesting"]),
     tests("TidyTests", ["ApusModel"]),
   ]
 )

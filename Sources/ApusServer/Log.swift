@@ -53,10 +53,16 @@ package struct Log: Sendable {
 
   package var minimumLevel: Level
   package var format: Format
+  /// Takes the lines, without time and level, in place of standard error: for simulations, which have a time of their
+  /// own.
+  package var sink: (@Sendable (String) -> Void)?
 
-  package init(minimumLevel: Level = .info, format: Format = .text) {
+  package init(
+    minimumLevel: Level = .info, format: Format = .text, sink: (@Sendable (String) -> Void)? = nil
+  ) {
     self.minimumLevel = minimumLevel
     self.format = format
+    self.sink = sink
   }
 
   /// Whether a line of that level would be written: ask before building costly values.
@@ -65,6 +71,7 @@ package struct Log: Sendable {
   /// Writes one line, in one call of the system, so that lines of several threads do not mix.
   package func callAsFunction(_ level: Level, _ event: StaticString, _ fields: Field...) {
     guard writes(level) else { return }
+    if let sink { return sink(text(event, fields)) }
     let milliseconds = EventLoop.wallClockMilliseconds()
     let line =
       switch format {
@@ -81,7 +88,11 @@ package struct Log: Sendable {
   private func textLine(
     _ level: Level, _ event: StaticString, _ fields: [Field], _ milliseconds: Int64
   ) -> String {
-    var line = "\(Self.timestamp(milliseconds)) \(level.name.padded(to: 7)) \(event.description)"
+    "\(Self.timestamp(milliseconds)) \(level.name.padded(to: 7)) \(text(event, fields))"
+  }
+
+  private func text(_ event: StaticString, _ fields: [Field]) -> String {
+    var line = event.description
     for field in fields {
       line += " \(field.name.description)="
       switch field.value {

@@ -63,6 +63,7 @@ enum LayerRule {
       own: [
         "ApusCommand", "ApusModel", "ApusWire", "ApusLoop", "ApusTLS", "ApusDevice", "ApusTrust",
       ], system: effects, mayBeUnsafe: true),
+    "apus-sim": Layer(own: ["ApusTesting"], system: effects, mayBeUnsafe: true),
   ]
 
   /// The imports of a file. `import struct A.B` and `@_exported public import A` name module A.

@@ -1,0 +1,144 @@
+import ApusModel
+import ApusTLS
+
+/// What a provider or a device hears of its connection.
+protocol ChannelOwner: AnyObject {
+  /// The handshake is complete.
+  func channelOpened(_ channel: ClientChannel)
+  func channelReceived(_ channel: ClientChannel, _ bytes: [UInt8], wallMilliseconds: Int64)
+  func channelEnded(_ channel: ClientChannel, _ end: ClientChannel.End)
+}
+
+/// A connection to the service as its far end uses it: plaintext in and out.
+final class ClientChannel: LinkPeer {
+  enum End {
+    /// With close_notify: nothing is missing.
+    case closed
+    /// The end of the stream without it.
+    case truncated
+    /// Refused, reset or timed out.
+    case failed
+  }
+
+  private(set) var number = 0
+  let door: Int
+  weak var owner: (any ChannelOwner)?
+  private(set) var link: SimulatedLink?
+  private let tls: TLSConnection
+  private let buffers = TLSBuffers()
+  private(set) var isOpen = false
+  private(set) var isOver = false
+  private var isClosedByService = false
+
+  init(
+    _ owner: any ChannelOwner, door: Int, context: TLSContext, network: SimulatedNetwork
+  ) throws {
+    self.owner = owner
+    self.door = door
+    tls = try TLSConnection(context: context)
+    let link = network.connect(self, door: door)
+    number = link.number
+    self.link = link
+    network.timeline.after(seconds: 20) { [weak self] in
+      if let self, !isOpen { end(.failed) }
+    }
+  }
+
+  /// Whether the service's bytes were ever held up by a peer that did not read.
+  var wasBlocked: Bool { link?.wasBlocked ?? true }
+
+  // MARK: From the network
+
+  func linkConnected() {
+    tls.startHandshake(buffers: buffers)
+    writeOutput()
+  }
+
+  func linkReceived(_ bytes: [UInt8], wallMilliseconds: Int64) {
+    unsafe bytes.withUnsafeBytes { bytes in
+      unsafe tls.provide(bytes, buffers: buffers)
+      read(wallMilliseconds)
+    }
+    writeOutput()
+  }
+
+  private func read(_ wallMilliseconds: Int64) {
+    while !isOver {
+      switch tls.read(buffers: buffers) {
+      case .handshakeCompleted:
+        isOpen = true
+        owner?.channelOpened(self)
+      case .plaintext(let bytes):
+        owner?.channelReceived(
+          self, unsafe Array(bytes), wallMilliseconds: wallMilliseconds)
+      case .needsInput: return
+      case .closedByPeer:
+        isClosedByService = true
+        return
+      case .failed:
+        end(.failed)
+        return
+      }
+    }
+  }
+
+  func linkEnded() { end(isClosedByService ? .closed : .truncated) }
+
+  func linkFailed() { end(.failed) }
+
+  private func end(_ end: End) {
+    guard !isOver else { return }
+    isOver = true
+    isOpen = false
+    link?.closePeer(resets: end == .failed)
+    link = nil
+    owner?.channelEnded(self, end)
+  }
+
+  // MARK: From the owner
+
+  func send(_ bytes: [UInt8]) {
+    guard isOpen, !isOver, !bytes.isEmpty else { return }
+    unsafe bytes.withUnsafeBytes { bytes in
+      try? unsafe tls.write(bytes, buffers: buffers)
+    }
+    writeOutput()
+  }
+
+  private func writeOutput() {
+    guard buffers.outputCount > 0 else { return }
+    let output = unsafe Array(buffers.output)
+    buffers.removeAllOutput()
+    link?.write(output)
+  }
+
+  /// Says that no more will come, and waits for the service's end.
+  func finish() {
+    guard isOpen, !isOver else { return }
+    tls.close(buffers: buffers)
+    writeOutput()
+    link?.finish()
+  }
+
+  /// Lets go of the connection, in order or with a reset. The owner hears no more of it.
+  func drop(resets: Bool) {
+    guard !isOver else { return }
+    if !resets, isOpen {
+      tls.close(buffers: buffers)
+      writeOutput()
+    }
+    isOver = true
+    isOpen = false
+    link?.closePeer(resets: resets)
+    link = nil
+  }
+
+  /// The machine is gone, and the service does not know.
+  func vanish(probed: Bool) {
+    guard !isOver else { return }
+    isOver = true
+    isOpen = false
+    link?.losePeer(probed: probed)
+    link = nil
+  }
+}

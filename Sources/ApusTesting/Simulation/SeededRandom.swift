@@ -1,0 +1,50 @@
+/// Numbers that follow from a seed alone: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
+/// generators"). Spelled out here, so that a seed means the same run under every version of the standard library.
+package struct SeededRandom: Sendable {
+  private var state: UInt64
+
+  package init(seed: UInt64) { state = seed }
+
+  package mutating func next() -> UInt64 {
+    state &+= 0x9e37_79b9_7f4a_7c15
+    var mixed = state
+    mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+    mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+    return mixed ^ (mixed >> 31)
+  }
+
+  /// A generator whose numbers have nothing to do with those that follow here.
+  package mutating func split() -> SeededRandom { SeededRandom(seed: next()) }
+
+  /// A number from 0 to `limit` - 1.
+  package mutating func below(_ limit: Int) -> Int {
+    Int(next().multipliedFullWidth(by: UInt64(limit)).high)
+  }
+
+  package mutating func between(_ low: UInt64, _ high: UInt64) -> UInt64 {
+    low + next().multipliedFullWidth(by: high - low + 1).high
+  }
+
+  /// True in `count` of `total` cases.
+  package mutating func chance(_ count: Int, in total: Int) -> Bool { below(total) < count }
+
+  package mutating func pick<Element>(_ elements: [Element]) -> Element {
+    elements[below(elements.count)]
+  }
+
+  /// A time around `mean`, short ones often and long ones seldom, at most eight times as long: the waits of a Poisson
+  /// process, near enough.
+  package mutating func wait(mean: UInt64) -> UInt64 {
+    var total: UInt64 = 0
+    // The least of two is short often; a coin lengthens it.
+    var unit = min(between(0, 2 * mean), between(0, 2 * mean))
+    total += unit
+    var rounds = 0
+    while chance(1, in: 3), rounds < 3 {
+      unit = between(0, 2 * mean)
+      total += unit
+      rounds += 1
+    }
+    return max(1, total)
+  }
+}

@@ -1,0 +1,342 @@
+import ApusDevice
+import ApusModel
+import ApusTLS
+import ApusWire
+
+/// A device with its user: connects, says what it wants, gets notifications and acknowledges them, each of it well or
+/// badly. The protocol's side of it is the one that real devices run.
+final class SimulatedDevice: ChannelOwner {
+  let index: Int
+  let environment: Environment
+  let door: Int
+  private unowned let world: Simulation
+  private var random: SeededRandom
+  private let context: TLSContext
+  private let dialect: CourierALPN
+
+  private var client: CourierClient
+  private var channel: ClientChannel?
+  /// Connections that this device has given up and the service has not.
+  private var ghosts: [ClientChannel] = []
+  /// Finds the notifications in what arrives, whatever the client makes of them.
+  private var framer = CourierFramer()
+  /// Message ids on this connection, with the serial numbers behind them.
+  private var arrived: [(messageID: UInt32, serial: Int)] = []
+
+  /// What the user wants of each app.
+  private(set) var states: [TopicState]
+  private(set) var power = PowerState.active
+  /// Whether the app's notifications may be discarded, or were a while ago and may be still.
+  private var isOff: [Bool]
+  /// Since when nothing has come between the device and the service.
+  private var steadySince: UInt64?
+  /// How long an acknowledgement takes, in milliseconds; nil: for ever.
+  var acknowledgeMilliseconds: UInt64? = 20
+  var refusesPerThousand = 0
+  /// What the app has not looked at.
+  private var neglected: [UInt32] = []
+  private var connects = true
+  private(set) var connectionCount = 0
+
+  init(
+    _ index: Int, environment: Environment, door: Int, context: TLSContext, dialect: CourierALPN,
+    world: Simulation, random: SeededRandom
+  ) {
+    self.index = index
+    self.environment = environment
+    self.door = door
+    self.context = context
+    self.dialect = dialect
+    self.world = world
+    self.random = random
+    states = Array(repeating: .enabled, count: SimulationCredentials.appCount)
+    isOff = Array(repeating: false, count: SimulationCredentials.appCount)
+    client = CourierClient(
+      configuration: CourierClient.Configuration(
+        dialect: dialect, responseMilliseconds: 20_000, keepAliveMilliseconds: 120_000,
+        answerMilliseconds: 20_000))
+  }
+
+  private var now: UInt64 { world.timeline.now / 1000 }
+
+  // MARK: What others ask
+
+  /// Whether a notification for the app that is sent now must reach the device, and none in its place.
+  func isSteady(_ app: Int) -> Bool {
+    guard let steadySince, states[app] == .enabled, power == .active else { return false }
+    return world.timeline.now - steadySince > 10 * Timeline.second
+  }
+
+  /// Whether a notification for the app may be discarded.
+  func isSwitchedOff(_ app: Int) -> Bool {
+    if isRestrictive(states[app]) { return true }
+    if isOff[app], let steadySince, world.timeline.now - steadySince > 30 * Timeline.second,
+      world.disk.troubledUntil < steadySince
+    {
+      isOff[app] = false
+    }
+    return isOff[app]
+  }
+
+  private func isRestrictive(_ state: TopicState) -> Bool {
+    state == .ignored || state == .unlisted
+  }
+
+  /// Something happened that the device may not have noticed.
+  func disturbed() {
+    steadySince = channel?.isOpen == true && client.phase == .filterSent ? world.timeline.now : nil
+    world.oracle.unsteady(index)
+  }
+
+  var isConnected: Bool { client.phase == .filterSent }
+  var hasAllTokens: Bool { client.pendingTokens.isEmpty }
+
+  // MARK: Connections
+
+  func start() {
+    for app in states.indices {
+      var nothing: [UInt8] = []
+      _ = client.requestToken(SimulationCredentials.topicHash(app), to: &nothing)
+    }
+    var nothing: [UInt8] = []
+    client.setTopics(topics, to: &nothing)
+    connect()
+    tick()
+  }
+
+  private func connect() {
+    guard connects, channel == nil else { return }
+    connectionCount += 1
+    framer = CourierFramer()
+    arrived = []
+    do {
+      let channel = try ClientChannel(self, door: door, context: context, network: world.network)
+      self.channel = channel
+      world.trace("device connects", index, channel.number)
+    } catch {
+      world.oracle.violated("no TLS connection: \(error)")
+    }
+  }
+
+  private func connectLater() {
+    let wait = random.between(300, 8_000) * 1000
+    world.timeline.after(wait) { [weak self] in self?.connect() }
+  }
+
+  func channelOpened(_ channel: ClientChannel) {
+    guard channel === self.channel else { return }
+    say { client, output in client.begin(nowMilliseconds: self.now, to: &output) }
+  }
+
+  func channelEnded(_ channel: ClientChannel, _ end: ClientChannel.End) {
+    ghosts.removeAll { $0 === channel }
+    guard channel === self.channel else { return }
+    world.trace("device loses connection", index, channel.number)
+    lost()
+    connectLater()
+  }
+
+  private func lost() {
+    channel = nil
+    client.disconnected()
+    steadySince = nil
+    world.oracle.unsteady(index)
+  }
+
+  func channelReceived(_ channel: ClientChannel, _ bytes: [UInt8], wallMilliseconds: Int64) {
+    guard channel === self.channel else { return }
+    observe(bytes, channel, wallMilliseconds)
+    var offset = 0
+    var output: [UInt8] = []
+    while let event = client.next(
+      bytes.span, at: &offset, nowMilliseconds: now, to: &output)
+    {
+      handle(event, to: &output)
+      if self.channel !== channel { return }
+    }
+    channel.send(output)
+  }
+
+  private func handle(_ event: CourierClientEvent, to output: inout [UInt8]) {
+    switch event {
+    case .connected:
+      world.trace("device connected", index)
+      steadySince = world.timeline.now
+    case .appToken(let topic, let token):
+      guard let app = app(of: topic) else { return }
+      world.trace("device token", index, app)
+      world.tokens[index][app] = token
+    case .tokenRefused: world.oracle.violated("device \(index) was refused a token")
+    case .notification(let arrival): acknowledgeLater(arrival.notification.messageID)
+    case .noStorage: break
+    case .refused, .goodbye, .fault:
+      // The service closes, or is given up.
+      if case .goodbye = event { return }
+      channel?.drop(resets: false)
+      lost()
+      connectLater()
+    }
+  }
+
+  private func say(_ body: (inout CourierClient, inout [UInt8]) -> Void) {
+    var output: [UInt8] = []
+    body(&client, &output)
+    channel?.send(output)
+  }
+
+  private func tick() {
+    var output: [UInt8] = []
+    let event = client.timePassed(nowMilliseconds: now, to: &output)
+    channel?.send(output)
+    if let event { handle(event, to: &output) }
+    world.timeline.after(seconds: 5) { [weak self] in self?.tick() }
+  }
+
+  // MARK: Notifications
+
+  /// Reports every notification to the oracle, the ones that came again too.
+  private func observe(_ bytes: [UInt8], _ channel: ClientChannel, _ wallMilliseconds: Int64) {
+    var offset = 0
+    do {
+      while let frame = try framer.next(bytes.span, at: &offset) {
+        guard frame.command == CourierCommand.notification.rawValue else { continue }
+        let fields = frame.fields(in: bytes.span)
+        let view = try CourierNotificationView(
+          decoding: fields, extensions: dialect.allowsExtensions)
+        let payload = fields.extracting(view.payload)
+        guard let serial = SimulationPayload.serial(of: payload) else {
+          world.oracle.violated("law 2: device \(index) got a payload that nobody sent")
+          continue
+        }
+        arrived.append((view.notification.messageID, serial))
+        world.oracle.delivered(
+          DeliveryOracle.Arrival(
+            serial: serial, device: index, app: app(of: view.notification.topic),
+            environment: environment,
+            wallMilliseconds: channel.wasBlocked ? nil : wallMilliseconds,
+            isFromStorage: view.notification.storage.contains(.fromStorage)))
+      }
+    } catch {
+      world.oracle.violated("device \(index) cannot read the service: \(error)")
+    }
+  }
+
+  private func app(of topic: TopicHash) -> Int? {
+    states.indices.first { SimulationCredentials.topicHash($0) == topic }
+  }
+
+  private func acknowledgeLater(_ messageID: UInt32) {
+    guard let milliseconds = acknowledgeMilliseconds else {
+      return neglected.append(messageID)
+    }
+    let channel = channel
+    let wait = random.between(milliseconds / 2, milliseconds * 3 / 2) * 1000
+    world.timeline.after(wait) { [weak self, weak channel] in
+      self?.acknowledge(messageID, channel)
+    }
+  }
+
+  private func acknowledge(_ messageID: UInt32, _ arrivedOn: ClientChannel?) {
+    let refuses = random.chance(refusesPerThousand, in: 1000)
+    var output: [UInt8] = []
+    client.acknowledge(messageID, status: refuses ? .rejected : .taken, to: &output)
+    guard !output.isEmpty, let channel else { return }
+    channel.send(output)
+    guard channel === arrivedOn,
+      let serial = arrived.first(where: { $0.messageID == messageID })?.serial
+    else { return }
+    world.settle(serial) { [weak self, weak channel] in
+      guard let channel, self?.channel === channel else { return nil }
+      return channel.link
+    }
+  }
+
+  // MARK: Mischief
+
+  private var topics: CourierTopics {
+    func hashes(_ state: TopicState) -> [TopicHash] {
+      states.indices.filter { states[$0] == state }.map(SimulationCredentials.topicHash)
+    }
+    return CourierTopics(
+      enabled: hashes(.enabled), ignored: hashes(.ignored), opportunistic: hashes(.opportunistic),
+      paused: hashes(.paused), nonWaking: hashes(.nonWaking))
+  }
+
+  func setState(_ state: TopicState, of app: Int) {
+    guard states[app] != state else { return }
+    world.trace("device filter", index, app, Int(state.rawValue))
+    let wasGone = states[app] == .unlisted
+    states[app] = state
+    if isRestrictive(state) {
+      isOff[app] = true
+      world.oracle.switchedOff(index, app: app)
+    }
+    disturbed()
+    let topics = topics
+    if wasGone { world.tokens[index][app] = nil }
+    say { client, output in
+      client.setTopics(topics, to: &output)
+      // An app that was installed anew may have another token.
+      if wasGone {
+        _ = client.requestToken(SimulationCredentials.topicHash(app), to: &output)
+      }
+    }
+  }
+
+  func setPower(_ power: PowerState) {
+    self.power = power
+    world.trace("device power", index, Int(power.rawValue))
+    disturbed()
+    say { client, output in client.setPower(power, to: &output) }
+  }
+
+  enum Trouble: Int, CaseIterable {
+    case closes, resets, vanishes, connectsTwice, stopsReading, isCutOff
+  }
+
+  func suffer(_ trouble: Trouble) {
+    guard let channel else { return }
+    world.trace("device trouble", index, trouble.rawValue, channel.number)
+    switch trouble {
+    case .closes, .resets:
+      channel.drop(resets: trouble == .resets)
+      lost()
+      connectLater()
+    case .vanishes:
+      channel.vanish(probed: false)
+      lost()
+      connectLater()
+    case .connectsTwice:
+      ghosts.append(channel)
+      lost()
+      connect()
+    case .stopsReading:
+      let link = channel.link
+      link?.isPeerReading = false
+      disturbed()
+      world.timeline.after(random.between(1, 90) * Timeline.second) { link?.isPeerReading = true }
+    case .isCutOff:
+      let link = channel.link
+      link?.cut()
+      disturbed()
+      world.timeline.after(random.between(1, 120) * Timeline.second) { [weak self] in
+        link?.heal()
+        self?.disturbed()
+      }
+    }
+  }
+
+  /// The user leaves the device alone, online and awake; what is left of the past is given up.
+  func calmDown() {
+    acknowledgeMilliseconds = 20
+    refusesPerThousand = 0
+    for messageID in neglected { acknowledge(messageID, nil) }
+    neglected = []
+    for app in states.indices {
+      if states[app] != .enabled { setState(.enabled, of: app) }
+    }
+    setPower(.active)
+    for ghost in ghosts { ghost.drop(resets: true) }
+    ghosts = []
+  }
+}

@@ -1,0 +1,265 @@
+import ApusModel
+import ApusStore
+
+/// The disk of the service's machine, and on it the store: what was synced stays, whatever becomes of the processes
+/// that use it.
+///
+/// It does what `RocksStore` does: groups that wait are written as one with one sync, and after a fault everything is
+/// refused until the store was opened again.
+final class SimulatedDisk {
+  let timeline: Timeline
+  private var random: SeededRandom
+  private let trace: SimulationTrace
+  /// What is durable.
+  private(set) var image = MemoryStore(mode: .manual)
+  /// What the running process uses.
+  private weak var store: SimulatedStore?
+  let canary: SimulationCanary?
+
+  // How the disk behaves.
+  var syncMicroseconds: UInt64 = 400
+  /// Of a thousand syncs so many fail.
+  var faultsPerThousand = 0
+  var isFull = false
+  private(set) var faultCount = 0
+  private(set) var syncCount = 0
+  /// When the last fault was over, or will be.
+  private(set) var troubledUntil: UInt64 = 0
+
+  init(
+    _ timeline: Timeline, random: SeededRandom, trace: SimulationTrace, canary: SimulationCanary?
+  ) {
+    self.timeline = timeline
+    self.random = random
+    self.trace = trace
+    self.canary = canary
+  }
+
+  /// The store as a process that starts now finds it.
+  func open() -> SimulatedStore {
+    let store = SimulatedStore(self)
+    self.store = store
+    return store
+  }
+
+  /// The process ended. A group that was being synced is on the disk as a whole, or not at all: the engine's log
+  /// has a checksum for each batch.
+  func crash() {
+    guard let store else { return }
+    if store.isSyncing {
+      let survives = random.chance(1, in: 2)
+      trace("torn group", survives ? 1 : 0, store.inFlight.count)
+      if survives { apply(store.inFlight) }
+    }
+    store.die()
+  }
+
+  enum SyncResult {
+    case done
+    case failed(StoreError, keeps: Bool)
+  }
+
+  func syncTime() -> UInt64 {
+    let base = syncMicroseconds
+    return random.chance(1, in: 100) ? base * 20 : base + random.between(0, base)
+  }
+
+  func outcome() -> SyncResult {
+    syncCount += 1
+    if isFull {
+      return .failed(.diskFull(path: "(simulated)", detail: "no space"), keeps: false)
+    }
+    guard faultsPerThousand > 0, random.chance(faultsPerThousand, in: 1000) else { return .done }
+    return .failed(
+      .inputOutput(path: "(simulated)", detail: "sync failed"), keeps: random.chance(1, in: 2))
+  }
+
+  /// For how long the store is being opened anew after a fault.
+  func noteFault() -> UInt64 {
+    faultCount += 1
+    let pause = random.between(1_000, 3_000_000)
+    troubledUntil = max(troubledUntil, timeline.now + pause)
+    trace("disk fault", isFull ? 1 : 0, Int(pause / 1_000))
+    return pause
+  }
+
+  /// Puts groups on the disk.
+  func apply(_ groups: [PendingGroup]) {
+    for pending in groups {
+      guard let group = pending.take() else { continue }
+      if canary == .losesGroups, random.chance(1, in: 20) { continue }
+      let kept = canary == .keepsRemoved ? mailboxRows() : []
+      image.commit(group) { _ in }
+      image.runCommits()
+      restore(kept)
+    }
+  }
+
+  // MARK: What waits for devices
+
+  func mailboxRows() -> [(key: [UInt8], value: [UInt8])] {
+    var rows: [(key: [UInt8], value: [UInt8])] = []
+    let none: [UInt8] = []
+    try? image.scan(.mailbox, prefix: none.span) { key, value in
+      rows.append((key.copied(), value.copied()))
+      return true
+    }
+    return rows
+  }
+
+  /// For a canary: puts back what a group removed.
+  private func restore(_ rows: [(key: [UInt8], value: [UInt8])]) {
+    guard !rows.isEmpty else { return }
+    var group = image.makeGroup()
+    for row in rows {
+      let present = (try? image.get(.mailbox, key: row.key.span)) ?? nil
+      if present == nil { group.put(.mailbox, key: row.key.span, value: row.value.span) }
+    }
+    image.commit(group) { _ in }
+    image.runCommits()
+  }
+}
+
+/// A group with whom to tell.
+final class PendingGroup {
+  private var group: WriteGroup?
+  let completion: @Sendable (StoreError?) -> Void
+
+  init(_ group: consuming WriteGroup, _ completion: @escaping @Sendable (StoreError?) -> Void) {
+    self.group = consume group
+    self.completion = completion
+  }
+
+  func take() -> WriteGroup? { group.take() }
+}
+
+/// The store as one process of the service sees it.
+final class SimulatedStore: DurableStore, @unchecked Sendable {
+  private let disk: SimulatedDisk
+  private var waiting: [PendingGroup] = []
+  private(set) var inFlight: [PendingGroup] = []
+  private var state = State.open
+
+  private enum State {
+    case open
+    /// After a fault: refuses everything.
+    case recovering
+    case closing
+    case closed
+    /// The process was killed.
+    case dead
+  }
+
+  init(_ disk: SimulatedDisk) { self.disk = disk }
+
+  var isSyncing: Bool { !inFlight.isEmpty }
+  var pendingCount: Int { waiting.count + inFlight.count }
+
+  func makeGroup() -> WriteGroup { WriteGroup() }
+
+  func commit(
+    _ group: consuming WriteGroup, completion: @escaping @Sendable (StoreError?) -> Void
+  ) {
+    switch state {
+    case .dead: return
+    case .closing, .closed: return completion(.closed)
+    case .open, .recovering: break
+    }
+    if disk.canary == .answersEarly {
+      let pending = PendingGroup(group) { _ in }
+      waiting.append(pending)
+      disk.timeline.after(1) { [self] in if state == .open { completion(nil) } }
+    } else {
+      waiting.append(PendingGroup(group, completion))
+    }
+    if state == .recovering { return refuseSoon() }
+    sync()
+  }
+
+  private func refuseSoon() {
+    disk.timeline.after(50) { [self] in
+      guard state == .recovering else { return sync() }
+      let refused = waiting
+      waiting = []
+      for pending in refused { pending.completion(.unavailable) }
+    }
+  }
+
+  private func sync() {
+    guard state == .open || state == .closing, inFlight.isEmpty, !waiting.isEmpty else { return }
+    swap(&inFlight, &waiting)
+    let time = disk.canary == .answersEarly ? 2_000_000 : disk.syncTime()
+    disk.timeline.after(time) { [self] in synced() }
+  }
+
+  private func synced() {
+    guard state == .open || state == .closing else { return }
+    let done = inFlight
+    inFlight = []
+    switch disk.outcome() {
+    case .done:
+      disk.apply(done)
+      for pending in done { pending.completion(nil) }
+      sync()
+    case .failed(let error, let keeps):
+      if state == .open { state = .recovering }
+      for pending in done { pending.completion(error) }
+      let pause = disk.noteFault()
+      refuseSoon()
+      disk.timeline.after(pause) { [self] in recover(keeps ? done : []) }
+    }
+    if state == .closing, inFlight.isEmpty, waiting.isEmpty { state = .closed }
+  }
+
+  /// The store was opened anew: nobody could tell before what the disk had kept of the group that failed.
+  private func recover(_ kept: [PendingGroup]) {
+    guard state == .recovering else { return }
+    disk.apply(kept)
+    if disk.isFull {
+      let pause = disk.noteFault()
+      disk.timeline.after(pause) { [self] in recover([]) }
+    } else {
+      state = .open
+      sync()
+    }
+  }
+
+  func die() {
+    state = .dead
+    waiting = []
+    inFlight = []
+  }
+
+  // MARK: Reading
+
+  private func check() throws(StoreError) {
+    switch state {
+    case .open, .closing: return
+    case .recovering: throw .unavailable
+    case .closed, .dead: throw .closed
+    }
+  }
+
+  func get(_ family: StoreFamily, key: Span<UInt8>) throws(StoreError) -> [UInt8]? {
+    try check()
+    return try disk.image.get(family, key: key)
+  }
+
+  func scan(
+    _ family: StoreFamily, prefix: Span<UInt8>, from start: Span<UInt8>,
+    _ visit: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
+  ) throws(StoreError) {
+    try check()
+    if disk.canary == .mixesDevices, family == .mailbox {
+      return try disk.image.scan(family, prefix: Span(), from: Span(), visit)
+    }
+    try disk.image.scan(family, prefix: prefix, from: start, visit)
+  }
+
+  var isAvailable: Bool { state == .open }
+
+  func close() {
+    guard state == .open || state == .recovering else { return }
+    state = pendingCount == 0 ? .closed : .closing
+  }
+}

@@ -1,0 +1,95 @@
+import ApusLoop
+import ApusModel
+
+/// Every connection to the service, and what lies between.
+final class SimulatedNetwork {
+  let timeline: Timeline
+  let host: SimulatedHost
+  private(set) var random: SeededRandom
+  private let trace: SimulationTrace
+  private var links: [SimulatedLink] = []
+  private var linkCount = 0
+  /// Whether everybody is cut off.
+  private(set) var isDown = false
+  /// Microseconds that a packet takes, at least.
+  var latency: UInt64 = 2_000
+  /// Hands a new connection to the service; false: nobody listens.
+  var accept: ((SimulatedLink) -> Bool)?
+  var isListening: () -> Bool = { false }
+
+  init(_ timeline: Timeline, host: SimulatedHost, random: SeededRandom, trace: SimulationTrace) {
+    self.timeline = timeline
+    self.host = host
+    self.random = random
+    self.trace = trace
+  }
+
+  /// Long ones are packets that were lost and sent again.
+  func delay() -> UInt64 {
+    random.chance(1, in: 200)
+      ? latency + random.between(200_000, 1_500_000) : latency + random.between(0, latency)
+  }
+
+  /// Begins to connect; the peer hears what becomes of it.
+  func connect(_ peer: any LinkPeer, door: Int) -> SimulatedLink {
+    linkCount += 1
+    let capacity = random.chance(1, in: 4) ? 4096 : 65_536
+    let link = SimulatedLink(linkCount, door: door, peer: peer, network: self, capacity: capacity)
+    links.append(link)
+    if isDown { link.cut() }
+    timeline.after(delay()) { [self] in arriveAtListener(link, attempts: 0) }
+    return link
+  }
+
+  private func arriveAtListener(_ link: SimulatedLink, attempts: Int) {
+    guard link.isPeerOpen else { return }
+    guard !link.isCut, !host.isOff else {
+      guard attempts < 6 else { return link.refuse() }
+      timeline.after(seconds: 5) { [self] in arriveAtListener(link, attempts: attempts + 1) }
+      return
+    }
+    timeline.after(delay()) { [self] in
+      guard link.isPeerOpen else { return }
+      guard accept?(link) == true else { return link.refuse() }
+      link.peer?.linkConnected()
+    }
+  }
+
+  func link(_ descriptor: Int32) -> SimulatedLink? { host.link(descriptor) }
+
+  /// One end was closed: a link that is over is forgotten.
+  func closed(_ link: SimulatedLink) {
+    guard link.isOver else { return }
+    host.forget(link)
+    links.removeAll { $0 === link }
+  }
+
+  var count: Int { links.count }
+
+  // MARK: Mischief
+
+  /// A link that is there now.
+  func any(_ random: inout SeededRandom) -> SimulatedLink? {
+    links.isEmpty ? nil : random.pick(links)
+  }
+
+  /// Everybody is cut off, or nobody any more.
+  func setDown(_ isDown: Bool) {
+    self.isDown = isDown
+    trace("network", isDown ? 0 : 1)
+    for link in links { isDown ? link.cut() : link.heal() }
+  }
+
+  func healAll() { setDown(false) }
+
+  /// The service's process was killed: its kernel closes every connection.
+  func killService() {
+    for link in links { link.closeService(resets: random.chance(1, in: 4)) }
+  }
+
+  func loseService() { for link in links { link.loseService() } }
+
+  func serviceMachineIsBack() { for link in links { link.serviceMachineIsBack() } }
+
+  func clear() { links = [] }
+}

@@ -1,0 +1,198 @@
+import ApusLoop
+import ApusModel
+import ApusServer
+import ApusStore
+import ApusTLS
+
+/// The service on its machine: started, killed, cut off from power, stopped in order, and started again on what the
+/// disk kept.
+final class SimulatedServer: @unchecked Sendable {
+  enum State: Int {
+    case down, starting, up, stopping
+  }
+
+  private let host: SimulatedHost
+  private let network: SimulatedNetwork
+  private let disk: SimulatedDisk
+  private let trace: SimulationTrace
+  private var random: SeededRandom
+  private let doors: [(DoorConfiguration, TLSContext)]
+  private let configuration: ServerConfiguration
+  private let credentials: SimulationCredentials
+  private let workers: Int
+
+  private(set) var state = State.down
+  private(set) var service: SteppedService?
+  private var store: SimulatedStore?
+  private var order: AcceptanceOrder?
+  /// Counts processes.
+  private(set) var generation = 0
+  private(set) var crashCount = 0
+  private(set) var stopCount = 0
+  /// Since when it has served.
+  private(set) var upSince: UInt64 = 0
+  /// Called when every connection's other end has to reckon with the worst.
+  var onEnd: () -> Void = {}
+
+  init(
+    host: SimulatedHost, network: SimulatedNetwork, disk: SimulatedDisk, trace: SimulationTrace,
+    doors: [(DoorConfiguration, TLSContext)], configuration: ServerConfiguration,
+    credentials: SimulationCredentials, workers: Int, random: SeededRandom
+  ) {
+    self.host = host
+    self.network = network
+    self.disk = disk
+    self.trace = trace
+    self.doors = doors
+    self.configuration = configuration
+    self.credentials = credentials
+    self.workers = workers
+    self.random = random
+    network.accept = { [unowned self] in accept($0) }
+  }
+
+  // MARK: Start
+
+  func start() {
+    guard state == .down else { return }
+    state = .starting
+    generation += 1
+    trace("start", generation)
+    if host.isOff {
+      host.boot()
+      network.serviceMachineIsBack()
+    }
+    let store = disk.open()
+    self.store = store
+    let generation = generation
+    do {
+      // Blocks far smaller than in earnest, so that their ends are met.
+      order = try AcceptanceOrder(store: store, blockSize: 64) { [weak self] error in
+        guard let self, self.generation == generation, state == .starting else { return }
+        if error == nil { serve() } else { fail() }
+      }
+    } catch {
+      fail()
+    }
+  }
+
+  /// A process that cannot start ends, and whoever watches it starts another.
+  private func fail() {
+    trace("start failed", generation)
+    disk.crash()
+    state = .down
+    startLater(microseconds: 1_000_000)
+  }
+
+  private func serve() {
+    guard let store, let order else { return }
+    let loops = (0..<workers).map { EventLoop(name: "worker \($0)", simulated: host) }
+    service = SteppedService(
+      configuration, doors: doors, trust: credentials.trust, store: store, order: order,
+      loops: loops, seed: random.next())
+    state = .up
+    upSince = host.timeline.now
+    host.run(loops)
+    trace("up", generation)
+  }
+
+  private func startLater(microseconds: UInt64) {
+    host.timeline.after(microseconds) { [weak self] in self?.start() }
+  }
+
+  private func accept(_ link: SimulatedLink) -> Bool {
+    guard state == .up, let service else { return false }
+    host.attach(link)
+    service.accept(
+      link.descriptor, from: .loopbackIPv4(port: UInt16(truncatingIfNeeded: link.number)),
+      door: link.door, worker: random.below(workers))
+    return true
+  }
+
+  // MARK: Ends
+
+  /// kill -9, or the loss of power; the machine starts it again.
+  func crash(losesPower: Bool, downMicroseconds: UInt64) {
+    guard state != .down else { return }
+    crashCount += 1
+    trace("crash", losesPower ? 1 : 0, generation)
+    disk.crash()
+    if losesPower {
+      host.isOff = true
+      network.loseService()
+    } else {
+      network.killService()
+    }
+    letGo()
+    startLater(microseconds: downMicroseconds)
+  }
+
+  private func letGo() {
+    host.run([])
+    service?.dismantle()
+    (service, store, order) = (nil, nil, nil)
+    state = .down
+    onEnd()
+  }
+
+  /// The simulation is over.
+  func discard() {
+    disk.crash()
+    generation += 1
+    letGo()
+  }
+
+  /// As `Service.stop()`.
+  func stop(downMicroseconds: UInt64) {
+    guard state == .up, let service else { return }
+    stopCount += 1
+    trace("stop", generation)
+    state = .stopping
+    service.beginDrain()
+    let deadline = host.timeline.now + UInt64(configuration.shutdownSeconds) * Timeline.second
+    awaitQuiet(generation, deadline, quietRounds: 0, downMicroseconds)
+  }
+
+  private func awaitQuiet(
+    _ generation: Int, _ deadline: UInt64, quietRounds: Int, _ downMicroseconds: UInt64
+  ) {
+    host.timeline.after(seconds: 0.05) { [weak self] in
+      guard let self, generation == self.generation, state == .stopping, let service else { return }
+      let rounds = service.connectionCount > 0 ? 0 : quietRounds + 1
+      if host.timeline.now < deadline, rounds < 2 {
+        return awaitQuiet(generation, deadline, quietRounds: rounds, downMicroseconds)
+      }
+      service.finishDrain()
+      awaitWritten(generation, deadline + 5 * Timeline.second, downMicroseconds)
+    }
+  }
+
+  private func awaitWritten(_ generation: Int, _ deadline: UInt64, _ downMicroseconds: UInt64) {
+    host.timeline.after(seconds: 0.01) { [weak self] in
+      guard let self, generation == self.generation, state == .stopping, let service else { return }
+      // Asked of every worker on its own thread, where the turn ends in writing.
+      let isWritten = service.stopWriting()
+      if host.timeline.now < deadline, !isWritten {
+        return awaitWritten(generation, deadline, downMicroseconds)
+      }
+      store?.close()
+      awaitClosed(generation, downMicroseconds)
+    }
+  }
+
+  private func awaitClosed(_ generation: Int, _ downMicroseconds: UInt64) {
+    guard store?.pendingCount ?? 0 > 0 else {
+      trace("stopped", generation)
+      network.killService()
+      letGo()
+      return startLater(microseconds: downMicroseconds)
+    }
+    host.timeline.after(seconds: 0.01) { [weak self] in
+      guard let self, generation == self.generation, state == .stopping else { return }
+      awaitClosed(generation, downMicroseconds)
+    }
+  }
+
+  /// Whether a turn of every loop can do what is to be done now.
+  var isServing: Bool { state == .up && host.stalledUntil <= host.timeline.now }
+}

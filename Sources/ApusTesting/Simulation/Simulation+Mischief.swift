@@ -1,0 +1,148 @@
+import ApusModel
+
+// What goes wrong, and when. A seed chooses the kinds of trouble that its world knows, so that some runs are about one
+// kind alone, and some about none.
+
+extension Simulation {
+  private enum Mischief: CaseIterable {
+    case device, deviceWish, devicePower, acknowledgements, sender, oldSender
+    case network, crash, stop, disk, clock, stall
+
+    /// How often, in relation to the others.
+    var weight: Int {
+      switch self {
+      case .device: 30
+      case .deviceWish: 14
+      case .devicePower: 8
+      case .acknowledgements: 8
+      case .sender, .oldSender: 6
+      case .crash: 6
+      case .disk: 6
+      case .network, .stop, .clock, .stall: 3
+      }
+    }
+  }
+
+  func beginMischief() {
+    let isIdeal = random.chance(1, in: 10)
+    let kinds = Mischief.allCases.filter { _ in random.chance(3, in: 4) && !isIdeal }
+    guard !kinds.isEmpty else { return }
+    let wait = random.between(1, 20) * Timeline.second
+    planMischief(kinds, wait)
+  }
+
+  private func planMischief(_ kinds: [Mischief], _ wait: UInt64) {
+    timeline.after(random.wait(mean: wait)) { [weak self] in
+      guard let self, !isCalm else { return }
+      var choice = random.below(kinds.reduce(0) { $0 + $1.weight })
+      for kind in kinds {
+        choice -= kind.weight
+        if choice < 0 {
+          happen(kind)
+          break
+        }
+      }
+      planMischief(kinds, wait)
+    }
+  }
+
+  private func happen(_ kind: Mischief) {
+    switch kind {
+    case .device: random.pick(devices).suffer(random.pick(SimulatedDevice.Trouble.allCases))
+    case .deviceWish: wish(random.pick(devices))
+    case .devicePower:
+      let device = random.pick(devices)
+      device.setPower(random.pick(PowerState.allCases))
+    case .acknowledgements: changeAcknowledgements(random.pick(devices))
+    case .sender: random.pick(senders).suffer(resets: random.chance(1, in: 2))
+    case .oldSender:
+      if !oldSenders.isEmpty { random.pick(oldSenders).suffer(resets: random.chance(1, in: 2)) }
+    case .network: partition()
+    case .crash:
+      server.crash(
+        losesPower: random.chance(1, in: 2),
+        downMicroseconds: random.between(1_000, random.chance(1, in: 4) ? 60_000_000 : 2_000_000))
+    case .stop: server.stop(downMicroseconds: random.between(1_000, 5_000_000))
+    case .disk: troubleDisk()
+    case .clock: moveClock()
+    case .stall:
+      trace("stall")
+      host.stalledUntil = timeline.now + random.between(100_000, 20_000_000)
+      for device in devices { device.disturbed() }
+    }
+  }
+
+  private func wish(_ device: SimulatedDevice) {
+    let app = random.below(SimulationCredentials.appCount)
+    let state: TopicState = random.chance(1, in: 2) ? .enabled : random.pick(TopicState.allCases)
+    device.setState(state, of: app)
+  }
+
+  private func changeAcknowledgements(_ device: SimulatedDevice) {
+    trace("acknowledgements", device.index)
+    device.refusesPerThousand = random.chance(1, in: 4) ? 300 : 0
+    device.acknowledgeMilliseconds =
+      switch random.below(6) {
+      case 0: nil
+      case 1: random.between(1_000, 90_000)
+      case 2: random.between(20, 200)
+      default: random.between(0, 20)
+      }
+  }
+
+  private func partition() {
+    network.setDown(true)
+    for device in devices { device.disturbed() }
+    timeline.after(random.between(1, 60) * Timeline.second) { [weak self] in
+      guard let self else { return }
+      network.setDown(false)
+      for device in devices { device.disturbed() }
+    }
+  }
+
+  private func troubleDisk() {
+    let usual = disk.syncMicroseconds
+    let kind = random.below(4)
+    trace("disk trouble", kind)
+    switch kind {
+    case 0: disk.faultsPerThousand = Int(random.between(10, 500))
+    case 1: disk.isFull = true
+    default: disk.syncMicroseconds = random.between(20_000, 4_000_000)
+    }
+    timeline.after(random.between(1, 40) * Timeline.second) { [weak self] in
+      guard let self else { return }
+      disk.faultsPerThousand = 0
+      disk.isFull = false
+      disk.syncMicroseconds = min(usual, 4_000)
+    }
+  }
+
+  /// Mostly by minutes, now and then by hours, which somebody notices soon.
+  private func moveClock() {
+    let isLarge = random.chance(1, in: 4)
+    let size = Int64(random.between(1, isLarge ? 200_000_000 : 1_200_000))
+    trace("clock", Int(size))
+    host.setWallClock(byMilliseconds: random.chance(1, in: 2) ? size : -size)
+    oracle.clockSet()
+    timeline.after(random.between(1, isLarge ? 60 : 600) * Timeline.second) { [weak self] in
+      self?.correctClock()
+    }
+  }
+
+  private func correctClock() {
+    oracle.clockMoved()
+    host.correctWallClock()
+    oracle.clockSet()
+  }
+
+  /// All trouble ends, and the service runs.
+  func endMischief() {
+    network.healAll()
+    disk.faultsPerThousand = 0
+    disk.isFull = false
+    disk.syncMicroseconds = 1_000
+    host.stalledUntil = 0
+    correctClock()
+    server.start()
+  }
+}

@@ -1,0 +1,295 @@
+import ApusCore
+import ApusLoop
+import ApusModel
+package import ApusServer
+import ApusTLS
+import ApusWire
+
+/// The whole service, its providers and its devices, in a world that a seed decides: a network that loses connections,
+/// a disk that fails, a clock that jumps, and processes that are killed.
+///
+/// Everything happens on one thread, in an order that follows from the seed alone. What runs is what ships: workers,
+/// connections, protocols and state machines. Stood in for are TLS (`PlainConfiguration`), libuv (`SimulatedHost`),
+/// RocksDB (`SimulatedDisk`), and the threads.
+package final class Simulation {
+  package struct Options: Sendable {
+    package var seed: UInt64
+    /// Simulated seconds of traffic; the calm that follows comes on top.
+    package var seconds: Int
+    package var canary: SimulationCanary?
+    /// Events of the trace that are kept in words.
+    package var traceCapacity = 0
+    /// Microseconds between two bursts of one provider, on average.
+    package var meanWait: UInt64 = 2_000_000
+    /// Lines of the service's log below this level stay out of the trace.
+    package var logLevel = Log.Level.notice
+
+    package init(seed: UInt64, seconds: Int) {
+      self.seed = seed
+      self.seconds = seconds
+    }
+  }
+
+  package struct Report: Sendable {
+    package var seed: UInt64
+    package var hash: UInt64
+    package var simulatedSeconds: Int
+    package var events: UInt64
+    package var sent: Int
+    package var accepted: Int
+    package var delivered: Int
+    package var crashes: Int
+    package var stops: Int
+    package var diskFaults: Int
+    /// The laws that were broken; empty for a clean run.
+    package var violations: [String]
+    package var trace: [String]
+  }
+
+  let options: Options
+  let timeline = Timeline()
+  let trace: SimulationTrace
+  let host: SimulatedHost
+  let network: SimulatedNetwork
+  let disk: SimulatedDisk
+  let server: SimulatedServer
+  let oracle: DeliveryOracle
+  let credentials: SimulationCredentials
+  private(set) var devices: [SimulatedDevice] = []
+  private(set) var senders: [SimulatedSender] = []
+  private(set) var oldSenders: [SimulatedBinarySender] = []
+  /// By device and app: what apps gave their providers.
+  var tokens: [[DeviceToken?]]
+  var random: SeededRandom
+  var isCalm = false
+
+  /// Made once: generating keys is slow.
+  private static let sharedCredentials = Result { try SimulationCredentials() }
+
+  package init(_ options: Options) throws {
+    self.options = options
+    random = SeededRandom(seed: options.seed)
+    let credentials = try Self.sharedCredentials.get()
+    self.credentials = credentials
+    trace = SimulationTrace(timeline, capacity: options.traceCapacity)
+    host = SimulatedHost(timeline, random: random.split())
+    network = SimulatedNetwork(timeline, host: host, random: random.split(), trace: trace)
+    disk = SimulatedDisk(timeline, random: random.split(), trace: trace, canary: options.canary)
+    let deviceCount = 2 + random.below(SimulationCredentials.deviceLimit - 2)
+    oracle = DeliveryOracle(devices: deviceCount, timeline: timeline, host: host, trace: trace)
+    tokens = Array(
+      repeating: Array(repeating: nil, count: SimulationCredentials.appCount), count: deviceCount)
+    var configuration = ServerConfiguration(dataDirectory: "(simulated)", doors: [])
+    configuration.unregisterGraceSeconds = Int64(random.between(1, 60))
+    let log = trace.log
+    configuration.log = Log(minimumLevel: options.logLevel) { log.note($0) }
+    server = try SimulatedServer(
+      host: host, network: network, disk: disk, trace: trace,
+      doors: SimulationDoor.all.map { ($0.configuration, try $0.serverContext(credentials)) },
+      configuration: configuration, credentials: credentials, workers: 1 + random.below(3),
+      random: random.split())
+    host.driftMillionths = Int64(random.between(0, 400)) - 200
+    network.latency = random.between(200, 40_000)
+    disk.syncMicroseconds = random.between(50, 4_000)
+    server.onEnd = { [unowned self] in for device in devices { device.disturbed() } }
+    try makeDevices(deviceCount)
+    try makeSenders()
+  }
+
+  private func makeDevices(_ count: Int) throws {
+    for index in 0..<count {
+      let environment: Environment = index % 5 == 4 ? .development : .production
+      let dialect: CourierALPN = random.chance(1, in: 3) ? .securityV2 : .apus
+      devices.append(
+        SimulatedDevice(
+          index, environment: environment, door: SimulationDoor.index(.courier, environment),
+          context: try credentials.clientContext(
+            certificate: index, protocols: ["\(dialect.name)"]),
+          dialect: dialect, world: self, random: random.split()))
+    }
+  }
+
+  private func makeSenders() throws {
+    for index in 0..<(1 + random.below(3)) {
+      let environment: Environment = index == 2 ? .development : .production
+      let app = random.below(SimulationCredentials.appCount)
+      let usesCertificate = random.chance(1, in: 3)
+      senders.append(
+        SimulatedSender(
+          index, environment: environment, door: SimulationDoor.index(.provider, environment),
+          context: try credentials.clientContext(
+            certificate: usesCertificate ? SimulationCredentials.providerCertificate(app) : nil,
+            protocols: ["h2"]),
+          credential: usesCertificate ? .certificate(app: app) : .token,
+          meanWait: options.meanWait, world: self, random: random.split()))
+    }
+    for index in 0..<random.below(3) {
+      let app = random.below(SimulationCredentials.appCount)
+      oldSenders.append(
+        SimulatedBinarySender(
+          index, environment: .production,
+          door: SimulationDoor.gateway(confirms: random.chance(1, in: 2)), app: app,
+          context: try credentials.clientContext(
+            certificate: SimulationCredentials.providerCertificate(app), protocols: []),
+          meanWait: options.meanWait, world: self, random: random.split()))
+    }
+  }
+
+  // MARK: What providers and devices ask
+
+  struct Target {
+    var device: Int
+    var app: Int
+    var token: DeviceToken
+  }
+
+  var worldSeconds: Int64 {
+    (SimulatedHost.epochMilliseconds + Int64(timeline.now / 1000)) / 1000
+  }
+
+  /// A device to send to, of those whose tokens are known; nil: none is.
+  func target(environment: Environment, app: Int?, _ random: inout SeededRandom) -> Target? {
+    for _ in 0..<4 {
+      let device = random.below(devices.count)
+      let app = app ?? random.below(SimulationCredentials.appCount)
+      guard devices[device].environment == environment, let token = tokens[device][app] else {
+        continue
+      }
+      return Target(device: device, app: app, token: token)
+    }
+    return nil
+  }
+
+  func sent(_ target: Target, environment: Environment, expiration: Int64?) -> Int {
+    let device = devices[target.device]
+    let isSteady =
+      server.isServing && timeline.now - server.upSince > 10 * Timeline.second && !network.isDown
+    return oracle.send(
+      device: target.device, app: target.app, environment: environment,
+      expirationSeconds: expiration, isTopicOff: device.isSwitchedOff(target.app),
+      isDeviceSteady: isSteady && device.isSteady(target.app))
+  }
+
+  /// The provider was told that the token is of no use any more.
+  func tokenDied(_ serial: Int) {
+    let notification = oracle.sent[serial]
+    if !oracle.sent[serial].mayBeDiscarded {
+      oracle.violated("law 1: the token for notification \(serial) is dead, and its app is there")
+    }
+    if devices[notification.device].states[notification.app] == .unlisted {
+      tokens[notification.device][notification.app] = nil
+    }
+  }
+
+  /// A notification was acknowledged: finds out when nothing can bring it back.
+  func settle(_ serial: Int, isCurrent: @escaping () -> SimulatedLink?) {
+    let acknowledged = timeline.now
+    let generation = server.generation
+    func look(_ attempts: Int) {
+      timeline.after(seconds: 4) { [self] in
+        guard let link = isCurrent(), !link.isCut, server.generation == generation,
+          server.state == .up, disk.troubledUntil < acknowledged
+        else { return }
+        let isTakenIn =
+          link.toService.inFlightBytes == 0 && link.toService.unreadBytes == 0
+          && server.isServing && server.service?.isQuiet == true
+        if isTakenIn { oracle.settled(serial) } else if attempts > 1 { look(attempts - 1) }
+      }
+    }
+    look(5)
+  }
+
+  // MARK: The run
+
+  package func run() -> Report {
+    begin()
+    let end = UInt64(options.seconds) * Timeline.second
+    timeline.run(until: end) { !oracle.violations.isEmpty }
+    calmDown()
+    timeline.run(until: end + Self.calmSeconds * Timeline.second) { !oracle.violations.isEmpty }
+    if oracle.violations.isEmpty { judge() }
+    // Whatever the store has besides comes with new connections.
+    for device in devices { device.suffer(.closes) }
+    let last = end + (Self.calmSeconds + Self.freshSeconds) * Timeline.second
+    timeline.run(until: last) { !oracle.violations.isEmpty }
+    if oracle.violations.isEmpty {
+      oracle.checkMailbox(waiting, isFresh: true)
+      oracle.finish()
+    }
+    let report = report
+    // What is planned holds everything that it is about.
+    timeline.clear()
+    server.discard()
+    network.clear()
+    return report
+  }
+
+  private static let calmSeconds: UInt64 = 400
+  private static let freshSeconds: UInt64 = 60
+
+  private func begin() {
+    server.start()
+    for device in devices {
+      timeline.after(random.between(1, 3_000_000)) { device.start() }
+    }
+    for sender in senders {
+      timeline.after(random.between(1, 3_000_000)) { sender.start() }
+    }
+    for sender in oldSenders {
+      timeline.after(random.between(1, 3_000_000)) { sender.start() }
+    }
+    watchClock()
+    beginMischief()
+  }
+
+  private func watchClock() {
+    timeline.after(seconds: 1) { [weak self] in
+      guard let self else { return }
+      oracle.clockMoved()
+      checkLimits()
+      watchClock()
+    }
+  }
+
+  /// Law 3, as far as it can be seen from outside.
+  private func checkLimits() {
+    guard let extent = server.service?.extent() else { return }
+    // A record and the frame that did not fit into it may come on top.
+    if extent.unsentBytes > Limits.outputHighWaterBytes + 65_536 {
+      oracle.violated("law 3: \(extent.unsentBytes) bytes wait for one peer")
+    }
+    if extent.openRequests > Limits.openRequests {
+      oracle.violated("law 3: \(extent.openRequests) requests are open")
+    }
+  }
+
+  private func calmDown() {
+    isCalm = true
+    trace("calm")
+    endMischief()
+    for sender in senders { sender.stopSending() }
+    for sender in oldSenders { sender.stopSending() }
+    timeline.after(seconds: 2) { [self] in for device in devices { device.calmDown() } }
+  }
+
+  private func judge() {
+    for device in devices {
+      if !device.isConnected { oracle.violated("device \(device.index) cannot connect") }
+      if !device.hasAllTokens { oracle.violated("device \(device.index) waits for a token") }
+    }
+    oracle.checkMailbox(waiting, isFresh: false)
+  }
+
+  /// The serial numbers of what lies in the mailbox; the payload is a record's end.
+  private var waiting: [Int] {
+    disk.mailboxRows().map { SimulationPayload.serial(of: $0.value.span) ?? -1 }
+  }
+
+  private var report: Report {
+    Report(
+      seed: options.seed, hash: trace.hash, simulatedSeconds: Int(timeline.now / Timeline.second),
+      events: timeline.eventCount, sent: oracle.sent.count, accepted: oracle.acceptedCount,
+      delivered: oracle.deliveredCount, crashes: server.crashCount, stops: server.stopCount,
+      diskFaults: disk.faultCount, violations: oracle.violations, trace: trace.lines)
+  }
+}

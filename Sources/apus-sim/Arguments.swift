@@ -1,0 +1,72 @@
+import ApusTesting
+
+/// What was asked for on the command line.
+struct Arguments {
+  struct Fault: Error, CustomStringConvertible {
+    var description: String
+  }
+
+  private(set) var seed: UInt64?
+  private(set) var seconds = 1800
+  /// Real seconds for which one seed after the other is run; nil: one seed.
+  private(set) var durationSeconds: Int?
+  private(set) var canary: SimulationCanary?
+  private(set) var printsTrace = false
+  private(set) var asksForHelp = false
+
+  static let help = """
+    apus-sim runs the whole service with providers and devices in a simulated world.
+
+      --seed N        the world to begin with (default: another one each time)
+      --hours H       simulated hours of traffic (default: 0.5)
+      --duration S    goes on with the seeds that follow for S seconds
+      --trace         prints the last events in words, of a clean run too
+      --canary NAME   breaks a rule on purpose: \
+    \(SimulationCanary.allCases.map(\.rawValue).joined(separator: ", "))
+
+    The same seed and hours give the same trace with the same program. Exit code 1: a law was broken.
+    """
+
+  init(_ words: [String]) throws {
+    var rest = words[...]
+    while let word = rest.popFirst() {
+      switch word {
+      case "--seed": seed = try Self.value(UInt64.init, of: word, &rest)
+      case "--hours":
+        let hours = try Self.value(Double.init, of: word, &rest)
+        guard hours > 0, hours < 10_000 else { throw Fault(description: "--hours: not \(hours)") }
+        seconds = max(1, Int((hours * 3600).rounded()))
+      case "--duration": durationSeconds = try Self.value({ Int($0) }, of: word, &rest)
+      case "--canary":
+        canary = try Self.value(SimulationCanary.init(rawValue:), of: word, &rest)
+      case "--trace": printsTrace = true
+      case "--help", "-h": asksForHelp = true
+      default: throw Fault(description: "\"\(word)\" is no option; see apus-sim --help")
+      }
+    }
+  }
+
+  private static func value<Value>(
+    _ read: (String) -> Value?, of option: String, _ rest: inout ArraySlice<String>
+  ) throws -> Value {
+    guard let text = rest.popFirst(), let value = read(text) else {
+      throw Fault(description: "\(option) needs a value; see apus-sim --help")
+    }
+    return value
+  }
+
+  func options(seed: UInt64) -> Simulation.Options {
+    var options = Simulation.Options(seed: seed, seconds: seconds)
+    options.canary = canary
+    options.traceCapacity = 400
+    if printsTrace { options.traceCapacity = 20_000 }
+    return options
+  }
+
+  /// The options that run this seed again.
+  func repetition(_ seed: UInt64) -> String {
+    var words = ["--seed \(seed)", "--hours \(Double(seconds) / 3600)", "--trace"]
+    if let canary { words.append("--canary \(canary.rawValue)") }
+    return words.joined(separator: " ")
+  }
+}

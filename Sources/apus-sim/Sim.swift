@@ -1,0 +1,80 @@
+import ApusTesting
+import Glibc
+
+/// `apus-sim`: runs simulations of the whole service, one seed after the other, and says what it found.
+@main
+struct Sim {
+  static func main() {
+    do {
+      let arguments = try Arguments(Array(CommandLine.arguments.dropFirst()))
+      if arguments.asksForHelp { return print(Arguments.help) }
+      exit(try run(arguments) ? 0 : 1)
+    } catch {
+      report("apus-sim: \(error)")
+      exit(2)
+    }
+  }
+
+  /// True when every law held.
+  private static func run(_ arguments: Arguments) throws -> Bool {
+    var totals = Totals()
+    var seed = arguments.seed ?? UInt64(bitPattern: Int64(time(nil))) &* 1_000_000
+    let end = arguments.durationSeconds.map { time(nil) + $0 }
+    repeat {
+      let outcome = try Simulation(arguments.options(seed: seed)).run()
+      totals.add(outcome)
+      tell(outcome, arguments)
+      if !outcome.violations.isEmpty { return false }
+      seed &+= 1
+    } while end.map { time(nil) < $0 } ?? false
+    if arguments.durationSeconds != nil { print(totals.text) }
+    return true
+  }
+
+  private static func tell(_ outcome: Simulation.Report, _ arguments: Arguments) {
+    guard outcome.violations.isEmpty else {
+      for line in outcome.trace { print(line) }
+      for violation in outcome.violations { print("broken: \(violation)") }
+      print("\(outcome.line)\nagain with the trace: apus-sim \(arguments.repetition(outcome.seed))")
+      return
+    }
+    if arguments.printsTrace { for line in outcome.trace { print(line) } }
+    if arguments.printsTrace || arguments.durationSeconds == nil { print(outcome.line) }
+  }
+
+  private static func report(_ text: String) {
+    var bytes = Array((text + "\n").utf8)
+    _ = unsafe write(STDERR_FILENO, &bytes, bytes.count)
+  }
+}
+
+extension Simulation.Report {
+  fileprivate var line: String {
+    "seed \(seed)  trace \(String(hash, radix: 16))  \(simulatedSeconds) s simulated, "
+      + "\(events) events, \(sent) sent, \(accepted) accepted, \(delivered) delivered, "
+      + "\(crashes) crashes, \(stops) stops, \(diskFaults) disk faults"
+  }
+}
+
+/// What all seeds together came to.
+private struct Totals {
+  private var seeds = 0
+  private var seconds = 0
+  private var crashes = 0
+  private var diskFaults = 0
+  private var accepted = 0
+
+  mutating func add(_ outcome: Simulation.Report) {
+    seeds += 1
+    seconds += outcome.simulatedSeconds
+    crashes += outcome.crashes
+    diskFaults += outcome.diskFaults
+    accepted += outcome.accepted
+  }
+
+  var text: String {
+    let tenths = seconds / 360
+    return "\(seeds) seeds, \(tenths / 10).\(tenths % 10) simulated hours, \(crashes) crashes, "
+      + "\(diskFaults) disk faults, \(accepted) notifications accepted: no law was broken"
+  }
+}
