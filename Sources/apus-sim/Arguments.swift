@@ -35,7 +35,7 @@ struct Arguments {
       case "--hours":
         let hours = try Self.value(Double.init, of: word, &rest)
         guard hours > 0, hours < 10_000 else { throw Fault(description: "--hours: not \(hours)") }
-        seconds = max(1, Int(hours * 3600))
+        seconds = max(1, Int((hours * 3600).rounded()))
       case "--duration": durationSeconds = try Self.value({ Int($0) }, of: word, &rest)
       case "--canary":
         canary = try Self.value(SimulationCanary.init(rawValue:), of: word, &rest)

@@ -161,6 +161,9 @@ package final class Device {
     case waiting(group: UInt64)
     case due
   }
+  /// Whether it stands in the list of devices for which something is to be tried again, and whether that is a drain.
+  var awaitsRetry = false
+  var mustDrainAgain = false
   /// Unix milliseconds since which the device is gone for good; nil while it is not.
   package var retiredMilliseconds: Int64?
   /// Whether it stands in the worker's list of sessions that have something to send.

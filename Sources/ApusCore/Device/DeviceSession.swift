@@ -77,6 +77,9 @@ package struct DeviceSession {
     }
   }
 
+  /// The store may hold more than the last drain found.
+  mutating func drainAgain() { needsDrain = true }
+
   /// Whether everything in memory is on its way and the store holds more.
   package mutating func beginFurtherDrain() -> Bool {
     guard phase == .serving, needsDrain, ready.count == 0 else { return false }

@@ -145,7 +145,11 @@ extension Shard {
         if succeeded { settleEnded(entry, number) }
       case .delete: if succeeded { settleEnded(entry, number) }
       case .record(let version):
-        if succeeded { entry.device.durableRecordVersion = version }
+        if succeeded {
+          entry.device.durableRecordVersion = version
+        } else {
+          recordFailed(entry.device)
+        }
         mark(dirty: entry.device)
       }
       if entry.device.pendingWrites == 0 { settle(entry.device, succeeded: succeeded) }

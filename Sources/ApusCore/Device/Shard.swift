@@ -27,6 +27,8 @@ package struct Shard {
   var drainWaiters: [(group: UInt64, device: Device)] = []
   /// Topics that devices dropped, in the order of time: their tokens die when the grace is over.
   var graces = GraceQueue()
+  /// Devices for which a disk that failed is to be asked again.
+  var retries: [Device] = []
   var released: [Delivery] = []
   /// Memory for `takeDurableCounters`.
   var forecasts: [DeliveryCounters.Forecast] = []

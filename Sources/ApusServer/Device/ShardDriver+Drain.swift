@@ -16,12 +16,11 @@ extension ShardDriver {
         connection.nothingStored()
       }
     } catch {
-      // The notifications stay where they are; the device gets them at its next connection.
+      // The notifications stay where they are, and the store is asked again.
       worker.log(
         .error, "mailbox unreadable", .text("device", device.key.id.text),
         .text("reason", "\(error)"))
-      shard.drained(
-        device, [], more: false, loopMilliseconds: worker.loop.nowMilliseconds)
+      shard.drainFailed(device, loopMilliseconds: worker.loop.nowMilliseconds)
     }
   }
 

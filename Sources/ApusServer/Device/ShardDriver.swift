@@ -83,8 +83,9 @@ final class ShardDriver {
     return Verdict(answer: answer, rejection: Rejection(.serviceUnavailable))
   }
 
-  /// Finds the tokens whose grace is over.
+  /// Tries again what the store refused, and finds the tokens whose grace is over.
   func secondPassed() {
+    shard.retry()
     while let dropped = shard.nextDropped(nowMilliseconds: worker.wallMilliseconds) {
       do {
         shard.graceIsOver(

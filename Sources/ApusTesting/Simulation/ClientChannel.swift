@@ -39,6 +39,9 @@ final class ClientChannel: LinkPeer {
     let link = network.connect(self, door: door)
     number = link.number
     self.link = link
+    network.timeline.after(seconds: 20) { [weak self] in
+      if let self, !isOpen { end(.failed) }
+    }
   }
 
   /// Whether the service's bytes were ever held up by a peer that did not read.

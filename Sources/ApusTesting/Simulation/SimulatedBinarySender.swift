@@ -73,7 +73,8 @@ final class SimulatedBinarySender: ChannelOwner {
     guard channel === self.channel else { return }
     input += bytes
     while input.count >= BinaryErrorPacket.byteCount, !wasTold {
-      guard let packet = BinaryErrorPacket(input.span.extracting(first: BinaryErrorPacket.byteCount))
+      guard
+        let packet = BinaryErrorPacket(input.span.extracting(first: BinaryErrorPacket.byteCount))
       else { return world.oracle.violated("an old sender cannot read the service") }
       input.removeFirst(BinaryErrorPacket.byteCount)
       told(packet)
@@ -162,8 +163,11 @@ final class SimulatedBinarySender: ChannelOwner {
     for _ in 0..<count {
       guard let target = world.target(environment: environment, app: app, &random) else { break }
       let isBad = random.chance(1, in: 200)
-      let expiration = random.chance(1, in: 5) ? 0 : UInt32(
-        world.worldSeconds + Int64(random.between(5, 100_000)))
+      let expiration =
+        random.chance(1, in: 5)
+        ? 0
+        : UInt32(
+          world.worldSeconds + Int64(random.between(5, 100_000)))
       var serial: Int?
       if !isBad {
         serial = world.sent(target, environment: environment, expiration: Int64(expiration))

@@ -78,7 +78,9 @@ final class SimulatedDevice: ChannelOwner {
     return isOff[app]
   }
 
-  private func isRestrictive(_ state: TopicState) -> Bool { state == .ignored || state == .unlisted }
+  private func isRestrictive(_ state: TopicState) -> Bool {
+    state == .ignored || state == .unlisted
+  }
 
   /// Something happened that the device may not have noticed.
   func disturbed() {

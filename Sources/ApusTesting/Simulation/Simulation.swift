@@ -208,6 +208,14 @@ package final class Simulation {
     calmDown()
     timeline.run(until: end + Self.calmSeconds * Timeline.second) { !oracle.violations.isEmpty }
     if oracle.violations.isEmpty { judge() }
+    // Whatever the store has besides comes with new connections.
+    for device in devices { device.suffer(.closes) }
+    let last = end + (Self.calmSeconds + Self.freshSeconds) * Timeline.second
+    timeline.run(until: last) { !oracle.violations.isEmpty }
+    if oracle.violations.isEmpty {
+      oracle.checkMailbox(waiting, isFresh: true)
+      oracle.finish()
+    }
     let report = report
     // What is planned holds everything that it is about.
     timeline.clear()
@@ -217,6 +225,7 @@ package final class Simulation {
   }
 
   private static let calmSeconds: UInt64 = 400
+  private static let freshSeconds: UInt64 = 60
 
   private func begin() {
     server.start()
@@ -268,7 +277,12 @@ package final class Simulation {
       if !device.isConnected { oracle.violated("device \(device.index) cannot connect") }
       if !device.hasAllTokens { oracle.violated("device \(device.index) waits for a token") }
     }
-    oracle.finish(rowsInMailbox: disk.mailboxRows().count)
+    oracle.checkMailbox(waiting, isFresh: false)
+  }
+
+  /// The serial numbers of what lies in the mailbox; the payload is a record's end.
+  private var waiting: [Int] {
+    disk.mailboxRows().map { SimulationPayload.serial(of: $0.value.span) ?? -1 }
   }
 
   private var report: Report {

@@ -38,7 +38,9 @@ package final class SimulationTrace {
   ) {
     count += 1
     mix(timeline.now)
-    event.withUTF8Buffer { for unsafe byte in unsafe $0 { mix(UInt64(byte)) } }
+    event.withUTF8Buffer { name in
+      for index in name.indices { mix(UInt64(unsafe name[index])) }
+    }
     mix(UInt64(bitPattern: Int64(first)))
     mix(UInt64(bitPattern: Int64(second)))
     mix(UInt64(bitPattern: Int64(third)))

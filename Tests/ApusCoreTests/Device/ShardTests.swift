@@ -522,4 +522,43 @@ struct ShardTests {
       of: topic, on: device, nowMilliseconds: model.wallMilliseconds)
     #expect(device.recordVersion == version)
   }
+
+  @Test("A record that the disk did not take is written again, so that its token leaves after all")
+  func recordAgain() {
+    serve()
+    _ = model.shard.generationForToken(
+      of: topic, on: device, nowMilliseconds: model.wallMilliseconds)
+    model.seal()
+    model.commit(succeeded: false)
+    #expect(device.durableRecordVersion < device.recordVersion)
+    #expect(!model.shard.isGroupDue(nowMilliseconds: model.loopMilliseconds))
+    model.shard.retry()
+    model.seal()
+    model.commit()
+    #expect(device.durableRecordVersion == device.recordVersion)
+    model.shard.retry()
+    #expect(model.shard.isGroupEmpty)
+  }
+
+  @Test("What could not be read is read again while the device stays, and not a second time")
+  func drainAgain() throws {
+    serve()
+    model.disconnect(device)
+    let order = try #require(model.submit(device, topic))
+    model.settle()
+    model.connect(device)
+    model.filterAll(device)
+    #expect(model.shard.drains.count == 1)
+    model.shard.drains.removeAll()
+    model.shard.drainFailed(device, loopMilliseconds: model.loopMilliseconds)
+    #expect(sendAll() == [])
+    model.shard.retry()
+    model.shard.continueDrain(device)
+    model.settle()
+    #expect(sendAll() == [order])
+    model.shard.retry()
+    model.shard.continueDrain(device)
+    #expect(model.shard.drains.isEmpty)
+    expectLawful()
+  }
 }
