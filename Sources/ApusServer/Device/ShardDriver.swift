@@ -250,11 +250,10 @@ final class ShardDriver {
     shard.deadTokens.removeAll(keepingCapacity: true)
     guard sealed.isEmpty else { return }
     shard.trimGroup()
-    let isLedgerDue = isLedgerDue
-    guard !shard.isGroupEmpty || !feedback.isEmpty || isLedgerDue else { return }
-    if isStopping || !feedback.isEmpty || isLedgerDue
-      || shard.isGroupDue(nowMilliseconds: worker.loop.nowMilliseconds)
-    {
+    let now = worker.loop.nowMilliseconds
+    let isOtherDue = isLedgerDue || feedback.isDue(loopMilliseconds: now)
+    guard !shard.isGroupEmpty || isOtherDue else { return }
+    if isStopping || isOtherDue || shard.isGroupDue(nowMilliseconds: now) {
       seal()
     } else if lingerTimer?.isActive == false {
       lingerTimer?.start(afterMilliseconds: worker.configuration.lingerMilliseconds)
@@ -281,10 +280,12 @@ final class ShardDriver {
   }
 
   private func writeFeedback() {
+    let now = worker.loop.nowMilliseconds
+    guard feedback.isDue(loopMilliseconds: now) else { return }
     do {
       try feedback.seal(into: &group, store: worker.store)
     } catch {
-      // The next push to each of the tokens notes it again.
+      feedback.committed(succeeded: false, loopMilliseconds: now)
       worker.log(.error, "feedback list unreadable", .text("reason", "\(error)"))
     }
   }
@@ -347,7 +348,8 @@ final class ShardDriver {
     if let error {
       worker.log(.error, "store refused a group", .text("reason", "\(error)"))
     }
-    feedback.committed(succeeded: error == nil)
+    feedback.committed(
+      succeeded: error == nil, loopMilliseconds: worker.loop.nowMilliseconds)
     ledgerCommitted(succeeded: error == nil)
     var (number, entries) = sealed.removeFirst()
     shard.committed(entries, number: number, succeeded: error == nil)

@@ -15,11 +15,21 @@ struct FeedbackNotes {
   private var gathering: [Key: Int64] = [:]
   private var sealed: [Key: Int64] = [:]
 
+  /// Time of the loop's clock before which a store that failed is not asked again.
+  private var pausedMilliseconds: UInt64 = 0
+  private static let pauseMilliseconds: UInt64 = 1000
+
   /// What gathers while a disk stands still; more is left to the next push.
   private static let limit = 65_536
 
   /// Whether nothing is to be written.
   var isEmpty: Bool { gathering.isEmpty }
+
+  /// Whether something is to be written now. Nobody waits for it: a store that refuses everything at once, as it does
+  /// while it recovers, would keep the worker busy.
+  func isDue(loopMilliseconds: UInt64) -> Bool {
+    !gathering.isEmpty && loopMilliseconds >= pausedMilliseconds
+  }
 
   mutating func note(_ dead: DeadToken, token: DeviceToken) {
     let list = FeedbackTopic(topic: dead.claims.topic, environment: dead.claims.environment)
@@ -47,10 +57,11 @@ struct FeedbackNotes {
   }
 
   /// The group was written, or could not be.
-  mutating func committed(succeeded: Bool) {
+  mutating func committed(succeeded: Bool, loopMilliseconds: UInt64) {
     let written = sealed
     sealed.removeAll()
-    guard !succeeded else { return }
+    guard !succeeded, !written.isEmpty else { return }
+    pausedMilliseconds = loopMilliseconds + Self.pauseMilliseconds
     for (key, milliseconds) in written { note(key, milliseconds) }
   }
 }
