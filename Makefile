@@ -14,9 +14,12 @@ FORMATTED := $(wildcard Sources Tests Benchmarks Fuzz Package.swift)
 SECONDS ?= 20
 # How often `make crash` kills the service.
 KILLS ?= 100
+# Of simulations: seconds that they take, and simulated hours of traffic in each.
+DURATION ?= 60
+HOURS ?= 0.5
 
 .DEFAULT_GOAL := help
-.PHONY: help build release run test lint format fuzz crash bench-ingest bench-binary bench-store clean setup
+.PHONY: help build release run test sim lint format fuzz crash bench-ingest bench-binary bench-store clean setup
 # `make lint test` shows findings in that order, and two builds at once would only wait for each other's lock.
 .NOTPARALLEL:
 
@@ -40,6 +43,11 @@ test: ## Build and run all tests (FILTER=name runs some)
 	@scripts/setup.sh test
 	swift build --build-tests $(CHECKED)
 	swift test --skip-build $(if $(FILTER),--filter '$(FILTER)')
+
+sim: ## Simulate one world after the other (DURATION=60 seconds, HOURS=0.5 simulated in each, SEED=1 to begin with)
+	@scripts/setup.sh build
+	swift build $(OPTIMISED) $(CHECKED) --product apus-sim
+	.build/release/apus-sim --duration $(DURATION) --hours $(HOURS) $(if $(SEED),--seed $(SEED))
 
 lint: ## Check the format of all Swift files
 	swift format lint --strict --parallel -r $(FORMATTED)
