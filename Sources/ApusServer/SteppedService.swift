@@ -1,6 +1,6 @@
 import ApusCore
 package import ApusLoop
-import ApusModel
+package import ApusModel
 package import ApusStore
 package import ApusTLS
 import ApusTrust
@@ -19,7 +19,7 @@ package final class SteppedService {
   package init(
     _ configuration: ServerConfiguration, doors: [(DoorConfiguration, TLSContext)], trust: Trust,
     store: any DurableStore, order: AcceptanceOrder, loops: [EventLoop], seed: UInt64
-  ) {
+  ) throws {
     self.doors = doors.map { door, context in
       Door(
         kind: door.kind, environment: door.environment, context: context,
@@ -35,6 +35,13 @@ package final class SteppedService {
     }
     for worker in workers { worker.connect(to: workers) }
     self.workers = workers
+    do {
+      let opening = try LedgerOpening(store, workers: workers.count)
+      for worker in workers { try worker.shard.restore(opening) }
+    } catch {
+      dismantle()
+      throw error
+    }
   }
 
   /// A connection was accepted at a door, by one of the workers.
@@ -76,13 +83,9 @@ package final class SteppedService {
 
   // MARK: Looking in
 
-  /// How often each state of delivery was reached, over all workers.
-  package func counts() -> [UInt64] {
-    var total = [UInt64](repeating: 0, count: DeliveryState.allCases.count)
-    for worker in workers {
-      for (state, count) in worker.shard.counts.enumerated() { total[state] += count }
-    }
-    return total
+  /// As `Service.topicCounters()`.
+  package func topicCounters() -> [TopicCounters] {
+    workers.flatMap { $0.shard.counters() }.added()
   }
 
   /// Whether everything that was decided is durable and said.

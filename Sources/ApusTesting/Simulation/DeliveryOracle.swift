@@ -46,7 +46,9 @@ final class DeliveryOracle {
   private let trace: SimulationTrace
   private let timeline: Timeline
   private let host: SimulatedHost
-  /// Serial numbers of each device that are not settled, in the order of sending.
+  /// Serial numbers of each device, in the order of sending.
+  private var ofDevice: [[Int]]
+  /// Those that are not settled.
   private var open: [[Int]]
   /// When the service's clock was set last.
   private var clockSetTime: UInt64 = 0
@@ -54,7 +56,8 @@ final class DeliveryOracle {
   private var expiring: [Int] = []
 
   init(devices: Int, timeline: Timeline, host: SimulatedHost, trace: SimulationTrace) {
-    open = Array(repeating: [], count: devices)
+    ofDevice = Array(repeating: [], count: devices)
+    open = ofDevice
     self.timeline = timeline
     self.host = host
     self.trace = trace
@@ -82,6 +85,7 @@ final class DeliveryOracle {
     notification.mayBeDiscarded = isTopicOff
     notification.mayBeReplaced = !isDeviceSteady
     sent.append(notification)
+    ofDevice[device].append(serial)
     open[device].append(serial)
     if let expirationSeconds, expirationSeconds > 0 { expiring.append(serial) }
     return serial
@@ -237,10 +241,10 @@ final class DeliveryOracle {
   /// Whether a notification that may be newer took the place of this one, or could have.
   private func hasSuccessor(_ serial: Int) -> Bool {
     let notification = sent[serial]
-    return sent.indices.contains { other in
+    return ofDevice[notification.device].contains { other in
       let candidate = sent[other]
-      guard other != serial, candidate.device == notification.device,
-        candidate.app == notification.app, candidate.environment == notification.environment,
+      guard other != serial, candidate.app == notification.app,
+        candidate.environment == notification.environment,
         candidate.standing != .refused
       else { return false }
       let collapses =

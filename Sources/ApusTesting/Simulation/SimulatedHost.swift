@@ -24,6 +24,7 @@ final class SimulatedHost: SimulatedSystem {
   private var planned: [UInt64] = []
   /// Counts processes: a turn that was planned for an earlier one is not taken.
   private(set) var generation = 0
+  private(set) var turnCount = 0
   /// The process does not get on before.
   var stalledUntil: UInt64 = 0
   /// Called after every turn.
@@ -95,6 +96,7 @@ final class SimulatedHost: SimulatedSystem {
   private func turn(_ index: Int) {
     let loop = loops[index]
     let generation = generation
+    turnCount += 1
     let mustGoOn = loop.takeTurn()
     guard generation == self.generation else { return }
     afterTurn?()

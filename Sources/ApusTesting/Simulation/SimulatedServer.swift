@@ -87,9 +87,13 @@ final class SimulatedServer: @unchecked Sendable {
   private func serve() {
     guard let store, let order else { return }
     let loops = (0..<workers).map { EventLoop(name: "worker \($0)", simulated: host) }
-    service = SteppedService(
-      configuration, doors: doors, trust: credentials.trust, store: store, order: order,
-      loops: loops, seed: random.next())
+    do {
+      service = try SteppedService(
+        configuration, doors: doors, trust: credentials.trust, store: store, order: order,
+        loops: loops, seed: random.next())
+    } catch {
+      return fail()
+    }
     state = .up
     upSince = host.timeline.now
     host.run(loops)

@@ -62,6 +62,7 @@ package final class Simulation {
   var tokens: [[DeviceToken?]]
   var random: SeededRandom
   var isCalm = false
+  private var countedTurns = 0
 
   /// Made once: generating keys is slow.
   private static let sharedCredentials = Result { try SimulationCredentials() }
@@ -215,6 +216,11 @@ package final class Simulation {
     if oracle.violations.isEmpty {
       oracle.checkMailbox(waiting, isFresh: true)
       oracle.finish()
+      let pending = server.service?.topicCounters().reduce(0) { $0 + $1.pending } ?? 0
+      // A group that the disk kept although its sync failed was counted as refused.
+      if pending != 0, disk.faultCount == 0 {
+        oracle.violated("law 4: nothing waits, and \(pending) are pending")
+      }
     }
     let report = report
     // What is planned holds everything that it is about.
@@ -251,9 +257,23 @@ package final class Simulation {
     }
   }
 
-  /// Law 3, as far as it can be seen from outside.
+  private static let turnsPerSecond = 10_000
+
+  /// Laws 3 and 4, as far as they can be seen from outside.
   private func checkLimits() {
-    guard let extent = server.service?.extent() else { return }
+    let turns = host.turnCount - countedTurns
+    countedTurns = host.turnCount
+    // A few turns for each thing that happens, and nothing happens here thousands of times a second.
+    if turns > Self.turnsPerSecond {
+      oracle.violated("law 6: the workers took \(turns) turns in a second")
+    }
+    guard let service = server.service else { return }
+    if let topic = service.topicCounters().first(where: { !$0.isBalanced }) {
+      oracle.violated(
+        "law 4: of app \(topic.topic.app.rawValue) \(topic.accepted) were accepted, "
+          + "\(topic.ended) have ended, \(topic.pending) are pending")
+    }
+    let extent = service.extent()
     // A record and the frame that did not fit into it may come on top.
     if extent.unsentBytes > Limits.outputHighWaterBytes + 65_536 {
       oracle.violated("law 3: \(extent.unsentBytes) bytes wait for one peer")
