@@ -70,8 +70,8 @@ extension Span<UInt8> {
   }
 
   /// The eight bytes at `offset`, which must be inside, the first the most significant.
-  @inline(__always)
-  func eightBytes(at offset: Int) -> UInt64 { unsafe UInt64(bigEndian: bytes.word(offset)) }
+  @inlinable @inline(__always)
+  public func eightBytes(at offset: Int) -> UInt64 { unsafe UInt64(bigEndian: bytes.word(offset)) }
 
   /// The same of four bytes.
   @inline(__always)

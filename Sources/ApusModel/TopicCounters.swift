@@ -19,12 +19,13 @@ public struct TopicCounters: Sendable, Hashable {
 
   // MARK: Layout
 
+  // Spelled as numbers: each event is counted with them, and the lists' lengths would be looked up each time.
   /// Push types, behind a first place for "none named".
-  public static let pushTypeCount = PushType.allCases.count + 1
-  public static let priorityCount = Priority.allCases.count
+  @inlinable public static var pushTypeCount: Int { 12 }
+  @inlinable public static var priorityCount: Int { 3 }
   /// Cells of one state.
-  public static let stateStride = pushTypeCount * priorityCount
-  public static let cellCount = DeliveryState.allCases.count * stateStride
+  @inlinable public static var stateStride: Int { pushTypeCount * priorityCount }
+  @inlinable public static var cellCount: Int { 13 * stateStride }
 
   /// The place among the cells of one state.
   @inlinable

@@ -56,6 +56,17 @@ struct Block128: Hashable {
 
   func free() { unsafe EVP_CIPHER_CTX_free(context) }
 
+  /// Encrypts many blocks in place, two words each as they lie in memory.
+  func encrypt(blocks: inout [UInt64]) {
+    let length = Int32(8 * blocks.count)
+    var count: Int32 = 0
+    let done = unsafe blocks.withUnsafeMutableBytes { bytes in
+      let start = unsafe bytes.baseAddress?.assumingMemoryBound(to: UInt8.self)
+      return unsafe EVP_EncryptUpdate(context, start, &count, start, length)
+    }
+    precondition(done == 1 && count == length, "whole blocks go through at once")
+  }
+
   @inline(__always)
   func encrypt(_ block: Block128) -> Block128 {
     var input = (block.high.bigEndian, block.low.bigEndian)

@@ -1,3 +1,5 @@
+public import ApusModel
+
 // Everything on the wire is big-endian. The readers check every bound themselves: a span's subscript would stop the
 // program where a peer's bytes end too early.
 
@@ -19,15 +21,8 @@ extension Span<UInt8> {
   }
 
   /// The eight bytes at `offset`, which must be inside, as a number.
-  @inlinable
-  package func bigEndianUInt64(at offset: Int) -> UInt64 {
-    let bytes = extracting(offset..<offset + 8)
-    let high =
-      UInt64(bytes[0]) &<< 56 | UInt64(bytes[1]) &<< 48 | UInt64(bytes[2]) &<< 40
-      | UInt64(bytes[3]) &<< 32
-    return high | UInt64(bytes[4]) &<< 24 | UInt64(bytes[5]) &<< 16 | UInt64(bytes[6]) &<< 8
-      | UInt64(bytes[7])
-  }
+  @inlinable @inline(__always)
+  package func bigEndianUInt64(at offset: Int) -> UInt64 { eightBytes(at: offset) }
 }
 
 /// Reads big-endian values off the front of borrowed bytes. Each read gives nil, and moves nothing, when too few bytes

@@ -5,34 +5,58 @@ internal import ApusModel
 struct JSONLexer {
   var offset = 0
 
+  /// Moves to the next byte that is no white space, and gives it; at the end 0, which no token begins with.
   @inline(__always)
-  mutating func skipWhitespace(_ bytes: Span<UInt8>) {
+  mutating func next(_ bytes: Span<UInt8>) -> UInt8 {
+    let byte = Self.byte(bytes, at: offset)
+    if byte > 0x20 { return byte }
+    offset = Self.afterWhitespace(bytes, from: offset)
+    return Self.byte(bytes, at: offset)
+  }
+
+  /// The byte at `offset`, or 0 at the end. One comparison for both ends of the span.
+  @inline(__always)
+  private static func byte(_ bytes: Span<UInt8>, at offset: Int) -> UInt8 {
+    UInt(bitPattern: offset) < UInt(bitPattern: bytes.count) ? bytes[offset] : 0
+  }
+
+  /// Apart, as most payloads have none: machines write them.
+  @inline(never)
+  private static func afterWhitespace(_ bytes: Span<UInt8>, from start: Int) -> Int {
+    var offset = start
     while offset < bytes.count {
       switch bytes[offset] {
       case 0x20, 0x0a, 0x0d, 0x09: offset += 1
-      default: return
+      default: return offset
       }
     }
+    return offset
+  }
+
+  /// What is wrong where the grammar has another byte.
+  func fault(_ bytes: Span<UInt8>) -> JSONFault {
+    offset < bytes.count ? .badToken(offset: offset) : .truncated
   }
 
   /// Reads a string with its quotation marks. Gives whether it has escapes.
   @inline(__always)
   mutating func string(_ bytes: Span<UInt8>) throws(JSONFault) -> Bool {
-    var index = offset + 1
+    var index = offset &+ 1
     var escaped = false
     while true {
       index = Self.skipPlain(bytes, from: index)
-      guard index < bytes.count else { throw .truncated }
-      let byte = bytes[index]
+      let byte = Self.byte(bytes, at: index)
       if byte == 0x22 {
-        offset = index + 1
+        offset = index &+ 1
         return escaped
       }
       if byte == 0x5c {
         escaped = true
         index = try Self.escape(bytes, at: index)
       } else {
-        guard byte >= 0x80 else { throw .badToken(offset: index) }
+        guard byte >= 0x80 else {
+          throw index < bytes.count ? .badToken(offset: index) : .truncated
+        }
         index = try Self.multibyte(bytes, at: index)
       }
     }
@@ -42,18 +66,22 @@ struct JSONLexer {
   /// reverse solidus, a control character or a part of a longer sequence.
   @inline(__always)
   private static func skipPlain(_ bytes: Span<UInt8>, from start: Int) -> Int {
-    let lows: UInt64 = 0x0101_0101_0101_0101
     var index = start
-    while bytes.count - index >= 8 {
-      // Eight bytes at once. A subtraction borrows from the next byte only where the byte itself is marked, so the
-      // first mark is exact; the marks above it may not be.
-      let word = bytes.bigEndianUInt64(at: index).byteSwapped
-      let control = word &- (lows &* 0x20)
-      let quotation = (word ^ (lows &* 0x22)) &- lows
-      let solidus = (word ^ (lows &* 0x5c)) &- lows
-      let marks = (word | control | quotation | solidus) & (lows &* 0x80)
-      if marks != 0 { return index + marks.trailingZeroBitCount &>> 3 }
-      index += 8
+    // Eight bytes at once: enough for most keys. Then sixteen, for one branch.
+    if bytes.count &- index >= 8 {
+      let first = marks(bytes.bigEndianUInt64(at: index).byteSwapped)
+      if first != 0 { return index &+ first.trailingZeroBitCount &>> 3 }
+      index &+= 8
+    }
+    while bytes.count &- index >= 16 {
+      let first = marks(bytes.bigEndianUInt64(at: index).byteSwapped)
+      let second = marks(bytes.bigEndianUInt64(at: index &+ 8).byteSwapped)
+      if first | second != 0 {
+        return first != 0
+          ? index &+ first.trailingZeroBitCount &>> 3
+          : index &+ 8 &+ second.trailingZeroBitCount &>> 3
+      }
+      index &+= 16
     }
     while index < bytes.count, bytes[index] &- 0x20 < 0x60, bytes[index] != 0x22,
       bytes[index] != 0x5c
@@ -61,6 +89,19 @@ struct JSONLexer {
       index += 1
     }
     return index
+  }
+
+  /// Marks those of eight bytes, the first the least significant, that are no plain characters, in their top bits.
+  ///
+  /// A subtraction borrows from the next byte only where the byte itself is marked, so the first mark is exact; the
+  /// marks above it may not be.
+  @inline(__always)
+  private static func marks(_ word: UInt64) -> UInt64 {
+    let lows: UInt64 = 0x0101_0101_0101_0101
+    let control = word &- (lows &* 0x20)
+    let quotation = (word ^ (lows &* 0x22)) &- lows
+    let solidus = (word ^ (lows &* 0x5c)) &- lows
+    return (word | control | quotation | solidus) & (lows &* 0x80)
   }
 
   /// The offset behind the escape at `start`.

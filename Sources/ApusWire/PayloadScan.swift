@@ -60,15 +60,6 @@ private enum ValueKind {
 }
 
 private struct PayloadScanner {
-  /// What the grammar has next.
-  enum Step {
-    case value
-    case firstElement
-    case firstKey
-    case key
-    case separator
-  }
-
   var found = PayloadScan()
   private var lexer = JSONLexer()
   private var depth = 0
@@ -79,50 +70,42 @@ private struct PayloadScanner {
   /// The key whose value comes next.
   private var key = PayloadKey.other
 
+  /// One loop, in which everything is called from one place: all of it becomes one function, and what it keeps track of
+  /// stays in registers.
   mutating func scan(_ bytes: Span<UInt8>) throws(JSONFault) {
-    lexer.skipWhitespace(bytes)
+    let first = lexer.next(bytes)
     guard lexer.offset < bytes.count else { throw .empty }
-    guard bytes[lexer.offset] == 0x7b else { throw .notObject }
-    var step = Step.value
+    guard first == 0x7b else { throw .notObject }
     repeat {
-      lexer.skipWhitespace(bytes)
-      guard lexer.offset < bytes.count else { throw .truncated }
-      switch step {
-      case .firstKey:
-        guard bytes[lexer.offset] != 0x7d else {
-          step = close()
-          break
-        }
-        fallthrough
-      case .key: step = try member(bytes)
-      case .firstElement:
-        guard bytes[lexer.offset] != 0x5d else {
-          step = close()
-          break
-        }
-        fallthrough
-      case .value: step = try value(bytes)
-      case .separator: step = try separator(bytes)
-      }
+      if isInObject { try member(bytes) }
+      let isOpen = try value(bytes)
+      // An empty container is closed where its first member would stand.
+      if isOpen, lexer.next(bytes) != closing { continue }
+      try separators(bytes)
     } while depth > 0
-    lexer.skipWhitespace(bytes)
+    _ = lexer.next(bytes)
     guard lexer.offset == bytes.count else { throw .trailingBytes(offset: lexer.offset) }
   }
 
+  private var isInObject: Bool { objects & 1 != 0 }
+
+  private var closing: UInt8 { isInObject ? 0x7d : 0x5d }
+
+  /// Reads a value, or the beginning of a container: then the result is true.
   @inline(__always)
-  private mutating func value(_ bytes: Span<UInt8>) throws(JSONFault) -> Step {
-    switch bytes[lexer.offset] {
+  private mutating func value(_ bytes: Span<UInt8>) throws(JSONFault) -> Bool {
+    switch lexer.next(bytes) {
     case 0x22:
       _ = try lexer.string(bytes)
       note(.other)
     case 0x7b:
       note(.object)
       try open(object: true)
-      return .firstKey
+      return true
     case 0x5b:
       note(.other)
       try open(object: false)
-      return .firstElement
+      return true
     case 0x6e:
       try lexer.word(bytes, "null")
       note(.null)
@@ -133,44 +116,45 @@ private struct PayloadScanner {
       try lexer.word(bytes, "false")
       note(.other)
     default:
+      guard lexer.offset < bytes.count else { throw .truncated }
       let start = lexer.offset
       try lexer.number(bytes)
       let isOne =
         key == .contentAvailable && Self.isOne(bytes.extracting(start..<lexer.offset))
       note(isOne ? .one : .other)
     }
-    return .separator
+    return false
   }
 
   /// Reads a key and the colon behind it.
   @inline(__always)
-  private mutating func member(_ bytes: Span<UInt8>) throws(JSONFault) -> Step {
-    guard bytes[lexer.offset] == 0x22 else { throw .badToken(offset: lexer.offset) }
+  private mutating func member(_ bytes: Span<UInt8>) throws(JSONFault) {
+    guard lexer.next(bytes) == 0x22 else { throw lexer.fault(bytes) }
     let start = lexer.offset + 1
     let escaped = try lexer.string(bytes)
     if depth == 1 || depth == 2 && insideAPS {
       let text = bytes.extracting(start..<lexer.offset - 1)
       key = depth == 1 ? Self.outerKey(text, escaped) : Self.innerKey(text, escaped)
     }
-    lexer.skipWhitespace(bytes)
-    guard lexer.offset < bytes.count else { throw .truncated }
-    guard bytes[lexer.offset] == 0x3a else { throw .badToken(offset: lexer.offset) }
+    guard lexer.next(bytes) == 0x3a else { throw lexer.fault(bytes) }
     lexer.offset += 1
-    return .value
   }
 
+  /// Reads what stands behind a value: the ends of containers, and a comma unless the outermost has ended.
   @inline(__always)
-  private mutating func separator(_ bytes: Span<UInt8>) throws(JSONFault) -> Step {
-    let inObject = objects & 1 != 0
-    switch bytes[lexer.offset] {
-    case 0x2c:
-      lexer.offset += 1
-      return inObject ? .key : .value
-    case 0x7d where inObject, 0x5d where !inObject: return close()
-    default: throw .badToken(offset: lexer.offset)
+  private mutating func separators(_ bytes: Span<UInt8>) throws(JSONFault) {
+    while depth > 0 {
+      let byte = lexer.next(bytes)
+      if byte == 0x2c {
+        lexer.offset += 1
+        return
+      }
+      guard byte == closing else { throw lexer.fault(bytes) }
+      close()
     }
   }
 
+  @inline(__always)
   private mutating func open(object: Bool) throws(JSONFault) {
     guard depth < Limits.payloadDepth else { throw .tooDeep(offset: lexer.offset) }
     lexer.offset += 1
@@ -178,12 +162,12 @@ private struct PayloadScanner {
     objects = objects &<< 1 | (object ? 1 : 0)
   }
 
-  private mutating func close() -> Step {
+  @inline(__always)
+  private mutating func close() {
     lexer.offset += 1
     objects = objects &>> 1
     if depth == 2 { insideAPS = false }
     depth -= 1
-    return .separator
   }
 
   /// Takes in that the value of the last key is, or begins, a value of this kind.
@@ -216,7 +200,20 @@ private struct PayloadScanner {
         ? .aps : JSONLexer.escaped(text, is: "mdm") ? .mdm : .other
     }
     guard text.count == 3 else { return .other }
-    return text.equals("aps") ? .aps : text.equals("mdm") ? .mdm : .other
+    switch number(text) {
+    case 0x61_7073: return .aps
+    case 0x6d_646d: return .mdm
+    default: return .other
+    }
+  }
+
+  /// A key of at most eight bytes as one number, the first byte the most significant: to compare it with several names
+  /// costs as much as with one.
+  @inline(__always)
+  private static func number(_ key: Span<UInt8>) -> UInt64 {
+    var number: UInt64 = 0
+    for index in key.indices { number = number &<< 8 | UInt64(key[index]) }
+    return number
   }
 
   @inline(__always)
@@ -224,8 +221,12 @@ private struct PayloadScanner {
     if escaped { return escapedInnerKey(text) }
     switch text.count {
     case 5:
-      return text.equals("alert")
-        ? .alert : text.equals("sound") ? .sound : text.equals("badge") ? .badge : .other
+      switch number(text) {
+      case 0x61_6c65_7274: return .alert
+      case 0x62_6164_6765: return .badge
+      case 0x73_6f75_6e64: return .sound
+      default: return .other
+      }
     case 17: return text.equals("content-available") ? .contentAvailable : .other
     default: return .other
     }

@@ -118,6 +118,12 @@ package struct DeviceKey: Hashable, Sendable {
 package final class Device {
   package let key: DeviceKey
   package var registration: Registration
+  // These three stand together, and first: each notification looks at them, and most devices are in no cache of the
+  // processor when it does.
+  /// Unix milliseconds since which the device is gone for good; nil while it is not.
+  package var retiredMilliseconds: Int64?
+  /// Requests for it: "too many consecutive requests to one device token".
+  package var requests = RateLimit.Bucket()
   /// SHA-256 of the certificate's public key at its last connection; empty before the first.
   package var keyFingerprint: [UInt8] = []
   /// Present while the device is connected.
@@ -135,8 +141,6 @@ package final class Device {
   static let backgroundLimit = RateLimit(
     capacity: Limits.backgroundPushesPerHour, refill: Limits.backgroundPushesPerHour,
     perSeconds: 3600)
-  /// Requests for it: "too many consecutive requests to one device token".
-  package var requests = RateLimit.Bucket()
   package static let requestLimit = RateLimit(
     capacity: Limits.requestsPerToken, refill: Limits.requestsPerTokenPerSecond)
   package static let takeoverLimit = RateLimit(
@@ -164,8 +168,6 @@ package final class Device {
   /// Whether it stands in the list of devices for which something is to be tried again, and whether that is a drain.
   var awaitsRetry = false
   var mustDrainAgain = false
-  /// Unix milliseconds since which the device is gone for good; nil while it is not.
-  package var retiredMilliseconds: Int64?
   /// Whether it stands in the worker's list of sessions that have something to send.
   package var isDirty = false
 
@@ -175,6 +177,7 @@ package final class Device {
   }
 
   /// Judges a token's claims, by the registration and by the device's retirement.
+  @inline(__always)
   func standing(
     of claims: TokenClaims, nowMilliseconds: Int64, graceMilliseconds: Int64
   ) -> Standing {

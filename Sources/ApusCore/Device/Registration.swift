@@ -23,6 +23,7 @@ package struct Registration: Sendable, Equatable {
   }
 
   /// The place of `topic`, or where it would be put.
+  @inline(__always)
   private func place(of topic: TopicKey) -> (index: Int, found: Bool) {
     let key = Self.sortKey(topic)
     var low = 0
@@ -37,8 +38,10 @@ package struct Registration: Sendable, Equatable {
   }
 
   package subscript(topic: TopicKey) -> TopicRegistration? {
-    let (index, found) = place(of: topic)
-    return found ? topics[index] : nil
+    @inline(__always) get {
+      let (index, found) = place(of: topic)
+      return found ? topics[index] : nil
+    }
   }
 
   /// Judges a token's claims.
@@ -47,6 +50,7 @@ package struct Registration: Sendable, Equatable {
   /// together with any topic that the device has listed.
   /// `graceMilliseconds` passes between the filter that drops a topic and the token's death, so that an app update,
   /// which removes and lists a topic again, kills no token.
+  @inline(__always)
   package func standing(
     of claims: TokenClaims, nowMilliseconds: Int64, graceMilliseconds: Int64
   ) -> Standing {

@@ -10,8 +10,8 @@ package import ApusWire
 /// ring of pending frames puts what follows from them in order.
 ///
 /// The driver, for each input: ``next(_:at:nowSeconds:)`` until it says `wait` or `over`; for each frame either
-/// ``submit(_:nowSeconds:)`` or ``refuse(_:status:nowSeconds:)``; ``decide(_:status:)`` when a decision comes back; and
-/// at the turn's end ``nextEffect()`` until it says `none`.
+/// ``submit(_:nowSeconds:)``, ``accept(_:nowSeconds:)`` or ``refuse(_:status:nowSeconds:)``; ``decide(_:status:)`` when
+/// a decision comes back; and at the turn's end ``nextEffect()`` until it says `none`.
 ///
 /// Sources: "Binary Provider API"; "Communicating with APNs".
 package struct BinaryConnection: ~Copyable, Sendable {
@@ -142,6 +142,18 @@ package struct BinaryConnection: ~Copyable, Sendable {
       PendingFrame(
         identifier: frame.identifier ?? 0, isSilent: frame.command == .simple,
         startedSeconds: nowSeconds))
+  }
+
+  /// The number that `submit` gives next.
+  package var nextSequence: UInt32 { pending.nextSequence }
+
+  /// The frame was admitted and is accepted for good already: `submit` and `decide` at once.
+  package mutating func accept(_ frame: BinaryFrame, nowSeconds: Int64) {
+    // With nothing before it, and nothing to be said about it, it is settled: it needs no place among the pending.
+    guard pending.count == 0, !confirmsAccepted else {
+      return decide(submit(frame, nowSeconds: nowSeconds), status: nil)
+    }
+    if frame.command != .simple { lastAccepted = frame.identifier ?? 0 }
   }
 
   /// The frame is bad. "Notifications already sent after it are discarded."

@@ -30,6 +30,9 @@ struct FrameRing: Sendable {
   /// The oldest.
   var first: PendingFrame? { count > 0 ? frames[head] : nil }
 
+  /// The number of the frame that is taken in next.
+  var nextSequence: UInt32 { headSequence &+ UInt32(count) }
+
   /// Takes a frame in and returns its number.
   mutating func append(_ frame: PendingFrame) -> UInt32 {
     if count == frames.count { grow() }

@@ -1,47 +1,118 @@
 import ApusCore
+import ApusModel
 
 /// The devices that were looked at lately.
 ///
 /// Connected devices stay. The others live in two generations: what is used moves to the younger one, and when that
 /// is full the older one is forgotten and they change places. So the cache is bounded without a list to keep in order.
+///
+/// One table for all of them, as each notification looks its device up: a place of the table says of which generation
+/// its device is. Nothing is ever taken out of it alone, so a search ends at the first free place.
 struct DeviceCache {
-  private var connected: [DeviceKey: Device] = [:]
-  private var recent: [DeviceKey: Device] = [:]
-  private var older: [DeviceKey: Device] = [:]
+  private enum Generation: UInt8 {
+    case connected
+    case recent
+    case older
+  }
+
+  private struct Place {
+    var key: DeviceKey
+    var generation: Generation
+    /// Nil where the place is free.
+    var device: Device?
+
+    static var free: Place {
+      Place(
+        key: DeviceKey(id: DeviceID(0), environment: .production), generation: .older, device: nil)
+    }
+  }
+
+  /// A power of two of them, at most half of them taken.
+  private var places = [Place](repeating: .free, count: 16)
+  private var takenCount = 0
+  private var recentCount = 0
 
   /// Devices in the younger generation, about 300 bytes each with one topic.
-  private static let generationSize = 100_000
+  private let generationSize: Int
+
+  init(generationSize: Int = 100_000) { self.generationSize = generationSize }
 
   subscript(key: DeviceKey) -> Device? {
     mutating get {
-      if let device = connected[key] ?? recent[key] { return device }
-      guard let device = older.removeValue(forKey: key) else { return nil }
-      insert(device)
+      let index = index(of: key)
+      guard let device = places[index].device else { return nil }
+      if places[index].generation == .older { put(device, .recent, at: index) }
       return device
     }
   }
 
   /// The device of that key, if it is here; what was used before is not thereby used.
-  func peek(_ key: DeviceKey) -> Device? { connected[key] ?? recent[key] ?? older[key] }
+  func peek(_ key: DeviceKey) -> Device? { places[index(of: key)].device }
 
-  mutating func insert(_ device: Device) {
-    recent[device.key] = device
-    guard recent.count > Self.generationSize else { return }
-    // Two objects for one device would not know of each other's writes: who has some pending stays.
-    let busy = older.filter { $0.value.pendingWrites > 0 }
-    older = recent
-    recent = busy
-  }
+  mutating func insert(_ device: Device) { put(device, .recent, at: index(of: device.key)) }
 
   /// The device is connected: it must not be forgotten.
-  mutating func keep(_ device: Device) {
-    recent[device.key] = nil
-    older[device.key] = nil
-    connected[device.key] = device
+  mutating func keep(_ device: Device) { put(device, .connected, at: index(of: device.key)) }
+
+  mutating func letGo(_ device: Device) { insert(device) }
+
+  // MARK: The table
+
+  /// The place of `key`, or the free one where it would stand.
+  private func index(of key: DeviceKey) -> Int {
+    var index = Self.start(of: key) & (places.count - 1)
+    while places[index].device != nil, places[index].key != key {
+      index = (index + 1) & (places.count - 1)
+    }
+    return index
   }
 
-  mutating func letGo(_ device: Device) {
-    connected[device.key] = nil
-    insert(device)
+  /// Cheaper than the standard library's hash by far, which is made to withstand keys that an attacker chose: here the
+  /// authority of the service drew them. The bits that chose the worker (`Worker.ownerIndex`) are much the same in all
+  /// devices of one worker, so these come from another product.
+  private static func start(of key: DeviceKey) -> Int {
+    let mixed = (key.id.rawValue ^ UInt64(key.environment.rawValue)) &* 0xd6e8_feb8_6659_fd93
+    return Int(truncatingIfNeeded: mixed &>> 32)
+  }
+
+  private mutating func put(_ device: Device, _ generation: Generation, at index: Int) {
+    if places[index].device == nil {
+      takenCount += 1
+    } else if places[index].generation == .recent {
+      recentCount -= 1
+    }
+    places[index] = Place(key: device.key, generation: generation, device: device)
+    if generation == .recent { recentCount += 1 }
+    if recentCount > generationSize { age() }
+    if takenCount * 2 > places.count { rebuild(places) }
+  }
+
+  /// The older generation is forgotten, and the younger one becomes it.
+  private mutating func age() {
+    var kept: [Place] = []
+    recentCount = 0
+    for var place in places {
+      guard let device = place.device else { continue }
+      switch place.generation {
+      case .connected: break
+      case .recent: place.generation = .older
+      case .older:
+        // Two objects for one device would not know of each other's writes: who has some pending stays.
+        guard device.pendingWrites > 0 else { continue }
+        place.generation = .recent
+        recentCount += 1
+      }
+      kept.append(place)
+    }
+    rebuild(kept)
+  }
+
+  /// Makes a table of what is taken among `kept`, with room for as much again.
+  private mutating func rebuild(_ kept: [Place]) {
+    takenCount = kept.reduce(0) { $1.device == nil ? $0 : $0 + 1 }
+    var count = 16
+    while count < takenCount * 4 { count *= 2 }
+    places = [Place](repeating: .free, count: count)
+    for place in kept where place.device != nil { places[index(of: place.key)] = place }
   }
 }

@@ -64,18 +64,24 @@ final class ShardDriver {
     notification.order = order
     let key = DeviceKey(
       id: notification.claims.device, environment: notification.claims.environment)
-    let device: Device
-    do {
-      device = try self.device(key)
-    } catch {
-      worker.log(
-        .error, "device record unreadable", .text("device", key.id.text),
-        .text("reason", "\(error)"))
+    guard let device = cache[key] ?? readDevice(key) else {
       return unavailable(notification, answer)
     }
     return shard.decide(
       notification, answer: answer, device: device, nowMilliseconds: nowMilliseconds,
       loopMilliseconds: loopMilliseconds)
+  }
+
+  /// Nil where the store cannot tell, which is logged.
+  private func readDevice(_ key: DeviceKey) -> Device? {
+    do {
+      return try device(key)
+    } catch {
+      worker.log(
+        .error, "device record unreadable", .text("device", key.id.text),
+        .text("reason", "\(error)"))
+      return nil
+    }
   }
 
   private func unavailable(_ notification: consuming Notification, _ answer: Answer) -> Verdict {

@@ -70,12 +70,15 @@ final class BinaryProvider {
         do throws(Refusal) {
           let notification = try judge(
             frame, machine.bytes(of: frame, in: input, before: offset), sender, sealer)
-          let sequence = machine.submit(frame, nowSeconds: now)
           let answer = Answer(
             worker: UInt16(worker.index), connection: UInt32(connection.slot),
-            generation: connection.generation, sequence: sequence)
-          if let verdict = worker.route(notification, answer, own: shard) {
-            machine.decide(sequence, status: Self.status(verdict.rejection))
+            generation: connection.generation, sequence: machine.nextSequence)
+          let verdict = worker.route(notification, answer, own: shard)
+          if let verdict, verdict.rejection == nil {
+            machine.accept(frame, nowSeconds: now)
+          } else {
+            let sequence = machine.submit(frame, nowSeconds: now)
+            if let verdict { machine.decide(sequence, status: Self.status(verdict.rejection)) }
           }
         } catch {
           log(error)
