@@ -31,16 +31,28 @@ final class BinaryCommand: BinaryLinkOwner {
     total = try invocation.require(BenchOptions.frames)
     waitsForEach = invocation.isOn(BenchOptions.oneAtATime)
     halfCloses = invocation.isOn(BenchOptions.halfClose)
+    let frameBytes = invocation.value(BenchOptions.frameBytes)
     recordBytes =
-      invocation.value(BenchOptions.records) == .full
-      ? TLSBuffers.recordBytes : BinaryFrames.frameBytes
+      invocation.value(BenchOptions.records) == .full ? TLSBuffers.recordBytes : frameBytes
     endpoint = try BinaryEndpoint(invocation)
     source = try invocation.sources().first
     let expiration = invocation.value(BenchOptions.expiration).seconds(now: Int64(time(nil)))
     frames = BinaryFrames(
-      tokens: try readTokens(try invocation.require(BenchOptions.tokens)),
-      expiration: UInt32(clamping: expiration))
+      tokens: try Self.tokens(invocation, total), expiration: UInt32(clamping: expiration),
+      frameBytes: frameBytes)
     if waitsForEach { latencies.reserveCapacity(total) }
+  }
+
+  /// Those of a file, or those of devices by their numbers.
+  private static func tokens(
+    _ invocation: Invocation, _ total: Int
+  ) throws(CommandFailure) -> [DeviceToken] {
+    guard let count = invocation[BenchOptions.registered] else {
+      return try readTokens(try invocation.require(BenchOptions.tokens))
+    }
+    let first = invocation.value(BenchOptions.first)
+    let issue = try RegisteredDevices(data: invocation.value(BenchOptions.data))
+    return (0..<min(count, total)).map { issue.token((first + $0) % count) }
   }
 
   func run() throws(CommandFailure) {
