@@ -7,11 +7,11 @@
 
 Each size begins with a service that knows as many devices, all of them away, none of which has connected: `apus-bench
 register` writes their records. `apus-bench binary` then sends one notification to each (frames of 400 bytes, expiration
-in an hour, two connections), whose last error packet comes when all are on disk. After that each slice sends to some of
+in an hour, four connections), whose last error packet comes when all are on disk. After that each slice sends to some of
 the devices again, which replaces what waits for them, so that the number stored stays the same.
 
 The engine has a store of its own, of the same size. `apus-bench engine` writes the same records to it in the same
-order, in groups of as many as the service had in a group (a preloaded library counts its calls of fdatasync), each
+order, in groups of as many as the service had in a group (a preloaded library counts the syncs of its log), each
 group sorted as the service sorts it, the next one made while one is written. What it leaves out is everything that a
 service does: TLS, frames, tokens, payloads, decisions, answers, and looking up the device.
 
@@ -22,8 +22,8 @@ Rows, for each size:
   stored     notifications a second while the store fills up, and with all of them stored: medians of the slices, and
              the service's rate through the engine's. Goal: 0.7. CPU time of the service for each, too.
   accepted   microseconds from a notification to its confirmation (a listener with +confirm, one at a time, expiration
-             in an hour): with nothing else to do, and while a flood such as above goes on.
-  memory     resident memory of the service, which the system may take back only what is backed by files of.
+             in an hour): with nothing else to do, and while the four connections flood 200,000 of the devices.
+  memory     resident memory of the service; what is not anonymous are pages of files.
   start      seconds from the start of the program to open doors, beside the engine's time to open the same directory:
              after a shutdown, and after SIGKILL in the middle of a flood.
   fetched    microseconds from a device's first packet (its handshake included) to the last notification that is
@@ -48,6 +48,8 @@ from harness import LOAD_CPU, ROOT, SERVER_CPU, TOPIC, Process, accepts, check, 
 
 RATE_GOAL = 0.7
 BOTH = [SERVER_CPU, LOAD_CPU]
+# Devices that a flood goes to.
+FLOODED_DEVICES = 200_000
 
 
 def percentiles(times):
@@ -88,18 +90,27 @@ class Store(harness.Bench):
 
     # Load
 
-    def sender(self, port, frames, first, *extra):
+    def sender(self, port, frames, first, *extra, devices=None):
+        devices = devices or self.stored
         return ["taskset", "-c", LOAD_CPU, self.apus_bench, "binary", "--connect", f"127.0.0.1:{port}", *self.provider,
-                "--data", self.data, "--devices", self.stored, "--first", first % self.stored, "--frames", frames,
+                "--data", self.data, "--devices", devices, "--first", first % devices, "--frames", frames,
                 "--frame-bytes", self.options.frame_bytes, "--expiration", "+1h", *extra]
 
-    def start_senders(self, frames):
+    def start_senders(self, frames, devices=None):
         """One for each connection, each to devices of its own."""
         share = frames // self.options.connections
         first = self.next_device["apus"]
         self.next_device["apus"] += frames
-        return [Process(self.sender(self.port, share, first + index * share), [LOAD_CPU],
+        return [Process(self.sender(self.port, share, first + index * share, devices=devices), [LOAD_CPU],
                         self.scratch / f"sender.{index}.log") for index in range(self.options.connections)]
+
+    def start_flood(self):
+        """Senders that go on until they are stopped, at work when this returns."""
+        senders = self.start_senders(4_000_000_000, min(self.stored, FLOODED_DEVICES))
+        before = self.syncs.read_bytes()
+        senders[0].wait_until(lambda: self.syncs.read_bytes() != before, "a first group")
+        time.sleep(2)
+        return senders
 
     def service_slice(self, apus, frames):
         """Notifications a second, notifications in a group, and what they cost."""
@@ -111,7 +122,8 @@ class Store(harness.Bench):
             said.append(json.loads(sender.stop().splitlines()[-1]))
         after = struct.unpack_from("QQ", self.syncs.read_bytes())
         # They begin together, up to the time that their programs need to start.
-        seconds = max(one["seconds"] for one in said)
+        began = min(one["began_milliseconds"] for one in said)
+        seconds = max(one["began_milliseconds"] - began + one["seconds"] * 1000 for one in said) / 1000
         count, nanoseconds = [b - a for a, b in zip(synced, after)]
         return {"rate": frames / seconds, "group": frames / max(count, 1), "sync_us": nanoseconds / max(count, 1) / 1e3,
                 "cpu_us": (apus.settled_cpu_seconds() - cpu) * 1e6 / frames}
@@ -162,9 +174,7 @@ class Store(harness.Bench):
 
     def accepted(self):
         quiet = self.latencies()
-        senders = self.start_senders(4_000_000_000)
-        # The tokens of as many devices are made first.
-        time.sleep(2 + self.stored / 2e6)
+        senders = self.start_flood()
         flooded = self.latencies()
         for sender in senders:
             check(sender.child.poll() is None, f"the flood ended. {sender.tail()}")
@@ -189,8 +199,7 @@ class Store(harness.Bench):
             return apus, time.monotonic() - begin
 
         def crash(apus):
-            senders = self.start_senders(4_000_000_000)
-            time.sleep(4 + self.stored / 2e6)
+            senders = self.start_flood()
             apus.child.kill()
             apus.child.wait()
             apus.stop()
@@ -272,7 +281,7 @@ def main():
     parser.add_argument("--slices", type=int, default=7, help="slices for each of the two (7)")
     parser.add_argument("--frames", type=int, default=500_000, help="notifications of a slice (500,000)")
     parser.add_argument("--frame-bytes", type=int, default=400, help="bytes of a frame (400)")
-    parser.add_argument("--connections", type=int, default=2, help="connections that they come by (2)")
+    parser.add_argument("--connections", type=int, default=4, help="connections that they come by (4)")
     parser.add_argument("--latencies", type=int, default=3000, help="notifications that are waited for, each time (3,000)")
     parser.add_argument("--fetches", type=int, default=500, help="devices that come for what is stored (500)")
     parser.add_argument("--json", action="store_true", help="print JSON, one row a line, and nothing else")

@@ -22,6 +22,7 @@ final class BinaryCommand: BinaryLinkOwner {
   private var confirmed = 0
   private var latencies: [Duration] = []
   private var begin = ContinuousClock.now
+  private var beganMilliseconds: Int64 = 0
   private var sentLast = ContinuousClock.now
   private var end = ContinuousClock.now
   private var isComplete = false
@@ -73,6 +74,7 @@ final class BinaryCommand: BinaryLinkOwner {
   func linkOpened(_ link: BinaryLink) {
     cipher = link.cipher
     begin = .now
+    beganMilliseconds = EventLoop.wallClockMilliseconds()
     if waitsForEach { sendBatch(link, 1) } else { link.isProducing = true }
   }
 
@@ -132,7 +134,7 @@ final class BinaryCommand: BinaryLinkOwner {
     .members([
       "frames": .integer(Int64(sent)), "bytes": .integer(Int64(sentBytes)),
       "seconds": .number((end - begin) / .seconds(1)), "confirmed": .integer(Int64(confirmed)),
-      "cipher": .string(cipher),
+      "began_milliseconds": .integer(beganMilliseconds), "cipher": .string(cipher),
       "microseconds": waitsForEach ? .array(latencies.map { .number($0 / .microseconds(1)) }) : nil,
     ])
   }

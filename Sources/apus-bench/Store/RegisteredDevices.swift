@@ -59,6 +59,7 @@ struct RegisteredDevices {
 struct RegisterCommand {
   let invocation: Invocation
   private static let perGroup = 1000
+  private static let removedSeconds: Int64 = 86_400
 
   init(_ invocation: Invocation) { self.invocation = invocation }
 
@@ -66,9 +67,11 @@ struct RegisterCommand {
     let count = try invocation.require(BenchOptions.numberedDevices)
     let writer = try GroupWriter("\(invocation.value(BenchOptions.data))/store")
     var record: [UInt8] = []
-    RegisteredDevices.record(
-      milliseconds: Int64(time(nil)) * 1000, isRemoved: invocation.isOn(BenchOptions.removed)
-    ).encode(into: &record)
+    // A removed app's tokens die when a grace is over: long ago, then.
+    let isRemoved = invocation.isOn(BenchOptions.removed)
+    let since = Int64(time(nil)) - (isRemoved ? Self.removedSeconds : 0)
+    RegisteredDevices.record(milliseconds: since * 1000, isRemoved: isRemoved)
+      .encode(into: &record)
     let begin = ContinuousClock.now
     for start in stride(from: 0, to: count, by: Self.perGroup) {
       var group = writer.makeGroup()
