@@ -60,6 +60,7 @@ fuzz: setup ## Fuzz each parser (SECONDS=20 each)
 
 crash: release ## Kill the service KILLS=100 times under load and account for all it accepted (SEED=number)
 	Tests/Crash/run.sh --kills $(KILLS) $(if $(SEED),--seed $(SEED))
+	Tests/Crash/feedback.py $(if $(SEED),--seed $(SEED))
 
 bench-ingest: release ## Measure CPU per accepted notification against nghttpd
 	@scripts/setup.sh bench

@@ -66,12 +66,12 @@ class Process:
             last = now
         return last
 
-    def wait_until(self, condition, what, seconds=120):
+    def wait_until(self, condition, what, seconds=120, pause=0.05):
         deadline = time.monotonic() + seconds
         while not condition():
             check(self.child.poll() is None, f"{self.name} ended with {self.child.returncode}. {self.tail()}")
             check(time.monotonic() < deadline, f"{self.name}: {what} not within {seconds} s. {self.tail()}")
-            time.sleep(0.05)
+            time.sleep(pause)
 
     def tail(self):
         return "Its last output:\n" + "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
@@ -124,8 +124,9 @@ class Bench:
         output_of("clang", "-O2", "-o", self.scratch / target, ROOT / "Benchmarks" / source, *arguments)
         return self.scratch / target
 
-    def serve(self, workers=1, cpus=(SERVER_CPU,), environment=None, **doors):
-        """The service on one environment, with doors such as `http2="127.0.0.1:2197"`; up when all of them accept."""
+    def serve(self, workers=1, cpus=(SERVER_CPU,), environment=None, pause=0.05, **doors):
+        """The service on one environment, with doors such as `http2="127.0.0.1:2197"`; up when all of them accept,
+        which is looked at after each pause (seconds)."""
         doors = {"courier": f"127.0.0.1:{self.courier_port}", **doors}
         listen = [f"--{kind}{environment}-listen={doors.get(kind + environment, 'off')}"
                   for kind in ["http2", "courier", "gateway", "feedback"] for environment in ["", "-development"]]
@@ -133,7 +134,7 @@ class Bench:
             [self.apus, "serve", "--data", self.data, "--workers", workers, "--log-format", "json", *listen],
             cpus, self.scratch / "apus.log", environment)
         ports = [int(re.search(r":(\d+)", address)[1]) for address in doors.values()]
-        process.wait_until(lambda: all(map(accepts, ports)), "open doors")
+        process.wait_until(lambda: all(map(accepts, ports)), "open doors", pause=pause)
         return process
 
     def start_fleet(self, *extra):

@@ -32,6 +32,9 @@ struct Bench {
     case .binary: try BinaryCommand(invocation).run()
     case .flood: try FloodCommand(invocation).run()
     case .crash: try CrashCommand(invocation).run()
+    case .register: try RegisterCommand(invocation).run()
+    case .engine: try EngineCommand(invocation).run()
+    case .fetch: try FetchCommand(invocation).run()
     case .help:
       guard let name = invocation.operands.first else { return printHelp(nil) }
       guard let command = Program.bench.command(name) else {

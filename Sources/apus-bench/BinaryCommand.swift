@@ -22,6 +22,7 @@ final class BinaryCommand: BinaryLinkOwner {
   private var confirmed = 0
   private var latencies: [Duration] = []
   private var begin = ContinuousClock.now
+  private var beganMilliseconds: Int64 = 0
   private var sentLast = ContinuousClock.now
   private var end = ContinuousClock.now
   private var isComplete = false
@@ -31,16 +32,28 @@ final class BinaryCommand: BinaryLinkOwner {
     total = try invocation.require(BenchOptions.frames)
     waitsForEach = invocation.isOn(BenchOptions.oneAtATime)
     halfCloses = invocation.isOn(BenchOptions.halfClose)
+    let frameBytes = invocation.value(BenchOptions.frameBytes)
     recordBytes =
-      invocation.value(BenchOptions.records) == .full
-      ? TLSBuffers.recordBytes : BinaryFrames.frameBytes
+      invocation.value(BenchOptions.records) == .full ? TLSBuffers.recordBytes : frameBytes
     endpoint = try BinaryEndpoint(invocation)
     source = try invocation.sources().first
     let expiration = invocation.value(BenchOptions.expiration).seconds(now: Int64(time(nil)))
     frames = BinaryFrames(
-      tokens: try readTokens(try invocation.require(BenchOptions.tokens)),
-      expiration: UInt32(clamping: expiration))
+      tokens: try Self.tokens(invocation, total), expiration: UInt32(clamping: expiration),
+      frameBytes: frameBytes)
     if waitsForEach { latencies.reserveCapacity(total) }
+  }
+
+  /// Those of a file, or those of devices by their numbers.
+  private static func tokens(
+    _ invocation: Invocation, _ total: Int
+  ) throws(CommandFailure) -> [DeviceToken] {
+    guard let count = invocation[BenchOptions.registered] else {
+      return try readTokens(try invocation.require(BenchOptions.tokens))
+    }
+    let first = invocation.value(BenchOptions.first)
+    let issue = try RegisteredDevices(data: invocation.value(BenchOptions.data))
+    return (0..<min(count, total)).map { issue.token((first + $0) % count) }
   }
 
   func run() throws(CommandFailure) {
@@ -61,6 +74,7 @@ final class BinaryCommand: BinaryLinkOwner {
   func linkOpened(_ link: BinaryLink) {
     cipher = link.cipher
     begin = .now
+    beganMilliseconds = EventLoop.wallClockMilliseconds()
     if waitsForEach { sendBatch(link, 1) } else { link.isProducing = true }
   }
 
@@ -120,7 +134,7 @@ final class BinaryCommand: BinaryLinkOwner {
     .members([
       "frames": .integer(Int64(sent)), "bytes": .integer(Int64(sentBytes)),
       "seconds": .number((end - begin) / .seconds(1)), "confirmed": .integer(Int64(confirmed)),
-      "cipher": .string(cipher),
+      "began_milliseconds": .integer(beganMilliseconds), "cipher": .string(cipher),
       "microseconds": waitsForEach ? .array(latencies.map { .number($0 / .microseconds(1)) }) : nil,
     ])
   }

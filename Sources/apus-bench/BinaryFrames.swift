@@ -8,18 +8,27 @@ import ApusWire
 struct BinaryFrames {
   /// Frames of a full batch: about 300 KB.
   static let perBatch = 1024
-  static let payloadBytes = 239
+  /// Bytes of a frame beside its payload.
+  static let overheadBytes = 61
+  /// The fewest that a frame has: the payload's own text, and an identifier.
+  static let smallestFrameBytes = overheadBytes + 239
 
   /// Identifiers count from 1: the real gateway said 0 where it did not know which notification failed.
   private(set) var nextIdentifier: UInt32 = 1
   /// The batch that `prepare` wrote.
   private(set) var bytes: [UInt8] = []
+  let frameBytes: Int
+  private let payloadBytes: Int
   private let tokens: [DeviceToken]
 
-  /// - Parameter tokens: at least one.
-  init(tokens: [DeviceToken], expiration: UInt32) {
+  /// - Parameters:
+  ///   - tokens: at least one.
+  ///   - frameBytes: at least `smallestFrameBytes`.
+  init(tokens: [DeviceToken], expiration: UInt32, frameBytes: Int) {
     self.tokens = tokens
-    bytes.reserveCapacity(Self.perBatch * Self.frameBytes)
+    self.frameBytes = frameBytes
+    payloadBytes = frameBytes - Self.overheadBytes
+    bytes.reserveCapacity(Self.perBatch * frameBytes)
     for index in 0..<Self.perBatch {
       appendFrame(token: tokens[index % tokens.count], expiration: expiration)
     }
@@ -29,14 +38,14 @@ struct BinaryFrames {
   mutating func prepare(_ count: Int) -> Int {
     var token = Int(nextIdentifier - 1) % tokens.count
     for index in 0..<count {
-      let start = index * Self.frameBytes
+      let start = index * frameBytes
       write(tokens[token], at: start + Self.tokenOffset)
-      writeHex(nextIdentifier, at: start + Self.payloadOffset + Self.digitsOffset)
-      bytes.patch(bigEndian: nextIdentifier, at: start + Self.identifierOffset)
+      writeHex(nextIdentifier, at: start + Self.payloadOffset + digitsOffset)
+      bytes.patch(bigEndian: nextIdentifier, at: start + identifierOffset)
       nextIdentifier += 1
       token = token + 1 == tokens.count ? 0 : token + 1
     }
-    return count * Self.frameBytes
+    return count * frameBytes
   }
 
   /// A frame that no service takes: an empty token and an empty payload. Its error packet tells that everything
@@ -53,26 +62,25 @@ struct BinaryFrames {
   private static let tokenOffset = 8
   private static let payloadOffset = tokenOffset + 32 + 3
   /// Of the identifier's eight digits in the payload, right before its last two characters.
-  private static let digitsOffset = payloadBytes - 10
-  private static let identifierOffset = payloadOffset + payloadBytes + 3
-  static let frameBytes = identifierOffset + 4 + 7 + 4
+  private var digitsOffset: Int { payloadBytes - 10 }
+  private var identifierOffset: Int { Self.payloadOffset + payloadBytes + 3 }
 
   private mutating func appendFrame(token: DeviceToken, expiration: UInt32) {
     let start = bytes.count
     bytes.append(2)
-    bytes.append(bigEndian: UInt32(Self.frameBytes - 5))
+    bytes.append(bigEndian: UInt32(frameBytes - 5))
     bytes += [1, 0, 32] + [UInt8](repeating: 0, count: 32)
     write(token, at: start + Self.tokenOffset)
     bytes.append(2)
-    bytes.append(bigEndian: UInt16(Self.payloadBytes))
-    bytes += Self.payload
+    bytes.append(bigEndian: UInt16(payloadBytes))
+    bytes += payload
     bytes += [3, 0, 4, 0, 0, 0, 0, 4, 0, 4]
     bytes.append(bigEndian: expiration)
     bytes += [5, 0, 1, 10]
-    precondition(bytes.count - start == Self.frameBytes, "a frame is not laid out as said")
+    precondition(bytes.count - start == frameBytes, "a frame is not laid out as said")
   }
 
-  private static let payload: [UInt8] = {
+  private var payload: [UInt8] {
     let text = """
       {"aps":{"alert":{"title":"Platform 4","body":"The 17:42 to Leiden leaves from platform 4 instead of 9, eight \
       minutes late. The two coaches at its front go on to Haarlem."},"sound":"default"},"line":"
@@ -80,7 +88,7 @@ struct BinaryFrames {
     let end = Array("\",\"id\":\"00000000\"}".utf8)
     let filler = payloadBytes - text.utf8.count - end.count
     return Array(text.utf8) + [UInt8](repeating: UInt8(ascii: "x"), count: filler) + end
-  }()
+  }
 
   private mutating func write(_ token: DeviceToken, at offset: Int) {
     write(token.words.0, at: offset)

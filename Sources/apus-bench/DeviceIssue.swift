@@ -12,9 +12,10 @@ struct DeviceIssue {
   /// The data directory.
   let data: String
 
-  /// Calls `body` with what each of `count` devices needs to connect, in the order of their numbers.
+  /// Calls `body` with what each of the devices with these numbers needs to connect.
   func issue(
-    _ count: Int, to address: SocketAddress, _ body: (DeviceConnection.Configuration) -> Void
+    _ numbers: Range<Int>, to address: SocketAddress,
+    _ body: (DeviceConnection.Configuration) -> Void
   ) throws(CommandFailure) {
     let trusted = try readText("\(data)/authority/service.crt")
     let certificate = try readText("\(data)/authority/devices.crt")
@@ -25,7 +26,7 @@ struct DeviceIssue {
       let shared = try PrivateKey.generateP256()
       let sharedPEM = Array(shared.pkcs8PEM.utf8)
       let validity = Validity(now: Int64(time(nil)), days: 1)
-      for index in 0..<count {
+      for index in numbers {
         let device = try authority.issueDevice(
           deviceID: Fleet.deviceID(index), name: "fleet \(index)", publicKey: shared.publicKey,
           validity: validity)

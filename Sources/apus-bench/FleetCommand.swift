@@ -47,7 +47,7 @@ struct FleetCommand {
     } catch {
       throw invocation.failure(about: BenchOptions.connect, "\(error)")
     }
-    try DeviceIssue(data: data).issue(invocation[BenchOptions.devices] ?? 0, to: address) {
+    try DeviceIssue(data: data).issue(0..<(invocation[BenchOptions.devices] ?? 0), to: address) {
       fleet.add($0)
     }
   }

@@ -5,6 +5,9 @@ package enum BenchVerb: String, Sendable, CaseIterable {
   case binary
   case flood
   case crash
+  case register
+  case engine
+  case fetch
   case help
 }
 
@@ -78,6 +81,32 @@ extension Program {
           )
         ]),
       CommandDescription(
+        name: BenchVerb.register.rawValue, summary: "make devices known without connecting them",
+        details: [
+          """
+          Writes a record of each device into the store of a service that does not run, as if it had connected once \
+          and asked for the token of the first app. Its id follows from its number, as in a fleet. Then it prints one \
+          JSON object: devices, seconds.
+          """
+        ]),
+      CommandDescription(
+        name: BenchVerb.engine.rawValue, summary: "write notifications to a store directly",
+        details: [
+          """
+          Opens a store as the service does, and writes notifications to it that wait for devices: groups of one \
+          size, each sorted and synced as the service does it, the next one made while one is written. Then it prints \
+          one JSON object: open_seconds, notifications, groups, syncs, seconds.
+          """
+        ]),
+      CommandDescription(
+        name: BenchVerb.fetch.rawValue, summary: "connect devices and wait for what is stored",
+        details: [
+          """
+          One device after the other connects, names its app, and waits for the last notification that is stored for \
+          it. Then it prints one JSON object: devices, and how many microseconds each took from its first packet.
+          """
+        ]),
+      CommandDescription(
         name: BenchVerb.help.rawValue, summary: "describe a command", operands: "[COMMAND]",
         operandCount: 0...1),
     ], options: BenchOptions.all)
@@ -99,19 +128,20 @@ package enum BenchOptions {
     "--devices", .integer("N", 1...1_000_000), in: [BenchVerb.fleet], group: .load,
     scope: .flagOnly, isRequired: true, help: "How many devices.")
   package static let connect = Option(
-    "--connect", .hostPort, in: [BenchVerb.fleet], group: .load, scope: .flagOnly,
+    "--connect", .hostPort, in: [BenchVerb.fleet, .fetch], group: .load, scope: .flagOnly,
     default: "127.0.0.1:5223", help: "The service's door for devices, its address in numbers.")
   package static let topic = Option(
-    "--topic", .topic, in: [BenchVerb.fleet, .crash], group: .load, scope: .flagOnly,
-    default: "com.example.app", help: "The app that each device registers.")
+    "--topic", .topic, in: [BenchVerb.fleet, .crash, .fetch], group: .load,
+    scope: .flagOnly, default: "com.example.app", help: "The app that each device registers.")
   package static let printTokens = Option(
-    "--print-tokens", .file, in: [BenchVerb.fleet], group: .load, scope: .flagOnly,
+    "--print-tokens", .file, in: [BenchVerb.fleet, .register], group: .load, scope: .flagOnly,
     help: "Write the tokens there once all are known, one a line, in the order of the devices.")
   package static let exitAfterRegistration = Option(
     "--exit-after-registration", .flag, in: [BenchVerb.fleet], group: .load, scope: .flagOnly,
     help: "Disconnect and end once all tokens are known.")
   package static let data = Option(
-    "--data", .directory, in: [BenchVerb.fleet, .crash], group: .general,
+    "--data", .directory, in: [BenchVerb.fleet, .crash, .register, .fetch, .binary],
+    group: .general,
     scope: .flagAndEnvironment,
     default: "./apus-data", help: "The service's data directory.")
 
@@ -138,7 +168,7 @@ package enum BenchOptions {
     help: "The authority that the service's certificate comes from.")
 
   package static let tokens = Option(
-    "--tokens", .file, in: [BenchVerb.binary], group: .load, scope: .flagOnly, isRequired: true,
+    "--tokens", .file, in: [BenchVerb.binary], group: .load, scope: .flagOnly,
     help: "The tokens to send to, one a line.")
   package static let frames = Option(
     "--frames", .integer("N", 1...4_000_000_000), in: [BenchVerb.binary], group: .load,
@@ -170,6 +200,36 @@ package enum BenchOptions {
     scope: .flagOnly, note: "a new one, which is printed",
     help: "Where the random numbers begin: the same plan for the same seed.")
 
+  // MARK: Stores
+
+  private static let numbered: [BenchVerb] = [.register, .engine, .fetch]
+
+  package static let numberedDevices = Option(
+    "--devices", .integer("N", 1...1_000_000_000), in: numbered, group: .load, scope: .flagOnly,
+    isRequired: true, help: "How many devices.")
+  package static let registered = Option(
+    "--devices", .integer("N", 1...1_000_000_000), in: [BenchVerb.binary], group: .load,
+    scope: .flagOnly, help: "Instead of tokens: how many devices `register` made.")
+  package static let first = Option(
+    "--first", .integer("N", 0...1_000_000_000), in: [BenchVerb.binary, .engine, .fetch],
+    group: .load, scope: .flagOnly, default: "0", help: "The number of the device to begin with.")
+  package static let store = Option(
+    "--store", .directory, in: [BenchVerb.engine], group: .load, scope: .flagOnly,
+    isRequired: true, help: "The store; made where there is none.")
+  package static let notifications = Option(
+    "--notifications", .integer("N", 0...4_000_000_000), in: [BenchVerb.engine], group: .load,
+    scope: .flagOnly, isRequired: true, help: "How many, to the devices in turn.")
+  package static let groupSize = Option(
+    "--group", .integer("N", 1...1_000_000), in: [BenchVerb.engine], group: .load,
+    scope: .flagOnly, default: "1000", help: "Notifications that are synced together.")
+  package static let removed = Option(
+    "--removed", .flag, in: [BenchVerb.register], group: .load, scope: .flagOnly,
+    help: "Devices from which the app was removed afterwards: their tokens are dead.")
+  package static let frameBytes = Option(
+    "--frame-bytes", .integer("N", 300...2048), in: [BenchVerb.binary, .engine], group: .load,
+    scope: .flagOnly, default: "300",
+    help: "Bytes of a frame of command 2, of which 61 are not the payload's.")
+
   package static let all: [OptionDescription] = [
     key.description, keyID.description, team.description, devices.description,
     connect.description, topic.description, printTokens.description,
@@ -177,7 +237,10 @@ package enum BenchOptions {
     certificate.description, certificateKey.description, authority.description,
     tokens.description, frames.description, expiration.description, records.description,
     oneAtATime.description, halfClose.description, apus.description, kills.description,
-    seed.description, data.description,
+    seed.description, numberedDevices.description, registered.description, first.description,
+    store.description, notifications.description, groupSize.description, frameBytes.description,
+    removed.description,
+    data.description,
   ]
 }
 

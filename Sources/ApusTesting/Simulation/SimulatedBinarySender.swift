@@ -73,9 +73,10 @@ final class SimulatedBinarySender: ChannelOwner {
     guard channel === self.channel else { return }
     input += bytes
     while input.count >= BinaryErrorPacket.byteCount, !wasTold {
-      guard
-        let packet = BinaryErrorPacket(input.span.extracting(first: BinaryErrorPacket.byteCount))
-      else { return world.oracle.violated("an old sender cannot read the service") }
+      let bytes = Array(input.prefix(BinaryErrorPacket.byteCount))
+      guard let packet = BinaryErrorPacket(bytes.span) else {
+        return world.oracle.violated("an old sender cannot read the service")
+      }
       input.removeFirst(BinaryErrorPacket.byteCount)
       told(packet)
     }

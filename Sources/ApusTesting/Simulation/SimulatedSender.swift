@@ -130,7 +130,8 @@ final class SimulatedSender: ChannelOwner {
     }
     if response.failure != nil { return world.oracle.lost(serial) }
     if response.status == 200 { return world.oracle.accepted(serial) }
-    world.trace("refused", serial, Int(response.status), text: response.body.span.text)
+    let body = response.body
+    world.trace("refused", serial, Int(response.status), text: body.span.text)
     world.oracle.refused(serial, mayHaveTaken: response.status >= 500)
     if response.status == 410 { world.tokenDied(serial) }
   }

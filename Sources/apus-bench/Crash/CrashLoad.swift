@@ -49,7 +49,7 @@ final class CrashLoad {
   }
 
   func issueDevices() throws(CommandFailure) {
-    try DeviceIssue(data: setting.data).issue(Self.all.count, to: setting.courier) {
+    try DeviceIssue(data: setting.data).issue(Self.all, to: setting.courier) {
       devices.add($0)
     }
   }

@@ -1,0 +1,75 @@
+import ApusCommand
+import ApusModel
+import ApusStore
+import ApusWire
+import Glibc
+
+/// `apus-bench engine`: what the service writes for notifications that wait, without the service.
+struct EngineCommand {
+  private let path: String
+  private let devices: Int
+  private let first: Int
+  private let total: Int
+  private let groupSize: Int
+  private let payload: [UInt8]
+
+  init(_ invocation: Invocation) throws(CommandFailure) {
+    path = try invocation.require(BenchOptions.store)
+    devices = try invocation.require(BenchOptions.numberedDevices)
+    first = invocation.value(BenchOptions.first)
+    total = try invocation.require(BenchOptions.notifications)
+    groupSize = invocation.value(BenchOptions.groupSize)
+    payload = [UInt8](
+      repeating: UInt8(ascii: "x"),
+      count: invocation.value(BenchOptions.frameBytes) - BinaryFrames.overheadBytes)
+  }
+
+  func run() throws(CommandFailure) {
+    let opening = ContinuousClock.now
+    let writer = try GroupWriter(path)
+    let opened = ContinuousClock.now
+    let before = writer.counters
+    var record: [UInt8] = []
+    for start in stride(from: 0, to: total, by: groupSize) {
+      var group = writer.makeGroup()
+      let end = min(start + groupSize, total)
+      // In the order in which the service writes a group: by device.
+      let ids = (start..<end).map { Fleet.deviceID((first + $0) % devices).rawValue }.sorted()
+      for (place, id) in ids.enumerated() {
+        append(id, order: UInt64(start + place), to: &group, &record)
+      }
+      try writer.write(group)
+    }
+    try writer.settle()
+    let seconds = (.now - opened) / .seconds(1)
+    let counters = writer.counters
+    writer.close()
+    let summary = JSONValue.members([
+      "open_seconds": .number((opened - opening) / .seconds(1)),
+      "notifications": .integer(Int64(total)),
+      "groups": .integer(Int64(counters.groups - before.groups)),
+      "syncs": .integer(Int64(counters.syncs - before.syncs)), "seconds": .number(seconds),
+    ])
+    print(summary.text)
+  }
+
+  private func append(
+    _ id: UInt64, order: UInt64, to group: inout WriteGroup, _ record: inout [UInt8]
+  ) {
+    let now = EngineCommand.now
+    StoredNotification.encode(
+      StoredNotification.Fields(
+        acceptanceOrder: order, expirationSeconds: now + 3600, acceptedMilliseconds: now * 1000,
+        messageID: UInt32(truncatingIfNeeded: order), id: NotificationID(high: id, low: order),
+        uniqueID: NotificationID(high: order, low: id),
+        token: DeviceToken(words: (id, order, id, order)), priority: .immediate, pushType: nil,
+        flags: 0),
+      collapseID: [UInt8]().span, payload: payload.span, into: &record)
+    let key = MailboxKey(
+      device: DeviceID(id), topic: RegisteredDevices.topic, environment: .production
+    ).encoded()
+    group.put(.mailbox, key: key.span, value: record.span)
+  }
+
+  private static let now = Int64(time(nil))
+}
