@@ -186,7 +186,12 @@ package final class Service {
   /// What became of the notifications of each topic and environment, over all workers, since the data directory was
   /// made. While notifications flow the workers are asked one after the other, and each part is in balance.
   package func topicCounters() -> [TopicCounters] {
-    workers.flatMap { worker in worker.ask { $0.shard.counters() } }.added()
+    TopicCounters.sum(workers.flatMap { worker in worker.ask { $0.shard.counters() } })
+  }
+
+  /// Connections of all kinds, over all workers.
+  package func connectionCount() -> Int {
+    workers.reduce(0) { $0 + $1.ask { $0.connectionCount } }
   }
 
   /// How often each state of delivery was reached, over all workers.

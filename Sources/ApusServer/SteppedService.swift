@@ -85,7 +85,7 @@ package final class SteppedService {
 
   /// As `Service.topicCounters()`.
   package func topicCounters() -> [TopicCounters] {
-    workers.flatMap { $0.shard.counters() }.added()
+    TopicCounters.sum(workers.flatMap { $0.shard.counters() })
   }
 
   /// Whether everything that was decided is durable and said.
