@@ -5,10 +5,10 @@
     Benchmarks/store.py --stored 1000000 10000000        ten million as well (about 5 GB in TMPDIR)
     Benchmarks/store.py --json                           JSON, one row a line, after `make release`
 
-Each size begins with a service that knows as many devices, all of them away, none of which has connected: `apus-bench
-register` writes their records. `apus-bench binary` then sends one notification to each (frames of 400 bytes, expiration
-in an hour, four connections), whose last error packet comes when all are on disk. After that each slice sends to some of
-the devices again, which replaces what waits for them, so that the number stored stays the same.
+Each size begins with a service that knows as many devices, all of them away, none of which has connected:
+`apus-bench register` writes their records. `apus-bench binary` then sends one notification to each (frames of 400
+bytes, expiration in an hour, four connections), whose last error packet comes when all are on disk. After that each
+slice sends to some of the devices again, which replaces what waits for them, so that the number stored stays the same.
 
 The engine has a store of its own, of the same size. `apus-bench engine` writes the same records to it in the same
 order, in groups of as many as the service had in a group (a preloaded library counts the syncs of its log), each
@@ -226,8 +226,8 @@ class Store(harness.Bench):
 
     def fetched(self):
         said = json.loads(output_of(
-            "taskset", "-c", LOAD_CPU, self.apus_bench, "fetch", "--connect", f"127.0.0.1:{self.courier_port}", "--data",
-            self.data, "--devices", self.options.fetches, "--first", self.stored // 3))
+            "taskset", "-c", LOAD_CPU, self.apus_bench, "fetch", "--connect", f"127.0.0.1:{self.courier_port}",
+            "--data", self.data, "--devices", self.options.fetches, "--first", self.stored // 3))
         self.add("fetched", unit="us", devices=said["devices"], **percentiles(said["microseconds"]))
 
     def add(self, row, **figures):
