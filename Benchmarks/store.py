@@ -5,10 +5,10 @@
     Benchmarks/store.py --stored 1000000 10000000        ten million as well (about 5 GB in TMPDIR)
     Benchmarks/store.py --json                           JSON, one row a line, after `make release`
 
-Each size begins with a service that knows as many devices, all of them away, none of which has connected: `apus-bench
-register` writes their records. `apus-bench binary` then sends one notification to each (frames of 400 bytes, expiration
-in an hour, four connections), whose last error packet comes when all are on disk. After that each slice sends to some of
-the devices again, which replaces what waits for them, so that the number stored stays the same.
+Each size begins with a service that knows as many devices, all of them away, none of which has connected:
+`apus-bench register` writes their records. `apus-bench binary` then sends one notification to each (frames of 400
+bytes, expiration in an hour, four connections), whose last error packet comes when all are on disk. After that each
+slice sends to some of the devices again, which replaces what waits for them, so that the number stored stays the same.
 
 The engine has a store of its own, of the same size. `apus-bench engine` writes the same records to it in the same
 order, in groups of as many as the service had in a group (a preloaded library counts the syncs of its log), each
@@ -167,15 +167,16 @@ class Store(harness.Bench):
         say(f"  {what}  {who}   {one['rate']:9,.0f} /s, {one['cpu_us']:5.2f} us CPU, {one['group']:5,.0f} in a group, "
             f"{one['sync_us']:4,.0f} us a sync")
 
-    def latencies(self):
+    def latencies(self, count):
         first = self.stored // 2
-        said = json.loads(output_of(*self.sender(self.confirm_port, self.options.latencies, first, "--one-at-a-time")))
+        said = json.loads(output_of(*self.sender(self.confirm_port, count, first, "--one-at-a-time")))
         return percentiles(said["microseconds"])
 
     def accepted(self):
-        quiet = self.latencies()
+        quiet = self.latencies(self.options.latencies)
         senders = self.start_flood()
-        flooded = self.latencies()
+        # Each takes many times as long.
+        flooded = self.latencies(self.options.latencies // 5)
         for sender in senders:
             check(sender.child.poll() is None, f"the flood ended. {sender.tail()}")
             sender.stop()
@@ -225,8 +226,8 @@ class Store(harness.Bench):
 
     def fetched(self):
         said = json.loads(output_of(
-            "taskset", "-c", LOAD_CPU, self.apus_bench, "fetch", "--connect", f"127.0.0.1:{self.courier_port}", "--data",
-            self.data, "--devices", self.options.fetches, "--first", self.stored // 3))
+            "taskset", "-c", LOAD_CPU, self.apus_bench, "fetch", "--connect", f"127.0.0.1:{self.courier_port}",
+            "--data", self.data, "--devices", self.options.fetches, "--first", self.stored // 3))
         self.add("fetched", unit="us", devices=said["devices"], **percentiles(said["microseconds"]))
 
     def add(self, row, **figures):
@@ -282,7 +283,8 @@ def main():
     parser.add_argument("--frames", type=int, default=500_000, help="notifications of a slice (500,000)")
     parser.add_argument("--frame-bytes", type=int, default=400, help="bytes of a frame (400)")
     parser.add_argument("--connections", type=int, default=4, help="connections that they come by (4)")
-    parser.add_argument("--latencies", type=int, default=3000, help="notifications that are waited for, each time (3,000)")
+    parser.add_argument("--latencies", type=int, default=2000,
+                        help="notifications that are waited for (2,000), and a fifth of it in a flood")
     parser.add_argument("--fetches", type=int, default=500, help="devices that come for what is stored (500)")
     parser.add_argument("--json", action="store_true", help="print JSON, one row a line, and nothing else")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / ".build/release", help="folder of the programs")
