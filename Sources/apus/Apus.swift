@@ -41,6 +41,7 @@ struct Apus {
     case .send:
       try runBlocking { () async throws(CommandFailure) in try await SendCommand(invocation).run() }
     case .listen: try ListenCommand(invocation).run()
+    case .log: try LogCommand(invocation).run()
     case .help: print(help(try invocation.operands.first.map(described)))
     case .version: print(versionLine)
     case .completions: try printCompletions(invocation.operands[0])

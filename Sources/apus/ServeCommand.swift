@@ -61,6 +61,9 @@ struct ServeCommand {
     configuration.unregisterGraceSeconds = Int64(invocation.value(ApusOptions.unregisterGrace))
     configuration.lingerMilliseconds = UInt64(invocation.value(ApusOptions.linger))
     configuration.shutdownSeconds = invocation.value(ApusOptions.shutdown)
+    configuration.ledger = invocation.value(ApusOptions.ledger)
+    configuration.ledgerDays = invocation.value(ApusOptions.ledgerDays)
+    configuration.ledgerMegabytes = invocation.value(ApusOptions.ledgerMegabytes)
     configuration.isEphemeral = invocation.isOn(ApusOptions.ephemeral)
     configuration.log = Log(invocation)
     return configuration

@@ -39,6 +39,66 @@ struct ValueTests {
     #expect((try? ValueSyntax<Expiration>.expiration.read(text)) == expected)
   }
 
+  @Test(
+    "A moment is a span before now, or a time as RFC 3339 writes it",
+    arguments: [
+      ("90", Moment.ago(90)), ("2h", .ago(7200)), ("7d", .ago(604_800)),
+      ("1970-01-01T00:00:00Z", .at(0)), ("2023-11-14T22:13:20Z", .at(1_700_000_000_000)),
+      ("2023-11-14t22:13:20.123z", .at(1_700_000_000_123)),
+      ("2023-11-14 23:13:20.1234567+01:00", .at(1_700_000_000_123)),
+      ("2023-11-14T17:43:20-04:30", .at(1_700_000_000_000)),
+      ("2024-02-29T00:00:00Z", .at(1_709_164_800_000)),
+      ("2000-02-29T23:59:60Z", .at(951_868_800_000)), ("1969-12-31T23:59:59Z", .at(-1000)),
+      ("2023-02-29T00:00:00Z", nil), ("1900-02-29T00:00:00Z", nil), ("2023-13-01T00:00:00Z", nil),
+      ("2023-11-31T00:00:00Z", nil), ("2023-11-14T24:00:00Z", nil), ("2023-11-14T22:13:20", nil),
+      ("2023-11-14T22:13:20.Z", nil), ("2023-11-14T22:13:20+1:00", nil), ("2023-11-14", nil),
+      ("2023-11-14T22:13:20Zx", nil), ("+1h", nil), ("", nil), ("yesterday", nil),
+    ])
+  func moment(text: String, expected: Moment?) {
+    #expect((try? ValueSyntax<Moment>.moment.read(text)) == expected)
+  }
+
+  @Test("A span before now becomes a time")
+  func momentMilliseconds() {
+    #expect(Moment.ago(60).milliseconds(nowMilliseconds: 100_500) == 40_500)
+    #expect(Moment.at(7).milliseconds(nowMilliseconds: 100_500) == 7)
+  }
+
+  @Test(
+    "A state is named by its label, or by the words that labels begin with",
+    arguments: [
+      ("Received by APNs", [DeliveryState.received]), ("received", [.received]),
+      ("delivered to device", [.delivered]), ("Delivered", [.delivered, .deliveredFromStorage]),
+      ("delivered-to-device-from-storage", [.deliveredFromStorage]),
+      ("Delivered to Device (From Storage)", [.deliveredFromStorage]),
+      ("stored", [.storedDeviceOffline, .storedPowerConsiderations]),
+      ("discarded expired", [.expired]), ("", nil), ("expired", nil), ("deliver", nil), ("--", nil),
+    ])
+  func states(text: String, expected: [DeliveryState]?) {
+    #expect((try? ValueSyntax<[DeliveryState]>.deliveryStates.read(text)) == expected)
+  }
+
+  @Test("Each label, and each completion, names its state alone", arguments: DeliveryState.allCases)
+  func labels(state: DeliveryState) throws {
+    let syntax = ValueSyntax<[DeliveryState]>.deliveryStates
+    #expect(try syntax.read(state.label.description) == [state])
+    guard case .words(let words) = syntax.completion else {
+      Issue.record("no completions")
+      return
+    }
+    #expect(try syntax.read(words[Int(state.rawValue)]) == [state])
+  }
+
+  @Test(
+    "The ledger follows all, none or a part",
+    arguments: [
+      ("all", LedgerMode.all), ("off", .off), ("1/1", .all), ("1/100", .oneIn(100)), ("1/0", nil),
+      ("2/3", nil), ("1/", nil), ("1/-3", nil), ("1/4294967296", nil), ("some", nil), ("", nil),
+    ])
+  func ledgerMode(text: String, expected: LedgerMode?) {
+    #expect((try? ValueSyntax<LedgerMode>.ledgerMode.read(text)) == expected)
+  }
+
   @Test("A span counts from now, 0 stays 0")
   func expirationSeconds() {
     #expect(Expiration.after(60).seconds(now: 1000) == 1060)

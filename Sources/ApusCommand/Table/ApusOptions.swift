@@ -3,7 +3,7 @@ package import ApusModel
 /// The options of `apus`. Each is described here and nowhere else.
 package enum ApusOptions {
   private static let working = [
-    Verb.initialize, .serve, .cert, .device, .send, .listen,
+    Verb.initialize, .serve, .cert, .device, .send, .listen, .log,
   ]
 
   // MARK: General
@@ -134,6 +134,16 @@ package enum ApusOptions {
     help:
       "Milliseconds for which a sent notification waits for its acknowledgement before it is stored."
   )
+  package static let ledger = Option(
+    "--ledger", .ledgerMode, in: [Verb.serve], group: .service, default: "all",
+    help: "Which notifications the ledger follows: all, off, or 1/N, one in N. `apus log` shows it."
+  )
+  package static let ledgerDays = Option(
+    "--ledger-days", .integer("N", 1...3650), in: [Verb.serve], group: .service, default: "7",
+    help: "Days for which its lines are kept.")
+  package static let ledgerMegabytes = Option(
+    "--ledger-megabytes", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
+    default: "1024", help: "Megabytes beyond which its oldest lines go early.")
   package static let ephemeral = Option(
     "--ephemeral", .flag, in: [Verb.serve], group: .service,
     help: "Keep notifications and devices in memory only.")
@@ -252,13 +262,19 @@ package enum ApusOptions {
     gatewayListen.description, gatewayDevelopmentListen.description,
     feedbackListen.description, feedbackDevelopmentListen.description,
     workers.description, noInBandCertificates.description, allowES512.description,
-    unregisterGrace.description, linger.description, ephemeral.description, shutdown.description,
+    unregisterGrace.description, linger.description, ledger.description,
+    ledgerDays.description, ledgerMegabytes.description, ephemeral.description,
+    shutdown.description,
     name.description, firstTopic.description, teamName.description,
     certifiedTopic.description, extraTopic.description, environment.description,
     certificateRSABits.description, certificateDays.description, deviceName.description,
     rsaBits.description, deviceDays.description, retired.description,
     deviceCertificate.description, deviceKey.description, topics.description,
     unregister.description, count.description, tokenFile.description,
+    LogOptions.id.description, LogOptions.uniqueID.description, LogOptions.token.description,
+    LogOptions.topic.description, LogOptions.device.description, LogOptions.state.description,
+    LogOptions.since.description, LogOptions.until.description, LogOptions.limit.description,
+    LogOptions.follow.description, LogOptions.counts.description,
     data.description, configuration.description, json.description, logFormat.description,
     logLevel.description,
   ]

@@ -44,6 +44,7 @@ package enum OptionGroup: String, Sendable, CaseIterable {
   case service = "Service"
   case issue = "What to issue"
   case device = "Device"
+  case search = "What to look for"
   case load = "Load"
   case general = "General"
 }

@@ -6,6 +6,7 @@ package enum Verb: String, Sendable, CaseIterable {
   case device
   case send
   case listen
+  case log
   case help
   case version
   case completions
@@ -33,6 +34,7 @@ extension Verb {
     case .device: Self.deviceDescription
     case .send: Self.sendDescription
     case .listen: Self.listenDescription
+    case .log: Self.logDescription
     case .help:
       CommandDescription(
         name: rawValue, summary: "describe a command", operands: "[COMMAND]", operandCount: 0...1,
@@ -197,5 +199,29 @@ extension Verb {
         "apus listen --certificate device.crt --key device.key --topic com.example.app "
           + "--token-file token --count 1 --json"
       ),
+    ])
+
+  private static let logDescription = CommandDescription(
+    name: "log", summary: "tell what became of notifications",
+    details: [
+      """
+      Reads the ledger in the data directory, whether the service runs or not: for each notification the states that \
+      it went through, with time and reason, under the labels of Apple's Delivery Log. Without options it shows the \
+      newest lines; options narrow that down, each further.
+      """,
+      """
+      TIME is a span before now (30m, 12h, 7d), or a time such as 2026-01-31T12:00:00Z. All times are UTC. A token is \
+      shown by its first digits alone.
+      """,
+      """
+      With --counts it prints, for each topic, how many notifications were accepted, what became of them, and how many \
+      are pending: accepted is always all that ended and all that are pending.
+      """,
+    ],
+    examples: [
+      ("What became of one notification", "apus log --id 123E4567-E89B-12D3-A456-426614174000"),
+      ("Why a device gets nothing", "apus log --token $TOKEN --since 24h"),
+      ("What was thrown away, as it happens", "apus log --state discarded --follow"),
+      ("How much was delivered", "apus log --counts"),
     ])
 }

@@ -28,6 +28,8 @@ extension ShardDriver {
   func expire(_ place: MailboxKey) {
     do {
       let device = try device(DeviceKey(id: place.device, environment: place.environment))
+      // A newer notification on its way to the slot would be removed with the old one. The store comes by it again.
+      guard device.pendingWrites == 0 else { return }
       try loadStored(device)
       let key = place.encoded()
       guard let value = try worker.store.get(.mailbox, key: key.span),

@@ -49,14 +49,18 @@ extension ShardDriver {
     worker.log(.error, "ledger lines lost while the store fails", .number("lines", dropped))
   }
 
-  /// Whether a group is due for the ledger or the counters alone: they are at most a second behind.
+  /// Lines and counters wait for a second at most.
+  func ledgerSecondPassed() {
+    guard !ledger.isGivenUp else { return }
+    ledger.isDue =
+      !isLedgerQuiet || ledger.writer.needsUpkeep(milliseconds: worker.wallMilliseconds)
+  }
+
+  /// Whether a group is due for the ledger or the counters alone.
   var isLedgerDue: Bool {
     guard !ledger.isGivenUp else { return false }
-    if isStopping { return !isLedgerQuiet }
-    let now = worker.wallMilliseconds
-    let isEarly = now >= ledger.triedMilliseconds && now - ledger.triedMilliseconds < 1000
-    if ledger.writer.isDue(milliseconds: now) { return !isEarly || !ledger.hasFailed }
-    return !isEarly && hasNewCounters
+    // A store that failed is tried again after a second.
+    return ledger.isDue || isStopping && !isLedgerQuiet || ledger.writer.isFull && !ledger.hasFailed
   }
 
   /// Whether nothing of the ledger and the counters waits to be written.
@@ -91,7 +95,7 @@ extension ShardDriver {
     gatherLedger()
     ledger.writer.seal(into: &group, milliseconds: worker.wallMilliseconds)
     ledger.value = value
-    ledger.triedMilliseconds = worker.wallMilliseconds
+    ledger.isDue = false
   }
 
   func ledgerCommitted(succeeded: Bool) {
@@ -113,7 +117,8 @@ struct WorkerLedger {
   /// Counters of workers that are no more, which this one has taken up.
   var staleKeys: [[UInt8]] = []
   var value: [UInt8] = []
-  var triedMilliseconds: Int64 = 0
+  /// Whether a second has passed for something that waits.
+  var isDue = false
   var hasFailed = false
   var isGivenUp = false
 }

@@ -91,6 +91,7 @@ final class ShardDriver {
 
   /// Tries again what the store refused, and finds the tokens whose grace is over.
   func secondPassed() {
+    ledgerSecondPassed()
     shard.retry()
     while let dropped = shard.nextDropped(nowMilliseconds: worker.wallMilliseconds) {
       do {

@@ -13,8 +13,11 @@ final class RocksDatabase: @unchecked Sendable {
   private let mailboxFilter: OpaquePointer
   let readOptions: OpaquePointer
 
+  /// - Parameter follower: nil for the process that writes. Else the path of a directory of the reader's own: the
+  ///   database is read beside its writer, as it is and as `catchUp` finds it.
   init(
-    path: String, creating: Bool, options: RocksOptions, expiryFinder: ExpiryFinder
+    path: String, creating: Bool, follower: String? = nil, options: RocksOptions,
+    expiryFinder: ExpiryFinder
   ) throws(StoreError) {
     self.path = path
     let mailboxFilter = unsafe expiryFinder.makeFilter()
@@ -34,8 +37,17 @@ final class RocksDatabase: @unchecked Sendable {
     var cNames = unsafe names.map { unsafe UnsafePointer(strdup($0)) }
     defer { unsafe cNames.forEach { unsafe free(UnsafeMutablePointer(mutating: $0)) } }
     var message: UnsafeMutablePointer<CChar>?
-    let opened = unsafe rocksdb_open_column_families(
-      database, path, Int32(names.count), &cNames, &familyOptions, &handles, &message)
+    let count = Int32(names.count)
+    let opened: OpaquePointer?
+    if let follower {
+      // The writer removes tables when it likes; an open file stays readable.
+      unsafe rocksdb_options_set_max_open_files(database, -1)
+      unsafe opened = rocksdb_open_as_secondary_column_families(
+        database, path, follower, count, &cNames, &familyOptions, &handles, &message)
+    } else {
+      unsafe opened = rocksdb_open_column_families(
+        database, path, count, &cNames, &familyOptions, &handles, &message)
+    }
     if let text = unsafe Self.take(&message) {
       unsafe rocksdb_compactionfilter_destroy(mailboxFilter)
       throw StoreError(engine: text, path: path, while: .opening)
@@ -52,7 +64,7 @@ final class RocksDatabase: @unchecked Sendable {
     unsafe syncOptions = rocksdb_writeoptions_create()
     unsafe rocksdb_writeoptions_set_sync(syncOptions, 1)
     unsafe readOptions = rocksdb_readoptions_create()
-    setRewriteSeconds(options.mailboxRewriteSeconds)
+    if follower == nil { setRewriteSeconds(options.mailboxRewriteSeconds) }
     for family in ours where number(of: family) != WriteRecord.number(of: family) {
       close()
       throw .corrupted(
@@ -107,6 +119,15 @@ final class RocksDatabase: @unchecked Sendable {
     unsafe rocksdb_write(handle, syncOptions, batch, &message)
     if let text = unsafe Self.take(&message) {
       throw StoreError(engine: text, path: path, while: .writing)
+    }
+  }
+
+  /// Takes up what the writer has written since.
+  func catchUp() throws(StoreError) {
+    var message: UnsafeMutablePointer<CChar>?
+    unsafe rocksdb_try_catch_up_with_primary(handle, &message)
+    if let text = unsafe Self.take(&message) {
+      throw StoreError(engine: text, path: path, while: .reading)
     }
   }
 

@@ -48,6 +48,11 @@ struct StoreDirectory {
     return .fresh
   }
 
+  /// Checks that a reader finds a store of a format that it knows. Changes nothing, and needs no permission to write.
+  func prepareReading() throws(StoreError) {
+    try checkFormat()
+  }
+
   // MARK: The directory
 
   private func createDirectory() throws(StoreError) {

@@ -62,6 +62,6 @@ package enum LedgerFilter {
   private static func place(_ hash: UInt64, _ probe: UInt32, of bits: Int) -> Int {
     let step = UInt32(truncatingIfNeeded: hash &>> 32) | 1
     let value = UInt32(truncatingIfNeeded: hash) &+ probe &* step
-    return Int(UInt64(value) &* UInt64(bits) &>> 32)
+    return Int((UInt64(value) &* UInt64(bits)) &>> 32)
   }
 }

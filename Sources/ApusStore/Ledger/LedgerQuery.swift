@@ -1,35 +1,6 @@
 package import ApusModel
 
-/// What is looked for in the ledger. What is nil, or empty, does not matter.
-package struct LedgerQuery: Sendable {
-  package var id: NotificationID?
-  package var uniqueID: NotificationID?
-  /// The first eight bytes of a device token.
-  package var tokenPrefix: UInt64?
-  package var device: DeviceID?
-  package var topic: TopicKey?
-  package var environment: Environment?
-  package var states: Set<DeliveryState> = []
-  /// Unix milliseconds, from the first on and before the second.
-  package var sinceMilliseconds: Int64?
-  package var untilMilliseconds: Int64?
-
-  package init() {}
-
-  package func matches(_ record: LedgerRecord) -> Bool {
-    let facts = record.event.facts
-    if let id, facts.id != id { return false }
-    if let uniqueID, facts.uniqueID != uniqueID { return false }
-    if let tokenPrefix, facts.tokenPrefix != tokenPrefix { return false }
-    if let device, facts.device != device { return false }
-    if let topic, facts.topic != topic { return false }
-    if let environment, facts.environment != environment { return false }
-    if !states.isEmpty, !states.contains(record.event.state) { return false }
-    if let sinceMilliseconds, record.milliseconds < sinceMilliseconds { return false }
-    if let untilMilliseconds, record.milliseconds >= untilMilliseconds { return false }
-    return true
-  }
-
+extension LedgerQuery {
   /// What a segment's filter must know for the segment to be worth reading.
   var hashes: [UInt64] {
     var hashes: [UInt64] = []

@@ -1,21 +1,13 @@
 package import ApusModel
 
-/// A line of the ledger: what happened to which notification, and when.
+/// A line as it stands in a chunk.
 ///
-/// 74 bytes in a chunk, numbers big-endian: Unix milliseconds (8), order of acceptance (8), notification id (16),
-/// unique id (16), device (8), app (4), environment and suffix (1), the token's first eight bytes, state (1), cause
-/// (1), push type (1, 0xff for none), priority (1), provider interface (1).
-package struct LedgerRecord: Sendable, Hashable {
-  package var milliseconds: Int64
-  package var event: LedgerEvent
-
+/// 74 bytes, numbers big-endian: Unix milliseconds (8), order of acceptance (8), notification id (16), unique id (16),
+/// device (8), app (4), environment and suffix (1), the token's first eight bytes, state (1), cause (1), push type (1,
+/// 0xff for none), priority (1), provider interface (1).
+extension LedgerRecord {
   package static let byteCount = 74
   private static let noPushType: UInt8 = 0xff
-
-  package init(milliseconds: Int64, event: LedgerEvent) {
-    self.milliseconds = milliseconds
-    self.event = event
-  }
 
   /// Appends the line to a chunk.
   package func encode(to output: inout [UInt8]) {
@@ -39,7 +31,7 @@ package struct LedgerRecord: Sendable, Hashable {
 
   package init(decoding bytes: Span<UInt8>) throws(RecordError) {
     var cursor = RecordCursor()
-    milliseconds = try cursor.integer("time", in: bytes)
+    let milliseconds: Int64 = try cursor.integer("time", in: bytes)
     let order: UInt64 = try cursor.integer("order", in: bytes)
     let id = NotificationID(
       high: try cursor.integer("notification id", in: bytes),
@@ -66,12 +58,13 @@ package struct LedgerRecord: Sendable, Hashable {
     }
     let type = PushType(rawValue: typeCode)
     guard type != nil || typeCode == Self.noPushType else { throw .malformed(field: "push type") }
-    event = LedgerEvent(
-      state: state, causeCode: causeCode,
-      facts: NotificationFacts(
-        order: order, id: id, uniqueID: uniqueID, device: device,
-        topic: TopicKey(app: app, suffix: flags.suffix), environment: flags.environment,
-        tokenPrefix: tokenPrefix, pushType: type, priority: priority, interface: interface))
+    let facts = NotificationFacts(
+      order: order, id: id, uniqueID: uniqueID, device: device,
+      topic: TopicKey(app: app, suffix: flags.suffix), environment: flags.environment,
+      tokenPrefix: tokenPrefix, pushType: type, priority: priority, interface: interface)
+    self.init(
+      milliseconds: milliseconds,
+      event: LedgerEvent(state: state, causeCode: causeCode, facts: facts))
   }
 }
 

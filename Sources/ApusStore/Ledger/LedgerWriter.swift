@@ -25,9 +25,8 @@ package struct LedgerBounds: Sendable, Hashable {
 
 /// The lines of one worker on their way into the store, and the oldest on their way out.
 ///
-/// Lines gather in memory and go with the next group, as one row; a group is due for them alone after a second, or 64
-/// KB. Runs of rows become segments, with a filter each. What a failed group had is written with the next one, under
-/// the same keys.
+/// Lines gather in memory and go with the next group, as one row. Runs of rows become segments, with a filter each.
+/// What a failed group had is written with the next one, under the same keys.
 package struct LedgerWriter: Sendable {
   private let mode: LedgerMode
   private let bounds: LedgerBounds
@@ -35,7 +34,6 @@ package struct LedgerWriter: Sendable {
   private var chunk: [UInt8] = []
   private var earliestMilliseconds = Int64.max
   private var latestMilliseconds = Int64.min
-  private var gatheringSinceMilliseconds = Int64.max
   private var open = OpenSegment()
   /// Oldest first.
   private var segments: [LedgerSegment]
@@ -71,7 +69,6 @@ package struct LedgerWriter: Sendable {
   private static let waitingBytes = 4 * 1024 * 1024
   private static let segmentLines = 4096
   private static let segmentMilliseconds: Int64 = 3_600_000
-  private static let writeMilliseconds: Int64 = 1000
   /// Segments that one group removes at most.
   private static let removalsPerGroup = 64
 
@@ -108,10 +105,7 @@ package struct LedgerWriter: Sendable {
         droppedLines += 1
         continue
       }
-      if chunk.isEmpty {
-        chunk.append(LedgerChunk.version)
-        gatheringSinceMilliseconds = milliseconds
-      }
+      if chunk.isEmpty { chunk.append(LedgerChunk.version) }
       LedgerRecord(milliseconds: milliseconds, event: event).encode(to: &chunk)
       earliestMilliseconds = min(earliestMilliseconds, milliseconds)
       latestMilliseconds = max(latestMilliseconds, milliseconds)
@@ -129,19 +123,15 @@ package struct LedgerWriter: Sendable {
     open.hashes.append(LedgerFilter.hash(.device, facts.device.rawValue))
   }
 
-  /// Whether anything would be written by `seal`, sooner or later.
+  /// Whether lines wait to be written.
   package var hasLines: Bool { !chunk.isEmpty || !retries.isEmpty }
 
-  /// Whether a group is due. A clock that was set back makes everything due.
-  package func isDue(milliseconds: Int64) -> Bool {
-    if chunk.count >= Self.chunkBytes || !retries.isEmpty { return true }
-    if !chunk.isEmpty,
-      milliseconds - gatheringSinceMilliseconds >= Self.writeMilliseconds
-        || milliseconds < gatheringSinceMilliseconds
-    {
-      return true
-    }
-    return isSegmentDue(milliseconds) || isRemovalDue(milliseconds)
+  /// Whether so many lines wait that a group is due for them.
+  package var isFull: Bool { chunk.count >= Self.chunkBytes }
+
+  /// Whether a segment is to be closed, or one is too old or too much.
+  package func needsUpkeep(milliseconds: Int64) -> Bool {
+    isSegmentDue(milliseconds) || isRemovalDue(milliseconds)
   }
 
   private func isSegmentDue(_ milliseconds: Int64) -> Bool {

@@ -156,6 +156,16 @@ package final class TestServiceHandle: Sendable {
     running.withLock { $0?.service.counts() ?? [:] }
   }
 
+  /// Connections of all kinds.
+  package func connectionCount() -> Int {
+    running.withLock { $0?.service.connectionCount() ?? 0 }
+  }
+
+  /// What became of the notifications of each topic.
+  package func topicCounters() -> [TopicCounters] {
+    running.withLock { $0?.service.topicCounters() ?? [] }
+  }
+
   package func reload() { running.withLock { $0?.service.reload() } }
 }
 

@@ -125,6 +125,18 @@ extension ShardModel {
     sealed?.isOnDisk == true && sealed?.writes.contains { $0.order == order } == true
   }
 
+  /// The store comes by its rows, and the device's owner ends those that are past their time.
+  func comeBy(_ device: Device) {
+    guard device.pendingWrites == 0 else { return }
+    loadStored(device)
+    let session = inSession()
+    for (slot, order) in store where slot.device == device.key {
+      guard let letter = letters[order], letter.expirationSeconds <= wallSeconds else { continue }
+      expire(order, letter, device, isInSession: session[order] != nil)
+    }
+    takeVerdicts(allowed: [], "expire")
+  }
+
   /// A device that was not looked at for long is forgotten, and read anew when it is needed.
   func forget(_ device: Device) {
     if device.session == nil, device.pendingWrites == 0 { device.forgetStored() }

@@ -166,6 +166,10 @@ struct Walker {
 
   mutating func memory(_ device: Device) -> String {
     guard chance(30) else {
+      if chance(50) {
+        model.comeBy(device)
+        return "come by"
+      }
       model.forget(device)
       return "forget"
     }

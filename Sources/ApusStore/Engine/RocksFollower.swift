@@ -1,0 +1,32 @@
+import ApusModel
+
+/// Reads the store of another process beside it, or of none: as it was when opened, and as `catchUp` finds it.
+///
+/// Takes no lock, and writes nothing into the store's directory.
+package final class RocksFollower: StoreReader {
+  private let database: RocksDatabase
+
+  /// - Parameter scratch: a directory of the reader's own, for the engine's diary.
+  package init(path: String, scratch: String) throws(StoreError) {
+    try StoreDirectory(path: path).prepareReading()
+    database = try RocksDatabase(
+      path: path, creating: false, follower: scratch, options: RocksOptions(),
+      expiryFinder: ExpiryFinder())
+  }
+
+  deinit { database.close() }
+
+  /// Takes up what was written since.
+  package func catchUp() throws(StoreError) { try database.catchUp() }
+
+  package func get(_ family: StoreFamily, key: Span<UInt8>) throws(StoreError) -> [UInt8]? {
+    try database.get(family, key: key)
+  }
+
+  package func scan(
+    _ family: StoreFamily, prefix: Span<UInt8>, from start: Span<UInt8>,
+    _ visit: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
+  ) throws(StoreError) {
+    try database.scan(family, prefix: prefix, from: start, visit)
+  }
+}

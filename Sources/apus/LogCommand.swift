@@ -1,0 +1,208 @@
+import ApusCommand
+import ApusModel
+import ApusServer
+import ApusWire
+import Glibc
+
+/// `apus log`
+struct LogCommand {
+  let invocation: Invocation
+
+  init(_ invocation: Invocation) { self.invocation = invocation }
+
+  func run() throws(CommandFailure) {
+    try refuseCombinations()
+    let directory = DataDirectory(path: invocation.value(ApusOptions.data))
+    let log: LedgerLog
+    do {
+      log = try LedgerLog(directory)
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+    if invocation.isOn(LogOptions.counts) { return try printCounts(log) }
+    let query = try query(log)
+    try printLines(log, query)
+    guard invocation.isOn(LogOptions.follow) else { return }
+    while !isInterrupted() { try printLines(log, query) }
+  }
+
+  private func refuseCombinations() throws(CommandFailure) {
+    guard invocation.isOn(LogOptions.counts) else { return }
+    let given =
+      invocation.isOn(LogOptions.follow) || invocation.isGiven(LogOptions.id)
+      || invocation.isGiven(LogOptions.uniqueID) || invocation.isGiven(LogOptions.token)
+      || invocation.isGiven(LogOptions.device) || invocation.isGiven(LogOptions.state)
+      || invocation.isGiven(LogOptions.since) || invocation.isGiven(LogOptions.until)
+      || invocation.isGiven(LogOptions.limit)
+    guard given else { return }
+    throw CommandFailure(
+      .usage, "--counts counts everything since the service was made",
+      remedy: "Give it alone, or with --topic.")
+  }
+
+  // MARK: What is looked for
+
+  private func query(_ log: LedgerLog) throws(CommandFailure) -> LedgerQuery {
+    var query = LedgerQuery()
+    query.id = invocation[LogOptions.id]
+    query.uniqueID = invocation[LogOptions.uniqueID]
+    query.device = invocation[LogOptions.device]
+    query.states = Set(invocation.all(LogOptions.state).flatMap { $0 })
+    query.topic = try topic(log)
+    let now = Process.nowSeconds * 1000
+    query.sinceMilliseconds = invocation[LogOptions.since]?.milliseconds(nowMilliseconds: now)
+    query.untilMilliseconds = invocation[LogOptions.until]?.milliseconds(nowMilliseconds: now)
+    if let text = invocation[LogOptions.token] { try narrow(&query, to: text, log) }
+    return query
+  }
+
+  private func topic(_ log: LedgerLog) throws(CommandFailure) -> TopicKey? {
+    guard let text = invocation[LogOptions.topic] else { return nil }
+    guard let topic = log.topic(text) else {
+      throw invocation.failure(
+        .configuration, about: LogOptions.topic, "the service has no app \"\(text)\"",
+        remedy: "It has: \(log.apps.joined(separator: ", ")).")
+    }
+    return topic
+  }
+
+  private func narrow(
+    _ query: inout LedgerQuery, to text: String, _ log: LedgerLog
+  ) throws(CommandFailure) {
+    let digits = Array(text.utf8)
+    guard let token = DeviceToken(hex: digits.span), let claims = log.claims(of: token) else {
+      throw invocation.failure(
+        .failed, about: LogOptions.token, "this service did not make that token",
+        remedy: "Was it made with another data directory, or for another service?")
+    }
+    if let device = query.device, device != claims.device {
+      throw invocation.failure(
+        about: LogOptions.device, "the token is that of the device \(claims.device.text)",
+        remedy: "Leave one of them out.")
+    }
+    query.tokenPrefix = token.words.0
+    query.device = claims.device
+    query.environment = claims.environment
+  }
+
+  // MARK: Lines
+
+  private func printLines(_ log: LedgerLog, _ query: LedgerQuery) throws(CommandFailure) {
+    let records: [LedgerRecord]
+    do {
+      records = try log.read(query, limit: invocation.value(LogOptions.limit))
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+    if invocation.isOn(ApusOptions.json) {
+      for record in records { Output.json(json(record, log)) }
+      return
+    }
+    let rows = records.map { record in
+      let facts = record.event.facts
+      return [
+        Log.timestamp(record.milliseconds), record.event.state.label.description,
+        log.text(facts.topic), facts.id.text, facts.device.text, record.event.causeText,
+      ]
+    }
+    Output.standard(columns(rows))
+  }
+
+  private func json(_ record: LedgerRecord, _ log: LedgerLog) -> JSONValue {
+    let facts = record.event.facts
+    let cause = record.event.causeText
+    return .members([
+      "time": .string(Log.timestamp(record.milliseconds)),
+      "state": .string(record.event.state.label.description),
+      "cause": cause.isEmpty ? nil : .string(cause),
+      "topic": .string(log.text(facts.topic)),
+      "environment": .string(facts.environment.name),
+      "id": .string(facts.id.text),
+      // Notifications that an earlier version stored have none.
+      "unique_id": facts.uniqueID == NotificationID(high: 0, low: 0)
+        ? nil : .string(facts.uniqueID.text),
+      "device": .string(facts.device.text),
+      "token": .string(facts.redactedToken),
+      "push_type": facts.pushType.map { .string($0.name.description) },
+      "priority": .integer(Int64(facts.priority.rawValue)),
+      "interface": .string(facts.interface == .http2 ? "http2" : "binary"),
+    ])
+  }
+
+  // MARK: Counters
+
+  private func printCounts(_ log: LedgerLog) throws(CommandFailure) {
+    let topic = try topic(log)
+    let counters: [TopicCounters]
+    do {
+      counters = try log.counters().filter { topic == nil || $0.topic == topic }
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+    if invocation.isOn(ApusOptions.json) {
+      for counters in counters { Output.json(json(counters, log)) }
+      return
+    }
+    var text = ""
+    for counters in counters {
+      text += "\(log.text(counters.topic)), \(counters.environment.name)\n"
+      var rows = [
+        (key: "Accepted", value: "\(counters.accepted)"),
+        (key: "Ended", value: "\(counters.ended)"), (key: "Pending", value: "\(counters.pending)"),
+      ]
+      for state in DeliveryState.allCases where state != .received && counters[state] > 0 {
+        rows.append((key: state.label.description, value: "\(counters[state])"))
+      }
+      text += table(rows)
+    }
+    Output.standard(text)
+  }
+
+  private func json(_ counters: TopicCounters, _ log: LedgerLog) -> JSONValue {
+    var states: [JSONObject.Member] = []
+    for state in DeliveryState.allCases where counters[state] > 0 {
+      states.append(.init(key: state.label.description, value: .integer(Int64(counters[state]))))
+    }
+    return .members([
+      "topic": .string(log.text(counters.topic)),
+      "environment": .string(counters.environment.name),
+      "accepted": .integer(Int64(counters.accepted)), "ended": .integer(Int64(counters.ended)),
+      "pending": .integer(counters.pending), "states": .object(JSONObject(states)),
+    ])
+  }
+
+  // MARK: Following
+
+  /// Waits a moment; whether the user wants no more.
+  private func isInterrupted() -> Bool {
+    var set = sigset_t()
+    unsafe sigemptyset(&set)
+    for signal in [SIGINT, SIGTERM] { unsafe sigaddset(&set, signal) }
+    // A signal waits for this call from the first time on.
+    unsafe pthread_sigmask(SIG_BLOCK, &set, nil)
+    var wait = timespec(tv_sec: 0, tv_nsec: 250_000_000)
+    return unsafe sigtimedwait(&set, nil, &wait) > 0
+  }
+}
+
+extension NotificationFacts {
+  /// As `DeviceToken.redacted`.
+  fileprivate var redactedToken: String {
+    DeviceToken(words: (tokenPrefix, 0, 0, 0)).redacted
+  }
+}
+
+/// Rows with their columns below each other; the last column is as long as it likes.
+private func columns(_ rows: [[String]]) -> String {
+  guard let count = rows.first?.count else { return "" }
+  let widths = (0..<count).map { column in rows.map { $0[column].count }.max() ?? 0 }
+  return rows.map { row in
+    var line = ""
+    for (column, text) in row.enumerated() {
+      let padding = column == count - 1 ? 0 : widths[column] - text.count + 2
+      line += text + String(repeating: " ", count: padding)
+    }
+    while line.last == " " { line.removeLast() }
+    return line + "\n"
+  }.joined()
+}
