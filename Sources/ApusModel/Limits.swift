@@ -130,6 +130,9 @@ public enum Limits {
   /// Expired notifications of absent devices that are taken out of the store in a second: a read and a deletion each.
   public static let expiredPerSecond = 2000
 
+  /// Megabytes (2^20 bytes) of the ledger where the store is in memory, an eighth of such a store.
+  public static let ledgerMegabytesInMemory = 32
+
   // MARK: Courier
 
   /// Bytes of a courier frame's fields. A filter of 2,000 topics is 46 KB.

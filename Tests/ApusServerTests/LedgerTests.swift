@@ -69,7 +69,8 @@ struct LedgerTests {
     #expect(try labels(3) { $0.id = ids.id } == expected)
     #expect(try labels(3) { $0.uniqueID = ids.uniqueID } == expected)
     let digits = Array(token.utf8)
-    let words = try #require(DeviceToken(hex: digits.span)).words
+    let parsed = DeviceToken(hex: digits.span)
+    let words = try #require(parsed).words
     #expect(try labels(3) { $0.tokenPrefix = words.0 } == expected)
     #expect(try labels(3) { $0.device = device.device.id } == expected)
     #expect(try labels(0) { $0.id = ids.uniqueID } == [])

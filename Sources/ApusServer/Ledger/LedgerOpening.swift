@@ -40,9 +40,14 @@ struct LedgerOpening {
   func ledger(
     for index: Int, _ configuration: ServerConfiguration, counters target: inout DeliveryCounters
   ) throws(StoreError) -> WorkerLedger {
+    // A store in memory has room for little, and nobody to read it from outside.
+    let megabytes =
+      configuration.isEphemeral
+      ? min(configuration.ledgerMegabytes, Limits.ledgerMegabytesInMemory)
+      : configuration.ledgerMegabytes
     let bounds = LedgerBounds(
       milliseconds: Int64(configuration.ledgerDays) * 86_400_000,
-      bytes: configuration.ledgerMegabytes * 1024 * 1024 / workerCount)
+      bytes: megabytes * 1024 * 1024 / workerCount)
     let start = try LedgerStart.read(store, worker: UInt16(index), of: workerCount)
     var ledger = WorkerLedger(
       writer: LedgerWriter(
