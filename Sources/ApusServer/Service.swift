@@ -194,11 +194,6 @@ package final class Service {
     workers.reduce(0) { $0 + $1.ask { $0.connectionCount } }
   }
 
-  /// Connections of all kinds, over all workers.
-  package func connectionCount() -> Int {
-    workers.reduce(0) { $0 + $1.ask { $0.connectionCount } }
-  }
-
   /// How often each state of delivery was reached, over all workers.
   package func counts() -> [DeliveryState: UInt64] {
     var total: [DeliveryState: UInt64] = [:]
