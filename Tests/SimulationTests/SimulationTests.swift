@@ -3,7 +3,7 @@ import Testing
 
 @Suite("The whole service in a simulated world")
 struct SimulationTests {
-  static let fixedSeeds: [UInt64] = Array(1...12)
+  static let fixedSeeds: [UInt64] = Array(1...8)
 
   private func run(
     seed: UInt64, seconds: Int = 300, canary: SimulationCanary? = nil
@@ -22,7 +22,7 @@ struct SimulationTests {
 
   @Test("No law is broken in worlds that nobody has seen before")
   func fresh() throws {
-    for _ in 0..<4 {
+    for _ in 0..<3 {
       let seed = UInt64.random(in: 0..<(1 << 48))
       let report = try run(seed: seed)
       #expect(report.violations.isEmpty, "apus-sim --seed \(seed) --hours 0.0833334 --trace")
