@@ -124,13 +124,16 @@ package final class Service {
       clientCertificates: .requested(authoritiesPEM: authorities),
       ticketKeys: ticketKeys)
     switch door.kind {
-    case .provider: tls.applicationProtocols = ["h2"]
+    case .provider:
+      tls.applicationProtocols = ["h2"]
+      tls.keepsBuffers = true
     case .courier:
       tls.applicationProtocols = courierProtocols
       // Four current provider libraries offer no ALPN; a device without it is none of ours.
       tls.acceptsClientsWithoutALPN = false
     case .gateway, .feedback:
       tls.clientCertificates = .required(authoritiesPEM: authorities)
+      tls.keepsBuffers = door.kind == .gateway
       // Two clients take a ticket for data and wait for ever, a third reconnects for nothing.
       tls.sessionTickets = false
       let revocations = revocations

@@ -50,6 +50,9 @@ struct ServerContextBuilder {
       method: TLS_server_method(), minimum: configuration.minimumVersion,
       maximum: configuration.maximumVersion, verificationTime: configuration.verificationTime)
     try context.use(identity, name: name)
+    if configuration.keepsBuffers {
+      unsafe apus_tls_clear_mode(context.pointer, Int(SSL_MODE_RELEASE_BUFFERS))
+    }
     // Our order of ciphers, except that a device without AES hardware may put ChaCha20 first.
     unsafe SSL_CTX_set_options(
       context.pointer, apus_tls_server_preference | apus_tls_prioritize_chacha)

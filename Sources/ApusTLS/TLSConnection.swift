@@ -196,7 +196,8 @@ extension TLSConnection {
     unsafe pump.pointee.alert_sent = -1
     unsafe pump.pointee.offered_alpn = false
     unsafe BIO_set_data(bio, pump)
-    ERR_clear_error()
+    // To clear a list that is empty costs as much as to clear a full one.
+    if ERR_peek_error() != 0 { ERR_clear_error() }
   }
 
   /// What a call means that did not return success.

@@ -72,6 +72,8 @@ static inline bool apus_tls_set_versions(SSL_CTX *context, int minimum, int maxi
 
 static inline void apus_tls_set_mode(SSL_CTX *context, long mode) { SSL_CTX_set_mode(context, mode); }
 
+static inline void apus_tls_clear_mode(SSL_CTX *context, long mode) { SSL_CTX_clear_mode(context, mode); }
+
 static inline bool apus_tls_set_groups(SSL_CTX *context, const char *groups) {
   return SSL_CTX_set1_groups_list(context, groups) == 1;
 }
