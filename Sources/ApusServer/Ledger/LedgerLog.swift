@@ -108,24 +108,7 @@ package final class LedgerLog {
   /// The counters of each topic and environment as they were last written: at most a second ago while the service runs.
   package func counters() throws -> [TopicCounters] {
     try follower.catchUp()
-    return TopicCounters.sum(try follower.readCounters().map(\.counters))
-  }
-}
-
-extension TopicCounters {
-  /// The parts of several workers added up, in the order of the topics.
-  static func sum(_ parts: [TopicCounters]) -> [TopicCounters] {
-    var total: [TopicCounters] = []
-    for part in parts {
-      if let index = total.firstIndex(where: {
-        $0.topic == part.topic && $0.environment == part.environment
-      }) {
-        total[index].add(part)
-      } else {
-        total.append(part)
-      }
-    }
-    return total.sorted { left, right in
+    return try follower.readCounters().map(\.counters).added().sorted { left, right in
       func key(_ counters: TopicCounters) -> (UInt32, UInt8, UInt8) {
         (counters.topic.app.rawValue, counters.topic.suffix.rawValue, counters.environment.rawValue)
       }
