@@ -189,7 +189,7 @@ package final class Service {
   /// What became of the notifications of each topic and environment, over all workers, since the data directory was
   /// made. While notifications flow the workers are asked one after the other, and each part is in balance.
   package func topicCounters() -> [TopicCounters] {
-    TopicCounters.sum(workers.flatMap { worker in worker.ask { $0.shard.counters() } })
+    workers.flatMap { worker in worker.ask { $0.shard.counters() } }.added()
   }
 
   /// Connections of all kinds, over all workers.

@@ -85,7 +85,7 @@ package final class SteppedService {
 
   /// As `Service.topicCounters()`.
   package func topicCounters() -> [TopicCounters] {
-    TopicCounters.sum(workers.flatMap { $0.shard.counters() })
+    workers.flatMap { $0.shard.counters() }.added()
   }
 
   /// Whether everything that was decided is durable and said.

@@ -52,7 +52,7 @@ struct LedgerTests {
     accepted: UInt64, pending: Int64, sourceLocation: SourceLocation = #_sourceLocation
   ) {
     let counters = service.service.topicCounters()
-    #expect(counters.allSatisfy(\.isBalanced), sourceLocation: sourceLocation)
+    #expect(counters.allSatisfy { $0.isBalanced }, sourceLocation: sourceLocation)
     #expect(counters.reduce(0) { $0 + $1.accepted } == accepted, sourceLocation: sourceLocation)
     #expect(counters.reduce(0) { $0 + $1.pending } == pending, sourceLocation: sourceLocation)
   }
@@ -146,7 +146,7 @@ struct LedgerTests {
     for _ in 0..<5 { _ = try push(token) }
     // The provider was answered, so the group is on disk, and the counters with it: nobody waits for a second.
     let counters = try LedgerLog(service.directory.data).counters()
-    #expect(counters.allSatisfy(\.isBalanced))
+    #expect(counters.allSatisfy { $0.isBalanced })
     #expect(counters.reduce(0) { $0 + $1.accepted } == 5)
     #expect(counters.reduce(0) { $0 + $1.pending } == 1)
   }
