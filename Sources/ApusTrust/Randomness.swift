@@ -34,8 +34,9 @@ extension NotificationID {
 /// Ids for notifications that came without one, for one worker.
 ///
 /// AES-128 over a counter, under a key of its own, both from OpenSSL's generator: no system call after `init`. They
-/// are made 32 at a time, since a call of OpenSSL costs ten times as much as a block. The ids are version 4 UUIDs (122 random bits). They are no secrets and open nothing: an id tells
-/// notifications apart, and whoever sees one cannot tell the next.
+/// are made 32 at a time, since a call of OpenSSL costs ten times as much as a block. The ids are version 4 UUIDs (122
+/// random bits). They are no secrets and open nothing: an id tells notifications apart, and whoever sees one cannot
+/// tell the next.
 package final class RandomIDs {
   private let cipher: AESBlock
   private var counter: Block128

@@ -20,7 +20,7 @@ struct LedgerTests {
       try service.pushHeaders(to: token, authorization: service.authorization()) + [
         RawHeader(.apnsExpiration, "\(expiration)"), RawHeader(.apnsPriority, "\(priority)"),
       ]
-    let response = try service.provider().exchange(headers, body: TestService.payload)
+    let response = try service.provider(.development).exchange(headers, body: TestService.payload)
     #expect(response.status == 200)
     return (
       try #require(Self.id(response["\(HeaderName.apnsID.text)"])),
@@ -59,7 +59,7 @@ struct LedgerTests {
 
   @Test("Delivered at once; found by id, unique id, token and device, and by no other")
   func delivered() throws {
-    let device = try service.connect()
+    let device = try service.connect(nil, .development)
     let token = try device.token()
     try device.enable(TestDirectory.topic)
     let ids = try push(token)
@@ -80,7 +80,7 @@ struct LedgerTests {
 
   @Test("Stored, then delivered from storage under the same ids, after a restart too")
   func fromStorage() throws {
-    let device = try service.connect()
+    let device = try service.connect(nil, .development)
     let token = try device.token()
     try device.enable(TestDirectory.topic)
     device.client.tls.close()
@@ -94,7 +94,7 @@ struct LedgerTests {
     let next = try TestService(service.directory, .init { $0.isEphemeral = false })
     let before = next.service.topicCounters()
     #expect(before.allSatisfy(\.isBalanced) && before.reduce(0) { $0 + $1.pending } == 1)
-    let again = try next.connect(device.device)
+    let again = try next.connect(device.device, .development)
     try again.filter([(2, TestDirectory.topic)])
     try again.acknowledge(again.notification())
     try again.settle()
@@ -117,7 +117,7 @@ struct LedgerTests {
 
   @Test("Replaced, discarded and refused: each with its own end")
   func otherEnds() throws {
-    let device = try service.connect()
+    let device = try service.connect(nil, .development)
     let token = try device.token()
     try device.enable(TestDirectory.topic)
     let refused = try push(token)
@@ -138,7 +138,7 @@ struct LedgerTests {
 
   @Test("What killed service's store says is in balance with what is stored")
   func killed() throws {
-    let device = try service.connect()
+    let device = try service.connect(nil, .development)
     let token = try device.token()
     try device.enable(TestDirectory.topic)
     try device.filter([(5, TestDirectory.topic)])
@@ -153,7 +153,7 @@ struct LedgerTests {
 
   @Test("A topic is known by its text, and a foreign token is no token")
   func names() throws {
-    _ = try service.connect()
+    _ = try service.connect(nil, .development)
     let log = try LedgerLog(service.directory.data)
     let topic = try #require(log.topic(TestDirectory.topic))
     #expect(log.text(topic) == TestDirectory.topic)
