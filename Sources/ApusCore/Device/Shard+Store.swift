@@ -81,7 +81,8 @@ extension Shard {
   package mutating func expired(_ notification: Notification, of device: Device) {
     let topic = notification.claims.topic
     let order = notification.order
-    guard device.stored(topic)?.order == order, device.session?.holds(order: order) != true
+    guard device.session?.holds(order: order) != true, !device.hasEnded(topic, order: order),
+      isSettled(notification.facts, device)
     else { return }
     note(.expired, notification)
     device.clearOverflow(of: topic, upTo: order)

@@ -561,4 +561,21 @@ struct ShardTests {
     #expect(model.shard.drains.isEmpty)
     expectLawful()
   }
+
+  @Test("What a failed write kept all the same leaves the store once it has expired")
+  func expiredAfterFailure() throws {
+    serve()
+    model.disconnect(device)
+    let order = try #require(model.submit(device, topic))
+    model.seal()
+    model.commit(succeeded: false)
+    let letter = try #require(model.letters[order])
+    #expect(model.shard.isGroupEmpty)
+    let found = model.take()
+    model.fill(found, order, letter)
+    model.shard.expired(found, of: device)
+    #expect(model.shard.isGroupDue(nowMilliseconds: model.loopMilliseconds))
+    let isBalanced = model.shard.counters.snapshot().allSatisfy { $0.isBalanced }
+    #expect(isBalanced)
+  }
 }
