@@ -131,7 +131,9 @@ class Bench:
         listen = [f"--{kind}{environment}-listen={doors.get(kind + environment, 'off')}"
                   for kind in ["http2", "courier", "gateway", "feedback"] for environment in ["", "-development"]]
         process = Process(
-            [self.apus, "serve", "--data", self.data, "--workers", workers, "--log-format", "json", *listen],
+            # The yardsticks keep no books either.
+            [self.apus, "serve", "--data", self.data, "--workers", workers, "--log-format", "json",
+             "--ledger", "off", *listen],
             cpus, self.scratch / "apus.log", environment)
         ports = [int(re.search(r":(\d+)", address)[1]) for address in doors.values()]
         process.wait_until(lambda: all(map(accepts, ports)), "open doors", pause=pause)
