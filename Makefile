@@ -42,7 +42,7 @@ run: release ## Run a service with a device and send it a push (ONCE=1 stops aft
 test: ## Build and run all tests (FILTER=name runs some)
 	@scripts/setup.sh test
 	swift build --build-tests $(CHECKED)
-	swift test --skip-build $(if $(FILTER),--filter '$(FILTER)')
+	@scripts/test.sh $(if $(FILTER),'$(FILTER)')
 
 sim: ## Simulate one world after the other (DURATION=60 seconds, HOURS=0.5 simulated in each, SEED=1 to begin with)
 	@scripts/setup.sh build
