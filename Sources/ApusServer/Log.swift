@@ -107,18 +107,22 @@ package struct Log: Sendable {
   private func jsonLine(
     _ level: Level, _ event: StaticString, _ fields: [Field], _ milliseconds: Int64
   ) -> String {
-    var line =
-      "{\"time\":\"\(Self.timestamp(milliseconds))\",\"level\":\"\(level.name)\""
-      + ",\"event\":\(jsonQuoted(event.description))"
+    "{\"time\":\"\(Self.timestamp(milliseconds))\",\"level\":\"\(level.name)\""
+      + ",\"event\":\(jsonQuoted(event.description))\(Self.jsonMembers(fields))}"
+  }
+
+  /// The fields as members of a JSON object, each with a comma before it.
+  static func jsonMembers(_ fields: [Field]) -> String {
+    var members = ""
     for field in fields {
-      line += ",\"\(field.name.description)\":"
+      members += ",\"\(field.name.description)\":"
       switch field.value {
-      case .text(let text): line += jsonQuoted(text)
-      case .number(let number): line += String(number)
-      case .truth(let truth): line += truth ? "true" : "false"
+      case .text(let text): members += jsonQuoted(text)
+      case .number(let number): members += String(number)
+      case .truth(let truth): members += truth ? "true" : "false"
       }
     }
-    return line + "}"
+    return members
   }
 
   /// RFC 3339 in UTC with milliseconds.

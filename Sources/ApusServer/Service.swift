@@ -24,9 +24,11 @@ package final class Service {
   private let store: any DurableStore
   private let workers: [Worker]
   private let ticketKeys = TicketKeys()
-  private var generation: UInt64 = 1
   private let revocations: Revocations
   private let dataDirectory: DataDirectory
+  private let audit: AuditLog
+  private let loader: TrustLoader
+  private let watch: TrustWatch
 
   /// Reads the data directory and opens the store. Throws what keeps the service from starting, in words for the
   /// operator.
@@ -38,8 +40,10 @@ package final class Service {
     self.configuration = configuration
     log = configuration.log
     dataDirectory = DataDirectory(path: configuration.dataDirectory)
-    let trust = try dataDirectory.trust(
-      generation: generation, allowsES512: configuration.allowsES512)
+    audit = AuditLog(path: dataDirectory.auditFile, log: configuration.log)
+    let loader = TrustLoader(dataDirectory, configuration, audit)
+    let trust = try loader.load()
+    self.loader = loader
     revocations = Revocations(trust.directory)
     store = try ready ?? Self.openStore(configuration, dataDirectory)
     let order: AcceptanceOrder
@@ -52,11 +56,18 @@ package final class Service {
     let count = configuration.workers > 0 ? configuration.workers : Self.coreCount
     let replays = ReplayGuard()
     let feedback = FeedbackDesk()
-    let store = store
-    workers = (0..<count).map { index in
+    let (store, audit, revocations) = (store, audit, revocations)
+    let workers = (0..<count).map { index in
       Worker(
         index: index, configuration: configuration, trust: trust, store: store, order: order,
-        replays: replays, feedback: feedback)
+        replays: replays, feedback: feedback, audit: audit)
+    }
+    self.workers = workers
+    watch = TrustWatch(dataDirectory) {
+      loader.reload { trust in
+        revocations.replace(trust.directory)
+        for worker in workers { worker.loop.perform { worker.replace(trust: trust) } }
+      }
     }
     for worker in workers { worker.connect(to: workers) }
     do {
@@ -92,6 +103,7 @@ package final class Service {
   package func start() throws {
     for door in configuration.doors where !door.addresses.isEmpty { try open(door) }
     for worker in workers { worker.loop.start() }
+    watch.start()
     for door in doors {
       for address in door.addresses {
         log(
@@ -119,10 +131,11 @@ package final class Service {
   private func context(for door: DoorConfiguration) throws -> TLSContext {
     let authority: DataDirectory.Authority = door.kind == .courier ? .devices : .service
     let authorities = try Files.read(dataDirectory.authorityCertificate(authority))
+    let revocations = revocations
     var tls = TLSServerConfiguration(
       identity: try dataDirectory.serverFiles.read(),
       clientCertificates: .requested(authoritiesPEM: authorities),
-      ticketKeys: ticketKeys)
+      isRevoked: { revocations.contain($0) }, ticketKeys: ticketKeys)
     switch door.kind {
     case .provider:
       tls.applicationProtocols = ["h2"]
@@ -136,8 +149,6 @@ package final class Service {
       tls.keepsBuffers = door.kind == .gateway
       // Two clients take a ticket for data and wait for ever, a third reconnects for nothing.
       tls.sessionTickets = false
-      let revocations = revocations
-      tls.isRevoked = { revocations.contain($0) }
       if door.allowsLegacyTLS {
         tls.minimumVersion = .v1_0
         tls.alternateIdentity = try identityForOldClients(of: door)
@@ -169,18 +180,16 @@ package final class Service {
 
   // MARK: While it runs
 
-  /// Reads the data directory again. What is wrong with it is logged, and everything stays as it was.
+  /// Reads the data directory again, whether or not it changed, and returns when every worker goes by it. What is wrong
+  /// with it is logged, and everything stays as it was.
   package func reload() {
-    do {
-      let trust = try dataDirectory.trust(
-        generation: generation + 1, allowsES512: configuration.allowsES512)
-      generation += 1
-      revocations.replace(trust.directory)
-      for worker in workers { worker.loop.perform { worker.replace(trust: trust) } }
-      log(.notice, "directory reloaded", .number("apps", trust.directory.apps.count))
-    } catch {
-      log(.error, "directory not reloaded", .text("reason", "\(error)"))
+    let box = AnswerBox<Void>()
+    watch.loop.perform { [watch] in
+      watch.reload()
+      box.put(())
     }
+    box.take()
+    for worker in workers { worker.ask { _ in } }
   }
 
   /// New keys for session tickets; those of the previous turns still open old tickets.
@@ -212,6 +221,7 @@ package final class Service {
   /// Stops: no new connections, every open request answered, GOAWAY and goodbye, everything durable.
   package func stop() {
     log(.notice, "stopping")
+    watch.stop()
     for worker in workers { worker.ask { $0.beginDrain() } }
     let deadline =
       EventLoop.wallClockMilliseconds() + Int64(configuration.shutdownSeconds) * 1000

@@ -36,8 +36,9 @@ package struct TLSServerConfiguration: Sendable {
     case required(authoritiesPEM: [UInt8])
   }
 
-  /// Whether the client certificate of this SHA-256 (32 bytes, over its DER) was revoked.
-  package typealias RevocationCheck = @Sendable (_ sha256OfLeafDER: Span<UInt8>) -> Bool
+  /// Whether the client certificate was revoked that this SHA-256 (32 bytes) names: the one over its DER, or the one
+  /// over its issuer's name (DER) and its serial number (its magnitude, big-endian). Both are asked about.
+  package typealias RevocationCheck = @Sendable (_ sha256: Span<UInt8>) -> Bool
 
   package var identity: TLSIdentity
   /// A second one with another kind of key: beside ECDSA one with RSA, for clients that know no ECDSA. OpenSSL chooses
@@ -50,7 +51,7 @@ package struct TLSServerConfiguration: Sendable {
   package var maximumVersion: TLSVersion
   package var clientCertificates: ClientCertificates
   /// Asked about the client's own certificate, never about those that lead to its root, once it has passed every
-  /// other test: once for each full handshake, and once for each ticket, which is not resumed if the answer is true.
+  /// other test: at each full handshake, and for each ticket, which is not resumed if the answer is true.
   /// True ends the handshake with certificate_revoked (44); the error is `.certificateRejected("certificate
   /// revoked")`. Under TLS 1.3 the client learns of it after its own handshake is complete.
   ///

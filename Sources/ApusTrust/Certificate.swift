@@ -21,6 +21,10 @@ package struct Certificate: Sendable, Hashable {
   /// Whether it may issue certificates: CA:TRUE and, where key usage is stated, keyCertSign.
   package let isAuthority: Bool
 
+  /// The issuer's Name, as the certificate spells it.
+  let issuerDER: [UInt8]
+  /// The serial number's magnitude, big-endian.
+  let serialBytes: [UInt8]
   /// The subject's Name, to be copied into what the certificate issues.
   let subjectDER: [UInt8]
   /// The subject key identifier, to be copied likewise.
@@ -57,6 +61,14 @@ package struct Certificate: Sendable, Hashable {
     try self.init(der: block.der.span)
   }
 
+  /// Reads all `CERTIFICATE` blocks, at least one.
+  package static func all(pem: String) throws(TrustFault) -> [Certificate] {
+    let certificates = try PEM.blocks(of: pem).filter { $0.label == "CERTIFICATE" }
+      .map { block throws(TrustFault) in try Certificate(der: block.der.span) }
+    guard !certificates.isEmpty else { throw .noPEM("CERTIFICATE") }
+    return certificates
+  }
+
   package var pem: String { PEM.text(label: "CERTIFICATE", der: der) }
 
   /// SHA-256 of the whole certificate.
@@ -85,8 +97,9 @@ package struct Certificate: Sendable, Hashable {
 
   init(
     der: [UInt8], subject: Subject, serial: String, notBefore: Int64, notAfter: Int64,
-    keyKind: KeyKind, spkiDER: [UInt8], isAuthority: Bool, subjectDER: [UInt8],
-    subjectKeyID: [UInt8]?, namesClientAuth: Bool, extensions: [Extension]
+    keyKind: KeyKind, spkiDER: [UInt8], isAuthority: Bool, issuerDER: [UInt8],
+    serialBytes: [UInt8], subjectDER: [UInt8], subjectKeyID: [UInt8]?, namesClientAuth: Bool,
+    extensions: [Extension]
   ) {
     self.der = der
     self.subject = subject
@@ -96,6 +109,8 @@ package struct Certificate: Sendable, Hashable {
     self.keyKind = keyKind
     self.spkiDER = spkiDER
     self.isAuthority = isAuthority
+    self.issuerDER = issuerDER
+    self.serialBytes = serialBytes
     self.subjectDER = subjectDER
     self.subjectKeyID = subjectKeyID
     self.namesClientAuth = namesClientAuth

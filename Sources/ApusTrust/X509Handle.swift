@@ -22,21 +22,25 @@ import COpenSSL
     guard let notBefore = unsafe Self.unixSeconds(X509_get0_notBefore(handle)),
       let notAfter = unsafe Self.unixSeconds(X509_get0_notAfter(handle)),
       let key = unsafe X509_get0_pubkey(handle),
-      let name = unsafe X509_get_subject_name(handle)
+      let name = unsafe X509_get_subject_name(handle),
+      let issuer = unsafe X509_get_issuer_name(handle)
     else { return nil }
     // Also computes what the functions below return; -1 where an extension cannot be read.
     let authority = unsafe X509_check_ca(handle)
     guard unsafe X509_get_extension_flags(handle) & UInt32(EXFLAG_INVALID) == 0 else { return nil }
     let usage = unsafe X509_get_extended_key_usage(handle)
+    let serialBytes = unsafe Self.bytes(X509_get0_serialNumber(handle)) ?? []
     return unsafe Certificate(
       der: OpenSSL.encoded { unsafe i2d_X509(handle, $0) },
       subject: Self.subject(name),
-      serial: serial(),
+      serial: Self.digits(of: serialBytes),
       notBefore: notBefore,
       notAfter: notAfter,
       keyKind: KeyKind(key),
       spkiDER: OpenSSL.encoded { unsafe i2d_PUBKEY(key, $0) },
       isAuthority: authority == 1,
+      issuerDER: OpenSSL.encoded { unsafe i2d_X509_NAME(issuer, $0) },
+      serialBytes: serialBytes,
       subjectDER: OpenSSL.encoded { unsafe i2d_X509_NAME(name, $0) },
       subjectKeyID: Self.bytes(X509_get0_subject_key_id(handle)),
       // All bits are set where the extension is absent.
@@ -44,9 +48,8 @@ import COpenSSL
       extensions: extensions())
   }
 
-  private func serial() -> String {
-    let bytes = unsafe Self.bytes(X509_get0_serialNumber(handle)) ?? []
-    return String(
+  private static func digits(of bytes: [UInt8]) -> String {
+    String(
       decoding: bytes.drop { $0 == 0 }.flatMap { [hexDigit($0 >> 4), hexDigit($0 & 15)] },
       as: UTF8.self)
   }
@@ -90,7 +93,7 @@ import COpenSSL
       organizationalUnit: text(NID_organizationalUnitName), country: text(NID_countryName))
   }
 
-  private static func bytes(_ string: UnsafePointer<ASN1_STRING>?) -> [UInt8]? {
+  static func bytes(_ string: UnsafePointer<ASN1_STRING>?) -> [UInt8]? {
     guard let string = unsafe string else { return nil }
     return unsafe Array(
       UnsafeBufferPointer(
@@ -98,7 +101,7 @@ import COpenSSL
   }
 
   /// OpenSSL reads both forms of time; what is asked of it is the distance from the epoch.
-  private static func unixSeconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int64? {
+  static func unixSeconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int64? {
     guard let time = unsafe time, let epoch = unsafe ASN1_TIME_set(nil, 0) else { return nil }
     defer { unsafe ASN1_TIME_free(epoch) }
     var days: Int32 = 0

@@ -185,13 +185,29 @@ static int select_identity(SSL *ssl, int *alert, void *argument) {
   return SSL_TLSEXT_ERR_NOACK;
 }
 
+// Issuer and serial number name a certificate (RFC 5280, section 4.1.2.2): what revocation lists go by.
+static bool digest_of_place(const X509 *certificate, uint8_t digest[32]) {
+  const unsigned char *name;
+  size_t name_count;
+  const ASN1_INTEGER *serial = X509_get0_serialNumber(certificate);
+  if (X509_NAME_get0_der(X509_get_issuer_name(certificate), &name, &name_count) != 1) return false;
+  EVP_MD_CTX *hash = EVP_MD_CTX_new();
+  bool done = hash != NULL && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1
+      && EVP_DigestUpdate(hash, name, name_count) == 1
+      && EVP_DigestUpdate(hash, ASN1_STRING_get0_data(serial), (size_t)ASN1_STRING_length(serial)) == 1
+      && EVP_DigestFinal_ex(hash, digest, NULL) == 1;
+  EVP_MD_CTX_free(hash);
+  return done;
+}
+
 static bool is_revoked(const apus_tls_policy *policy, const X509 *certificate) {
   if (policy->is_revoked == NULL) return false;
   uint8_t digest[32];
   unsigned int count = 0;
   // A certificate without an answer is refused.
   if (X509_digest(certificate, EVP_sha256(), digest, &count) != 1 || count != sizeof digest) return true;
-  return policy->is_revoked(policy->revocation_argument, digest);
+  if (policy->is_revoked(policy->revocation_argument, digest)) return true;
+  return !digest_of_place(certificate, digest) || policy->is_revoked(policy->revocation_argument, digest);
 }
 
 // Around the whole verification and not at each certificate of the chain: the question is about the first one only,

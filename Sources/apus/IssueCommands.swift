@@ -130,7 +130,7 @@ struct DeviceCommand {
       fields: ["device_id": .string(device.text), "retired_since": .integer(now)],
       text: """
         The device \(device.text) is retired; \(directory.directoryFile) says so.
-        A running service learns of it by SIGHUP.
+        A running service learns of it within a second.
 
         """
     ).print(invocation)

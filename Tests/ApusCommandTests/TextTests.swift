@@ -23,7 +23,7 @@ struct TextTests {
         A device that is retired is let in no more. Its tokens are dead from that time
         on: providers are told, by answers and by the feedback service, and what waits
         for it is thrown away. The entry stands in directory.conf, which a running
-        service reads again on SIGHUP.
+        service reads again when it changes.
 
         What to issue
           --name NAME    The device's name in its certificate, for people. [default:

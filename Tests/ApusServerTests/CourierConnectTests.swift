@@ -97,19 +97,12 @@ struct CourierConnectTests {
     try service.directory.device(key: Shared.rsaKey, validity: validity, authority: authority)
   }
 
-  /// 00, Unix milliseconds, 8 random bytes.
-  private func nonce(secondsOff: Int64 = 0) -> [UInt8] {
-    [0] + bigEndian(UInt64(EventLoop.wallClockMilliseconds() + secondsOff * 1000)) + randomBytes(8)
-  }
+  private func nonce(secondsOff: Int64 = 0) -> [UInt8] { TestDevice.nonce(secondsOff: secondsOff) }
 
   private func connectMessage(
     _ device: TestDevice, nonce: [UInt8], signature: [UInt8]? = nil
   ) throws -> RawCourierFrame {
-    let signature =
-      try signature ?? [1, 1] + device.key.signature(over: nonce.span, digest: .sha1)
-    return RawCourierFrame(
-      0x07, (2, [1]), (5, [0, 0, 0, 0x41]), (12, device.certificate.der), (13, nonce),
-      (14, signature))
+    try device.signedConnect(nonce: nonce, signature: signature)
   }
 
   private func connect(

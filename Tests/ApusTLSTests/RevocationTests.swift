@@ -18,9 +18,9 @@ private final class RevocationList: Sendable {
     }
   }
 
-  func swap(_ identities: [TLSIdentity]) {
-    revoked.withLock { $0 = Set(identities.map(digest)) }
-  }
+  func swap(_ identities: [TLSIdentity]) { swap(digests: identities.map(digest)) }
+
+  func swap(digests: [[UInt8]]) { revoked.withLock { $0 = Set(digests) } }
 
   var check: TLSServerConfiguration.RevocationCheck {
     { sha256 in
@@ -35,6 +35,28 @@ private func digest(_ identity: TLSIdentity) -> [UInt8] {
   let bytes = der(identity)
   var digest = [UInt8](repeating: 0, count: 32)
   SHA256(bytes, bytes.count, &digest)
+  return digest
+}
+
+/// The SHA-256 of the issuer's name and the serial number, as they stand in the certificate.
+private func placeDigest(_ identity: TLSIdentity) -> [UInt8] {
+  let bytes = der(identity)
+  var digest = [UInt8](repeating: 0, count: 32)
+  bytes.withUnsafeBufferPointer { buffer in
+    var cursor = buffer.baseAddress
+    let certificate = d2i_X509(nil, &cursor, buffer.count)
+    defer { X509_free(certificate) }
+    var name: UnsafeMutablePointer<UInt8>?
+    let nameCount = i2d_X509_NAME(X509_get_issuer_name(certificate), &name)
+    defer { CRYPTO_free(name, nil, 0) }
+    let serial = X509_get0_serialNumber(certificate)
+    let whole =
+      Array(UnsafeBufferPointer(start: name, count: Int(nameCount)))
+      + Array(
+        UnsafeBufferPointer(
+          start: ASN1_STRING_get0_data(serial), count: Int(ASN1_STRING_length(serial))))
+    SHA256(whole, whole.count, &digest)
+  }
   return digest
 }
 
@@ -63,6 +85,24 @@ struct RevocationTests {
     }
   }
 
+  /// Both that a certificate has, in the order of the questions.
+  private func names(_ identity: TLSIdentity) -> [[UInt8]] {
+    [digest(identity), placeDigest(identity)]
+  }
+
+  @Test("Issuer and serial number revoke as well, sessions too", arguments: TLSVersion.allCases)
+  func revokedByPlace(version: TLSVersion) throws {
+    let list = RevocationList()
+    let configuration = server(list) { $0.ticketKeys = TicketKeys() }
+    let device = client(version, certificates.device)
+    let first = try Pair.connected(device, configuration)
+    list.swap(digests: [placeDigest(certificates.device)])
+    expectRefused(try Pair.connected(device, configuration))
+    guard version >= .v1_2 else { return }
+    let session = try #require(first.client.connection.session)
+    expectRefused(try Pair.connected(device, configuration, session: session))
+  }
+
   private func expectRefused(_ pair: Pair) {
     #expect(pair.server.failure == .certificateRejected("certificate revoked"))
     #expect(pair.server.completions == 0)
@@ -84,14 +124,14 @@ struct RevocationTests {
   }
 
   @Test(
-    "Another one's revocation is no obstacle, and one question is asked",
+    "Another one's revocation is no obstacle, and each of its names is asked about once",
     arguments: TLSVersion.allCases)
   func notRevoked(version: TLSVersion) throws {
     let list = RevocationList([certificates.server, certificates.deviceOfOtherAuthority])
     let pair = try Pair.connected(client(version, certificates.device), server(list))
     #expect(pair.server.connection.isEstablished && pair.client.connection.isEstablished)
     #expect(pair.server.connection.peerCertificateDER == der(certificates.device))
-    #expect(list.takeQuestions() == [digest(certificates.device)])
+    #expect(list.takeQuestions() == names(certificates.device))
   }
 
   @Test("Nothing is asked about a client without a certificate, or with one that is refused anyhow")
@@ -137,7 +177,7 @@ struct RevocationTests {
     let list = RevocationList([issuer, authority])
     let pair = try Pair.connected(client(version, leaf), server(list))
     #expect(pair.server.connection.isEstablished)
-    #expect(list.takeQuestions() == [digest(leaf)])
+    #expect(list.takeQuestions() == names(leaf))
     list.swap([leaf])
     expectRefused(try Pair.connected(client(version, leaf), server(list)))
   }
@@ -151,11 +191,11 @@ struct RevocationTests {
     let device = client(version, certificates.device)
     let first = try Pair.connected(device, configuration)
     let session = try #require(first.client.connection.session)
-    #expect(list.takeQuestions().count == 1)
+    #expect(list.takeQuestions() == names(certificates.device))
 
     let second = try Pair.connected(device, configuration, session: session)
     #expect(second.server.connection.isResumed)
-    #expect(list.takeQuestions() == [digest(certificates.device)])
+    #expect(list.takeQuestions() == names(certificates.device))
 
     list.swap([certificates.device])
     let third = try Pair.connected(device, configuration, session: session)

@@ -79,7 +79,7 @@ extension Verb {
       """
       Opens doors in each environment: for providers (HTTP/2), for devices (courier), and for old senders the binary \
       interface (gateway) and its feedback service. Runs until SIGTERM or SIGINT, which let connected peers finish \
-      first. SIGHUP reads directory.conf again.
+      first. A change of directory.conf is taken up within a second.
       """,
       """
       An ADDRESS is a port (`2197`, on every address of the machine), addresses between commas \
@@ -138,7 +138,7 @@ extension Verb {
       """
       A device that is retired is let in no more. Its tokens are dead from that time on: providers are told, by \
       answers and by the feedback service, and what waits for it is thrown away. The entry stands in directory.conf, \
-      which a running service reads again on SIGHUP.
+      which a running service reads again when it changes.
       """,
     ],
     examples: [

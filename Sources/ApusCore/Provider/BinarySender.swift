@@ -44,7 +44,7 @@ package struct BinarySender: Sendable {
     guard generation != directory.generation else { return }
     generation = directory.generation
     guard let certificate else { return }
-    if directory.isRevoked(certificate.fingerprint) { throw Refusal(.certificateRevoked) }
+    if directory.isRevoked(certificate) { throw Refusal(.certificateRevoked) }
     guard certificate.environments.contains(environment) else {
       throw Refusal(.certificateEnvironment(door: environment))
     }

@@ -15,11 +15,14 @@ package struct CertificateCredential: Sendable {
   /// The OU of the subject.
   package var team: ShortID
   package var fingerprint: CertificateFingerprint
+  /// The SHA-256 of issuer and serial number, by which revocation lists name it.
+  package var place: CertificateFingerprint
 
   /// `listedTopics` are those of the extensions; the default topic is allowed in any case.
   package init(
     defaultTopic: [UInt8], listedTopics: [[UInt8]], listsSeveralTopics: Bool,
-    environments: EnvironmentSet, team: ShortID, fingerprint: CertificateFingerprint
+    environments: EnvironmentSet, team: ShortID, fingerprint: CertificateFingerprint,
+    place: CertificateFingerprint
   ) {
     self.defaultTopic = defaultTopic
     topics = listedTopics.contains(defaultTopic) ? listedTopics : [defaultTopic] + listedTopics
@@ -27,5 +30,6 @@ package struct CertificateCredential: Sendable {
     self.environments = environments
     self.team = team
     self.fingerprint = fingerprint
+    self.place = place
   }
 }

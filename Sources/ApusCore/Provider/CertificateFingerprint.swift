@@ -1,4 +1,5 @@
-/// The SHA-256 of a certificate's DER: what revocations are keyed by.
+/// A SHA-256 that names a certificate, and by which it can be revoked: the one over its DER, or the one over its
+/// issuer's name and its serial number, which is how revocation lists name it (RFC 5280, section 5.3).
 package struct CertificateFingerprint: Sendable, Hashable {
   /// The bytes in order, the first the most significant.
   private var words: InlineArray<4, UInt64>

@@ -111,8 +111,16 @@ package final class Directory: Sendable {
     app(topic.app).map { $0.bundleID + topic.suffix.text.bytes }
   }
 
+  /// Certificates that are worth nothing any more.
+  package var revokedCount: Int { revokedCertificates.count }
+
+  /// Whether a certificate was revoked by that name of it.
   package func isRevoked(_ certificate: CertificateFingerprint) -> Bool {
     revokedCertificates.contains(certificate)
+  }
+
+  package func isRevoked(_ certificate: CertificateCredential) -> Bool {
+    isRevoked(certificate.fingerprint) || isRevoked(certificate.place)
   }
 
   /// Since when the device is gone for good, in Unix milliseconds; nil when it is not.

@@ -159,7 +159,7 @@ extension ProviderConnection {
   ) {
     generation = directory.generation
     certificateExplanation =
-      if directory.isRevoked(certificate.fingerprint) {
+      if directory.isRevoked(certificate) {
         .certificateRevoked
       } else if !certificate.environments.contains(environment) {
         .certificateEnvironment(door: environment)

@@ -19,7 +19,8 @@ extension CourierConnection {
     do throws(DeviceRefusal) {
       identity = try DeviceIdentity(
         connect, dialect: dialect, tlsCertificateDER: connection.tls.peerCertificateDER,
-        authority: worker.trust.deviceAuthority, replays: worker.replays,
+        authority: worker.trust.deviceAuthority, directory: worker.trust.directory,
+        replays: worker.replays,
         nowMilliseconds: worker.wallMilliseconds,
         allowsInBand: worker.configuration.allowsInBandCertificates)
     } catch {
@@ -50,6 +51,7 @@ extension CourierConnection {
     worker.log(
       .notice, "device refused", .text("peer", connection.peer.description),
       .text("reason", refusal.description))
+    connection.note(.deviceRefused, device: known?.identity.device, reason: refusal.kind)
     CourierConnectResponse(
       status: .refused, token: nil, serverMilliseconds: UInt64(max(0, worker.wallMilliseconds)),
       badNonceServerMilliseconds: refusal.isAboutTime
@@ -72,6 +74,11 @@ extension CourierConnection {
   func begin(_ identity: DeviceIdentity, presentedToken: DeviceToken?) {
     let key = DeviceKey(id: identity.device, environment: connection.door.environment)
     do {
+      // The snapshot may have changed while the connection came over from another worker.
+      do throws(DeviceRefusal) { try identity.requireUnrevoked(worker.trust.directory) } catch {
+        return refuse(error)
+      }
+      certificate = identity.certificate
       let previous = try worker.shard.device(key)
       if previous.retiredMilliseconds != nil { return refuse(.retired(key.id)) }
       if previous.session != nil, !takeOver(from: previous) { return }

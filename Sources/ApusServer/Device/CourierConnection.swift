@@ -30,6 +30,8 @@ final class CourierConnection {
   var stage = Stage.awaitingConnect
   var framer = CourierFramer()
   var device: Device?
+  /// What the device's certificate can be revoked by.
+  var certificate: CertificateNames?
   var baseToken = DeviceToken(words: (0, 0, 0, 0))
   /// Frames that wait to be sent with the turn's end.
   var output: [UInt8] = []
@@ -260,6 +262,14 @@ final class CourierConnection {
 
   /// The operator says that the device is gone for good.
   func retire() { end(reason: "the device is retired") }
+
+  /// A certificate that was good at the handshake may be worth nothing now.
+  func trustChanged() {
+    guard stage != .over, let certificate, certificate.areRevoked(in: worker.trust.directory)
+    else { return }
+    connection.note(.connectionClosed, device: device?.key.id, reason: "revoked")
+    end(reason: "the device's certificate is revoked")
+  }
 
   func connectionClosed() {
     leaveShard()

@@ -1,3 +1,4 @@
+import ApusCore
 import ApusModel
 import ApusTrust
 import ApusWire
@@ -14,6 +15,7 @@ enum DeviceRefusal: Error, CustomStringConvertible {
   case replayed
   case differentKeys
   case retired(DeviceID)
+  case revoked(DeviceID)
 
   var description: String {
     switch self {
@@ -26,6 +28,23 @@ enum DeviceRefusal: Error, CustomStringConvertible {
     case .replayed: "the nonce was used before"
     case .differentKeys: "the certificates of the handshake and of the connect message differ"
     case .retired(let device): "the device \(device.text) is retired"
+    case .revoked(let device): "the certificate of the device \(device.text) is revoked"
+    }
+  }
+
+  /// The kind of it, one of a closed list.
+  var kind: String {
+    switch self {
+    case .inBandNotAllowed: "in-band not allowed"
+    case .noCertificate: "no certificate"
+    case .certificate(let fault): "certificate \(fault)"
+    case .unreadable: "certificate unreadable"
+    case .signature: "signature"
+    case .clock: "clock"
+    case .replayed: "replayed"
+    case .differentKeys: "different keys"
+    case .retired: "retired"
+    case .revoked: "revoked"
     }
   }
 
@@ -35,21 +54,39 @@ enum DeviceRefusal: Error, CustomStringConvertible {
   }
 }
 
+/// What a certificate can be revoked by.
+struct CertificateNames: Sendable {
+  var fingerprint: CertificateFingerprint
+  var place: CertificateFingerprint
+
+  init(_ certificate: Certificate) {
+    fingerprint = CertificateFingerprint(certificate.fingerprint)
+    place = CertificateFingerprint(certificate.place)
+  }
+
+  func areRevoked(in directory: Directory) -> Bool {
+    directory.isRevoked(fingerprint) || directory.isRevoked(place)
+  }
+}
+
 /// A device that has proved who it is. "Identity = certificate, never the presented token."
 struct DeviceIdentity: Sendable {
   var device: DeviceID
   /// SHA-256 of the public key.
   var keyFingerprint: [UInt8]
+  var certificate: CertificateNames
 
   /// Checks what the dialect demands: a certificate in the handshake, which TLS has verified, or one in the connect
   /// message with a signature over a fresh nonce.
   init(
     _ connect: CourierConnect, dialect: CourierALPN, tlsCertificateDER: [UInt8]?,
-    authority: Certificate, replays: ReplayGuard, nowMilliseconds: Int64, allowsInBand: Bool
+    authority: Certificate, directory: Directory, replays: ReplayGuard, nowMilliseconds: Int64,
+    allowsInBand: Bool
   ) throws(DeviceRefusal) {
     if dialect != .securityV3 {
       guard let der = tlsCertificateDER else { throw .noCertificate }
       try self.init(Self.read(der))
+      try requireUnrevoked(directory)
       return
     }
     guard allowsInBand else { throw .inBandNotAllowed }
@@ -69,11 +106,18 @@ struct DeviceIdentity: Sendable {
     }
     try Self.check(connect, replays: replays, nowMilliseconds: nowMilliseconds)
     self.init(certificate)
+    try requireUnrevoked(directory)
+  }
+
+  /// TLS has asked already, but of a snapshot that may be gone, and not about one inside the connect message.
+  func requireUnrevoked(_ directory: Directory) throws(DeviceRefusal) {
+    if certificate.areRevoked(in: directory) { throw .revoked(device) }
   }
 
   private init(_ certificate: DeviceCertificate) {
     device = certificate.deviceID
     keyFingerprint = certificate.certificate.spkiSHA256.bytes
+    self.certificate = CertificateNames(certificate.certificate)
   }
 
   private static func read(_ der: [UInt8]) throws(DeviceRefusal) -> DeviceCertificate {

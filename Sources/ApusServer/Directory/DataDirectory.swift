@@ -22,6 +22,8 @@ package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
 /// keys/<key id>.pub         their public halves: all that the service reads
 /// sealing.keys              what device tokens are sealed with
 /// certificates/             what was issued to providers and devices
+/// crls/                     revocation lists of the authorities, PEM or DER
+/// audit.jsonl               every change of trust and every refusal
 /// store/                    the embedded database
 /// ```
 package struct DataDirectory: Sendable {
@@ -31,6 +33,8 @@ package struct DataDirectory: Sendable {
 
   package var directoryFile: String { "\(path)/directory.conf" }
   package var sealingFile: String { "\(path)/sealing.keys" }
+  package var revocationListPath: String { "\(path)/crls" }
+  package var auditFile: String { "\(path)/audit.jsonl" }
   package var storePath: String { "\(path)/store" }
   package var serverFiles: IdentityFiles { IdentityFiles(base: "\(path)/server/server") }
   /// Not there in a directory that an older `apus init` made.
@@ -118,7 +122,7 @@ package struct DataDirectory: Sendable {
       records.text(
         heading: """
           What this service knows: teams, their keys, and their apps.
-          The running service reads it again on SIGHUP.
+          The running service reads it again when it changes.
           """),
       to: directoryFile, isPrivate: false)
   }
@@ -127,8 +131,9 @@ package struct DataDirectory: Sendable {
   package func trust(generation: UInt64, allowsES512: Bool) throws -> Trust {
     try requireProvisioned()
     var verifiers: [ProviderKeyVerifier] = []
-    let builder = try DirectoryReader(directory: self).read(
+    var builder = try DirectoryReader(directory: self).read(
       try records(), verifiers: &verifiers, allowsES512: allowsES512)
+    builder.revokedCertificates += try revokedPlaces()
     do {
       return Trust(
         directory: try builder.build(generation: generation, sha1: TopicHash.init(of:)),

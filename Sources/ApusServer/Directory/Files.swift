@@ -73,6 +73,18 @@ package enum Files {
     try write(Array(text.utf8), to: path, isPrivate: isPrivate)
   }
 
+  /// Appends to a file, in one call of the system where the disk has room; makes it, readable by its owner alone
+  /// (0600), where it is not there. With `syncs` it is on the disk when this returns.
+  package static func append(
+    _ text: String, to path: String, syncs: Bool
+  ) throws(FileError) {
+    let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
+    guard descriptor >= 0 else { throw failure("open", path) }
+    defer { Glibc.close(descriptor) }
+    try writeAll(Array(text.utf8), descriptor, path)
+    if syncs, fdatasync(descriptor) != 0 { throw failure("sync", path) }
+  }
+
   private static func writeAll(
     _ content: [UInt8], _ descriptor: Int32, _ path: String
   ) throws(FileError) {
@@ -90,6 +102,22 @@ package enum Files {
     }
   }
 
+  /// The names in a directory, in no order; none where it cannot be read.
+  package static func names(in path: String) -> [String] {
+    guard let directory = unsafe opendir(path) else { return [] }
+    defer { unsafe closedir(directory) }
+    var names: [String] = []
+    while let entry = unsafe readdir(directory) {
+      let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { field in
+        unsafe field.withMemoryRebound(to: CChar.self, capacity: 256) { text in
+          unsafe String(cString: text)
+        }
+      }
+      if name != "." && name != ".." { names.append(name) }
+    }
+    return names
+  }
+
   /// Makes a directory and those above it; one that is there is left as it is. Mode 0700.
   package static func makeDirectory(_ path: String) throws(FileError) {
     if unsafe mkdir(path, 0o700) == 0 || errno == EEXIST { return }
@@ -104,5 +132,26 @@ package enum Files {
 
   private static func failure(_ operation: String, _ path: String) -> FileError {
     FileError(path: path, operation: operation, code: errno)
+  }
+}
+
+/// What tells one state of a file from another without reading it.
+struct FileStamp: Equatable {
+  private var device: UInt = 0
+  private var inode: UInt = 0
+  private var size: Int = 0
+  private var seconds: Int = 0
+  private var nanoseconds: Int = 0
+
+  /// All zero for a file that is not there.
+  init(_ path: String) {
+    var status = stat()
+    guard unsafe stat(path, &status) == 0 else { return }
+    device = UInt(status.st_dev)
+    inode = UInt(status.st_ino)
+    size = status.st_size
+    // Of the change of its state, which nobody can set back.
+    seconds = status.st_ctim.tv_sec
+    nanoseconds = status.st_ctim.tv_nsec
   }
 }

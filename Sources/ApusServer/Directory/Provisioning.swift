@@ -145,7 +145,7 @@ extension DataDirectory {
     return (try save(certificate, key, name: "device-\(device.text)"), device)
   }
 
-  /// Says that a device is gone for good. A running service learns of it by SIGHUP.
+  /// Says that a device is gone for good. A running service learns of it within a second.
   ///
   /// The text is appended, and not the file written anew: operators keep comments in it.
   package func retire(_ device: DeviceID, nowSeconds: Int64) throws {

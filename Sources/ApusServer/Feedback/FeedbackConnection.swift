@@ -30,6 +30,7 @@ import ApusWire
   private var last: FeedbackRow?
   /// Whether there is nothing more to lease.
   private var isComplete = false
+  private var sender: BinarySender
 
   /// Rows that are fetched, or removed, at a time.
   private static let rowsPerPage = 40 * Limits.feedbackTuplesPerWrite
@@ -39,14 +40,14 @@ import ApusWire
     self.connection = connection
     worker = connection.worker
     do throws(Refusal) {
-      let sender = try BinarySender(
+      sender = try BinarySender(
         certificate: BinaryProvider.credential(connection.tls),
         environment: connection.door.environment, rules: .standard,
         directory: worker.trust.directory)
       list = FeedbackTopic(
         topic: try sender.requiredTopic().key, environment: sender.environment)
     } catch {
-      connection.logRefusal(error)
+      connection.noteRefusal(error)
       return nil
     }
     let list = list
@@ -92,6 +93,16 @@ import ApusWire
       offered.filter { leases.take($0.token, milliseconds: $0.milliseconds, for: lease) }
     }
     isComplete = isLastPage || rows.count >= Limits.feedbackTuplesPerConnection
+  }
+
+  /// The reader's certificate may be worth nothing any more: then the rest is not for it.
+  func trustChanged() {
+    do throws(Refusal) {
+      try sender.reexamine(directory: worker.trust.directory)
+    } catch {
+      connection.noteRevocation(error)
+      connection.abort()
+    }
   }
 
   // MARK: The end

@@ -31,7 +31,7 @@ final class BinaryProvider {
         certificate: Self.credential(connection.tls), environment: door.environment,
         rules: door.rules, directory: worker.trust.directory)
     } catch {
-      connection.logRefusal(error)
+      connection.noteRefusal(error)
       return nil
     }
     machine = BinaryConnection(
@@ -209,7 +209,7 @@ final class BinaryProvider {
     do throws(Refusal) {
       try sender.reexamine(directory: worker.trust.directory)
     } catch {
-      connection.logRefusal(error)
+      connection.noteRevocation(error)
       machine.finish()
       worker.markDirty(connection)
     }

@@ -18,13 +18,15 @@ extension CertificateCredential {
     guard let team = certificate.teamID.flatMap({ ShortID($0) }) else {
       throw Refusal(.certificateTopicMissing)
     }
-    guard
-      let fingerprint = CertificateFingerprint(certificate.certificate.fingerprint.bytes.span)
-    else { throw Refusal(.certificateUnusable) }
     self.init(
       defaultTopic: Array(certificate.defaultTopic.utf8),
       listedTopics: certificate.topics.map { Array($0.utf8) },
       listsSeveralTopics: certificate.listsSeveralTopics, environments: certificate.environments,
-      team: team, fingerprint: fingerprint)
+      team: team, fingerprint: CertificateFingerprint(certificate.certificate.fingerprint),
+      place: CertificateFingerprint(certificate.certificate.place))
   }
+}
+
+extension CertificateFingerprint {
+  init(_ digest: SHA256Digest) { self.init(words: digest.words) }
 }

@@ -51,7 +51,11 @@ final class HTTP2Provider {
 
   /// A certificate that is not good here: "TLS succeeds; SETTINGS; GOAWAY; close".
   private func refuseConnection(_ refusal: Refusal) {
-    connection.logRefusal(refusal)
+    connection.noteRefusal(refusal)
+    goAway(refusal)
+  }
+
+  private func goAway(_ refusal: Refusal) {
     session.goAway(reason: refusal.reason)
     isOver = true
   }
@@ -205,6 +209,7 @@ final class HTTP2Provider {
           refusal.explanation.text(
             fields: request.content.fields, directory: worker.trust.directory)))
     }
+    connection.note(refusal, fields: request.content.fields)
     answer(request, refusal.rejection)
     session.release(request)
     count(refusal.reason)
@@ -299,7 +304,8 @@ final class HTTP2Provider {
   /// "Revoked key or certificate": the connection that used it is closed with GOAWAY and the reason.
   func trustChanged() {
     guard let refusal = sender.reexamine(directory: worker.trust.directory) else { return }
-    refuseConnection(refusal)
+    connection.noteRevocation(refusal)
+    goAway(refusal)
     worker.markDirty(connection)
   }
 

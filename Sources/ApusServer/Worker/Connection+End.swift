@@ -117,14 +117,4 @@ extension Connection {
     case .gateway, .none: break
     }
   }
-
-  /// Says why a provider's connection is not wanted.
-  func logRefusal(_ refusal: Refusal) {
-    worker.log(
-      .notice, "provider refused", .text("peer", peer.description), .text("door", door.name),
-      .text("reason", refusal.reason.text.description),
-      .text(
-        "explanation",
-        refusal.explanation.text(fields: RequestFields(), directory: worker.trust.directory)))
-  }
 }

@@ -187,6 +187,7 @@ final class Connection: SocketHandler {
     worker.log(
       .info, "tls failed", .text("peer", peer.description), .text("door", door.name),
       .text("reason", error.description))
+    noteRefusedHandshake(error)
     // What OpenSSL has to say about it, the alert, is still to be sent.
     writeOutput()
     driverClosed(.cut)
@@ -343,7 +344,9 @@ final class Connection: SocketHandler {
     switch driver {
     case .provider(let provider): provider.trustChanged()
     case .gateway(let provider): provider.trustChanged()
-    case .courier, .feedback, .none: break
+    case .courier(let courier): courier.trustChanged()
+    case .feedback(let reader): reader.trustChanged()
+    case .none: break
     }
   }
 

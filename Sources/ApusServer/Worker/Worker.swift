@@ -58,6 +58,7 @@ enum WorkerMessage: Sendable {
   private var drains: DrainQueue?
   /// Who reads which feedback; shared by all workers.
   let feedback: FeedbackDesk
+  let audit: AuditLog
 
   /// Messages waiting for one worker; verdicts that do not fit wait with their sender.
   private static let inboxCapacity = 65_536
@@ -66,6 +67,7 @@ enum WorkerMessage: Sendable {
   init(
     index: Int, configuration: ServerConfiguration, trust: Trust, store: any DurableStore,
     order: AcceptanceOrder, replays: ReplayGuard, feedback: FeedbackDesk,
+    audit: AuditLog,
     loop: EventLoop? = nil, ids: RandomIDs = RandomIDs()
   ) {
     let loop = loop ?? EventLoop(name: "apus-worker-\(index)")
@@ -73,6 +75,7 @@ enum WorkerMessage: Sendable {
     self.ids = ids
     wallMilliseconds = loop.wallMilliseconds
     self.feedback = feedback
+    self.audit = audit
     self.index = index
     self.configuration = configuration
     self.log = configuration.log

@@ -1,3 +1,4 @@
+import ApusLoop
 package import ApusModel
 import ApusTrust
 
@@ -87,5 +88,21 @@ extension TestService {
   ) throws -> ConnectedDevice {
     let device = try device ?? directory.device()
     return try ConnectedDevice(courier(device, environment), device)
+  }
+}
+
+extension TestDevice {
+  /// 00, Unix milliseconds, 8 random bytes.
+  package static func nonce(secondsOff: Int64 = 0) -> [UInt8] {
+    [0] + bigEndian(UInt64(EventLoop.wallClockMilliseconds() + secondsOff * 1000)) + randomBytes(8)
+  }
+
+  /// The connect message of `apns-security-v3`, which shows the certificate and signs a nonce.
+  package func signedConnect(
+    nonce: [UInt8] = nonce(), signature: [UInt8]? = nil
+  ) throws -> RawCourierFrame {
+    let signature = try signature ?? [1, 1] + key.signature(over: nonce.span, digest: .sha1)
+    return RawCourierFrame(
+      0x07, (2, [1]), (5, [0, 0, 0, 0x41]), (12, certificate.der), (13, nonce), (14, signature))
   }
 }

@@ -32,7 +32,8 @@ typedef struct apus_tls_policy apus_tls_policy;
 apus_tls_policy *apus_tls_policy_new(const uint8_t *protocols, size_t count, bool requires_alpn);
 /// From now on a ClientHello for `name` is answered with the identity of `context`. The context is not retained.
 bool apus_tls_policy_add_name(apus_tls_policy *policy, const char *name, SSL_CTX *context);
-/// Whether the certificate whose DER has this SHA-256 (32 bytes, lent for the call) was revoked.
+/// Whether a certificate was revoked. Asked with the SHA-256 (32 bytes, lent for the call) of its DER, and then, unless
+/// that was enough, with that of its issuer's name (DER) and its serial number (magnitude, big-endian).
 typedef bool (*apus_tls_is_revoked)(void *argument, const uint8_t *digest);
 /// From `apus_tls_policy_install` on, client certificates are judged by `is_revoked` too. `argument` is not retained.
 void apus_tls_policy_set_revocation(apus_tls_policy *policy, apus_tls_is_revoked is_revoked, void *argument);

@@ -104,7 +104,7 @@ enum World {
     CertificateCredential(
       defaultTopic: Array(topic.utf8), listedTopics: listed.map { Array($0.utf8) },
       listsSeveralTopics: several, environments: environments, team: team,
-      fingerprint: fingerprint(1))
+      fingerprint: fingerprint(1), place: fingerprint(101))
   }
 }
 

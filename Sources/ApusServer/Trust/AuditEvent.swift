@@ -1,0 +1,36 @@
+/// What the audit log tells of. The raw values stand in its lines and never change their meaning.
+package enum AuditEvent: String, Sendable, CaseIterable {
+  // What an operator changed.
+  case serviceInitialized = "service.initialized"
+  case trustReloaded = "trust.reloaded"
+  case trustNotReloaded = "trust.not-reloaded"
+  case teamAdded = "team.added"
+  case appAdded = "app.added"
+  case appRemoved = "app.removed"
+  case keyAdded = "key.added"
+  case keyRevoked = "key.revoked"
+  case certificateIssued = "certificate.issued"
+  case certificateRenewed = "certificate.renewed"
+  case certificateRevoked = "certificate.revoked"
+  case authorityRotated = "authority.rotated"
+  case sealingKeyRotated = "sealing-key.rotated"
+  case deviceRetired = "device.retired"
+
+  // How devices come in.
+  case codeMade = "code.made"
+  case codeUsed = "code.used"
+  case enrolmentPending = "enrolment.pending"
+  case enrolmentApproved = "enrolment.approved"
+  case enrolmentRejected = "enrolment.rejected"
+
+  // What came of a change.
+  case connectionClosed = "connection.closed"
+
+  // Who was turned away.
+  case handshakeRefused = "handshake.refused"
+  case providerRefused = "provider.refused"
+  case requestRefused = "request.refused"
+  case deviceRefused = "device.refused"
+  case enrolmentRefused = "enrolment.refused"
+  case administratorRefused = "administrator.refused"
+}

@@ -1,0 +1,64 @@
+import ApusLoop
+
+/// Looks at what trust is made of, and says when some of it changed.
+///
+/// A revocation must bite within a second, whoever wrote it: a command, an operator's editor, or the authority's tool
+/// that puts a new list into `crls`. Four times a second the files are asked for their stamps, which costs some ten
+/// calls of the system; they are read only when a stamp is another one. inotify would save those calls and lose events
+/// on network file systems.
+///
+/// It has a loop and a thread of its own: reading and checking files must not hold up those that serve.
+@safe final class TrustWatch: @unchecked Sendable {
+  static let periodMilliseconds: UInt64 = 250
+
+  let loop = EventLoop(name: "apus-trust")
+  private let directory: DataDirectory
+  private let onChange: @Sendable () -> Void
+  private var stamps: [FileStamp]
+  private var timer: LoopTimer?
+
+  /// - Parameter onChange: Called on the loop's thread. What was changed while it runs is seen the next time.
+  init(_ directory: DataDirectory, onChange: @escaping @Sendable () -> Void) {
+    self.directory = directory
+    self.onChange = onChange
+    stamps = directory.trustStamps()
+  }
+
+  func start() {
+    let timer = LoopTimer(loop: loop) { [unowned self] in look() }
+    timer.start(
+      afterMilliseconds: Self.periodMilliseconds, repeatMilliseconds: Self.periodMilliseconds)
+    self.timer = timer
+    loop.start()
+  }
+
+  private func look() {
+    let now = directory.trustStamps()
+    guard now != stamps else { return }
+    // Before they are read: a change in between is one more change.
+    stamps = now
+    reload()
+  }
+
+  /// As if something had changed. On the loop's thread.
+  func reload() { onChange() }
+
+  func stop() {
+    loop.perform { [self] in timer = nil }
+    loop.stop()
+    loop.join()
+  }
+}
+
+extension DataDirectory {
+  /// The stamps of everything that ``trust(generation:allowsES512:)`` reads. Files of which there may be many, the
+  /// public halves of keys, count by their folder: they are made and replaced in it, never written over.
+  func trustStamps() -> [FileStamp] {
+    var paths = [directoryFile, sealingFile, "\(path)/keys", "\(path)/authority"]
+    for authority in [Authority.service, .devices] { paths.append(authorityCertificate(authority)) }
+    paths += [serverFiles, serverRSAFiles].flatMap { [$0.certificate, $0.key] }
+    paths.append(revocationListPath)
+    paths += revocationLists()
+    return paths.map(FileStamp.init)
+  }
+}

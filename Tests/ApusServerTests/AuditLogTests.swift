@@ -1,0 +1,98 @@
+import ApusTesting
+import Foundation
+import Testing
+
+@testable import ApusServer
+
+@Suite("The audit log")
+struct AuditLogTests {
+  let folder = FileManager.default.temporaryDirectory.appending(path: "audit-\(UUID().uuidString)")
+  var path: String { folder.appending(path: "audit.jsonl").path }
+
+  init() throws {
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+  }
+
+  private func lines() throws -> [[String: Any]] {
+    try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n").map { line in
+      try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
+    }
+  }
+
+  @Test("A change is one line that says when, what, who and to whom; only its owner can read it")
+  func change() throws {
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let log = AuditLog(path: path)
+    #expect(log.record(.keyRevoked, actor: "uid 7", subject: "key \"A\n\"", .number("keys", 3)))
+    log.record(.deviceRetired, actor: "uid 7", subject: "device 1")
+    let lines = try lines()
+    #expect(lines.count == 2)
+    #expect(lines[0]["event"] as? String == "key.revoked")
+    #expect(lines[0]["actor"] as? String == "uid 7")
+    #expect(lines[0]["subject"] as? String == "key \"A\n\"")
+    #expect(lines[0]["keys"] as? Int == 3)
+    #expect((lines[0]["time"] as? String)?.hasSuffix("Z") == true)
+    let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions]
+    #expect(mode as? Int == 0o600)
+  }
+
+  @Test("A flood of refusals leaves a bounded number of lines, which count what they stand for")
+  func flood() throws {
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let log = AuditLog(path: path)
+    let start: Int64 = 1_800_000_000_000
+    // A hundred a second, for an hour.
+    for index in 0..<360_000 {
+      log.note(
+        .deviceRefused, actor: "192.0.2.1", reason: "no certificate",
+        nowMilliseconds: start + Int64(index) * 10)
+    }
+    log.note(.deviceRefused, actor: "192.0.2.1", reason: "expired", nowMilliseconds: start)
+    let lines = try lines()
+    let flood = lines.filter { $0["reason"] as? String == "no certificate" }
+    // The burst, and one for each minute.
+    #expect(flood.count == AuditLog.burst + 59)
+    let omitted = flood.reduce(0) { $0 + ($1["omitted_before"] as? Int ?? 0) }
+    // But for those after the last line, every refusal is counted.
+    #expect((360_000 - 6_000..<360_000).contains(flood.count + omitted))
+    #expect(lines.contains { $0["reason"] as? String == "expired" })
+  }
+
+  @Test("Changes are never left out")
+  func changes() throws {
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let log = AuditLog(path: path)
+    for index in 0..<300 { log.record(.certificateIssued, actor: "uid 0", subject: "\(index)") }
+    #expect(try lines().count == 300)
+  }
+
+  @Test("A file that was moved away is left alone, and a new one begun")
+  func rotation() throws {
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let log = AuditLog(path: path)
+    log.record(.teamAdded, actor: "uid 0", subject: "A")
+    try FileManager.default.moveItem(atPath: path, toPath: path + ".1")
+    log.record(.teamAdded, actor: "uid 0", subject: "B")
+    #expect(try lines().map { $0["subject"] as? String } == ["B"])
+  }
+
+  @Test("A line that cannot be written goes to the log, and the caller is told")
+  func unwritable() throws {
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let said = Collected()
+    let log = AuditLog(
+      path: folder.path + "/missing/audit.jsonl", log: Log(sink: { said.append($0) }))
+    #expect(!log.record(.keyAdded, actor: "uid 0", subject: "key X"))
+    #expect(said.lines.count == 1)
+    #expect(said.lines[0].contains("key X") && said.lines[0].contains("missing"))
+  }
+}
+
+/// Lines that a log was given.
+private final class Collected: @unchecked Sendable {
+  private let lock = NSLock()
+  private var list: [String] = []
+
+  func append(_ line: String) { lock.withLock { list.append(line) } }
+  var lines: [String] { lock.withLock { list } }
+}

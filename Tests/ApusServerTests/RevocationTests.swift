@@ -1,0 +1,159 @@
+import ApusLoop
+import ApusServer
+import ApusTLS
+import ApusTesting
+import ApusTrust
+import Foundation
+import Testing
+
+/// A revocation refuses new handshakes and ends what is open, whoever wrote it and without being told to look.
+@Suite("Revocation bites at once")
+struct RevocationTests {
+  let service: TestService
+
+  init() throws { service = try TestService() }
+
+  /// A revocation list of `authority`, made by OpenSSL's command line.
+  private func list(_ authority: DataDirectory.Authority, _ revoked: [TLSIdentity]) throws -> Data {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "crl-\(UUID().uuidString)")
+    defer { try? FileManager.default.removeItem(at: folder) }
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    func openssl(_ arguments: [String]) throws {
+      let process = Process()
+      process.executableURL = URL(filePath: "/usr/bin/openssl")
+      process.arguments = arguments
+      process.currentDirectoryURL = folder
+      process.standardError = FileHandle.nullDevice
+      try process.run()
+      process.waitUntilExit()
+      try #require(process.terminationStatus == 0, "openssl \(arguments)")
+    }
+    try Data().write(to: folder.appending(path: "index"))
+    try Data("[ca]\ndefault_ca=a\n[a]\ndatabase=index\ndefault_md=sha256\n".utf8)
+      .write(to: folder.appending(path: "config"))
+    let data = service.directory.data
+    let common = [
+      "ca", "-config", "config", "-cert", data.authorityCertificate(authority), "-keyfile",
+      data.authorityKey(authority),
+    ]
+    for identity in revoked {
+      try Data(identity.certificateChainPEM).write(to: folder.appending(path: "leaf"))
+      try openssl(common + ["-revoke", "leaf"])
+    }
+    try openssl(common + ["-gencrl", "-crldays", "30", "-out", "list"])
+    return try Data(contentsOf: folder.appending(path: "list"))
+  }
+
+  private func publish(_ list: Data, as name: String) throws {
+    let folder = service.directory.data.path + "/crls"
+    try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+    try list.write(to: URL(filePath: "\(folder)/\(name)"), options: .atomic)
+  }
+
+  /// No new handshake. Under TLS 1.3 the client learns of it by what it reads first.
+  private func expectRefused(
+    _ kind: DoorConfiguration.Kind, _ protocols: [String], _ identity: TLSIdentity
+  ) throws {
+    // RFC 8446, section 6.2: certificate_revoked.
+    let end = try service.tls(kind, protocols: protocols, identity: identity).receiveAll().1
+    #expect(end == .failed(.alertReceived(44)))
+  }
+
+  private func push(_ provider: RawHTTP2Client, _ token: String) throws -> Int? {
+    let headers = service.pushHeaders(to: token, authorization: nil)
+    return try provider.exchange(headers, body: TestService.payload).status
+  }
+
+  private func auditLines() throws -> [String] {
+    let file = service.directory.data.auditFile
+    guard FileManager.default.fileExists(atPath: file) else { return [] }
+    return try String(contentsOfFile: file, encoding: .utf8)
+      .split(separator: "\n").map(String.init)
+  }
+
+  @Test("A provider's certificate in directory.conf: GOAWAY, and no new handshake")
+  func provider() throws {
+    defer { service.stop() }
+    let identity = try service.directory.providerIdentity()
+    let token = try service.connect().token()
+    let provider = try service.provider(identity: identity)
+    let bystander = try service.provider(identity: service.directory.providerIdentity())
+    #expect(try push(provider, token) == 200)
+    #expect(try push(bystander, token) == 200)
+    try service.directory.revoke(identity)
+    // The next that comes is the end: nobody has told the service to look.
+    #expect(try provider.end().goAways.last?.debugData.contains("BadCertificate") == true)
+    try expectRefused(.provider, ["h2"], identity)
+    #expect(try push(bystander, token) == 200)
+    let lines = try auditLines()
+    #expect(lines.contains { $0.contains("\"event\":\"trust.reloaded\"") })
+    #expect(
+      lines.contains {
+        $0.contains("\"event\":\"connection.closed\"") && $0.contains("BadCertificate")
+      })
+    #expect(
+      lines.contains {
+        $0.contains("\"event\":\"handshake.refused\"") && $0.contains("certificate revoked")
+      })
+  }
+
+  @Test(
+    "A device's certificate on its authority's list: its connection ends, and no new handshake",
+    arguments: [TestService.courierProtocol, TestService.oldCourierProtocol])
+  func device(dialect: String) throws {
+    defer { service.stop() }
+    let device = try service.directory.device()
+    let revoked = try ConnectedDevice(
+      service.courier(device, protocols: [dialect]), device)
+    let bystander = try service.connect()
+    try revoked.enable(TestDirectory.topic)
+    try bystander.enable(TestDirectory.topic)
+    try publish(list(.devices, [revoked.device.identity]), as: "devices.crl")
+    _ = try revoked.client.end()
+    try expectRefused(.courier, [dialect], device.identity)
+    try bystander.settle()
+  }
+
+  @Test("A device that shows its certificate in the connect message, likewise")
+  func inBand() throws {
+    defer { service.stop() }
+    let device = try service.directory.device(rsaBits: 2048)
+    let client = try service.courier(protocols: [TestService.inBandProtocol])
+    try client.send(device.signedConnect())
+    #expect(try client.expect(0x08)[1] == [0])
+    try publish(list(.devices, [device.identity]), as: "devices.crl")
+    _ = try client.end()
+    let again = try service.courier(protocols: [TestService.inBandProtocol])
+    try again.send(device.signedConnect())
+    #expect(try again.expect(0x08)[1] == [2])
+  }
+
+  @Test("A list of the service's authority revokes providers at every door")
+  func providerList() throws {
+    defer { service.stop() }
+    let identity = try service.directory.providerIdentity()
+    let provider = try service.provider(identity: identity)
+    try provider.ping()
+    try publish(list(.service, [identity]), as: "service.pem")
+    #expect(try !provider.end().goAways.isEmpty)
+    try expectRefused(.provider, ["h2"], identity)
+    try expectRefused(.gateway, [], identity)
+    try expectRefused(.feedback, [], identity)
+  }
+
+  @Test(
+    "A list that cannot be believed changes nothing, and the operator is told")
+  func foreignList() throws {
+    defer { service.stop() }
+    let device = try service.connect()
+    try publish(list(.service, []), as: "good.crl")
+    try publish(Data("no list at all".utf8), as: "broken.crl")
+    let deadline = EventLoop.wallClockMilliseconds() + 20_000
+    while try !auditLines().contains(where: {
+      $0.contains("\"event\":\"trust.not-reloaded\"") && $0.contains("broken.crl")
+    }) {
+      try #require(EventLoop.wallClockMilliseconds() < deadline)
+    }
+    try device.settle()
+  }
+}
