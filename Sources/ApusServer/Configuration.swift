@@ -62,6 +62,9 @@ package struct ServerConfiguration: Sendable {
   package var isEphemeral = false
   package var log = Log()
 
+  /// Those that anybody can come in by.
+  var openDoors: [DoorConfiguration] { doors.filter { !$0.addresses.isEmpty } }
+
   package init(dataDirectory: String, doors: [DoorConfiguration]) {
     self.dataDirectory = dataDirectory
     self.doors = doors

@@ -24,10 +24,7 @@ package final class Service {
   private let store: any DurableStore
   private let workers: [Worker]
   private let ticketKeys = TicketKeys()
-  private let revocations: Revocations
-  private let dataDirectory: DataDirectory
-  private let audit: AuditLog
-  private let loader: TrustLoader
+  private let contexts: DoorContexts
   private let watch: TrustWatch
 
   /// Reads the data directory and opens the store. Throws what keeps the service from starting, in words for the
@@ -39,12 +36,14 @@ package final class Service {
   ) throws {
     self.configuration = configuration
     log = configuration.log
-    dataDirectory = DataDirectory(path: configuration.dataDirectory)
-    audit = AuditLog(path: dataDirectory.auditFile, log: configuration.log)
+    let dataDirectory = DataDirectory(path: configuration.dataDirectory)
+    let audit = AuditLog(path: dataDirectory.auditFile, log: configuration.log)
     let loader = TrustLoader(dataDirectory, configuration, audit)
     let trust = try loader.load()
-    self.loader = loader
-    revocations = Revocations(trust.directory)
+    let contexts = DoorContexts(
+      directory: dataDirectory, configuration: configuration,
+      revocations: Revocations(trust.directory), ticketKeys: ticketKeys)
+    self.contexts = contexts
     store = try ready ?? Self.openStore(configuration, dataDirectory)
     let order: AcceptanceOrder
     do {
@@ -56,7 +55,7 @@ package final class Service {
     let count = configuration.workers > 0 ? configuration.workers : Self.coreCount
     let replays = ReplayGuard()
     let feedback = FeedbackDesk()
-    let (store, audit, revocations) = (store, audit, revocations)
+    let store = store
     let workers = (0..<count).map { index in
       Worker(
         index: index, configuration: configuration, trust: trust, store: store, order: order,
@@ -65,8 +64,12 @@ package final class Service {
     self.workers = workers
     watch = TrustWatch(dataDirectory) {
       loader.reload { trust in
-        revocations.replace(trust.directory)
-        for worker in workers { worker.loop.perform { worker.replace(trust: trust) } }
+        // First what may fail: all of it counts, or none.
+        let renewed = try contexts.all()
+        contexts.revocations.replace(trust.directory)
+        for worker in workers {
+          worker.loop.perform { worker.replace(trust: trust, contexts: renewed) }
+        }
       }
     }
     for worker in workers { worker.connect(to: workers) }
@@ -101,7 +104,9 @@ package final class Service {
 
   /// Opens the doors and lets the workers run.
   package func start() throws {
-    for door in configuration.doors where !door.addresses.isEmpty { try open(door) }
+    for (door, context) in zip(configuration.openDoors, try contexts.all()) {
+      try open(door, context)
+    }
     for worker in workers { worker.loop.start() }
     watch.start()
     for door in doors {
@@ -114,10 +119,10 @@ package final class Service {
   }
 
   /// Every worker listens on every address; the kernel spreads the connections (SO_REUSEPORT).
-  private func open(_ configured: DoorConfiguration) throws {
+  private func open(_ configured: DoorConfiguration, _ context: TLSContext) throws {
     var door = Door(
       kind: configured.kind, environment: configured.environment,
-      context: try context(for: configured), addresses: configured.addresses,
+      context: context, addresses: configured.addresses,
       rules: configured.rules)
     for (index, worker) in workers.enumerated() {
       let bound = try worker.listen(door, reusePort: workers.count > 1)
@@ -126,56 +131,6 @@ package final class Service {
     }
     doors.append(
       OpenDoor(kind: door.kind, environment: door.environment, addresses: door.addresses))
-  }
-
-  private func context(for door: DoorConfiguration) throws -> TLSContext {
-    let authority: DataDirectory.Authority = door.kind == .courier ? .devices : .service
-    let authorities = try Files.read(dataDirectory.authorityCertificate(authority))
-    let revocations = revocations
-    var tls = TLSServerConfiguration(
-      identity: try dataDirectory.serverFiles.read(),
-      clientCertificates: .requested(authoritiesPEM: authorities),
-      isRevoked: { revocations.contain($0) }, ticketKeys: ticketKeys)
-    switch door.kind {
-    case .provider:
-      tls.applicationProtocols = ["h2"]
-      tls.keepsBuffers = true
-    case .courier:
-      tls.applicationProtocols = courierProtocols
-      // Four current provider libraries offer no ALPN; a device without it is none of ours.
-      tls.acceptsClientsWithoutALPN = false
-    case .gateway, .feedback:
-      tls.clientCertificates = .required(authoritiesPEM: authorities)
-      tls.keepsBuffers = door.kind == .gateway
-      // Two clients take a ticket for data and wait for ever, a third reconnects for nothing.
-      tls.sessionTickets = false
-      if door.allowsLegacyTLS {
-        tls.minimumVersion = .v1_0
-        tls.alternateIdentity = try identityForOldClients(of: door)
-      }
-    }
-    return try TLSContext(server: tls)
-  }
-
-  /// Clients of TLS 1.0 and 1.1 know no ECDSA more often than not.
-  private func identityForOldClients(of door: DoorConfiguration) throws -> TLSIdentity? {
-    let files = dataDirectory.serverRSAFiles
-    if files.exist { return try files.read() }
-    log(
-      .warning, "no RSA certificate for old clients: those that know no ECDSA cannot connect",
-      .text("door", door.kind.rawValue),
-      .text(
-        "remedy",
-        "let \(dataDirectory.authorityKey(.service)) sign one for the service's names; put it "
-          + "into \(files.certificate), its key into \(files.key)"))
-    return nil
-  }
-
-  private var courierProtocols: [String] {
-    var names = ["apus-courier/1"]
-    if configuration.allowsInBandCertificates { names.append("apns-security-v3") }
-    names.append("apns-security-v2")
-    return names
   }
 
   // MARK: While it runs

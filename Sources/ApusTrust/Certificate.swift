@@ -81,6 +81,11 @@ package struct Certificate: Sendable, Hashable {
     try PublicKey(spkiDER: spkiDER.span)
   }
 
+  /// The DNS names and addresses that a server's certificate is for.
+  package var serverNames: [String] {
+    values(of: .subjectAlternativeName).flatMap(ServerName.texts)
+  }
+
   /// Whether `now` (Unix seconds) lies in the certificate's validity.
   package func isValid(now: Int64) -> Bool { notBefore <= now && now <= notAfter }
 

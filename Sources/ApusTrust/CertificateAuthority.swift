@@ -58,23 +58,48 @@ package struct CertificateAuthority: Sendable {
     try self.init(certificate: Certificate(pem: certificatePEM), key: PrivateKey(pem: keyPEM))
   }
 
-  /// A new authority with a new P-256 key, signed by itself, for certificates directly below it.
+  /// A new authority with a new P-256 key, signed by itself, for certificates below it and for its successor.
   package static func create(
     commonName: String, validity: Validity
   ) throws(TrustFault) -> CertificateAuthority {
     let key = try PrivateKey.generateP256()
     let subject = Certificate.Subject(commonName: commonName)
-    var template = try CertificateTemplate(
-      subject: subject, validity: validity, publicKey: key.publicKey)
     let keyID = try CertificateTemplate.keyID(of: key.publicKey)
-    template.add(
-      .basicConstraints, critical: true, DER.sequence(DER.boolean(true), DER.integer([0])))
-    template.addKeyUsage(
-      CertificateTemplate.KeyUsage.keyCertSign | CertificateTemplate.KeyUsage.crlSign)
-    template.add(.subjectKeyID, DER.element(DER.Tag.octetString, keyID))
-    template.add(.authorityKeyID, DER.sequence(DER.element(DER.Tag.context(0), keyID)))
+    // One authority may stand below: the successor, while those that know only this one learn the other.
+    let template = try Self.template(
+      subject: subject, publicKey: key.publicKey, pathLength: 1, authorityKeyID: keyID,
+      validity: validity)
     let certificate = try template.signed(issuer: CertificateTemplate.name(subject), by: key)
     return try CertificateAuthority(certificate: certificate, key: key)
+  }
+
+  /// The certificate of another authority, signed by this one: who trusts this one trusts what the other issues.
+  package func crossSign(
+    _ other: CertificateAuthority, validity: Validity
+  ) throws(TrustFault) -> Certificate {
+    let template = try Self.template(
+      subject: other.certificate.subject, publicKey: other.key.publicKey, pathLength: 0,
+      authorityKeyID: certificate.subjectKeyID, validity: validity)
+    return try sign(template)
+  }
+
+  private static func template(
+    subject: Certificate.Subject, publicKey: PublicKey, pathLength: UInt8,
+    authorityKeyID: [UInt8]?, validity: Validity
+  ) throws(TrustFault) -> CertificateTemplate {
+    var template = try CertificateTemplate(
+      subject: subject, validity: validity, publicKey: publicKey)
+    template.add(
+      .basicConstraints, critical: true, DER.sequence(DER.boolean(true), DER.integer([pathLength])))
+    template.addKeyUsage(
+      CertificateTemplate.KeyUsage.keyCertSign | CertificateTemplate.KeyUsage.crlSign)
+    template.add(
+      .subjectKeyID,
+      DER.element(DER.Tag.octetString, try CertificateTemplate.keyID(of: publicKey)))
+    if let authorityKeyID {
+      template.add(.authorityKeyID, DER.sequence(DER.element(DER.Tag.context(0), authorityKeyID)))
+    }
+    return template
   }
 
   /// For a server that is reached under `names`: DNS names, a `*.` in front allowed, and IP addresses.

@@ -46,6 +46,13 @@ struct DERReader: ~Escapable {
     return content
   }
 
+  /// Reads an element of any type; returns the type and where its content lies.
+  mutating func anyElement() throws(DERFault) -> (tag: UInt8, content: Range<Int>) {
+    guard position < end else { throw .truncated(at: position) }
+    let tag = bytes[position]
+    return (tag, try element(tag))
+  }
+
   func expectEnd() throws(DERFault) {
     guard isAtEnd else { throw .trailing(at: position) }
   }

@@ -33,9 +33,11 @@ package struct DeviceCertificate: Sendable, Hashable {
   /// Reads and verifies a certificate that came without TLS around it, in the connect message of the device protocol's
   /// third version.
   ///
-  /// - Parameter now: Unix seconds.
+  /// - Parameters:
+  ///   - authorities: Those that may have issued it; while one takes over from another there are two.
+  ///   - now: Unix seconds.
   package static func verify(
-    der: Span<UInt8>, authority: Certificate, now: Int64
+    der: Span<UInt8>, authorities: [Certificate], now: Int64
   ) throws(DeviceCertificateFault) -> DeviceCertificate {
     do {
       let handle = try X509Handle(der: der)
@@ -47,11 +49,10 @@ package struct DeviceCertificate: Sendable, Hashable {
       }
       guard certificate.notBefore <= now else { throw DeviceCertificateFault.notYetValid }
       guard now <= certificate.notAfter else { throw DeviceCertificateFault.expired }
-      let issuer = try X509Handle(der: authority.der.span)
-      guard authority.isValid(now: now), chains(handle, to: issuer) else {
-        throw DeviceCertificateFault.untrusted
+      for authority in authorities where authority.isValid(now: now) {
+        if chains(handle, to: try X509Handle(der: authority.der.span)) { return device }
       }
-      return device
+      throw DeviceCertificateFault.untrusted
     } catch let fault as DeviceCertificateFault {
       throw fault
     } catch {

@@ -26,6 +26,17 @@ package struct SHA256Digest: Sendable, Hashable {
     }
   }
 
+  /// Takes exactly 64 hexadecimal digits.
+  package init?(hex: String) {
+    guard let bytes = Hex.decode(Array(hex.utf8).span), bytes.count == Self.byteCount else {
+      return nil
+    }
+    func word(_ start: Int) -> UInt64 {
+      bytes[start..<start + 8].reduce(0) { $0 << 8 | UInt64($1) }
+    }
+    words = (word(0), word(8), word(16), word(24))
+  }
+
   /// 64 digits in lower case.
   package var hex: String {
     String(decoding: bytes.flatMap { [hexDigit($0 >> 4), hexDigit($0 & 15)] }, as: UTF8.self)

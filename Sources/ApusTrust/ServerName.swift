@@ -9,6 +9,33 @@ enum ServerName {
     return DER.element(DER.Tag.context(2), Array(name.utf8))
   }
 
+  /// The names in a subject's alternative names, as text; of other kinds of names nothing.
+  static func texts(ofGeneralNames value: [UInt8]) -> [String] {
+    let bytes = value.span
+    var names: [String] = []
+    var list = DERReader(bytes)
+    guard let content = try? list.element(DER.Tag.sequence) else { return [] }
+    var entries = DERReader(bytes, within: content)
+    while !entries.isAtEnd {
+      guard let (tag, range) = try? entries.anyElement() else { return names }
+      switch tag {
+      case DER.Tag.context(2): names.append(String(decoding: value[range], as: UTF8.self))
+      case DER.Tag.context(7): names.append(text(ofAddress: value[range]))
+      default: continue
+      }
+    }
+    return names
+  }
+
+  /// RFC 4291, section 2.2, in its long form, which every parser reads.
+  private static func text(ofAddress bytes: ArraySlice<UInt8>) -> String {
+    guard bytes.count == 16 else { return bytes.map(String.init).joined(separator: ".") }
+    let groups = stride(from: bytes.startIndex, to: bytes.endIndex, by: 2).map { index in
+      String(UInt16(bytes[index]) << 8 | UInt16(bytes[index + 1]), radix: 16)
+    }
+    return groups.joined(separator: ":")
+  }
+
   /// The 4 or 16 bytes of an address in text form.
   private static func address(_ text: String) -> [UInt8]? {
     guard let string = unsafe a2i_IPADDRESS(text) else {

@@ -35,6 +35,10 @@ struct Apus {
     }
     switch verb {
     case .initialize: try InitializeCommand(invocation).run()
+    case .team: try TeamCommand(invocation).run()
+    case .app: try AppCommand(invocation).run()
+    case .key: try KeyCommand(invocation).run()
+    case .rotate: try RotateCommand(invocation).run()
     case .cert: try CertificateCommand(invocation).run()
     case .device: try DeviceCommand(invocation).run()
     case .serve: try ServeCommand(invocation).run()

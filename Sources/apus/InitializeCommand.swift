@@ -19,6 +19,7 @@ struct InitializeCommand {
     } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
+    Operator(invocation).record(.serviceInitialized, "service")
     let text = """
       A service is ready in \(path). It is reached as \(service.names.joined(separator: ", ")).
 

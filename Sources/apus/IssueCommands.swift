@@ -8,12 +8,24 @@ import ApusWire
 /// `apus cert`
 struct CertificateCommand {
   let invocation: Invocation
+  let user: Operator
 
-  init(_ invocation: Invocation) { self.invocation = invocation }
+  init(_ invocation: Invocation) {
+    self.invocation = invocation
+    user = Operator(invocation)
+  }
 
   func run() throws(CommandFailure) {
-    let directory = DataDirectory(path: invocation.value(ApusOptions.data))
-    let topic = try invocation.require(ApusOptions.certifiedTopic)
+    if let certificate = invocation[TrustOptions.certificateToRevoke] {
+      return try revoke(certificate)
+    }
+    let directory = user.directory
+    let topic: String
+    if let given = invocation[ApusOptions.certifiedTopic] {
+      topic = given
+    } else {
+      topic = try user.only("app", for: ApusOptions.certifiedTopic).name
+    }
     let team = try team(of: topic, in: directory)
     let identity: IssuedIdentity
     do {
@@ -25,6 +37,9 @@ struct CertificateCommand {
     } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
+    user.record(
+      .certificateIssued,
+      "provider of \(topic), certificate \(identity.certificate.fingerprint.hex)")
     Report(
       fields: [
         "certificate_file": .string(identity.certificateFile),
@@ -41,6 +56,24 @@ struct CertificateCommand {
           "authority": directory.authorityCertificate(.service),
           "SHA-256": identity.certificate.fingerprint.hex,
         ])
+    ).print(invocation)
+  }
+
+  /// By a file that has it, or by its SHA-256.
+  private func revoke(_ given: String) throws(CommandFailure) {
+    let fingerprint: SHA256Digest = try user.attempt {
+      if let digest = SHA256Digest(hex: given) { return digest }
+      return try Certificate(pem: Files.readText(given)).fingerprint
+    }
+    try user.attempt { try user.directory.revokeCertificate(fingerprint) }
+    user.record(.certificateRevoked, "certificate \(fingerprint.hex)")
+    Report(
+      fields: ["revoked": .string(fingerprint.hex)],
+      text: """
+        The certificate \(fingerprint.hex) is revoked.
+        A running service closes what was opened with it within a second.
+
+        """
     ).print(invocation)
   }
 
@@ -64,7 +97,7 @@ struct CertificateCommand {
   private func team(
     of topic: String, in directory: DataDirectory
   ) throws(CommandFailure) -> ShortID {
-    let apps = try directory.sections("app")
+    let apps = try user.sections("app")
     guard let app = apps.first(where: { $0.name == topic }) else {
       let known = apps.map(\.name).joined(separator: ", ")
       throw invocation.failure(
@@ -82,8 +115,12 @@ struct CertificateCommand {
 /// `apus device`
 struct DeviceCommand {
   let invocation: Invocation
+  let user: Operator
 
-  init(_ invocation: Invocation) { self.invocation = invocation }
+  init(_ invocation: Invocation) {
+    self.invocation = invocation
+    user = Operator(invocation)
+  }
 
   func run() throws(CommandFailure) {
     let directory = DataDirectory(path: invocation.value(ApusOptions.data))
@@ -98,6 +135,9 @@ struct DeviceCommand {
     } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
+    user.record(
+      .certificateIssued,
+      "device \(device.text), certificate \(identity.certificate.fingerprint.hex)")
     Report(
       fields: [
         "certificate_file": .string(identity.certificateFile),
@@ -126,6 +166,7 @@ struct DeviceCommand {
     } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
+    user.record(.deviceRetired, "device \(device.text)")
     Report(
       fields: ["device_id": .string(device.text), "retired_since": .integer(now)],
       text: """
@@ -142,17 +183,5 @@ struct DeviceCommand {
     throw invocation.failure(
       about: option, "--retire issues nothing that it could be for",
       remedy: "Leave one of them out.")
-  }
-}
-
-extension DataDirectory {
-  /// The sections of one kind in `directory.conf`.
-  func sections(_ kind: String) throws(CommandFailure) -> [SectionFile.Section] {
-    do {
-      try requireProvisioned()
-      return try records().sections.filter { $0.kind == kind }
-    } catch {
-      throw CommandFailure(.configuration, "\(error)")
-    }
   }
 }

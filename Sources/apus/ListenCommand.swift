@@ -50,7 +50,7 @@ struct ListenCommand {
     if !given.isEmpty || invocation.isGiven(ApusOptions.unregister) { return given }
     let directory = DataDirectory(path: invocation.value(ApusOptions.data))
     guard directory.isProvisioned else { throw invocation.missing(ApusOptions.topics.description) }
-    let apps = try directory.sections("app").map(\.name)
+    let apps = try Operator(invocation).sections("app").map(\.name)
     guard apps.count == 1 else {
       var failure = invocation.missing(ApusOptions.topics.description)
       failure.problem = "--topic is missing, and \(directory.path) has \(apps.count) apps"

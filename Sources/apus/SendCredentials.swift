@@ -7,11 +7,12 @@ import ApusServer
 /// What a provider proves itself with, from the options, and from the data directory where they are silent.
 struct SendCredentials {
   private let invocation: Invocation
-  private let directory: DataDirectory
+  private let user: Operator
+  private var directory: DataDirectory { user.directory }
 
   init(_ invocation: Invocation) {
     self.invocation = invocation
-    directory = DataDirectory(path: invocation.value(ApusOptions.data))
+    user = Operator(invocation)
   }
 
   /// Whether a certificate speaks for the provider.
@@ -21,7 +22,7 @@ struct SendCredentials {
   func topic(for type: PushType) throws(CommandFailure) -> String? {
     if let topic = invocation[ApusOptions.topic] { return topic }
     if usesCertificate { return nil }
-    let app = try only("app", for: ApusOptions.topic).name
+    let app = try user.only("app", for: ApusOptions.topic).name
     return app + type.topicSuffix.text.description
   }
 
@@ -42,7 +43,7 @@ struct SendCredentials {
     if let given = invocation[ApusOptions.keyID] {
       keyID = given
     } else {
-      keyID = try only("key", for: ApusOptions.keyID).name
+      keyID = try user.only("key", for: ApusOptions.keyID).name
     }
     return .providerToken(
       keyPEM: try keyPEM(keyID), keyID: keyID, teamID: try team(of: keyID))
@@ -62,26 +63,9 @@ struct SendCredentials {
   private func team(of keyID: String) throws(CommandFailure) -> String {
     if let given = invocation[ApusOptions.team] { return given }
     guard directory.isProvisioned,
-      let team = try directory.sections("key").first(where: { $0.name == keyID })?["team"]
+      let team = try user.sections("key").first(where: { $0.name == keyID })?["team"]
     else { throw invocation.missing(ApusOptions.team.description) }
     return team
-  }
-
-  /// The only section of its kind in the data directory, which then needs not be named.
-  private func only(
-    _ kind: String, for option: Option<String>
-  ) throws(CommandFailure) -> SectionFile.Section {
-    var failure = invocation.missing(option.description)
-    guard directory.isProvisioned else { throw failure }
-    let sections = try directory.sections(kind)
-    guard sections.count == 1 else {
-      let names = sections.map(\.name).joined(separator: ", ")
-      failure.problem +=
-        sections.isEmpty
-        ? ", and \(directory.path) has none" : ", and \(directory.path) has several: \(names)"
-      throw failure
-    }
-    return sections[0]
   }
 
   private func pem(_ option: Option<String>) throws(CommandFailure) -> [UInt8] {

@@ -32,7 +32,7 @@ struct CertificateAuthorityTests {
     #expect(certificate.serial.count == 32)
     try withX509(certificate) { handle in
       #expect(X509_get_version(handle) == 2)
-      #expect(X509_get_pathlen(handle) == 0)
+      #expect(X509_get_pathlen(handle) == 1)
       #expect(X509_get_key_usage(handle) == UInt32(KU_KEY_CERT_SIGN | KU_CRL_SIGN))
       #expect(X509_get_extension_flags(handle) & UInt32(EXFLAG_SS) != 0)
       #expect(X509_self_signed(handle, 1) == 1)

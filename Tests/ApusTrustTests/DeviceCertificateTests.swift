@@ -17,7 +17,7 @@ struct DeviceCertificateTests {
   ) -> DeviceCertificateFault? {
     do {
       _ = try DeviceCertificate.verify(
-        der: certificate.der.span, authority: authority, now: time)
+        der: certificate.der.span, authorities: [authority], now: time)
       return nil
     } catch {
       return error
@@ -33,7 +33,7 @@ struct DeviceCertificateTests {
     #expect(certificate.subject.userID == "00000000000000ab")
     #expect(certificate.subject.commonName == "Küche 1")
     let device = try DeviceCertificate.verify(
-      der: certificate.der.span, authority: authority.certificate, now: now)
+      der: certificate.der.span, authorities: [authority.certificate], now: now)
     #expect(device.deviceID == DeviceID(0xab))
     #expect(device.certificate == certificate)
   }
@@ -112,7 +112,7 @@ struct DeviceCertificateTests {
       changed[index] ^= 1
       #expect(throws: DeviceCertificateFault.self, "byte \(index)") {
         try DeviceCertificate.verify(
-          der: changed.span, authority: authority.certificate, now: now)
+          der: changed.span, authorities: [authority.certificate], now: now)
       }
     }
   }

@@ -3,7 +3,7 @@ package import ApusModel
 /// The options of `apus`. Each is described here and nowhere else.
 package enum ApusOptions {
   private static let working = [
-    Verb.initialize, .serve, .cert, .device, .send, .listen, .log,
+    Verb.initialize, .serve, .team, .app, .key, .cert, .device, .rotate, .send, .listen, .log,
   ]
 
   // MARK: General
@@ -46,7 +46,8 @@ package enum ApusOptions {
     help: "The name of the first team.")
 
   package static let certifiedTopic = Option(
-    "--topic", .topic, in: [Verb.cert], group: .issue, isRequired: true,
+    "--topic", .topic, in: [Verb.cert], group: .issue,
+    note: "the data directory's only app",
     help: "The bundle id of the app that the certificate is for.")
   package static let extraTopic = Option(
     "--extra-topic", .labelledTopic, in: [Verb.cert], group: .issue, scope: .flagOnly,
@@ -249,35 +250,37 @@ package enum ApusOptions {
     help: "Write the tokens there as well, one a line, in the order of the topics.")
 
   /// The order is that of the help.
-  package static let all: [OptionDescription] = [
-    token.description, topic.description, alert.description, title.description,
-    subtitle.description, badge.description, sound.description, contentAvailable.description,
-    payload.description, payloadFile.description, pushType.description, priority.description,
-    expiration.description, collapseID.description, id.description,
-    provider.description, courier.description, authority.description, timeout.description,
-    providerKey.description, keyID.description, team.description,
-    providerCertificate.description, providerCertificateKey.description,
-    http2Listen.description, http2DevelopmentListen.description,
-    courierListen.description, courierDevelopmentListen.description,
-    gatewayListen.description, gatewayDevelopmentListen.description,
-    feedbackListen.description, feedbackDevelopmentListen.description,
-    workers.description, noInBandCertificates.description, allowES512.description,
-    unregisterGrace.description, linger.description, ledger.description,
-    ledgerDays.description, ledgerMegabytes.description, ephemeral.description,
-    shutdown.description,
-    name.description, firstTopic.description, teamName.description,
-    certifiedTopic.description, extraTopic.description, environment.description,
-    certificateRSABits.description, certificateDays.description, deviceName.description,
-    rsaBits.description, deviceDays.description, retired.description,
-    deviceCertificate.description, deviceKey.description, topics.description,
-    unregister.description, count.description, tokenFile.description,
-    LogOptions.id.description, LogOptions.uniqueID.description, LogOptions.token.description,
-    LogOptions.topic.description, LogOptions.device.description, LogOptions.state.description,
-    LogOptions.since.description, LogOptions.until.description, LogOptions.limit.description,
-    LogOptions.follow.description, LogOptions.counts.description,
-    data.description, configuration.description, json.description, logFormat.description,
-    logLevel.description,
-  ]
+  package static let all: [OptionDescription] =
+    [
+      token.description, topic.description, alert.description, title.description,
+      subtitle.description, badge.description, sound.description, contentAvailable.description,
+      payload.description, payloadFile.description, pushType.description, priority.description,
+      expiration.description, collapseID.description, id.description,
+      provider.description, courier.description, authority.description, timeout.description,
+      providerKey.description, keyID.description, team.description,
+      providerCertificate.description, providerCertificateKey.description,
+      http2Listen.description, http2DevelopmentListen.description,
+      courierListen.description, courierDevelopmentListen.description,
+      gatewayListen.description, gatewayDevelopmentListen.description,
+      feedbackListen.description, feedbackDevelopmentListen.description,
+      workers.description, noInBandCertificates.description, allowES512.description,
+      unregisterGrace.description, linger.description, ledger.description,
+      ledgerDays.description, ledgerMegabytes.description, ephemeral.description,
+      shutdown.description,
+      name.description, firstTopic.description, teamName.description,
+      certifiedTopic.description, extraTopic.description, environment.description,
+      certificateRSABits.description, certificateDays.description, deviceName.description,
+      rsaBits.description, deviceDays.description, retired.description,
+      deviceCertificate.description, deviceKey.description, topics.description,
+      unregister.description, count.description, tokenFile.description,
+      LogOptions.id.description, LogOptions.uniqueID.description, LogOptions.token.description,
+      LogOptions.topic.description, LogOptions.device.description, LogOptions.state.description,
+      LogOptions.since.description, LogOptions.until.description, LogOptions.limit.description,
+      LogOptions.follow.description, LogOptions.counts.description,
+    ] + TrustOptions.all + [
+      data.description, configuration.description, json.description, logFormat.description,
+      logLevel.description,
+    ]
 }
 
 package enum LogFormat: Sendable { case text, json }

@@ -42,6 +42,7 @@ package enum OptionGroup: String, Sendable, CaseIterable {
   case credentials = "Credentials"
   case doors = "Doors"
   case service = "Service"
+  case change = "What to change"
   case issue = "What to issue"
   case device = "Device"
   case search = "What to look for"

@@ -2,8 +2,12 @@
 package enum Verb: String, Sendable, CaseIterable {
   case initialize = "init"
   case serve
+  case team
+  case app
+  case key
   case cert
   case device
+  case rotate
   case send
   case listen
   case log
@@ -30,6 +34,10 @@ extension Verb {
     switch self {
     case .initialize: Self.initializeDescription
     case .serve: Self.serveDescription
+    case .team: Self.teamDescription
+    case .app: Self.appDescription
+    case .key: Self.keyDescription
+    case .rotate: Self.rotateDescription
     case .cert: Self.certDescription
     case .device: Self.deviceDescription
     case .send: Self.sendDescription
@@ -112,7 +120,7 @@ extension Verb {
     ])
 
   private static let certDescription = CommandDescription(
-    name: "cert", summary: "issue a certificate to a provider",
+    name: "cert", summary: "issue a certificate to a provider, or revoke one",
     details: [
       """
       For providers that prove themselves with a certificate instead of a key. It covers TOPIC and each extra topic; \
@@ -122,6 +130,10 @@ extension Verb {
       Certificate and key are written to files of their own and, for software that wants both in one, as a .pem file. \
       All three stay in the data directory; keys are readable by their owner alone.
       """,
+      """
+      A certificate that is revoked, a provider's or a device's, is refused within a second, and the connections end \
+      that were opened with it.
+      """,
     ],
     examples: [
       ("A sender that speaks the binary interface", "apus cert --rsa 2048 --topic com.example.app"),
@@ -129,6 +141,7 @@ extension Verb {
         "An app and its calls",
         "apus cert --topic com.example.app --extra-topic com.example.app.voip:voip"
       ),
+      ("One that got lost", "apus cert --revoke sender.crt"),
     ])
 
   private static let deviceDescription = CommandDescription(

@@ -19,7 +19,7 @@ extension CourierConnection {
     do throws(DeviceRefusal) {
       identity = try DeviceIdentity(
         connect, dialect: dialect, tlsCertificateDER: connection.tls.peerCertificateDER,
-        authority: worker.trust.deviceAuthority, directory: worker.trust.directory,
+        authorities: worker.trust.deviceAuthorities, directory: worker.trust.directory,
         replays: worker.replays,
         nowMilliseconds: worker.wallMilliseconds,
         allowsInBand: worker.configuration.allowsInBandCertificates)

@@ -80,7 +80,7 @@ struct DeviceIdentity: Sendable {
   /// message with a signature over a fresh nonce.
   init(
     _ connect: CourierConnect, dialect: CourierALPN, tlsCertificateDER: [UInt8]?,
-    authority: Certificate, directory: Directory, replays: ReplayGuard, nowMilliseconds: Int64,
+    authorities: [Certificate], directory: Directory, replays: ReplayGuard, nowMilliseconds: Int64,
     allowsInBand: Bool
   ) throws(DeviceRefusal) {
     if dialect != .securityV3 {
@@ -94,7 +94,7 @@ struct DeviceIdentity: Sendable {
     let certificate: DeviceCertificate
     do {
       certificate = try DeviceCertificate.verify(
-        der: connect.certificate.span, authority: authority, now: nowMilliseconds / 1000)
+        der: connect.certificate.span, authorities: authorities, now: nowMilliseconds / 1000)
     } catch {
       throw .certificate(error)
     }

@@ -15,7 +15,7 @@ package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
 /// ```
 /// directory.conf            teams, provider keys, apps, revocations, retired devices
 /// authority/service.{crt,key}   the authority for servers and providers
-/// authority/devices.{crt,key}   the authority for devices
+/// authority/devices.{crt,key}   the authority for devices; behind either's certificate may stand others to trust
 /// server/server.{crt,key}   the service's own certificate
 /// server/server-rsa.{crt,key}   the same with RSA, for clients that speak TLS 1.0 and know no ECDSA
 /// keys/<key id>.p8          provider keys made here; to be handed to the provider
@@ -70,9 +70,11 @@ package struct DataDirectory: Sendable {
   // MARK: Authorities
 
   package func authority(_ which: Authority) throws -> CertificateAuthority {
-    try CertificateAuthority(
-      certificatePEM: Files.readText(authorityCertificate(which)),
-      keyPEM: Files.readText(authorityKey(which)))
+    let key = try PrivateKey(pem: Files.readText(authorityKey(which)))
+    let trusted = try certificates(of: which)
+    // Of several that are trusted, the one whose key is here.
+    let own = trusted.first { $0.spkiDER == key.publicKey.spkiDER } ?? trusted[0]
+    return try CertificateAuthority(certificate: own, key: key)
   }
 
   func save(_ authority: CertificateAuthority, as which: Authority) throws {
@@ -130,15 +132,22 @@ package struct DataDirectory: Sendable {
   /// Reads everything that connections and requests are judged by.
   package func trust(generation: UInt64, allowsES512: Bool) throws -> Trust {
     try requireProvisioned()
+    return try trust(of: try records(), generation: generation, allowsES512: allowsES512)
+  }
+
+  /// The same, with `records` in place of what is in the file.
+  func trust(
+    of records: SectionFile, generation: UInt64, allowsES512: Bool
+  ) throws -> Trust {
     var verifiers: [ProviderKeyVerifier] = []
     var builder = try DirectoryReader(directory: self).read(
-      try records(), verifiers: &verifiers, allowsES512: allowsES512)
+      records, verifiers: &verifiers, allowsES512: allowsES512)
     builder.revokedCertificates += try revokedPlaces()
     do {
       return Trust(
         directory: try builder.build(generation: generation, sha1: TopicHash.init(of:)),
         verifiers: verifiers, sealingKeys: try sealingKeys(),
-        deviceAuthority: try authority(.devices).certificate)
+        deviceAuthorities: try certificates(of: .devices))
     } catch let faults as DirectoryFaults {
       throw DirectoryProblem("\(directoryFile): \(faults)")
     }
@@ -169,15 +178,16 @@ package struct Trust: Sendable {
   /// By `ProviderKey.index`.
   package var verifiers: [ProviderKeyVerifier]
   package var sealingKeys: TokenSealingKeys
-  package var deviceAuthority: Certificate
+  /// Whose devices are let in: the one that issues, and those that it took over from.
+  package var deviceAuthorities: [Certificate]
 
   package init(
     directory: Directory, verifiers: [ProviderKeyVerifier], sealingKeys: TokenSealingKeys,
-    deviceAuthority: Certificate
+    deviceAuthorities: [Certificate]
   ) {
     self.directory = directory
     self.verifiers = verifiers
     self.sealingKeys = sealingKeys
-    self.deviceAuthority = deviceAuthority
+    self.deviceAuthorities = deviceAuthorities
   }
 }

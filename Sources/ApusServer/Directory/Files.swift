@@ -102,6 +102,9 @@ package enum Files {
     }
   }
 
+  /// Takes a file away, if it is there.
+  package static func remove(_ path: String) { unsafe _ = unlink(path) }
+
   /// The names in a directory, in no order; none where it cannot be read.
   package static func names(in path: String) -> [String] {
     guard let directory = unsafe opendir(path) else { return [] }

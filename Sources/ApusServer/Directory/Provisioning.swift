@@ -49,14 +49,15 @@ extension DataDirectory {
       try Files.makeDirectory("\(path)/\(part)")
     }
     let service = try CertificateAuthority.create(
-      commonName: "Apus service authority",
+      commonName: Authority.service.title,
       validity: Validity(now: nowSeconds, days: ValidityDays.authority))
     let devices = try CertificateAuthority.create(
-      commonName: "Apus device authority",
+      commonName: Authority.devices.title,
       validity: Validity(now: nowSeconds, days: ValidityDays.authority))
     try save(service, as: .service)
     try save(devices, as: .devices)
-    try issueServerCertificates(names: names, by: service, nowSeconds: nowSeconds)
+    try issueServerCertificates(
+      names: names, by: service, chain: service.certificate.pem, nowSeconds: nowSeconds)
     try save(TokenSealingKeys([.random(id: 1)]))
 
     let team = Self.randomShortID()
@@ -79,36 +80,30 @@ extension DataDirectory {
   }
 
   /// One with ECDSA for everybody, and one with RSA for clients that are too old to know anything else.
-  private func issueServerCertificates(
-    names: [String], by authority: CertificateAuthority, nowSeconds: Int64
+  ///
+  /// - Parameter chain: What leads on to an authority that clients know, as PEM.
+  func issueServerCertificates(
+    names: [String], by authority: CertificateAuthority, chain: String, nowSeconds: Int64
   ) throws {
-    try issueServerCertificate(
-      to: serverFiles, key: .generateP256(), names: names, by: authority, nowSeconds: nowSeconds)
-    try issueServerCertificate(
-      to: serverRSAFiles, key: .generateRSA(bits: 2048), names: names, by: authority,
-      nowSeconds: nowSeconds)
+    for (files, key) in [
+      (serverFiles, try PrivateKey.generateP256()),
+      (serverRSAFiles, try PrivateKey.generateRSA(bits: 2048)),
+    ] {
+      let certificate = try authority.issueServer(
+        names: names, publicKey: key.publicKey,
+        validity: Validity(now: nowSeconds, days: ValidityDays.server))
+      try Files.write(certificate.pem + chain, to: files.certificate, isPrivate: false)
+      try Files.write(key.pkcs8PEM, to: files.key, isPrivate: true)
+    }
   }
 
-  private func issueServerCertificate(
-    to files: IdentityFiles, key: PrivateKey, names: [String], by authority: CertificateAuthority,
-    nowSeconds: Int64
-  ) throws {
-    let certificate = try authority.issueServer(
-      names: names, publicKey: key.publicKey,
-      validity: Validity(now: nowSeconds, days: ValidityDays.server))
-    // The authority follows its certificate, so that a client that was given only a fingerprint can see both.
-    try Files.write(
-      certificate.pem + authority.certificate.pem, to: files.certificate, isPrivate: false)
-    try Files.write(key.pkcs8PEM, to: files.key, isPrivate: true)
-  }
-
-  private func savePrivateKey(_ key: PrivateKey, as id: ShortID) throws {
+  func savePrivateKey(_ key: PrivateKey, as id: ShortID) throws {
     try Files.write(key.pkcs8PEM, to: privateKey(id), isPrivate: true)
     try Files.write(key.publicKey.spkiPEM, to: publicKey(id), isPrivate: false)
   }
 
   /// Ten capitals and digits, as Apple's ids have them, without those that are mistaken for each other.
-  private static func randomShortID() -> ShortID {
+  static func randomShortID() -> ShortID {
     let letters = Array("ABCDEFGHJKLMNPQRSTUVWXYZ23456789".utf8)
     let text = randomBytes(ShortID.characterCount).map { letters[Int($0) % letters.count] }
     guard let id = ShortID(text.span) else { preconditionFailure("ten letters make an id") }
@@ -146,20 +141,16 @@ extension DataDirectory {
   }
 
   /// Says that a device is gone for good. A running service learns of it within a second.
-  ///
-  /// The text is appended, and not the file written anew: operators keep comments in it.
   package func retire(_ device: DeviceID, nowSeconds: Int64) throws {
-    try requireProvisioned()
-    for section in try records().sections
-    where section.kind == "retired" && DeviceID(text: section.name) == device {
-      throw DirectoryProblem(
-        "the device \(device.text) is retired already (\(directoryFile), line \(section.line))")
+    try edit { text, records in
+      for section in records.sections
+      where section.kind == "retired" && DeviceID(text: section.name) == device {
+        throw DirectoryProblem(
+          "the device \(device.text) is retired already (\(directoryFile), line \(section.line))")
+      }
+      text.append(
+        .init(kind: "retired", name: device.text, values: [("since", String(nowSeconds))]))
     }
-    let text = try Files.readText(directoryFile)
-    let ending = text.isEmpty || text.hasSuffix("\n") ? "" : "\n"
-    try Files.write(
-      text + ending + "\n[retired \(device.text)]\nsince = \(nowSeconds)\n", to: directoryFile,
-      isPrivate: false)
   }
 
   private func save(

@@ -26,11 +26,11 @@ final class TrustLoader: Sendable {
   }
 
   /// Reads it again. What is wrong is logged, and everybody goes on with what they have.
-  func reload(_ use: (Trust) -> Void) {
+  func reload(_ use: (Trust) throws -> Void) {
     let log = configuration.log
     do {
       let trust = try load()
-      use(trust)
+      try use(trust)
       log(.notice, "directory reloaded", .number("apps", trust.directory.apps.count))
       audit.record(
         .trustReloaded, actor: "service", subject: "directory",

@@ -46,6 +46,8 @@ enum WorkerMessage: Sendable {
   private var peers: [Worker] = []
   private var outboxes: [[WorkerMessage]] = []
   private var inbox: Inbox<WorkerMessage>?
+  /// In the order in which they were opened.
+  private var doors: [Door] = []
   private var listeners: [Listener] = []
   private var connections: [Connection?] = []
   private var generations: [UInt32] = []
@@ -121,13 +123,15 @@ enum WorkerMessage: Sendable {
 
   /// Opens the listeners of `door`; returns the addresses that were bound.
   func listen(_ door: Door, reusePort: Bool) throws -> [SocketAddress] {
-    try door.addresses.map { address in
+    let place = doors.count
+    doors.append(door)
+    return try door.addresses.map { address in
       // A probe would wake a device's radio, and the courier has an idle limit of its own.
       let listener = try Listener(
         loop: loop, address: address, reusePort: reusePort,
         keepAlive: door.kind == .courier ? nil : .standard
       ) { [unowned self] descriptor, peer in
-        accept(descriptor, peer, door)
+        accept(descriptor, peer, doors[place])
       }
       listeners.append(listener)
       return listener.localAddress ?? address
@@ -338,7 +342,10 @@ enum WorkerMessage: Sendable {
   // MARK: Control
 
   /// Swaps what everybody is judged by.
-  func replace(trust: Trust) {
+  ///
+  /// - Parameter contexts: What counts from the next handshake on, for each door in the order of their opening.
+  func replace(trust: Trust, contexts: [TLSContext] = []) {
+    for (place, context) in zip(doors.indices, contexts) { doors[place].context = context }
     let previous = self.trust.directory
     self.trust = trust
     sealer = TokenSealer(trust.sealingKeys)

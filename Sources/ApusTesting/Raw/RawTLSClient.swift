@@ -63,6 +63,8 @@ package final class RawTLSClient {
   package var isResumed: Bool { tls.isResumed }
   /// What a later connection may resume.
   package var session: TLSSession? { tls.session }
+  /// The service's own certificate.
+  package var peerCertificateDER: [UInt8]? { tls.peerCertificateDER }
 
   // MARK: Out
 

@@ -22,7 +22,7 @@ package final class TestService: Sendable {
     package var workers = 2
     package var unregisterGraceSeconds: Int64 = 0
     package var allowsInBandCertificates = true
-    package var shutdownSeconds = 20
+    package var shutdownSeconds = 120
     package var usesIPv6 = false
     package var logLevel = Log.Level.error
 

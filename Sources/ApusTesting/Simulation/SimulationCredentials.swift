@@ -53,7 +53,7 @@ final class SimulationCredentials: Sendable {
       sealingKeys: try TokenSealingKeys([
         TokenSealingKeys.Key(id: 1, bytes: (0..<32).map { UInt8($0) })
       ]),
-      deviceAuthority: devices.certificate)
+      deviceAuthorities: [devices.certificate])
   }
 
   private static func directory(

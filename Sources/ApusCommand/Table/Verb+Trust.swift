@@ -1,0 +1,66 @@
+extension Verb {
+  static let teamDescription = CommandDescription(
+    name: "team", summary: "list the teams, or add one",
+    details: [
+      "A team owns apps and the keys that sign for them, as at Apple. Nothing of one is another's to use."
+    ],
+    examples: [("Another team", "apus team --add Kitchen")])
+
+  static let appDescription = CommandDescription(
+    name: "app", summary: "list the apps, add one, or take one out",
+    details: [
+      """
+      An app is a bundle id. With it come the topics that it makes with a suffix, such as .voip. An app that is named \
+      by a key for single apps cannot be taken out before that key is.
+      """
+    ],
+    examples: [
+      ("Another app", "apus app --add com.example.clock"),
+      ("One of another team", "apus app --add com.example.clock --team TEAM123456"),
+    ])
+
+  static let keyDescription = CommandDescription(
+    name: "key", summary: "list the provider keys, add or revoke one",
+    details: [
+      """
+      A provider key signs the tokens that providers authenticate with. One without --topic covers every app of its \
+      team; one with covers those apps alone. The private half of a key that is made here stays in the data directory, \
+      readable by its owner alone, for the provider to get; the service itself reads the public half.
+      """,
+      """
+      A key is replaced by adding another, letting the provider change over, and revoking the old one. Revocation is \
+      permanent, and closes the connections that the key opened.
+      """,
+    ],
+    examples: [
+      ("Another key", "apus key --add"),
+      (
+        "One for a single app, in production",
+        "apus key --add --topic com.example.app --environment production"
+      ),
+      ("One that the provider made", "apus key --add --public-key provider.pub"),
+      ("One that got lost", "apus key --revoke ABC123DEFG"),
+    ])
+
+  static let rotateDescription = CommandDescription(
+    name: "rotate", summary: "replace a key or an authority of the service while it runs",
+    details: [
+      """
+      WHAT is server (the service's own certificates), service-authority, device-authority, or sealing-key (what \
+      device tokens are sealed with). What was issued stays good: old tokens are opened with the old key, and old \
+      certificates checked against the old authority, until --finish drops it.
+      """,
+      """
+      Who knows only the older service authority goes on as before: it has signed the newer one, and the service shows \
+      that. Give clients the new authority file, then finish.
+      """,
+    ], operands: "WHAT", operandCount: 1...1,
+    examples: [
+      ("A new certificate before the old one expires", "apus rotate server"),
+      ("Another authority for devices", "apus rotate device-authority"),
+      (
+        "A year later, when every device has a certificate of the new one",
+        "apus rotate device-authority --finish"
+      ),
+    ])
+}

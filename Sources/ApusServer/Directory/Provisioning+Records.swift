@@ -1,0 +1,127 @@
+package import ApusCore
+package import ApusModel
+package import ApusTrust
+import ApusWire
+
+// What an operator changes in `directory.conf`, one record at a time. A running service takes each up within a second.
+
+extension DataDirectory {
+  package func addTeam(_ id: ShortID? = nil, name: String) throws -> ShortID {
+    let id = id ?? Self.randomShortID()
+    try edit { text, records in
+      try refuseSecond("team", id.text, records)
+      text.append(.init(kind: "team", name: id.text, values: [("name", name)]))
+    }
+    return id
+  }
+
+  /// Numbers of apps are drawn, not counted: a token carries its app's, and must not lead to another that came after.
+  package func addApp(_ topic: String, team: ShortID) throws {
+    try edit { text, records in
+      try refuseSecond("app", topic, records)
+      let used = Set(records.sections.filter { $0.kind == "app" }.compactMap { $0["id"] })
+      var number = UInt32(0)
+      repeat {
+        number = UInt32(truncatingIfNeeded: randomID().low)
+      } while number == 0 || used.contains(String(number))
+      text.append(
+        .init(kind: "app", name: topic, values: [("id", String(number)), ("team", team.text)]))
+    }
+  }
+
+  package func removeApp(_ topic: String) throws {
+    try edit { text, records in text.remove(try section("app", topic, of: records)) }
+  }
+
+  /// What a new provider key is good for.
+  package struct KeyScope: Sendable {
+    package var team: ShortID
+    package var environments: EnvironmentSet
+    /// Bundle ids; empty for a key of the whole team.
+    package var topics: [String]
+    package var related: ShortID?
+
+    package init(
+      team: ShortID, environments: EnvironmentSet, topics: [String] = [], related: ShortID? = nil
+    ) {
+      self.team = team
+      self.environments = environments
+      self.topics = topics
+      self.related = related
+    }
+  }
+
+  /// Registers a provider key.
+  ///
+  /// - Parameter publicPEM: Its public half, where the provider made it; nil makes a new key, whose private half is
+  ///   then in ``privateKey(_:)`` for the provider to get.
+  package func addKey(
+    _ id: ShortID? = nil, scope: KeyScope, publicPEM: String? = nil
+  ) throws -> ShortID {
+    let id = id ?? Self.randomShortID()
+    let publicKey = try publicPEM.map { try PublicKey(spkiPEM: $0) }
+    if let publicKey, publicKey.kind != .p256 {
+      throw DirectoryProblem("a provider key is ECDSA on P-256: ES256 is all that APNs takes")
+    }
+    guard !Files.exists(self.publicKey(id)) else {
+      throw DirectoryProblem("there is a key \(id.text) already (\(self.publicKey(id)))")
+    }
+    // The file first: a service that looks in between must find what the record names.
+    if let publicKey {
+      try Files.write(publicKey.spkiPEM, to: self.publicKey(id), isPrivate: false)
+    } else {
+      try savePrivateKey(.generateP256(), as: id)
+    }
+    do {
+      try edit { text, records in
+        try refuseSecond("key", id.text, records)
+        text.append(.init(kind: "key", name: id.text, values: scope.values))
+      }
+    } catch {
+      Files.remove(self.publicKey(id))
+      Files.remove(privateKey(id))
+      throw error
+    }
+    return id
+  }
+
+  /// For good: "revocation is permanent". Connections that were authenticated with it are closed.
+  package func revokeKey(_ id: ShortID) throws {
+    try edit { text, records in
+      let section = try section("key", id.text, of: records)
+      guard section["revoked"] != "yes" else {
+        throw DirectoryProblem("key \(id.text) is revoked already")
+      }
+      text.set("revoked", to: "yes", in: section)
+    }
+  }
+
+  /// Makes a certificate worthless that this service or an authority above it issued.
+  package func revokeCertificate(_ fingerprint: SHA256Digest) throws {
+    try edit { text, records in
+      guard
+        !records.sections.contains(where: { $0.kind == "revoked" && $0.name == fingerprint.hex })
+      else { throw DirectoryProblem("the certificate is revoked already") }
+      text.append(.init(kind: "revoked", name: fingerprint.hex))
+    }
+  }
+
+  private func refuseSecond(
+    _ kind: String, _ name: String, _ records: SectionFile
+  ) throws(DirectoryProblem) {
+    for section in records.sections where section.kind == kind && section.name == name {
+      throw DirectoryProblem(
+        "there is a \(kind) \(name) already (\(directoryFile), line \(section.line))")
+    }
+  }
+}
+
+extension DataDirectory.KeyScope {
+  fileprivate var values: [(String, String)] {
+    let names = Environment.allCases.filter { environments.contains($0) }.map(\.name)
+    var values = [("team", team.text), ("environments", names.joined(separator: " "))]
+    if !topics.isEmpty { values.append(("topics", topics.joined(separator: " "))) }
+    if let related { values.append(("related", related.text)) }
+    return values
+  }
+}

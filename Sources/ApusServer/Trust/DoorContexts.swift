@@ -1,0 +1,65 @@
+import ApusTLS
+
+/// Makes what the connections of a door have in common, from the files of the data directory.
+///
+/// Made anew whenever they change, so that a renewed certificate or another authority counts from the next handshake
+/// on, without a restart. Tickets stay good: their keys are shared by all contexts.
+struct DoorContexts: Sendable {
+  let directory: DataDirectory
+  let configuration: ServerConfiguration
+  let revocations: Revocations
+  let ticketKeys: TicketKeys
+
+  /// One for each door of the configuration that has addresses, in order.
+  func all() throws -> [TLSContext] { try configuration.openDoors.map(context) }
+
+  private func context(for door: DoorConfiguration) throws -> TLSContext {
+    let authority: DataDirectory.Authority = door.kind == .courier ? .devices : .service
+    let authorities = try Files.read(directory.authorityCertificate(authority))
+    let revocations = revocations
+    var tls = TLSServerConfiguration(
+      identity: try directory.serverFiles.read(),
+      clientCertificates: .requested(authoritiesPEM: authorities),
+      isRevoked: { revocations.contain($0) }, ticketKeys: ticketKeys)
+    switch door.kind {
+    case .provider:
+      tls.applicationProtocols = ["h2"]
+      tls.keepsBuffers = true
+    case .courier:
+      tls.applicationProtocols = courierProtocols
+      // Four current provider libraries offer no ALPN; a device without it is none of ours.
+      tls.acceptsClientsWithoutALPN = false
+    case .gateway, .feedback:
+      tls.clientCertificates = .required(authoritiesPEM: authorities)
+      tls.keepsBuffers = door.kind == .gateway
+      // Two clients take a ticket for data and wait for ever, a third reconnects for nothing.
+      tls.sessionTickets = false
+      if door.allowsLegacyTLS {
+        tls.minimumVersion = .v1_0
+        tls.alternateIdentity = try identityForOldClients(of: door)
+      }
+    }
+    return try TLSContext(server: tls)
+  }
+
+  /// Clients of TLS 1.0 and 1.1 know no ECDSA more often than not.
+  private func identityForOldClients(of door: DoorConfiguration) throws -> TLSIdentity? {
+    let files = directory.serverRSAFiles
+    if files.exist { return try files.read() }
+    configuration.log(
+      .warning, "no RSA certificate for old clients: those that know no ECDSA cannot connect",
+      .text("door", door.kind.rawValue),
+      .text(
+        "remedy",
+        "let \(directory.authorityKey(.service)) sign one for the service's names; put it "
+          + "into \(files.certificate), its key into \(files.key)"))
+    return nil
+  }
+
+  private var courierProtocols: [String] {
+    var names = ["apus-courier/1"]
+    if configuration.allowsInBandCertificates { names.append("apns-security-v3") }
+    names.append("apns-security-v2")
+    return names
+  }
+}

@@ -1,0 +1,105 @@
+package import ApusTrust
+
+/// What can be replaced while the service runs and what was issued stays good.
+package enum Rotation: String, Sendable, CaseIterable {
+  /// The service's own certificates, with new keys, under the names that they have.
+  case server
+  /// The authority for servers and providers.
+  case serviceAuthority = "service-authority"
+  /// The authority for devices.
+  case deviceAuthority = "device-authority"
+  /// What device tokens are sealed with.
+  case sealingKey = "sealing-key"
+}
+
+extension DataDirectory {
+  /// The service's own certificates anew: new keys, the same names, by the authority that issues now.
+  package func rotateServer(nowSeconds: Int64) throws {
+    try requireProvisioned()
+    let names = try Certificate(pem: Files.readText(serverFiles.certificate)).serverNames
+    try issueServerCertificates(
+      names: names, by: authority(.service), chain: try serviceChain(), nowSeconds: nowSeconds)
+  }
+
+  /// Another key for new device tokens. Tokens of the older ones stay good; a device that connects gets the new ones.
+  package func rotateSealingKey() throws -> UInt8 {
+    try requireProvisioned()
+    let keys = try sealingKeys().keys
+    let used = Set(keys.map(\.id))
+    guard let id = (1...UInt8.max).first(where: { !used.contains($0) }) else {
+      throw DirectoryProblem(
+        "\(sealingFile) has \(used.count) keys, which is all that tokens can tell apart; "
+          + "take those out that no token of your providers begins with")
+    }
+    try save(TokenSealingKeys(keys + [.random(id: id)]))
+    return id
+  }
+
+  /// Another authority, which issues from now on; the older ones are trusted until ``finishRotation(of:)``.
+  ///
+  /// Of the authority for servers the older one signs the newer, and the service shows that beside its new certificate:
+  /// who knows only the old authority (providers, devices) goes on without a change, and has time to learn the new one.
+  package func rotateAuthority(_ which: Authority, nowSeconds: Int64) throws -> Certificate {
+    try requireProvisioned()
+    let old = try authority(which)
+    let trusted = try certificates(of: which)
+    let new = try CertificateAuthority.create(
+      commonName: Self.successorName(of: old.certificate.subject.commonName ?? which.title),
+      validity: Validity(now: nowSeconds, days: ValidityDays.authority))
+    if which == .service {
+      let link = try old.crossSign(new, validity: Validity(now: nowSeconds, days: 825))
+      try Files.write(link.pem, to: linkFile, isPrivate: false)
+    }
+    // The certificates first: until the key follows, the old one still has its own among them.
+    try Files.write(
+      ([new.certificate] + trusted).map(\.pem).joined(), to: authorityCertificate(which),
+      isPrivate: false)
+    try Files.write(new.key.pkcs8PEM, to: authorityKey(which), isPrivate: true)
+    if which == .service { try rotateServer(nowSeconds: nowSeconds) }
+    return new.certificate
+  }
+
+  /// Ends the trust in the authorities that came before. What they issued is worth nothing from then on.
+  ///
+  /// - Returns: The authorities that are trusted no more.
+  package func finishRotation(of which: Authority, nowSeconds: Int64) throws -> [Certificate] {
+    try requireProvisioned()
+    let current = try authority(which).certificate
+    let older = try certificates(of: which).filter { $0 != current }
+    guard !older.isEmpty else {
+      throw DirectoryProblem("\(authorityCertificate(which)) has one authority only")
+    }
+    if which == .service {
+      Files.remove(linkFile)
+      try rotateServer(nowSeconds: nowSeconds)
+    }
+    try Files.write(current.pem, to: authorityCertificate(which), isPrivate: false)
+    return older
+  }
+
+  /// What the service shows behind its own certificate: the link from an older authority where there is one, and else
+  /// the authority itself, so that a client that was given only a fingerprint can see both.
+  private func serviceChain() throws -> String {
+    if Files.exists(linkFile) { return try Files.readText(linkFile) }
+    return try authority(.service).certificate.pem
+  }
+
+  private var linkFile: String { "\(path)/authority/service-link.crt" }
+
+  /// "Apus device authority" is followed by "Apus device authority 2": two of one name would be taken for each other.
+  private static func successorName(of name: String) -> String {
+    guard let space = name.lastIndex(of: " "),
+      let number = Int(name[name.index(after: space)...])
+    else { return name + " 2" }
+    return "\(name[..<space]) \(number + 1)"
+  }
+}
+
+extension DataDirectory.Authority {
+  var title: String {
+    switch self {
+    case .service: "Apus service authority"
+    case .devices: "Apus device authority"
+    }
+  }
+}

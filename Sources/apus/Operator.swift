@@ -1,0 +1,96 @@
+import ApusCommand
+import ApusCore
+import ApusServer
+import ApusWire
+import Glibc
+
+/// Whoever runs a command on the data directory: what it has, what is done to it, and the line that tells of that.
+///
+/// The directory is changed by whoever may write it: the files' permissions are the check.
+struct Operator {
+  let invocation: Invocation
+  let directory: DataDirectory
+  private let audit: AuditLog
+
+  init(_ invocation: Invocation) {
+    self.invocation = invocation
+    directory = DataDirectory(path: invocation.value(ApusOptions.data))
+    audit = AuditLog(path: directory.auditFile)
+  }
+
+  /// Does something to the directory, and turns what it throws into the command's failure.
+  func attempt<Value>(_ body: () throws -> Value) throws(CommandFailure) -> Value {
+    do {
+      try directory.requireProvisioned()
+      return try body()
+    } catch let failure as CommandFailure {
+      throw failure
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+  }
+
+  /// Writes down what was done.
+  func record(_ event: AuditEvent, _ subject: String) {
+    audit.record(event, actor: "uid \(getuid())", subject: subject)
+  }
+
+  /// The sections of one kind in `directory.conf`.
+  func sections(_ kind: String) throws(CommandFailure) -> [SectionFile.Section] {
+    try attempt { try directory.records().sections.filter { $0.kind == kind } }
+  }
+
+  /// The only section of its kind, which then needs not be named.
+  func only(
+    _ kind: String, for option: Option<String>
+  ) throws(CommandFailure) -> SectionFile.Section {
+    var failure = invocation.missing(option.description)
+    guard directory.isProvisioned else { throw failure }
+    let sections = try sections(kind)
+    guard sections.count == 1 else {
+      let names = sections.map(\.name).joined(separator: ", ")
+      failure.problem +=
+        sections.isEmpty
+        ? ", and \(directory.path) has none" : ", and \(directory.path) has several: \(names)"
+      throw failure
+    }
+    return sections[0]
+  }
+
+  /// The team that is named, or the only one.
+  func team(_ option: Option<String>) throws(CommandFailure) -> ShortID {
+    let text: String
+    if let given = invocation[option] {
+      text = given
+    } else {
+      text = try only("team", for: option).name
+    }
+    guard let team = ShortID(text) else {
+      throw CommandFailure(.configuration, "\(directory.directoryFile): \(text) is no team's id")
+    }
+    return team
+  }
+
+  /// Prints the sections of one kind as a list: a name, and values of it.
+  func list(_ kind: String, _ keys: [String]) throws(CommandFailure) {
+    let sections = try sections(kind)
+    guard invocation.isOn(ApusOptions.json) else {
+      let rows = sections.map { section in
+        (
+          key: section.name,
+          value: keys.compactMap { key in section[key].map { "\(key) \($0)" } }
+            .joined(separator: ", ")
+        )
+      }
+      return Output.standard(rows.isEmpty ? "There is none.\n" : table(rows))
+    }
+    for section in sections {
+      let members =
+        [JSONObject.Member(key: kind, value: .string(section.name))]
+        + keys.compactMap { key in
+          section[key].map { JSONObject.Member(key: key, value: .string($0)) }
+        }
+      Output.json(.object(JSONObject(members)))
+    }
+  }
+}

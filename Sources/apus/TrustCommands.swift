@@ -1,0 +1,188 @@
+import ApusCommand
+import ApusCore
+import ApusServer
+import ApusTrust
+import ApusWire
+
+/// `apus team`
+struct TeamCommand {
+  let invocation: Invocation
+  let user: Operator
+
+  init(_ invocation: Invocation) {
+    self.invocation = invocation
+    user = Operator(invocation)
+  }
+
+  func run() throws(CommandFailure) {
+    guard let name = invocation[TrustOptions.teamToAdd] else {
+      return try user.list("team", ["name"])
+    }
+    let given = invocation[TrustOptions.teamID].flatMap(ShortID.init)
+    let id = try user.attempt { try user.directory.addTeam(given, name: name) }
+    user.record(.teamAdded, "team \(id.text)")
+    Report(
+      fields: ["team": .string(id.text), "name": .string(name)],
+      text: "The team \(id.text) is added.\n"
+    ).print(invocation)
+  }
+}
+
+/// `apus app`
+struct AppCommand {
+  let invocation: Invocation
+  let user: Operator
+
+  init(_ invocation: Invocation) {
+    self.invocation = invocation
+    user = Operator(invocation)
+  }
+
+  func run() throws(CommandFailure) {
+    if let topic = invocation[TrustOptions.appToAdd] {
+      let team = try user.team(TrustOptions.appTeam)
+      try user.attempt { try user.directory.addApp(topic, team: team) }
+      user.record(.appAdded, "app \(topic)")
+      Report(
+        fields: ["topic": .string(topic), "team": .string(team.text)],
+        text: "The app \(topic) is added to team \(team.text).\n"
+      ).print(invocation)
+    } else if let topic = invocation[TrustOptions.appToRemove] {
+      try user.attempt { try user.directory.removeApp(topic) }
+      user.record(.appRemoved, "app \(topic)")
+      Report(fields: ["removed": .string(topic)], text: "The app \(topic) is taken out.\n")
+        .print(invocation)
+    } else {
+      try user.list("app", ["team", "id"])
+    }
+  }
+}
+
+/// `apus key`
+struct KeyCommand {
+  let invocation: Invocation
+  let user: Operator
+
+  init(_ invocation: Invocation) {
+    self.invocation = invocation
+    user = Operator(invocation)
+  }
+
+  func run() throws(CommandFailure) {
+    if let text = invocation[TrustOptions.keyToRevoke] {
+      try revoke(text)
+    } else if invocation.isOn(TrustOptions.keyToAdd) {
+      try add()
+    } else {
+      try user.list("key", ["team", "environments", "topics", "related", "revoked"])
+    }
+  }
+
+  private func add() throws(CommandFailure) {
+    let team = try user.team(TrustOptions.keyTeam)
+    let scope = DataDirectory.KeyScope(
+      team: team, environments: invocation.value(TrustOptions.keyEnvironment),
+      topics: invocation.all(TrustOptions.keyTopics),
+      related: invocation[TrustOptions.relatedKey].flatMap(ShortID.init))
+    var publicPEM: String?
+    if let path = invocation[TrustOptions.publicKey] {
+      publicPEM = try Process.text(of: path, for: TrustOptions.publicKey, invocation)
+    }
+    let id = try user.attempt {
+      try user.directory.addKey(
+        invocation[TrustOptions.keyID].flatMap(ShortID.init), scope: scope, publicPEM: publicPEM)
+    }
+    user.record(.keyAdded, "key \(id.text)")
+    let file = publicPEM == nil ? user.directory.privateKey(id) : nil
+    Report(
+      fields: [
+        "key_id": .string(id.text), "team": .string(team.text),
+        "key_file": file.map { .string($0) },
+      ],
+      text: "A provider key is added.\n"
+        + table(
+          [("key id", id.text), ("team", team.text)] + (file.map { [("key", $0)] } ?? []))
+    ).print(invocation)
+  }
+
+  private func revoke(_ text: String) throws(CommandFailure) {
+    guard let id = ShortID(text) else { return }
+    try user.attempt { try user.directory.revokeKey(id) }
+    user.record(.keyRevoked, "key \(id.text)")
+    Report(
+      fields: ["revoked": .string(id.text)],
+      text:
+        "The key \(id.text) is revoked. A running service closes what it opened within a second.\n"
+    ).print(invocation)
+  }
+}
+
+/// `apus rotate`
+struct RotateCommand {
+  let invocation: Invocation
+  let user: Operator
+
+  init(_ invocation: Invocation) {
+    self.invocation = invocation
+    user = Operator(invocation)
+  }
+
+  func run() throws(CommandFailure) {
+    let text = invocation.operands[0]
+    guard let what = Rotation(rawValue: text) else {
+      let known = Rotation.allCases.map(\.rawValue).joined(separator: ", ")
+      throw CommandFailure(.usage, "\"\(text)\" cannot be rotated", remedy: "Name one of \(known).")
+    }
+    let isFinish = invocation.isOn(TrustOptions.finish)
+    switch what {
+    case .serviceAuthority: try rotate(.service, isFinish)
+    case .deviceAuthority: try rotate(.devices, isFinish)
+    case .server, .sealingKey:
+      guard !isFinish else {
+        throw invocation.failure(
+          about: TrustOptions.finish, "only an authority has others to be dropped",
+          remedy: "Leave --finish out.")
+      }
+      if what == .server { try rotateServer() } else { try rotateSealingKey() }
+    }
+  }
+
+  private func rotateServer() throws(CommandFailure) {
+    let directory = user.directory
+    try user.attempt { try directory.rotateServer(nowSeconds: Process.nowSeconds) }
+    user.record(.certificateRenewed, "server")
+    report("server", "The service has new certificates.", directory.serverFiles.certificate)
+  }
+
+  private func rotateSealingKey() throws(CommandFailure) {
+    let number = try user.attempt { try user.directory.rotateSealingKey() }
+    user.record(.sealingKeyRotated, "sealing key \(number)")
+    report(
+      "sealing-key", "New device tokens are sealed with key \(number).", user.directory.sealingFile)
+  }
+
+  private func rotate(
+    _ which: DataDirectory.Authority, _ isFinish: Bool
+  ) throws(CommandFailure) {
+    let (directory, now) = (user.directory, Process.nowSeconds)
+    let file = directory.authorityCertificate(which)
+    if isFinish {
+      let dropped = try user.attempt { try directory.finishRotation(of: which, nowSeconds: now) }
+      let names = dropped.map { $0.subject.commonName ?? $0.serial }.joined(separator: ", ")
+      user.record(.authorityRotated, "\(which.rawValue) authority, dropped \(names)")
+      report(which.rawValue, "Not trusted any more: \(names).", file)
+    } else {
+      let new = try user.attempt { try directory.rotateAuthority(which, nowSeconds: now) }
+      let name = new.subject.commonName ?? new.serial
+      user.record(.authorityRotated, "\(which.rawValue) authority, now \(name)")
+      report(which.rawValue, "\(name) issues from now on; the older one is trusted too.", file)
+    }
+  }
+
+  private func report(_ what: String, _ text: String, _ file: String) {
+    Report(
+      fields: ["rotated": .string(what), "file": .string(file)],
+      text: "\(text)\n" + table(["file": file])
+    ).print(invocation)
+  }
+}

@@ -1,0 +1,123 @@
+import ApusLoop
+import ApusModel
+import ApusServer
+import ApusTLS
+import ApusTesting
+import ApusTrust
+import Testing
+
+/// Keys and authorities are replaced under a running service, and what was issued stays good.
+@Suite("Rotation without downtime")
+struct RotationTests {
+  let service: TestService
+  var data: DataDirectory { service.directory.data }
+  let now = TestDirectory.nowSeconds
+
+  init() throws { service = try TestService() }
+
+  /// The chain that the service shows to a client that trusts `root` alone; nil when that client refuses it.
+  private func connects(trusting root: Certificate) throws -> Bool {
+    do {
+      let client = try service.tls(
+        .provider, protocols: ["h2"], identity: service.directory.providerIdentity()
+      ) { $0.trustRoots = .authorities(PEM: Array(root.pem.utf8)) }
+      let provider = RawHTTP2Client(client)
+      try provider.begin()
+      try provider.ping()
+      return true
+    } catch RawFault.ended(.failed(.certificateRejected), _) {
+      return false
+    }
+  }
+
+  private func push(_ token: String) throws -> Int? {
+    let headers = try service.pushHeaders(to: token, authorization: service.authorization())
+    return try service.provider().exchange(headers, body: TestService.payload).status
+  }
+
+  @Test(
+    "The service's own certificate: the next handshake shows the new one, open connections stay")
+  func server() throws {
+    defer { service.stop() }
+    let open = try service.connect()
+    let before = try Certificate(pem: Files.readText(data.serverFiles.certificate))
+    try data.rotateServer(nowSeconds: now)
+    service.service.reload()
+    let after = try Certificate(pem: Files.readText(data.serverFiles.certificate))
+    #expect(before.spkiDER != after.spkiDER)
+    #expect(after.serverNames == ["localhost", "127.0.0.1", "0:0:0:0:0:0:0:1"])
+    let client = try service.tls(.provider, protocols: ["h2"])
+    #expect(client.peerCertificateDER == after.der)
+    try open.settle()
+  }
+
+  @Test("The devices' authority: devices of both are let in until the older one is dropped")
+  func devices() throws {
+    defer { service.stop() }
+    let old = try service.directory.device()
+    _ = try service.connect(old)
+    let successor = try data.rotateAuthority(.devices, nowSeconds: now)
+    #expect(successor.subject.commonName == "Apus device authority 2")
+    service.service.reload()
+    let new = try service.directory.device(authority: data.authority(.devices))
+    _ = try service.connect(old)
+    let inBand = try service.courier(protocols: [TestService.inBandProtocol])
+    try inBand.send(
+      service.directory.device(rsaBits: 2048, authority: data.authority(.devices)).signedConnect())
+    #expect(try inBand.expect(0x08)[1] == [0])
+    let connected = try service.connect(new)
+
+    let dropped = try data.finishRotation(of: .devices, nowSeconds: now)
+    #expect(dropped == [service.directory.deviceAuthority.certificate])
+    service.service.reload()
+    try connected.settle()
+    _ = try service.connect(new)
+    // RFC 8446, section 6.2: unknown_ca.
+    let end = try service.tls(
+      .courier, protocols: [TestService.courierProtocol], identity: old.identity
+    ).receiveAll().1
+    #expect(end == .failed(.alertReceived(48)))
+  }
+
+  @Test(
+    "The service's authority: clients that know either one go on until the older one is dropped")
+  func serviceAuthority() throws {
+    defer { service.stop() }
+    let old = service.directory.serviceAuthority.certificate
+    #expect(try connects(trusting: old))
+    let new = try data.rotateAuthority(.service, nowSeconds: now)
+    service.service.reload()
+    #expect(try connects(trusting: old))
+    #expect(try connects(trusting: new))
+    _ = try data.finishRotation(of: .service, nowSeconds: now)
+    service.service.reload()
+    // The provider's certificate is of the old authority, which is not asked for any more; the server's own is first.
+    #expect(try !connects(trusting: old))
+    #expect(throws: DirectoryProblem.self) {
+      try data.finishRotation(of: .service, nowSeconds: now)
+    }
+  }
+
+  @Test("The key that seals tokens: old tokens stay good, new ones are of the new key")
+  func sealingKey() throws {
+    defer { service.stop() }
+    let device = try service.connect()
+    try device.enable(TestDirectory.topic)
+    let old = try device.token()
+    #expect(old.hasPrefix("01"))
+    #expect(try data.rotateSealingKey() == 2)
+    service.service.reload()
+    #expect(try push(old) == 200)
+    try device.acknowledge(device.notification())
+    let again = try service.connect(device.device)
+    try again.enable(TestDirectory.topic)
+    let new = try again.token()
+    #expect(new.hasPrefix("02"))
+    for token in [old, new] {
+      #expect(try push(token) == 200)
+      try again.acknowledge(again.notification())
+    }
+    // The same device and app, so the same place to wait in: nothing is doubled.
+    #expect(try data.rotateSealingKey() == 3)
+  }
+}

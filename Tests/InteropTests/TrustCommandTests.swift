@@ -1,0 +1,125 @@
+import Foundation
+import Testing
+
+@Suite("The commands that say who may do what", .serialized)
+struct TrustCommandTests {
+  private func run(
+    _ arguments: [String], in installation: Installation, expecting code: Int = 0
+  ) throws -> String {
+    let output = try Programs.run(
+      URL(filePath: "/bin/sh"),
+      [
+        "-c", #"timeout 60 "$0" "$@" 2>&1; [ $? = \#(code) ]"#,
+        installation.apus.path, arguments[0], "--data", installation.directory.path,
+      ] + arguments.dropFirst())
+    return output
+  }
+
+  private func audit(_ installation: Installation) throws -> [String] {
+    let file = installation.directory.appending(path: "audit.jsonl")
+    return try String(contentsOf: file, encoding: .utf8).split(separator: "\n").map { line in
+      let object = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
+      #expect((object?["actor"] as? String)?.hasPrefix("uid ") == true)
+      return try #require(object?["event"] as? String)
+    }
+  }
+
+  @Test("A team, an app and keys are added, listed and revoked, with a line each in the audit log")
+  func records() throws {
+    let installation = try Installation()
+    let made = try Programs.json(run(["team", "--add", "Kitchen", "--json"], in: installation))
+    let team = try #require(made["team"] as? String)
+    #expect(team.count == 10)
+    // Two teams now: which one must be said.
+    let vague = try run(["app", "--add", "com.example.clock"], in: installation, expecting: 2)
+    #expect(vague.contains("--team") && vague.contains(team))
+    _ = try run(["app", "--add", "com.example.clock", "--team", team], in: installation)
+    let key = try Programs.json(
+      run(
+        ["key", "--add", "--team", team, "--topic", "com.example.clock", "--json"],
+        in: installation))
+    let id = try #require(key["key_id"] as? String)
+    let mode = try FileManager.default.attributesOfItem(
+      atPath: #require(key["key_file"] as? String))[.posixPermissions]
+    #expect(mode as? Int == 0o600)
+    // An app that a key names cannot go before the key does.
+    let named = try run(["app", "--remove", "com.example.clock"], in: installation, expecting: 4)
+    #expect(named.contains("nothing was changed"))
+    let list = try run(["key", "--json"], in: installation)
+    #expect(list.contains(#""topics":"com.example.clock""#))
+    _ = try run(["key", "--revoke", id], in: installation)
+    #expect(
+      try run(["key", "--revoke", id], in: installation, expecting: 4).contains("already"))
+    #expect(try run(["key"], in: installation).contains("revoked yes"))
+    #expect(
+      try audit(installation)
+        == ["service.initialized", "team.added", "app.added", "key.added", "key.revoked"])
+  }
+
+  @Test("A key that the provider made with OpenSSL is registered by its public half")
+  func foreignKey() throws {
+    let installation = try Installation()
+    let (secret, half) = (
+      installation.directory.appending(path: "own.p8").path,
+      installation.directory.appending(path: "own.pub").path
+    )
+    let openssl = URL(filePath: "/usr/bin/openssl")
+    try Programs.run(
+      openssl,
+      ["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", secret])
+    try Programs.run(openssl, ["pkey", "-in", secret, "-pubout", "-out", half])
+    let key = try Programs.json(
+      run(["key", "--add", "--id", "PROVIDER01", "--public-key", half, "--json"], in: installation))
+    #expect(key["key_id"] as? String == "PROVIDER01" && key["key_file"] == nil)
+    let again = try run(
+      ["key", "--add", "--id", "PROVIDER01"], in: installation, expecting: 4)
+    #expect(again.contains("PROVIDER01 already"))
+    // RSA signs no provider token.
+    try Programs.run(openssl, ["genpkey", "-algorithm", "RSA", "-out", secret])
+    try Programs.run(openssl, ["pkey", "-in", secret, "-pubout", "-out", half])
+    #expect(
+      try run(["key", "--add", "--public-key", half], in: installation, expecting: 4)
+        .contains("P-256"))
+  }
+
+  @Test("A certificate is revoked by its file or its SHA-256, once")
+  func certificate() throws {
+    let installation = try Installation()
+    let file = try installation.providerCertificate([])
+    let said = try Programs.json(
+      run(["cert", "--revoke", file, "--json"], in: installation))
+    let digest = try #require(said["revoked"] as? String)
+    let openssl = try Programs.run(
+      URL(filePath: "/usr/bin/openssl"), ["x509", "-in", file, "-noout", "-fingerprint", "-sha256"])
+    #expect(openssl.replacingOccurrences(of: ":", with: "").lowercased().contains(digest))
+    #expect(
+      try run(["cert", "--revoke", digest], in: installation, expecting: 4).contains("already"))
+  }
+
+  @Test("What rotates is what OpenSSL takes: old and new root both lead to the new certificate")
+  func rotation() throws {
+    let installation = try Installation()
+    let folder = installation.directory
+    let old = folder.appending(path: "old.crt").path
+    try FileManager.default.copyItem(
+      atPath: folder.appending(path: "authority/service.crt").path, toPath: old)
+    _ = try run(["rotate", "service-authority"], in: installation)
+    let (server, new) = (
+      folder.appending(path: "server/server.crt").path,
+      folder.appending(path: "authority/service.crt").path
+    )
+    for root in [old, new] {
+      let said = try Programs.run(
+        URL(filePath: "/usr/bin/openssl"),
+        ["verify", "-purpose", "sslserver", "-CAfile", root, "-untrusted", server, server])
+      #expect(said.contains("OK"))
+    }
+    _ = try run(["rotate", "service-authority", "--finish"], in: installation)
+    _ = try run(["rotate", "sealing-key"], in: installation)
+    _ = try run(["rotate", "device-authority"], in: installation)
+    #expect(
+      try run(["rotate", "sealing-key", "--finish"], in: installation, expecting: 2)
+        .contains("--finish"))
+    #expect(try run(["rotate", "moon"], in: installation, expecting: 2).contains("sealing-key"))
+  }
+}
