@@ -26,6 +26,7 @@ package final class Service {
   private let ticketKeys = TicketKeys()
   private let contexts: DoorContexts
   private let watch: TrustWatch
+  private let expiries: ExpiryWatch
 
   /// Reads the data directory and opens the store. Throws what keeps the service from starting, in words for the
   /// operator.
@@ -55,14 +56,17 @@ package final class Service {
     let count = configuration.workers > 0 ? configuration.workers : Self.coreCount
     let replays = ReplayGuard()
     let feedback = FeedbackDesk()
+    let expiries = ExpiryWatch(log: configuration.log)
+    self.expiries = expiries
     let store = store
     let workers = (0..<count).map { index in
       Worker(
         index: index, configuration: configuration, trust: trust, store: store, order: order,
-        replays: replays, feedback: feedback, audit: audit)
+        replays: replays, feedback: feedback, audit: audit,
+        expiries: expiries)
     }
     self.workers = workers
-    watch = TrustWatch(dataDirectory) {
+    watch = TrustWatch(dataDirectory, expiries) {
       loader.reload { trust in
         // First what may fail: all of it counts, or none.
         let renewed = try contexts.all()
@@ -160,6 +164,9 @@ package final class Service {
   package func connectionCount() -> Int {
     workers.reduce(0) { $0 + $1.ask { $0.connectionCount } }
   }
+
+  /// Certificates in sight that end within 30 days, the nearest first.
+  package func expiringCertificates() -> [ExpiryWatch.Entry] { expiries.entries() }
 
   /// How often each state of delivery was reached, over all workers.
   package func counts() -> [DeliveryState: UInt64] {

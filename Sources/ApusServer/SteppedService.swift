@@ -30,7 +30,8 @@ package final class SteppedService {
     let workers = loops.enumerated().map { index, loop in
       Worker(
         index: index, configuration: configuration, trust: trust, store: store, order: order,
-        replays: replays, feedback: feedback, audit: AuditLog(path: nil), loop: loop,
+        replays: replays, feedback: feedback, audit: AuditLog(path: nil),
+        expiries: ExpiryWatch(log: configuration.log), loop: loop,
         ids: RandomIDs(seed: seed &+ UInt64(index)))
     }
     for worker in workers { worker.connect(to: workers) }

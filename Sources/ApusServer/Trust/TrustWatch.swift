@@ -13,13 +13,18 @@ import ApusLoop
 
   let loop = EventLoop(name: "apus-trust")
   private let directory: DataDirectory
+  private let expiries: ExpiryWatch
   private let onChange: @Sendable () -> Void
   private var stamps: [FileStamp]
   private var timer: LoopTimer?
+  private var hourly: LoopTimer?
 
   /// - Parameter onChange: Called on the loop's thread. What was changed while it runs is seen the next time.
-  init(_ directory: DataDirectory, onChange: @escaping @Sendable () -> Void) {
+  init(
+    _ directory: DataDirectory, _ expiries: ExpiryWatch, onChange: @escaping @Sendable () -> Void
+  ) {
     self.directory = directory
+    self.expiries = expiries
     self.onChange = onChange
     stamps = directory.trustStamps()
   }
@@ -29,6 +34,9 @@ import ApusLoop
     timer.start(
       afterMilliseconds: Self.periodMilliseconds, repeatMilliseconds: Self.periodMilliseconds)
     self.timer = timer
+    let hourly = LoopTimer(loop: loop) { [unowned self] in lookAtOwnCertificates() }
+    hourly.start(afterMilliseconds: 0, repeatMilliseconds: 3_600_000)
+    self.hourly = hourly
     loop.start()
   }
 
@@ -41,10 +49,22 @@ import ApusLoop
   }
 
   /// As if something had changed. On the loop's thread.
-  func reload() { onChange() }
+  func reload() {
+    onChange()
+    lookAtOwnCertificates()
+  }
+
+  private func lookAtOwnCertificates() {
+    // What cannot be read has been told of where it was to be used.
+    guard let own = try? directory.ownCertificates() else { return }
+    expiries.forgetOwn(besides: own)
+    for entry in own {
+      expiries.look(at: entry, nowSeconds: EventLoop.wallClockMilliseconds() / 1000)
+    }
+  }
 
   func stop() {
-    loop.perform { [self] in timer = nil }
+    loop.perform { [self] in (timer, hourly) = (nil, nil) }
     loop.stop()
     loop.join()
   }

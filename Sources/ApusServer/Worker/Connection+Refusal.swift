@@ -2,10 +2,24 @@ import ApusCore
 import ApusLoop
 import ApusModel
 import ApusTLS
+import ApusTrust
 
 // Who is not wanted, for those who look after the service: in its log, and in the audit log.
 
 extension Connection {
+  /// Has somebody told when the peer's certificate is near its end.
+  func lookAtExpiry() {
+    let now = worker.wallSeconds
+    guard tls.peerCertificateEnds(before: now + ExpiryWatch.horizonSeconds),
+      let der = tls.peerCertificateDER, let certificate = try? Certificate(der: der.span)
+    else { return }
+    worker.expiries.look(
+      at: .init(
+        kind: door.kind == .courier ? .device : .provider,
+        name: certificate.subject.userID ?? certificate.subject.commonName ?? certificate.serial,
+        notAfter: certificate.notAfter), nowSeconds: now)
+  }
+
   /// A handshake failed because of the certificate that the peer has.
   func noteRefusedHandshake(_ error: TLSError) {
     guard case .certificateRejected(let reason) = error else { return }

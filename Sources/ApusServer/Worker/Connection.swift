@@ -147,6 +147,7 @@ final class Connection: SocketHandler {
 
   private func established() {
     stage = .open
+    lookAtExpiry()
     switch door.kind {
     case .provider:
       driver = .provider(HTTP2Provider(self))

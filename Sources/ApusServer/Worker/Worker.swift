@@ -61,6 +61,7 @@ enum WorkerMessage: Sendable {
   /// Who reads which feedback; shared by all workers.
   let feedback: FeedbackDesk
   let audit: AuditLog
+  let expiries: ExpiryWatch
 
   /// Messages waiting for one worker; verdicts that do not fit wait with their sender.
   private static let inboxCapacity = 65_536
@@ -69,7 +70,7 @@ enum WorkerMessage: Sendable {
   init(
     index: Int, configuration: ServerConfiguration, trust: Trust, store: any DurableStore,
     order: AcceptanceOrder, replays: ReplayGuard, feedback: FeedbackDesk,
-    audit: AuditLog,
+    audit: AuditLog, expiries: ExpiryWatch,
     loop: EventLoop? = nil, ids: RandomIDs = RandomIDs()
   ) {
     let loop = loop ?? EventLoop(name: "apus-worker-\(index)")
@@ -78,6 +79,7 @@ enum WorkerMessage: Sendable {
     wallMilliseconds = loop.wallMilliseconds
     self.feedback = feedback
     self.audit = audit
+    self.expiries = expiries
     self.index = index
     self.configuration = configuration
     self.log = configuration.log

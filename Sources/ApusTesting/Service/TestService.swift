@@ -166,6 +166,10 @@ package final class TestServiceHandle: Sendable {
     running.withLock { $0?.service.topicCounters() ?? [] }
   }
 
+  package func expiringCertificates() -> [ExpiryWatch.Entry] {
+    running.withLock { $0?.service.expiringCertificates() ?? [] }
+  }
+
   package func reload() { running.withLock { $0?.service.reload() } }
 }
 

@@ -1,0 +1,115 @@
+import ApusTrust
+import Synchronization
+
+/// Certificates whose end is near: the service's own, its authorities', and those that providers and devices show.
+///
+/// Each is warned of when 30, 7 and 1 days are left, once, and when it is over; and while it is near its end it is in
+/// the list that metrics are made of.
+package final class ExpiryWatch: Sendable {
+  /// Days before the end at which somebody is told.
+  static let warningDays: [Int64] = [30, 7, 1, 0]
+  static var horizonSeconds: Int64 { warningDays[0] * 86_400 }
+  /// Certificates that are remembered; beyond it those that last longest are not.
+  static let capacity = 4096
+
+  package enum Kind: String, Sendable {
+    case server
+    case authority
+    case provider
+    case device
+  }
+
+  /// A certificate that ends within 30 days.
+  package struct Entry: Sendable, Hashable {
+    package var kind: Kind
+    /// What it names: a host, an authority, a bundle id, a device.
+    package var name: String
+    /// Unix seconds.
+    package var notAfter: Int64
+  }
+
+  private struct State {
+    /// With the days of the last warning.
+    var warned: [Entry: Int64] = [:]
+  }
+
+  private let log: Log
+  private let state = Mutex(State())
+
+  package init(log: Log) { self.log = log }
+
+  /// Takes a look at a certificate; cheap for one that is not near its end.
+  package func look(at entry: Entry, nowSeconds: Int64) {
+    let left = entry.notAfter - nowSeconds
+    guard left <= Self.horizonSeconds else { return }
+    // The nearest mark that was passed.
+    let mark = Self.warningDays.last { left <= $0 * 86_400 } ?? Self.warningDays[0]
+    let isNew = state.withLock { state in
+      if let last = state.warned[entry] {
+        guard mark < last else { return false }
+      } else if state.warned.count >= Self.capacity {
+        Self.makeRoom(in: &state, nowSeconds: nowSeconds)
+        guard state.warned.count < Self.capacity else { return false }
+      }
+      state.warned[entry] = mark
+      return true
+    }
+    guard isNew else { return }
+    log(
+      mark <= 7 ? .warning : .notice,
+      left > 0 ? "certificate ends soon" : "certificate has ended",
+      .text("kind", entry.kind.rawValue), .text("name", entry.name),
+      .number("days_left", max(0, left / 86_400)),
+      .text("ends", Log.timestamp(entry.notAfter * 1000)),
+      .text("remedy", Self.remedy(entry.kind)))
+  }
+
+  /// Forgets what ended more than a day ago: nobody can show it any more.
+  private static func makeRoom(in state: inout State, nowSeconds: Int64) {
+    state.warned = state.warned.filter { $0.key.notAfter > nowSeconds - 86_400 }
+  }
+
+  private static func remedy(_ kind: Kind) -> String {
+    switch kind {
+    case .server: "apus rotate server"
+    case .authority: "apus rotate service-authority, or device-authority"
+    case .provider: "apus cert, and give it to the provider"
+    case .device: "the device renews it, or gets another with apus device"
+    }
+  }
+
+  /// All that end within 30 days, the nearest first.
+  package func entries() -> [Entry] {
+    state.withLock { $0.warned.keys.sorted { $0.notAfter < $1.notAfter } }
+  }
+
+  /// Forgets the service's own, which may have been replaced, for them to be looked at anew.
+  func forgetOwn(besides current: [Entry]) {
+    state.withLock { state in
+      state.warned = state.warned.filter { entry, _ in
+        entry.kind == .provider || entry.kind == .device || current.contains(entry)
+      }
+    }
+  }
+}
+
+extension DataDirectory {
+  /// The service's own certificates, and those of its authorities.
+  func ownCertificates() throws -> [ExpiryWatch.Entry] {
+    var entries: [ExpiryWatch.Entry] = []
+    for files in [serverFiles, serverRSAFiles] where files.exist {
+      let certificate = try Certificate(pem: Files.readText(files.certificate))
+      let name = certificate.serverNames.first ?? certificate.subject.commonName ?? "server"
+      entries.append(.init(kind: .server, name: name, notAfter: certificate.notAfter))
+    }
+    for which in [Authority.service, .devices] {
+      for certificate in try certificates(of: which) {
+        entries.append(
+          .init(
+            kind: .authority, name: certificate.subject.commonName ?? which.rawValue,
+            notAfter: certificate.notAfter))
+      }
+    }
+    return entries
+  }
+}

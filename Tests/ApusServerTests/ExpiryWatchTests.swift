@@ -1,0 +1,91 @@
+import ApusModel
+import ApusTesting
+import ApusTrust
+import Synchronization
+import Testing
+
+@testable import ApusServer
+
+@Suite("Certificates that end soon")
+struct ExpiryWatchTests {
+  private static let day: Int64 = 86_400
+  private static let end: Int64 = 1_900_000_000
+
+  /// The days left in each line that was logged.
+  private final class Lines: Sendable {
+    private let lines = Mutex<[String]>([])
+    func append(_ line: String) { lines.withLock { $0.append(line) } }
+    func take() -> [String] {
+      lines.withLock { lines in
+        defer { lines = [] }
+        return lines
+      }
+    }
+  }
+
+  private let lines = Lines()
+  private let watch: ExpiryWatch
+  private let entry = ExpiryWatch.Entry(kind: .provider, name: "com.example.app", notAfter: end)
+
+  init() {
+    let lines = lines
+    watch = ExpiryWatch(log: Log(sink: { lines.append($0) }))
+  }
+
+  private func look(_ daysLeft: Double) {
+    watch.look(at: entry, nowSeconds: Self.end - Int64(daysLeft * Double(Self.day)))
+  }
+
+  @Test("Somebody is told at 30, 7 and 1 days and at the end, once each")
+  func marks() {
+    look(31)
+    #expect(lines.take().isEmpty && watch.entries().isEmpty)
+    for daysLeft in [30, 29.5, 12, 7.1] { look(daysLeft) }
+    let first = lines.take()
+    #expect(first.count == 1 && first[0].contains("days_left=30"))
+    for daysLeft in [7, 3, 1.5] { look(daysLeft) }
+    #expect(lines.take().map { $0.contains("days_left=7") } == [true])
+    for daysLeft in [1, 0.5] { look(daysLeft) }
+    #expect(lines.take().map { $0.contains("days_left=1") } == [true])
+    look(-0.1)
+    #expect(lines.take().map { $0.contains("has ended") } == [true])
+    #expect(watch.entries() == [entry])
+  }
+
+  @Test("One that is first seen late is told of once, by the nearest mark")
+  func late() {
+    look(0.9)
+    look(0.8)
+    #expect(lines.take().count == 1)
+  }
+
+  @Test("However many there are, a bounded number is remembered, and the ended make room")
+  func bounded() {
+    for index in 0..<ExpiryWatch.capacity + 10 {
+      watch.look(
+        at: .init(kind: .device, name: "\(index)", notAfter: Self.end),
+        nowSeconds: Self.end - Self.day)
+    }
+    #expect(watch.entries().count == ExpiryWatch.capacity)
+    let later = Self.end + 10 * Self.day
+    watch.look(at: .init(kind: .device, name: "new", notAfter: later), nowSeconds: later - 1)
+    #expect(watch.entries().map(\.name) == ["new"])
+  }
+
+  @Test(
+    "What connects with such a certificate is found, and the service's own once it is replaced is not"
+  )
+  func live() throws {
+    let service = try TestService()
+    defer { service.stop() }
+    // The test's certificates last a day; the service's own do not end soon.
+    let device = try service.connect()
+    let provider = try service.provider(identity: service.directory.providerIdentity())
+    try provider.ping()
+    let found = service.service.expiringCertificates()
+    #expect(
+      Set(found.map(\.name)) == [TestDirectory.topic, device.device.id.text])
+    #expect(Set(found.map(\.kind)) == [.provider, .device])
+    #expect(try service.directory.data.ownCertificates().map(\.kind).count == 4)
+  }
+}
