@@ -73,19 +73,28 @@ final class BinaryProvider {
       case .wait, .over: return
       case .fault(let fault): log(Refusal(.frame(fault)))
       case .frame(let frame):
-        let bytes = machine.bytes(of: frame, in: input, before: offset)
         do throws(Refusal) {
-          guard let token = DeviceToken(bytes: bytes.extracting(frame.token)) else {
-            throw Refusal(.frame(.tokenLength(byteCount: frame.token.count)))
-          }
-          let admitted = try Admission.admit(
-            frame, bytes, token: token, claims: sealer.open(token), sender: sender)
-          accept(frame, admitted, payload: bytes.extracting(frame.payload), nowSeconds: now)
+          let outcome = try judge(
+            frame, machine.bytes(of: frame, in: input, before: offset), sender, sealer)
+          note(outcome, of: frame, nowSeconds: now)
         } catch {
           refuse(frame, error, nowSeconds: now)
         }
       }
     }
+  }
+
+  /// Judges a frame by itself. Its bytes may lie in the machine, which is not changed meanwhile.
+  private func judge(
+    _ frame: BinaryFrame, _ bytes: Span<UInt8>, _ sender: borrowing BinarySender,
+    _ sealer: TokenSealer
+  ) throws(Refusal) -> Outcome {
+    guard let token = DeviceToken(bytes: bytes.extracting(frame.token)) else {
+      throw Refusal(.frame(.tokenLength(byteCount: frame.token.count)))
+    }
+    let admitted = try Admission.admit(
+      frame, bytes, token: token, claims: sealer.open(token), sender: sender)
+    return pass(admitted, payload: bytes.extracting(frame.payload))
   }
 
   /// Takes the frames of a batch, whose bytes begin at `offset`, up to the first that is refused: then nothing that
@@ -105,8 +114,8 @@ final class BinaryProvider {
       do throws(Refusal) {
         let admitted = try Admission.admit(
           frame, bytes, token: batch.tokens[index], claims: claims[index], sender: sender)
-        accept(
-          frame, admitted, payload: bytes.extracting(frame.payload), nowSeconds: nowSeconds)
+        let outcome = pass(admitted, payload: bytes.extracting(frame.payload))
+        note(outcome, of: frame, nowSeconds: nowSeconds)
       } catch {
         return refuse(frame, error, nowSeconds: nowSeconds)
       }
@@ -118,27 +127,37 @@ final class BinaryProvider {
     machine.refuse(frame, status: refusal.explanation.status, nowSeconds: nowSeconds)
   }
 
+  /// What became of an admitted notification so far.
+  private enum Outcome {
+    case accepted
+    case undecided
+    case failed(BinaryStatus)
+  }
+
   /// Sends an admitted notification on its way.
-  private func accept(
-    _ frame: BinaryFrame, _ admitted: borrowing AdmittedFrame, payload: Span<UInt8>,
-    nowSeconds: Int64
-  ) {
+  private func pass(_ admitted: borrowing AdmittedFrame, payload: Span<UInt8>) -> Outcome {
     if worker.owns(admitted.claims.device),
       shard.discard(
         admitted, nowMilliseconds: worker.wallMilliseconds,
         loopMilliseconds: worker.loop.nowMilliseconds)
     {
-      return machine.accept(frame, nowSeconds: nowSeconds)
+      return .accepted
     }
     let answer = Answer(
       worker: UInt16(worker.index), connection: UInt32(connection.slot),
       generation: connection.generation, sequence: machine.nextSequence)
-    let verdict = worker.route(notification(admitted, payload), answer, own: shard)
-    if let verdict, verdict.rejection == nil {
-      machine.accept(frame, nowSeconds: nowSeconds)
-    } else {
-      let sequence = machine.submit(frame, nowSeconds: nowSeconds)
-      if let verdict { machine.decide(sequence, status: Self.status(verdict.rejection)) }
+    guard let verdict = worker.route(notification(admitted, payload), answer, own: shard) else {
+      return .undecided
+    }
+    return Self.status(verdict.rejection).map { .failed($0) } ?? .accepted
+  }
+
+  private func note(_ outcome: Outcome, of frame: BinaryFrame, nowSeconds: Int64) {
+    switch outcome {
+    case .accepted: machine.accept(frame, nowSeconds: nowSeconds)
+    case .undecided: _ = machine.submit(frame, nowSeconds: nowSeconds)
+    case .failed(let status):
+      machine.decide(machine.submit(frame, nowSeconds: nowSeconds), status: status)
     }
   }
 
