@@ -74,9 +74,15 @@ extension Span<UInt8> {
   public func eightBytes(at offset: Int) -> UInt64 { unsafe UInt64(bigEndian: bytes.word(offset)) }
 
   /// The same of four bytes.
-  @inline(__always)
-  func fourBytes(at offset: Int) -> UInt64 {
+  @inlinable @inline(__always)
+  public func fourBytes(at offset: Int) -> UInt64 {
     unsafe UInt64(UInt32(bigEndian: bytes.halfWord(offset)))
+  }
+
+  /// The sixteen bytes at `offset`, which must be inside, as a vector of signed numbers.
+  @inlinable @inline(__always)
+  public func sixteenBytes(at offset: Int) -> SIMD16<Int8> {
+    unsafe bytes.unsafeLoadUnaligned(fromByteOffset: offset, as: SIMD16<Int8>.self)
   }
 
   /// A copy of the bytes.
@@ -90,6 +96,23 @@ extension Span<UInt8> {
 
   /// The bytes as text. For messages and set-up: never on a hot path.
   public var text: String { String(decoding: copied(), as: UTF8.self) }
+}
+
+extension SIMDMask<SIMD16<Int8>> {
+  /// The number of the first lane that is set; 16 where none is.
+  @inlinable @inline(__always)
+  public var firstLane: Int {
+    let words = unsafe unsafeBitCast(self, to: SIMD2<UInt64>.self)
+    if words[0] != 0 { return words[0].trailingZeroBitCount &>> 3 }
+    return 8 &+ words[1].trailingZeroBitCount &>> 3
+  }
+
+  /// Whether a lane is set.
+  @inlinable @inline(__always)
+  public var hasLane: Bool {
+    let words = unsafe unsafeBitCast(self, to: SIMD2<UInt64>.self)
+    return words[0] | words[1] != 0
+  }
 }
 
 extension RawSpan {

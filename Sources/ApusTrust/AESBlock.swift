@@ -56,9 +56,11 @@ struct Block128: Hashable {
 
   func free() { unsafe EVP_CIPHER_CTX_free(context) }
 
-  /// Encrypts many blocks in place, two words each as they lie in memory.
-  func encrypt(blocks: inout [UInt64]) {
-    let length = Int32(8 * blocks.count)
+  /// Encrypts many blocks in place, two words each as they lie in memory: `wordCount` words, or all of them.
+  func encrypt(blocks: inout [UInt64], wordCount: Int? = nil) {
+    let words = wordCount ?? blocks.count
+    precondition(words <= blocks.count && words & 1 == 0, "a block is two words")
+    let length = Int32(8 * words)
     var count: Int32 = 0
     let done = unsafe blocks.withUnsafeMutableBytes { bytes in
       let start = unsafe bytes.baseAddress?.assumingMemoryBound(to: UInt8.self)

@@ -37,13 +37,19 @@ package final class TokenSealer {
     /// S2V of a string that was padded to a block, hence the tag.
     func tag(_ padded: Block128) -> Block128 { tagCipher.encrypt(padded ^ mask) }
 
-    /// The key stream that starts at `tag`. Two bits of the counter are cleared: RFC 5297, section 2.6.
-    func stream(_ tag: Block128) -> Block128 {
-      streamCipher.encrypt(Block128(high: tag.high, low: tag.low & 0x7fff_ffff_7fff_ffff))
+    /// The key stream that starts at `tag`.
+    func stream(_ tag: Block128) -> Block128 { streamCipher.encrypt(counter(tag)) }
+
+    /// Two bits of the counter are cleared: RFC 5297, section 2.6.
+    func counter(_ tag: Block128) -> Block128 {
+      Block128(high: tag.high, low: tag.low & 0x7fff_ffff_7fff_ffff)
     }
   }
 
   private let entries: [Entry]
+  /// Memory for `open(_:into:)`, two words for each token.
+  private var blocks: [UInt64] = []
+  private var opened: [UInt64] = []
 
   package init(_ keys: TokenSealingKeys) {
     entries = keys.keys.map(Entry.init)
@@ -73,22 +79,78 @@ package final class TokenSealer {
 
   /// What the token says; nil for one that was not minted here, or under a key no longer in use.
   package func open(_ token: DeviceToken) -> TokenClaims? {
-    let words = token.words
-    let id = UInt8(truncatingIfNeeded: words.0 >> 56)
-    guard let index = entries.firstIndex(where: { $0.id == id }) else { return nil }
+    guard let index = entries.firstIndex(where: { $0.id == Self.keyID(token) }) else { return nil }
     let entry = entries[index]
-    let tag = Block128(
-      high: words.0 << 8 | words.1 >> 56,
-      low: words.1 << 8 | words.2 >> 56)
-    let sealed = Block128(
-      high: words.2 << 8 | words.3 >> 56,
-      low: words.3 << 8)
-    var padded = sealed ^ entry.stream(tag)
-    padded.low = padded.low & ~0xff | Self.padding
-    let difference = entry.tag(padded) ^ tag
+    let tag = Self.tag(token)
+    let padded = Self.padded(token, entry.stream(tag))
+    return Self.claims(padded, tag: tag, expected: entry.tag(padded))
+  }
+
+  /// What each of the tokens says, as `open` has it.
+  ///
+  /// The blocks of all tokens go through OpenSSL at once, which takes a fifth of the time: a call costs more than its
+  /// block, and the processor works on several blocks at a time where none waits for another.
+  package func open(_ tokens: [DeviceToken], into claims: inout [TokenClaims?]) {
+    claims.removeAll(keepingCapacity: true)
+    for _ in tokens { claims.append(nil) }
+    if blocks.count < 2 * tokens.count {
+      blocks = [UInt64](repeating: 0, count: 2 * tokens.count)
+      opened = blocks
+    }
+    // As a rule there is one key; where there are several, each gets all tokens, and has a say about its own alone.
+    for entry in entries where tokens.contains(where: { Self.keyID($0) == entry.id }) {
+      open(tokens, under: entry, into: &claims)
+    }
+  }
+
+  private func open(
+    _ tokens: [DeviceToken], under entry: Entry, into claims: inout [TokenClaims?]
+  ) {
+    let wordCount = 2 * tokens.count
+    for index in tokens.indices {
+      blocks.setBlock(index, entry.counter(Self.tag(tokens[index])))
+    }
+    entry.streamCipher.encrypt(blocks: &blocks, wordCount: wordCount)
+    for index in tokens.indices {
+      let padded = Self.padded(tokens[index], blocks.block(index))
+      opened.setBlock(index, padded)
+      blocks.setBlock(index, padded ^ entry.mask)
+    }
+    entry.tagCipher.encrypt(blocks: &blocks, wordCount: wordCount)
+    for index in tokens.indices where Self.keyID(tokens[index]) == entry.id {
+      claims[index] = Self.claims(
+        opened.block(index), tag: Self.tag(tokens[index]), expected: blocks.block(index))
+    }
+  }
+
+  // MARK: The parts of a token
+
+  private static func keyID(_ token: DeviceToken) -> UInt8 {
+    UInt8(truncatingIfNeeded: token.words.0 >> 56)
+  }
+
+  private static func tag(_ token: DeviceToken) -> Block128 {
+    let words = token.words
+    return Block128(
+      high: words.0 << 8 | words.1 >> 56, low: words.1 << 8 | words.2 >> 56)
+  }
+
+  /// The padded string that the key stream finds in a token.
+  private static func padded(_ token: DeviceToken, _ stream: Block128) -> Block128 {
+    let words = token.words
+    var padded = Block128(high: words.2 << 8 | words.3 >> 56, low: words.3 << 8) ^ stream
+    padded.low = padded.low & ~0xff | padding
+    return padded
+  }
+
+  /// `expected` is the tag that the string should have.
+  private static func claims(
+    _ padded: Block128, tag: Block128, expected: Block128
+  ) -> TokenClaims? {
+    let difference = expected ^ tag
     // One comparison for all bits: where a presented tag differs takes no measurable time.
     guard difference.high | difference.low == 0 else { return nil }
-    return Self.unpack(padded)
+    return unpack(padded)
   }
 
   /// RFC 5297, section 2.4, pad: a one bit, then zeros. It fills the 16th byte.
@@ -112,5 +174,17 @@ package final class TokenSealer {
       topic: TopicKey(app: AppID(UInt32(block.low >> 32)), suffix: suffix),
       environment: environment,
       generation: UInt16(truncatingIfNeeded: block.low >> 8))
+  }
+}
+
+extension [UInt64] {
+  /// The block of that number, of words as they lie in memory.
+  fileprivate func block(_ index: Int) -> Block128 {
+    Block128(high: self[2 * index].bigEndian, low: self[2 * index + 1].bigEndian)
+  }
+
+  fileprivate mutating func setBlock(_ index: Int, _ block: Block128) {
+    self[2 * index] = block.high.bigEndian
+    self[2 * index + 1] = block.low.bigEndian
   }
 }

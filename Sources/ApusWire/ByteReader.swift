@@ -5,19 +5,16 @@ public import ApusModel
 
 extension Span<UInt8> {
   /// The two bytes at `offset`, which must be inside, as a number.
-  @inlinable
+  @inlinable @inline(__always)
   package func bigEndianUInt16(at offset: Int) -> UInt16 {
     let bytes = extracting(offset..<offset + 2)
     return UInt16(bytes[0]) &<< 8 | UInt16(bytes[1])
   }
 
   /// The four bytes at `offset`, which must be inside, as a number.
-  @inlinable
+  @inlinable @inline(__always)
   package func bigEndianUInt32(at offset: Int) -> UInt32 {
-    // One check of bounds for all: then the compiler makes one load of it.
-    let bytes = extracting(offset..<offset + 4)
-    return UInt32(bytes[0]) &<< 24 | UInt32(bytes[1]) &<< 16 | UInt32(bytes[2]) &<< 8
-      | UInt32(bytes[3])
+    UInt32(truncatingIfNeeded: fourBytes(at: offset))
   }
 
   /// The eight bytes at `offset`, which must be inside, as a number.

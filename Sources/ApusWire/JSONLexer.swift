@@ -6,7 +6,7 @@ struct JSONLexer {
   var offset = 0
 
   /// Moves to the next byte that is no white space, and gives it; at the end 0, which no token begins with.
-  @inline(__always)
+  @inline(always)
   mutating func next(_ bytes: Span<UInt8>) -> UInt8 {
     let byte = Self.byte(bytes, at: offset)
     if byte > 0x20 { return byte }
@@ -15,7 +15,7 @@ struct JSONLexer {
   }
 
   /// The byte at `offset`, or 0 at the end. One comparison for both ends of the span.
-  @inline(__always)
+  @inline(always)
   private static func byte(_ bytes: Span<UInt8>, at offset: Int) -> UInt8 {
     UInt(bitPattern: offset) < UInt(bitPattern: bytes.count) ? bytes[offset] : 0
   }
@@ -39,7 +39,7 @@ struct JSONLexer {
   }
 
   /// Reads a string with its quotation marks. Gives whether it has escapes.
-  @inline(__always)
+  @inline(always)
   mutating func string(_ bytes: Span<UInt8>) throws(JSONFault) -> Bool {
     var index = offset &+ 1
     var escaped = false
@@ -64,23 +64,19 @@ struct JSONLexer {
 
   /// The offset of the first byte from `start` on that is not a plain character of a string: a quotation mark, a
   /// reverse solidus, a control character or a part of a longer sequence.
-  @inline(__always)
+  @inline(always)
   private static func skipPlain(_ bytes: Span<UInt8>, from start: Int) -> Int {
     var index = start
-    // Eight bytes at once: enough for most keys. Then sixteen, for one branch.
+    // Eight bytes at once: enough for most keys, and sooner known than those of a vector, for which all that follows
+    // would have to wait. Then a vector at a time.
     if bytes.count &- index >= 8 {
       let first = marks(bytes.bigEndianUInt64(at: index).byteSwapped)
       if first != 0 { return index &+ first.trailingZeroBitCount &>> 3 }
       index &+= 8
     }
     while bytes.count &- index >= 16 {
-      let first = marks(bytes.bigEndianUInt64(at: index).byteSwapped)
-      let second = marks(bytes.bigEndianUInt64(at: index &+ 8).byteSwapped)
-      if first | second != 0 {
-        return first != 0
-          ? index &+ first.trailingZeroBitCount &>> 3
-          : index &+ 8 &+ second.trailingZeroBitCount &>> 3
-      }
+      let marked = marks(bytes.sixteenBytes(at: index))
+      if marked.hasLane { return index &+ marked.firstLane }
       index &+= 16
     }
     while index < bytes.count, bytes[index] &- 0x20 < 0x60, bytes[index] != 0x22,
@@ -91,11 +87,19 @@ struct JSONLexer {
     return index
   }
 
+  /// Marks those of sixteen bytes that are no plain characters. As signed numbers, bytes of longer sequences are below
+  /// zero, and so below the first plain character too.
+  @inline(always)
+  private static func marks(_ bytes: SIMD16<Int8>) -> SIMDMask<SIMD16<Int8>> {
+    (bytes .< SIMD16(repeating: 0x20)) .| (bytes .== SIMD16(repeating: 0x22))
+      .| (bytes .== SIMD16(repeating: 0x5c))
+  }
+
   /// Marks those of eight bytes, the first the least significant, that are no plain characters, in their top bits.
   ///
   /// A subtraction borrows from the next byte only where the byte itself is marked, so the first mark is exact; the
   /// marks above it may not be.
-  @inline(__always)
+  @inline(always)
   private static func marks(_ word: UInt64) -> UInt64 {
     let lows: UInt64 = 0x0101_0101_0101_0101
     let control = word &- (lows &* 0x20)
@@ -142,7 +146,7 @@ struct JSONLexer {
   }
 
   /// Reads `null`, `true` or `false`.
-  @inline(__always)
+  @inline(always)
   mutating func word(_ bytes: Span<UInt8>, _ text: StaticString) throws(JSONFault) {
     let length = text.utf8CodeUnitCount
     if offset + length <= bytes.count, bytes.extracting(offset..<offset + length).equals(text) {
@@ -163,7 +167,7 @@ struct JSONLexer {
     return .truncated
   }
 
-  @inline(__always)
+  @inline(always)
   mutating func number(_ bytes: Span<UInt8>) throws(JSONFault) {
     if bytes[offset] == 0x2d { offset += 1 }
     guard offset < bytes.count else { throw .truncated }
@@ -180,7 +184,7 @@ struct JSONLexer {
   }
 
   /// Reads one digit or more.
-  @inline(__always)
+  @inline(always)
   private mutating func digits(_ bytes: Span<UInt8>) throws(JSONFault) {
     guard offset < bytes.count else { throw .truncated }
     guard bytes[offset] &- 0x30 < 10 else { throw .badToken(offset: offset) }

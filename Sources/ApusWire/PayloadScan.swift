@@ -71,7 +71,7 @@ private struct PayloadScanner {
   private var key = PayloadKey.other
 
   /// One loop, in which everything is called from one place: all of it becomes one function, and what it keeps track of
-  /// stays in registers.
+  /// stays in registers. Hence `@inline(always)` here: what the older `@inline(__always)` asks for is too much for it.
   mutating func scan(_ bytes: Span<UInt8>) throws(JSONFault) {
     let first = lexer.next(bytes)
     guard lexer.offset < bytes.count else { throw .empty }
@@ -92,7 +92,7 @@ private struct PayloadScanner {
   private var closing: UInt8 { isInObject ? 0x7d : 0x5d }
 
   /// Reads a value, or the beginning of a container: then the result is true.
-  @inline(__always)
+  @inline(always)
   private mutating func value(_ bytes: Span<UInt8>) throws(JSONFault) -> Bool {
     switch lexer.next(bytes) {
     case 0x22:
@@ -127,21 +127,23 @@ private struct PayloadScanner {
   }
 
   /// Reads a key and the colon behind it.
-  @inline(__always)
+  @inline(always)
   private mutating func member(_ bytes: Span<UInt8>) throws(JSONFault) {
     guard lexer.next(bytes) == 0x22 else { throw lexer.fault(bytes) }
     let start = lexer.offset + 1
     let escaped = try lexer.string(bytes)
     if depth == 1 || depth == 2 && insideAPS {
-      let text = bytes.extracting(start..<lexer.offset - 1)
-      key = depth == 1 ? Self.outerKey(text, escaped) : Self.innerKey(text, escaped)
+      let name = start..<lexer.offset - 1
+      key =
+        depth == 1
+        ? Self.outerKey(bytes, name, escaped) : Self.innerKey(bytes, name, escaped)
     }
     guard lexer.next(bytes) == 0x3a else { throw lexer.fault(bytes) }
     lexer.offset += 1
   }
 
   /// Reads what stands behind a value: the ends of containers, and a comma unless the outermost has ended.
-  @inline(__always)
+  @inline(always)
   private mutating func separators(_ bytes: Span<UInt8>) throws(JSONFault) {
     while depth > 0 {
       let byte = lexer.next(bytes)
@@ -154,7 +156,7 @@ private struct PayloadScanner {
     }
   }
 
-  @inline(__always)
+  @inline(always)
   private mutating func open(object: Bool) throws(JSONFault) {
     guard depth < Limits.payloadDepth else { throw .tooDeep(offset: lexer.offset) }
     lexer.offset += 1
@@ -162,7 +164,7 @@ private struct PayloadScanner {
     objects = objects &<< 1 | (object ? 1 : 0)
   }
 
-  @inline(__always)
+  @inline(always)
   private mutating func close() {
     lexer.offset += 1
     objects = objects &>> 1
@@ -171,7 +173,7 @@ private struct PayloadScanner {
   }
 
   /// Takes in that the value of the last key is, or begins, a value of this kind.
-  @inline(__always)
+  @inline(always)
   private mutating func note(_ kind: ValueKind) {
     switch key {
     case .other: return
@@ -193,43 +195,55 @@ private struct PayloadScanner {
     number.equals("1") || number.count > 1 && Double(number.text) == 1
   }
 
-  @inline(__always)
-  private static func outerKey(_ text: Span<UInt8>, _ escaped: Bool) -> PayloadKey {
-    if escaped {
-      return JSONLexer.escaped(text, is: "aps")
-        ? .aps : JSONLexer.escaped(text, is: "mdm") ? .mdm : .other
-    }
-    guard text.count == 3 else { return .other }
-    switch number(text) {
+  @inline(always)
+  private static func outerKey(
+    _ bytes: Span<UInt8>, _ name: Range<Int>, _ escaped: Bool
+  ) -> PayloadKey {
+    if escaped { return escapedOuterKey(bytes.extracting(name)) }
+    guard name.count == 3 else { return .other }
+    switch number(bytes, name) {
     case 0x61_7073: return .aps
     case 0x6d_646d: return .mdm
     default: return .other
     }
   }
 
-  /// A key of at most eight bytes as one number, the first byte the most significant: to compare it with several names
+  /// A key of one to eight bytes as one number, the first byte the most significant: to compare it with several names
   /// costs as much as with one.
-  @inline(__always)
-  private static func number(_ key: Span<UInt8>) -> UInt64 {
+  @inline(always)
+  private static func number(_ bytes: Span<UInt8>, _ key: Range<Int>) -> UInt64 {
+    // More follows behind a key as a rule, so that one load has it all.
+    if bytes.count - key.lowerBound >= 8 {
+      return bytes.eightBytes(at: key.lowerBound) &>> UInt64(64 - 8 * key.count)
+    }
     var number: UInt64 = 0
-    for index in key.indices { number = number &<< 8 | UInt64(key[index]) }
+    for index in key { number = number &<< 8 | UInt64(bytes[index]) }
     return number
   }
 
-  @inline(__always)
-  private static func innerKey(_ text: Span<UInt8>, _ escaped: Bool) -> PayloadKey {
-    if escaped { return escapedInnerKey(text) }
-    switch text.count {
+  @inline(always)
+  private static func innerKey(
+    _ bytes: Span<UInt8>, _ name: Range<Int>, _ escaped: Bool
+  ) -> PayloadKey {
+    if escaped { return escapedInnerKey(bytes.extracting(name)) }
+    switch name.count {
     case 5:
-      switch number(text) {
+      switch number(bytes, name) {
       case 0x61_6c65_7274: return .alert
       case 0x62_6164_6765: return .badge
       case 0x73_6f75_6e64: return .sound
       default: return .other
       }
-    case 17: return text.equals("content-available") ? .contentAvailable : .other
+    case 17:
+      let isIt = bytes.extracting(name).equals("content-available")
+      return isIt ? .contentAvailable : .other
     default: return .other
     }
+  }
+
+  private static func escapedOuterKey(_ text: Span<UInt8>) -> PayloadKey {
+    if JSONLexer.escaped(text, is: "aps") { return .aps }
+    return JSONLexer.escaped(text, is: "mdm") ? .mdm : .other
   }
 
   private static func escapedInnerKey(_ text: Span<UInt8>) -> PayloadKey {

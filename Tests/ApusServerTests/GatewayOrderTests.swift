@@ -92,6 +92,42 @@ struct GatewayOrderTests {
       behind: listener == .confirming ? GatewayFrame.packet(0, 1) : [])
   }
 
+  @Test(
+    "A bad token among 40 frames of one write: those before it are taken first, those behind it never",
+    arguments: [1, 2], [0, 5, 31, 32, 39])
+  func badTokenInside(workers: Int, place: Int) throws {
+    let store = MemoryStore()
+    let service = try service(workers, store)
+    defer {
+      store.releaseCommits()
+      service.stop()
+    }
+    let tokens = try (0..<4).map { _ in try service.absentToken() }
+    try service.connect().settle()
+    let client = try service.gateway(
+      .confirming, identity: service.directory.providerIdentity())
+    store.holdCommits()
+    var frames: [UInt8] = []
+    for index in 0..<40 {
+      var token = tokens[index % 4]
+      if index == place { token[20] ^= 1 }
+      // Every other one is to be stored, and has not been when the others are discarded.
+      frames += GatewayFrame.framed(
+        UInt32(index), token, expiration: index % 2 == 0 ? 0x7fff_ffff : 0)
+    }
+    try client.send(frames)
+    if place > 0 {
+      try waitUntil("the first one to be handed to the store") { store.pendingCommitCount > 0 }
+      try passTurn(service)
+      #expect(try client.tls.isQuiet())
+    }
+    store.releaseCommits()
+    try expectEnd(
+      client, GatewayFrame.packet(8, UInt32(place)),
+      behind: (0..<place).flatMap { GatewayFrame.packet(0, UInt32($0)) })
+    #expect(service.service.counts()[.received, default: 0] == UInt64(place))
+  }
+
   @Test("What the store does not take is a processing error, and nothing behind it is confirmed")
   func failure() throws {
     let store = MemoryStore()

@@ -91,6 +91,32 @@ struct TokenSealerTests {
     }
   }
 
+  @Test("Many tokens at once are opened as each by itself", arguments: [0, 1, 2, 31, 32, 33, 200])
+  func batch(count: Int) throws {
+    let old = TokenSealingKeys.Key(id: 4, bytes: Array(0..<32))
+    let both = try sealer([old, .init(id: 5, bytes: rfcKey)])
+    let sealers = [try sealer([old]), both, try sealer([.random(id: 6)])]
+    var random = SplitMix64(state: UInt64(count))
+    var opened: [TokenClaims?] = [claims]
+    // Twice, as the memory is used again.
+    for _ in 0..<2 {
+      let tokens = (0..<count).map { index in
+        var token = sealers[index % 3].seal(
+          TokenClaims(
+            device: DeviceID(random.next()),
+            topic: TopicKey(app: AppID(UInt32(index)), suffix: .voip),
+            environment: .production, generation: UInt16(index)))
+        if index % 5 == 0 { token.words.2 ^= 1 << (random.next() % 64) }
+        return token
+      }
+      both.open(tokens, into: &opened)
+      #expect(opened == tokens.map(both.open))
+      for index in 0..<count {
+        #expect((opened[index] != nil) == (index % 3 != 2 && index % 5 != 0), "token \(index)")
+      }
+    }
+  }
+
   @Test("All claims come back as they went in", arguments: Environment.allCases)
   func roundTrip(environment: Environment) throws {
     let sealer = try sealer([.random(id: 0)])

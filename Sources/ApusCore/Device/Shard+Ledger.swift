@@ -10,6 +10,17 @@ extension Shard {
     note(state, notification.facts, causeCode: cause.rawValue)
   }
 
+  /// The same of one that was received and ends at once.
+  mutating func notePassing(
+    _ state: DeliveryState, _ facts: NotificationFacts, cause: LedgerCause
+  ) {
+    counters.countPassing(state, facts)
+    guard recordsEvents else { return }
+    events.append(
+      LedgerEvent(state: .received, causeCode: LedgerCause.none.rawValue, facts: facts))
+    events.append(LedgerEvent(state: state, causeCode: cause.rawValue, facts: facts))
+  }
+
   mutating func note(_ state: DeliveryState, _ facts: NotificationFacts, causeCode: UInt8 = 0) {
     counters.count(state, facts)
     guard recordsEvents else { return }

@@ -134,6 +134,25 @@ package struct Shard {
     return nil
   }
 
+  /// Ends a notification that must not be stored, where its device is away and nothing else is to be said: it needs
+  /// not even an object. False where it is to be submitted; then nothing was done.
+  ///
+  /// `facts` are the notification's. Its ids and its order are for the ledger alone.
+  package mutating func discard(
+    _ facts: NotificationFacts, claims: TokenClaims, device: Device, nowMilliseconds: Int64,
+    loopMilliseconds: UInt64
+  ) -> Bool {
+    guard device.session == nil,
+      case .active(let state) = device.standing(
+        of: claims, nowMilliseconds: nowMilliseconds,
+        graceMilliseconds: unregisterGraceMilliseconds),
+      state != .ignored,
+      Device.requestLimit.take(from: &device.requests, atMilliseconds: Int64(loopMilliseconds))
+    else { return false }
+    notePassing(.discardedNotStored, facts, cause: .deviceAway)
+    return true
+  }
+
   private mutating func deliver(
     _ delivery: Delivery, state: TopicState, loopMilliseconds: UInt64
   ) {

@@ -13,7 +13,9 @@ package struct DeliveryCounters {
   /// Places of rows by a hash of their topic, with linear probing; -1 where there is none. At most half full.
   private var places = [Int32](repeating: -1, count: 16)
   private var changed: [Int32] = []
-  private var totals = [UInt64](repeating: 0, count: DeliveryState.allCases.count)
+  /// The topic that was counted last, and its row: as a rule the next one is the same.
+  private var lastKey = UInt64.max
+  private var lastRow = 0
 
   private struct Row {
     var key: UInt64
@@ -26,7 +28,13 @@ package struct DeliveryCounters {
   package init() {}
 
   /// By the raw value of the state, over all topics.
-  package var states: [UInt64] { totals }
+  package var states: [UInt64] {
+    var states = [UInt64](repeating: 0, count: DeliveryState.allCases.count)
+    for index in cells.indices {
+      states[index % TopicCounters.cellCount / TopicCounters.stateStride] &+= cells[index]
+    }
+    return states
+  }
 
   /// Whether anything changed since `takeChanged`.
   package var hasChanged: Bool { !changed.isEmpty }
@@ -36,7 +44,6 @@ package struct DeliveryCounters {
   /// Counts a state that a notification reached.
   package mutating func count(_ state: DeliveryState, _ facts: NotificationFacts) {
     let row = row(facts.topic, facts.environment)
-    totals[Int(state.rawValue)] &+= 1
     cells[
       row * TopicCounters.cellCount
         + TopicCounters.cell(state, pushType: facts.pushType, priority: facts.priority)] &+= 1
@@ -45,6 +52,19 @@ package struct DeliveryCounters {
     } else if state.isTerminal {
       rows[row].pending -= 1
     }
+    markChanged(row)
+  }
+
+  /// Counts a notification that was received and ended at once, in that state.
+  mutating func countPassing(_ state: DeliveryState, _ facts: NotificationFacts) {
+    let row = row(facts.topic, facts.environment)
+    let first =
+      row * TopicCounters.cellCount
+      + TopicCounters.offset(pushType: facts.pushType, priority: facts.priority)
+    // One look at who owns the array for both.
+    var cells = cells.mutableSpan
+    cells[first + Int(DeliveryState.received.rawValue) * TopicCounters.stateStride] &+= 1
+    cells[first + Int(state.rawValue) * TopicCounters.stateStride] &+= 1
     markChanged(row)
   }
 
@@ -87,6 +107,15 @@ package struct DeliveryCounters {
 
   private mutating func row(_ topic: TopicKey, _ environment: Environment) -> Int {
     let key = Self.key(topic, environment)
+    if key == lastKey { return lastRow }
+    let row = findRow(key, topic, environment)
+    (lastKey, lastRow) = (key, row)
+    return row
+  }
+
+  private mutating func findRow(
+    _ key: UInt64, _ topic: TopicKey, _ environment: Environment
+  ) -> Int {
     var place = Self.hash(key) & (places.count - 1)
     while places[place] >= 0 {
       let row = Int(places[place])
@@ -180,7 +209,6 @@ package struct DeliveryCounters {
         let cell = Int(state.rawValue) * TopicCounters.stateStride + offset
         let number = counters.cells[cell]
         cells[row * TopicCounters.cellCount + cell] &+= number
-        totals[Int(state.rawValue)] &+= number
         // Stored is what was accepted and has not ended.
         let change: UInt64 = state == .received ? number : state.isTerminal ? 0 &- number : 0
         stored[row * TopicCounters.stateStride + offset] &+= Int64(bitPattern: change)

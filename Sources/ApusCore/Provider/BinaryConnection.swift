@@ -11,7 +11,8 @@ package import ApusWire
 ///
 /// The driver, for each input: ``next(_:at:nowSeconds:)`` until it says `wait` or `over`; for each frame either
 /// ``submit(_:nowSeconds:)``, ``accept(_:nowSeconds:)`` or ``refuse(_:status:nowSeconds:)``; ``decide(_:status:)`` when
-/// a decision comes back; and at the turn's end ``nextEffect()`` until it says `none`.
+/// a decision comes back; and at the turn's end ``nextEffect()`` until it says `none`. Before each `next` it may take
+/// the frames of a ``lookAhead(_:from:into:)``, in their order and up to the first that is refused.
 ///
 /// Sources: "Binary Provider API"; "Communicating with APNs".
 package struct BinaryConnection: ~Copyable, Sendable {
@@ -46,7 +47,7 @@ package struct BinaryConnection: ~Copyable, Sendable {
     case ended
   }
 
-  package private(set) var limits: BinaryFrameLimits
+  private let limits: BinaryFrameLimits
   private let confirmsAccepted: Bool
   private var intake = Intake.open
   private var pending = FrameRing()
@@ -70,6 +71,29 @@ package struct BinaryConnection: ~Copyable, Sendable {
   package var isEnded: Bool { intake == .ended }
 
   // MARK: Frames
+
+  /// Finds the whole frames that stand in `input` from `offset` on, up to a batch of them. The caller takes each in its
+  /// turn and moves `offset` behind it by its `byteCount`.
+  ///
+  /// This is no more than a look: where something else than a frame follows, it is left to ``next(_:at:nowSeconds:)``.
+  /// A fault is noted as the last of the pending frames, so it must not be found before those in front of it are
+  /// submitted.
+  package mutating func lookAhead(
+    _ input: Span<UInt8>, from offset: Int, into batch: inout FrameBatch
+  ) {
+    batch.removeAll()
+    if isPartialHandedOut { dropPartial() }
+    guard intake == .open, partial.isEmpty else { return }
+    var position = offset
+    while !batch.isFull, position < input.count {
+      let rest = input.extracting(position..<input.count)
+      guard case .frame(let frame) = BinaryFrame.scan(rest, limits: limits),
+        let token = DeviceToken(bytes: rest.extracting(frame.token))
+      else { return }
+      batch.append(frame, token)
+      position += frame.byteCount
+    }
+  }
 
   /// The next frame of `input` from `offset` on, and moves `offset` behind what was taken.
   package mutating func next(

@@ -14,7 +14,7 @@ package struct BinarySender: Sendable {
   /// Where the first look at the certificate went wrong, or the last one.
   private var topicExplanation = Explanation.certificateTopicMissing
   /// What frames are held to: the rules, and the size that VoIP pushes may have.
-  package private(set) var frameLimits: BinaryFrameLimits
+  package let frameLimits: BinaryFrameLimits
   private var generation: UInt64 = 0
 
   /// - Throws: why the connection is to be closed at once, without a packet: "Wrong-environment certificate: the
@@ -27,8 +27,10 @@ package struct BinarySender: Sendable {
     self.environment = environment
     self.rules = rules
     self.certificate = certificate
+    let isVoIP = certificate?.defaultTopic.span.endsWith(TopicSuffix.voip.text) ?? false
     frameLimits = BinaryFrameLimits(
-      simplePayloadBytes: rules.simplePayloadBytes, framedPayloadBytes: rules.framedPayloadBytes,
+      simplePayloadBytes: isVoIP ? rules.voipPayloadBytes : rules.simplePayloadBytes,
+      framedPayloadBytes: isVoIP ? rules.voipPayloadBytes : rules.framedPayloadBytes,
       skipsUnknownItems: rules.skipsUnknownItems)
     try reexamine(directory: directory)
   }
@@ -56,10 +58,5 @@ package struct BinarySender: Sendable {
     } else if topic == nil {
       topicExplanation = .topicUnknown
     }
-    let isVoIP = certificate.defaultTopic.span.endsWith(TopicSuffix.voip.text)
-    frameLimits.simplePayloadBytes =
-      isVoIP ? rules.voipPayloadBytes : rules.simplePayloadBytes
-    frameLimits.framedPayloadBytes =
-      isVoIP ? rules.voipPayloadBytes : rules.framedPayloadBytes
   }
 }

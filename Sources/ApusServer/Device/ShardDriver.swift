@@ -9,9 +9,11 @@ import ApusWire
 final class ShardDriver {
   unowned let worker: Worker
   /// Beside the worker's: the way through an unowned reference costs a retain and a release.
-  private let order: AcceptanceOrder
+  let order: AcceptanceOrder
   var shard: Shard
   var cache = DeviceCache()
+  /// See `warm`: what is never stored would not be read.
+  var warmth: UInt = 0
   private var sealed: [(number: UInt64, entries: [GroupEntry])] = []
   private var freeEntryLists: [[GroupEntry]] = []
   var group: WriteGroup

@@ -20,9 +20,7 @@ import ApusWire
   private let worker: Worker
   private let list: FeedbackTopic
   private let lease: FeedbackLeases.ID
-  /// The rows that are leased.
-  private var rows: [FeedbackRow] = []
-  /// How many of them were written to the connection.
+  /// How many of the lease's rows were written to the connection.
   private var written = 0
   /// How many of them are out of the store, or on their way.
   private var removed = 0
@@ -59,40 +57,52 @@ import ApusWire
   /// Writes whole tuples, a few to a record: some readers lose what comes in larger ones.
   func flush() -> Connection.Ending {
     while connection.mayWrite {
-      if written == rows.count {
-        guard !isComplete else { return rows.isEmpty ? .now : .afterPause }
-        leaseMore(atMost: Limits.feedbackTuplesPerConnection - rows.count)
-        continue
+      let rows = leasedRows
+      if written < rows.count {
+        write(rows[written..<min(written + Limits.feedbackTuplesPerWrite, rows.count)])
+      } else if isComplete {
+        return rows.isEmpty ? .now : .afterPause
+      } else {
+        leaseMore()
       }
-      let end = min(written + Limits.feedbackTuplesPerWrite, rows.count)
-      worker.scratch.removeAll(keepingCapacity: true)
-      for row in rows[written..<end] {
-        let token = row.token.bytes
-        worker.scratch.append(
-          feedbackTuple: token.span, timeSeconds: UInt32(clamping: row.milliseconds / 1000))
-      }
-      connection.encrypt(worker.scratch, count: worker.scratch.count)
-      written = end
     }
     return .none
   }
 
-  /// Takes the next rows that no other reader has.
-  private func leaseMore(atMost limit: Int) {
+  /// What the connection was given, and is to be given.
+  private var leasedRows: [FeedbackLeases.Row] {
+    let lease = lease
+    return worker.feedback.withLeases { $0.rows(of: lease) }
+  }
+
+  private func write(_ rows: ArraySlice<FeedbackLeases.Row>) {
+    worker.scratch.removeAll(keepingCapacity: true)
+    for row in rows {
+      let token = row.token.bytes
+      worker.scratch.append(
+        feedbackTuple: token.span, timeSeconds: UInt32(clamping: row.milliseconds / 1000))
+    }
+    connection.encrypt(worker.scratch, count: worker.scratch.count)
+    written = rows.endIndex
+  }
+
+  /// Takes the next rows that no other reader has, as far as there is room for them.
+  private func leaseMore() {
     var page: [FeedbackRow] = []
     do {
       try worker.store.feedbackRows(of: list, after: last, limit: Self.rowsPerPage, into: &page)
     } catch {
       worker.log(.error, "feedback list unreadable", .text("reason", "\(error)"))
     }
-    let isLastPage = page.count < Self.rowsPerPage
     last = page.last ?? last
-    let lease = lease
-    let offered = page.prefix(limit)
-    rows += worker.feedback.withLeases { leases in
-      offered.filter { leases.take($0.token, milliseconds: $0.milliseconds, for: lease) }
+    let (lease, offered) = (lease, page)
+    let isFull = worker.feedback.withLeases { leases in
+      for row in offered {
+        _ = leases.take(row.token, milliseconds: row.milliseconds, for: lease)
+      }
+      return leases.isFull(lease)
     }
-    isComplete = isLastPage || rows.count >= Limits.feedbackTuplesPerConnection
+    isComplete = isFull || page.count < Self.rowsPerPage
   }
 
   /// The reader's certificate may be worth nothing any more: then the rest is not for it.
@@ -115,18 +125,21 @@ import ApusWire
       case .timedOut(let isTaken): isTaken
       case .cut: false
       }
-    guard isComplete, written == rows.count, isTaken else { return closeLease() }
+    guard isComplete, written == leasedRows.count, isTaken else { return closeLease() }
     removeRows()
   }
 
   /// Removes a page of rows at a time, so that a long list holds up neither the worker nor the store.
   private func removeRows() {
+    let rows = leasedRows
     guard removed < rows.count else { return closeLease() }
     var group = worker.store.makeGroup()
     let end = min(removed + Self.rowsPerPage, rows.count)
     for row in rows[removed..<end] {
       let time = try? worker.store.feedbackTime(of: row.token, in: list)
-      group.removeFeedback(row, of: list, isCurrent: time == row.milliseconds)
+      group.removeFeedback(
+        FeedbackRow(milliseconds: row.milliseconds, token: row.token), of: list,
+        isCurrent: time == row.milliseconds)
     }
     removed = end
     worker.store.commit(group) { [self] error in

@@ -61,48 +61,113 @@ final class BinaryProvider {
     let now = Int64(worker.nowSeconds)
     // Neither changes meanwhile. To look at them frame by frame would retain and release what they refer to each time.
     let (sender, sealer) = (sender, worker.sealer)
+    let scratch = worker.binaryScratch
     var offset = 0
     while true {
+      machine.lookAhead(input, from: offset, into: &scratch.batch)
+      if scratch.batch.count > 0 {
+        take(scratch, input, at: &offset, sender, sealer, nowSeconds: now)
+        continue
+      }
       switch machine.next(input, at: &offset, nowSeconds: now) {
       case .wait, .over: return
       case .fault(let fault): log(Refusal(.frame(fault)))
       case .frame(let frame):
         do throws(Refusal) {
-          let notification = try judge(
+          let outcome = try judge(
             frame, machine.bytes(of: frame, in: input, before: offset), sender, sealer)
-          let answer = Answer(
-            worker: UInt16(worker.index), connection: UInt32(connection.slot),
-            generation: connection.generation, sequence: machine.nextSequence)
-          let verdict = worker.route(notification, answer, own: shard)
-          if let verdict, verdict.rejection == nil {
-            machine.accept(frame, nowSeconds: now)
-          } else {
-            let sequence = machine.submit(frame, nowSeconds: now)
-            if let verdict { machine.decide(sequence, status: Self.status(verdict.rejection)) }
-          }
+          note(outcome, of: frame, nowSeconds: now)
         } catch {
-          log(error)
-          machine.refuse(frame, status: error.explanation.status, nowSeconds: now)
+          refuse(frame, error, nowSeconds: now)
         }
       }
     }
   }
 
-  /// Makes a notification of a frame.
+  /// Judges a frame by itself. Its bytes may lie in the machine, which is not changed meanwhile.
   private func judge(
     _ frame: BinaryFrame, _ bytes: Span<UInt8>, _ sender: borrowing BinarySender,
     _ sealer: TokenSealer
-  ) throws(Refusal) -> Notification {
+  ) throws(Refusal) -> Outcome {
     guard let token = DeviceToken(bytes: bytes.extracting(frame.token)) else {
       throw Refusal(.frame(.tokenLength(byteCount: frame.token.count)))
     }
     let admitted = try Admission.admit(
       frame, bytes, token: token, claims: sealer.open(token), sender: sender)
+    return pass(admitted, payload: bytes.extracting(frame.payload))
+  }
+
+  /// Takes the frames of a batch, whose bytes begin at `offset`, up to the first that is refused: then nothing that
+  /// follows counts.
+  private func take(
+    _ scratch: BinaryScratch, _ input: Span<UInt8>, at offset: inout Int,
+    _ sender: borrowing BinarySender, _ sealer: TokenSealer, nowSeconds: Int64
+  ) {
+    sealer.open(scratch.batch.tokens, into: &scratch.claims)
+    // As values of this function: each look into the object would retain and release what it gives.
+    let (batch, claims) = (scratch.batch, scratch.claims)
+    if batch.count > 1 { shard.warm(claims) }
+    for index in 0..<batch.count {
+      let frame = batch.frames[index]
+      let bytes = input.extracting(offset..<offset + frame.byteCount)
+      offset += frame.byteCount
+      do throws(Refusal) {
+        let admitted = try Admission.admit(
+          frame, bytes, token: batch.tokens[index], claims: claims[index], sender: sender)
+        let outcome = pass(admitted, payload: bytes.extracting(frame.payload))
+        note(outcome, of: frame, nowSeconds: nowSeconds)
+      } catch {
+        return refuse(frame, error, nowSeconds: nowSeconds)
+      }
+    }
+  }
+
+  private func refuse(_ frame: BinaryFrame, _ refusal: Refusal, nowSeconds: Int64) {
+    log(refusal)
+    machine.refuse(frame, status: refusal.explanation.status, nowSeconds: nowSeconds)
+  }
+
+  /// What became of an admitted notification so far.
+  private enum Outcome {
+    case accepted
+    case undecided
+    case failed(BinaryStatus)
+  }
+
+  /// Sends an admitted notification on its way.
+  private func pass(_ admitted: borrowing AdmittedFrame, payload: Span<UInt8>) -> Outcome {
+    if worker.owns(admitted.claims.device),
+      shard.discard(
+        admitted, nowMilliseconds: worker.wallMilliseconds,
+        loopMilliseconds: worker.loop.nowMilliseconds)
+    {
+      return .accepted
+    }
+    let answer = Answer(
+      worker: UInt16(worker.index), connection: UInt32(connection.slot),
+      generation: connection.generation, sequence: machine.nextSequence)
+    guard let verdict = worker.route(notification(admitted, payload), answer, own: shard) else {
+      return .undecided
+    }
+    return Self.status(verdict.rejection).map { .failed($0) } ?? .accepted
+  }
+
+  private func note(_ outcome: Outcome, of frame: BinaryFrame, nowSeconds: Int64) {
+    switch outcome {
+    case .accepted: machine.accept(frame, nowSeconds: nowSeconds)
+    case .undecided: _ = machine.submit(frame, nowSeconds: nowSeconds)
+    case .failed(let status):
+      machine.decide(machine.submit(frame, nowSeconds: nowSeconds), status: status)
+    }
+  }
+
+  private func notification(
+    _ admitted: borrowing AdmittedFrame, _ payload: Span<UInt8>
+  ) -> Notification {
     let notification = shard.takeNotification()
     Admission.fill(
       notification, from: admitted.head, claims: admitted.claims, interface: .binary,
-      collapseID: Span(), payload: bytes.extracting(frame.payload),
-      nowMilliseconds: worker.wallMilliseconds)
+      collapseID: Span(), payload: payload, nowMilliseconds: worker.wallMilliseconds)
     notification.id = worker.ids.next()
     notification.uniqueID = notification.id
     return notification
@@ -220,4 +285,11 @@ final class BinaryProvider {
 
   /// The service stops: no more frames are taken.
   func drain() { machine.drain() }
+}
+
+/// Memory in which frames are judged, several at a time: of a worker, lent to one connection at a time.
+final class BinaryScratch {
+  var batch = FrameBatch()
+  /// What the batch's tokens say.
+  var claims: [TokenClaims?] = []
 }

@@ -37,6 +37,8 @@ enum WorkerMessage: Sendable {
   var scratch: [UInt8] = []
   /// Memory for a device's frames, lent to one connection at a time.
   var frameScratch: [UInt8] = []
+  /// Memory for a batch of an old sender's frames, likewise.
+  let binaryScratch = BinaryScratch()
   var openRequests: OpenRequests
   /// What providers and devices are judged by; replaced as a whole.
   private(set) var trust: Trust

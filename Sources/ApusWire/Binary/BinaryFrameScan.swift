@@ -69,11 +69,44 @@ extension BinaryFrame {
     let end = headerBytes + length
     guard bytes.count >= end else { return .incomplete(needed: end) }
     let frame = bytes.extracting(0..<end)
+    if let usual = usual(frame, limits) { return .frame(usual) }
     do throws(BinaryFrameFault) {
       return .frame(try BinaryFrame(items: frame, limits))
     } catch {
       return .fault(error, command: .framed, identifier: firstIdentifier(frame))
     }
+  }
+
+  /// A frame as nearly all senders lay it out: the items 1 to 5 in their order, and nothing wrong with them. Nil for
+  /// any other, good or bad. It takes a third of the time.
+  @inline(__always)
+  private static func usual(
+    _ frame: Span<UInt8>, _ limits: borrowing BinaryFrameLimits
+  ) -> BinaryFrame? {
+    let tokenStart = headerBytes + BinaryItem.headerBytes
+    // Items 3, 4 and 5 with their headers.
+    let tail = 7 + 7 + 4
+    guard frame.count > tokenStart + BinaryItem.headerBytes + tail,
+      frame[headerBytes] == BinaryItem.deviceToken.rawValue
+    else { return nil }
+    let tokenEnd = tokenStart + Int(frame.bigEndianUInt16(at: headerBytes + 1))
+    let payloadStart = tokenEnd + BinaryItem.headerBytes
+    let payloadEnd = frame.count - tail
+    guard payloadStart < payloadEnd, frame[tokenEnd] == BinaryItem.payload.rawValue,
+      Int(frame.bigEndianUInt16(at: tokenEnd + 1)) == payloadEnd - payloadStart,
+      // 3, length 4 and the first of its bytes; 4, length 4 likewise; 5, length 1, and its byte.
+      frame.bigEndianUInt32(at: payloadEnd) >> 8 == 0x03_0004,
+      frame.bigEndianUInt32(at: payloadEnd + 7) >> 8 == 0x04_0004,
+      frame.bigEndianUInt32(at: payloadEnd + 14) >> 8 == 0x05_0001
+    else { return nil }
+    let (token, payload) = (tokenStart..<tokenEnd, payloadStart..<payloadEnd)
+    guard fault(token: token, limits) == nil,
+      fault(payload: payload, limit: limits.framedPayloadBytes) == nil
+    else { return nil }
+    return BinaryFrame(
+      command: .framed, byteCount: frame.count, token: token, payload: payload,
+      identifier: frame.bigEndianUInt32(at: payloadEnd + 3),
+      expiration: frame.bigEndianUInt32(at: payloadEnd + 10), priority: frame[payloadEnd + 17])
   }
 
   /// Reads a whole frame.

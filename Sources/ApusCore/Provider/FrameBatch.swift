@@ -1,0 +1,33 @@
+package import ApusModel
+package import ApusWire
+
+/// Frames that stand one behind the other in one piece of input, and whose tokens are opened together.
+///
+/// Memory that is used again and again: a worker has one, and lends it to one connection at a time.
+package struct FrameBatch: Sendable {
+  /// Frames at a time: with so many the fixed cost of opening tokens is next to nothing for each.
+  package static let capacity = 32
+
+  package private(set) var frames: [BinaryFrame] = []
+  /// The device token of each.
+  package private(set) var tokens: [DeviceToken] = []
+
+  package init() {
+    frames.reserveCapacity(Self.capacity)
+    tokens.reserveCapacity(Self.capacity)
+  }
+
+  package var count: Int { frames.count }
+
+  var isFull: Bool { frames.count >= Self.capacity }
+
+  mutating func append(_ frame: BinaryFrame, _ token: DeviceToken) {
+    frames.append(frame)
+    tokens.append(token)
+  }
+
+  mutating func removeAll() {
+    frames.removeAll(keepingCapacity: true)
+    tokens.removeAll(keepingCapacity: true)
+  }
+}

@@ -1,0 +1,95 @@
+import ApusCore
+import ApusModel
+import Testing
+
+/// A notification that must not be stored may end without ever being an object: by the same rules as one that is.
+struct ShardDiscardTests {
+  static let now: Int64 = 1_700_000_000_000
+  static let topic = TopicKey(app: AppID(1))
+
+  enum Case: CaseIterable {
+    case enabled, paused, unlisted, ignored, unknownTopic, oldGeneration, dropped, baseToken
+    case connected, retired, exhausted
+  }
+
+  /// Two of the same: one for each way.
+  func device(_ which: Case) -> Device {
+    let state: TopicState =
+      switch which {
+      case .paused: .paused
+      case .unlisted, .dropped: .unlisted
+      case .ignored: .ignored
+      default: .enabled
+      }
+    let since = which == .dropped ? Self.now - 100_000 : Self.now - 1000
+    let registration = Registration(topics: [
+      TopicRegistration(
+        topic: Self.topic, generation: 2, state: state, wasListed: true,
+        stateSinceMilliseconds: since, generationSinceMilliseconds: since)
+    ])
+    let device = Device(
+      key: DeviceKey(id: DeviceID(7), environment: .production), registration: registration)
+    if which == .retired { device.retiredMilliseconds = Self.now - 1 }
+    if which == .exhausted {
+      while Device.requestLimit.take(from: &device.requests, atMilliseconds: 5000) {}
+    }
+    return device
+  }
+
+  func claims(_ which: Case) -> TokenClaims {
+    TokenClaims(
+      device: DeviceID(7),
+      topic: which == .unknownTopic ? TopicKey(app: AppID(9)) : Self.topic,
+      environment: .production,
+      generation: which == .oldGeneration ? 1 : which == .baseToken ? 0 : 2)
+  }
+
+  @Test(
+    "What is discarded at once is counted and noted as if it had been submitted; all else is not",
+    arguments: Case.allCases, [true, false])
+  func same(which: Case, recordsEvents: Bool) {
+    var (submitting, discarding) = (shard(recordsEvents), shard(recordsEvents))
+    let (first, second) = (device(which), device(which))
+    if which == .connected {
+      submitting.connect(first, slot: 1)
+      discarding.connect(second, slot: 1)
+    }
+    let notification = submitting.takeNotification()
+    notification.interface = .binary
+    notification.claims = claims(which)
+    notification.order = 77
+    notification.id = NotificationID(high: 1, low: 2)
+    notification.uniqueID = notification.id
+    notification.token = DeviceToken(words: (3, 4, 5, 6))
+    notification.priority = .powerSaving
+    notification.isBackground = true
+    let facts = notification.facts
+    let verdict = submitting.decide(
+      notification, answer: Answer(worker: 0, slot: 0, generation: 0), device: first,
+      nowMilliseconds: Self.now, loopMilliseconds: 5000)
+    let isDiscarded = discarding.discard(
+      facts, claims: claims(which), device: second, nowMilliseconds: Self.now,
+      loopMilliseconds: 5000)
+    #expect(isDiscarded == [.enabled, .paused, .unlisted, .baseToken].contains(which))
+    if isDiscarded {
+      #expect(verdict?.rejection == nil && verdict != nil)
+      #expect(submitting.verdicts.isEmpty)
+      #expect(discarding.counters.snapshot() == submitting.counters.snapshot())
+      #expect(discarding.counters.states == submitting.counters.states)
+      #expect(discarding.counters.hasChanged)
+      #expect(discarding.events == submitting.events)
+      #expect(second.requests == first.requests)
+    } else {
+      #expect(discarding.counters.snapshot().isEmpty)
+      #expect(discarding.events.isEmpty && discarding.deadTokens.isEmpty)
+      #expect(second.requests == device(which).requests)
+    }
+    #expect(discarding.verdicts.isEmpty)
+  }
+
+  private func shard(_ recordsEvents: Bool) -> Shard {
+    var shard = Shard(lingerMilliseconds: 20, unregisterGraceMilliseconds: 60_000)
+    shard.recordsEvents = recordsEvents
+    return shard
+  }
+}
