@@ -33,7 +33,9 @@ extension TLSConnection {
 
   /// Whether the peer has a certificate that ends before that time, in seconds since 1970. Without a copy of it.
   package func peerCertificateEnds(before seconds: Int64) -> Bool {
-    guard plain == nil, let certificate = unsafe SSL_get0_peer_certificate(ssl) else { return false }
+    guard plain == nil, let certificate = unsafe SSL_get0_peer_certificate(ssl) else {
+      return false
+    }
     var time = time_t(seconds)
     return unsafe X509_cmp_time(X509_get0_notAfter(certificate), &time) < 0
   }

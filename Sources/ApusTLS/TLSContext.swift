@@ -13,12 +13,25 @@ internal import CShims
 @safe final class ServerPolicy {
   let pointer: OpaquePointer
   private let isRevoked: TLSServerConfiguration.RevocationCheck?
+  let known = KnownCertificates()
 
   init(owning pointer: OpaquePointer, isRevoked: TLSServerConfiguration.RevocationCheck?) {
     unsafe self.pointer = pointer
     self.isRevoked = isRevoked
+    // Unretained, here and below: the C side lives no longer than this object, which owns both.
+    unsafe apus_tls_policy_set_known(
+      pointer,
+      { argument, digest, now in
+        guard let argument = unsafe argument, let digest = unsafe digest else { return false }
+        let known = unsafe Unmanaged<KnownCertificates>.fromOpaque(argument).takeUnretainedValue()
+        return unsafe known.contain(digest, now: now)
+      },
+      { argument, digest, from, to in
+        guard let argument = unsafe argument, let digest = unsafe digest else { return }
+        let known = unsafe Unmanaged<KnownCertificates>.fromOpaque(argument).takeUnretainedValue()
+        unsafe known.note(digest, from: from, to: to)
+      }, Unmanaged.passUnretained(known).toOpaque())
     guard isRevoked != nil else { return }
-    // Unretained: the C side lives no longer than this object, which owns it.
     unsafe apus_tls_policy_set_revocation(
       pointer,
       { argument, digest in
@@ -51,6 +64,8 @@ package final class TLSContext: @unchecked Sendable {
 
   // OpenSSL holds plain pointers to these, so they live as long as the context, which each connection retains.
   private let policy: ServerPolicy?
+  /// Peers' certificates that need not be verified again.
+  package var knownCertificateCount: Int { policy?.known.count ?? 0 }
   private let ticketKeys: TicketKeys?
   private let namedContexts: [ContextHandle]
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 static int read_lent(BIO *bio, char *target, int count) {
   BIO_clear_retry_flags(bio);
@@ -104,6 +105,9 @@ struct apus_tls_policy {
   size_t names_count;
   apus_tls_is_revoked is_revoked;
   void *revocation_argument;
+  apus_tls_is_known is_known;
+  apus_tls_note_known note_known;
+  void *known_argument;
 };
 
 apus_tls_policy *apus_tls_policy_new(const uint8_t *protocols, size_t count, bool requires_alpn) {
@@ -136,6 +140,13 @@ bool apus_tls_policy_add_name(apus_tls_policy *policy, const char *name, SSL_CTX
 void apus_tls_policy_set_revocation(apus_tls_policy *policy, apus_tls_is_revoked is_revoked, void *argument) {
   policy->is_revoked = is_revoked;
   policy->revocation_argument = argument;
+}
+
+void apus_tls_policy_set_known(
+    apus_tls_policy *policy, apus_tls_is_known is_known, apus_tls_note_known note_known, void *argument) {
+  policy->is_known = is_known;
+  policy->note_known = note_known;
+  policy->known_argument = argument;
 }
 
 void apus_tls_policy_free(apus_tls_policy *policy) {
@@ -210,17 +221,60 @@ static bool is_revoked(const apus_tls_policy *policy, const X509 *certificate) {
   return !digest_of_place(certificate, digest) || policy->is_revoked(policy->revocation_argument, digest);
 }
 
-// Around the whole verification and not at each certificate of the chain: the question is about the first one only,
-// once, and only where nothing else is wrong with it.
-static int verify_chain(X509_STORE_CTX *store, void *argument) {
+static int64_t unix_seconds(const ASN1_TIME *time) {
+  struct tm parts;
+  return ASN1_TIME_to_tm(time, &parts) == 1 ? (int64_t)timegm(&parts) : 0;
+}
+
+// The time in which every certificate of the chain is valid.
+static void note_known(const apus_tls_policy *policy, X509_STORE_CTX *store, const uint8_t digest[32]) {
+  int64_t from = INT64_MIN, to = INT64_MAX;
+  STACK_OF(X509) *chain = X509_STORE_CTX_get0_chain(store);
+  for (int index = 0; index < sk_X509_num(chain); index++) {
+    const X509 *certificate = sk_X509_value(chain, index);
+    int64_t start = unix_seconds(X509_get0_notBefore(certificate));
+    int64_t end = unix_seconds(X509_get0_notAfter(certificate));
+    if (start > from) from = start;
+    if (end < to) to = end;
+  }
+  if (from < to) policy->note_known(policy->known_argument, digest, from, to);
+}
+
+static int64_t verification_time(X509_STORE_CTX *store) {
+  X509_VERIFY_PARAM *parameters = X509_STORE_CTX_get0_param(store);
+  bool is_given = (X509_VERIFY_PARAM_get_flags(parameters) & X509_V_FLAG_USE_CHECK_TIME) != 0;
+  return is_given ? (int64_t)X509_VERIFY_PARAM_get_time(parameters) : (int64_t)time(NULL);
+}
+
+// The chain is built and its signatures are checked once for each certificate: most handshakes are of peers that come
+// back, and a digest is a thirtieth of the work.
+static int verify_once(const apus_tls_policy *policy, X509_STORE_CTX *store) {
+  if (policy->is_known == NULL) return X509_verify_cert(store);
+  uint8_t digest[32];
+  unsigned int count = 0;
+  const X509 *certificate = X509_STORE_CTX_get0_cert(store);
+  if (X509_digest(certificate, EVP_sha256(), digest, &count) != 1) return X509_verify_cert(store);
+  if (policy->is_known(policy->known_argument, digest, verification_time(store))) {
+    X509_STORE_CTX_set_error(store, X509_V_OK);
+    return 1;
+  }
   int outcome = X509_verify_cert(store);
+  if (outcome > 0) note_known(policy, store, digest);
+  return outcome;
+}
+
+// Around the whole verification and not at each certificate of the chain: the question is about the first one only,
+// once, and only where nothing else is wrong with it. It is asked about known certificates too.
+static int verify_chain(X509_STORE_CTX *store, void *argument) {
+  int outcome = verify_once(argument, store);
   if (outcome <= 0 || !is_revoked(argument, X509_STORE_CTX_get0_cert(store))) return outcome;
   X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REVOKED);
   return 0;
 }
 
 void apus_tls_policy_install(SSL_CTX *context, apus_tls_policy *policy) {
-  if (policy->is_revoked != NULL) SSL_CTX_set_cert_verify_callback(context, verify_chain, policy);
+  if (policy->is_revoked != NULL || policy->is_known != NULL)
+    SSL_CTX_set_cert_verify_callback(context, verify_chain, policy);
   SSL_CTX_set_client_hello_cb(context, examine_hello, policy);
   if (policy->protocols_count > 0) SSL_CTX_set_alpn_select_cb(context, select_protocol, policy);
   SSL_CTX_set_tlsext_servername_callback(context, select_identity);

@@ -37,6 +37,14 @@ bool apus_tls_policy_add_name(apus_tls_policy *policy, const char *name, SSL_CTX
 typedef bool (*apus_tls_is_revoked)(void *argument, const uint8_t *digest);
 /// From `apus_tls_policy_install` on, client certificates are judged by `is_revoked` too. `argument` is not retained.
 void apus_tls_policy_set_revocation(apus_tls_policy *policy, apus_tls_is_revoked is_revoked, void *argument);
+/// Whether a certificate whose DER has this SHA-256 (32 bytes, lent for the call) was verified before and is valid at
+/// `now` (Unix seconds), and with it those that led to its root.
+typedef bool (*apus_tls_is_known)(void *argument, const uint8_t *digest, int64_t now);
+/// Such a certificate was verified; it and those that led to its root are valid in that window (Unix seconds).
+typedef void (*apus_tls_note_known)(void *argument, const uint8_t *digest, int64_t from, int64_t to);
+/// From `apus_tls_policy_install` on, a known certificate is not verified again. `argument` is not retained.
+void apus_tls_policy_set_known(
+    apus_tls_policy *policy, apus_tls_is_known is_known, apus_tls_note_known note_known, void *argument);
 void apus_tls_policy_free(apus_tls_policy *policy);
 /// Installs the callbacks. The policy must outlive every connection of the context.
 void apus_tls_policy_install(SSL_CTX *context, apus_tls_policy *policy);

@@ -1,0 +1,66 @@
+import Testing
+
+@testable import ApusTLS
+
+@Suite("Certificates that were verified before")
+struct KnownCertificateTests {
+  let certificates: TestCertificates
+
+  init() throws { certificates = try TestCertificates.make() }
+
+  private func digest(_ byte: UInt8) -> [UInt8] { [UInt8](repeating: byte, count: 32) }
+
+  @Test("One is known in the time in which its whole chain is valid, and no other is")
+  func window() {
+    let known = KnownCertificates()
+    known.note(digest(1), from: 100, to: 200)
+    for (now, answer) in [(99, false), (100, true), (200, true), (201, false)] as [(Int64, Bool)] {
+      #expect(known.contain(digest(1), now: now) == answer)
+    }
+    var other = digest(1)
+    other[31] = 2
+    #expect(!known.contain(other, now: 150))
+  }
+
+  @Test("However many come, a bounded number is remembered")
+  func bounded() {
+    let known = KnownCertificates(capacity: 10)
+    for byte in 0..<25 as Range<UInt8> { known.note(digest(byte), from: 0, to: 9) }
+    #expect(known.count == 5)
+    #expect(known.contain(digest(24), now: 5) && !known.contain(digest(0), now: 5))
+  }
+
+  @Test(
+    "The second handshake of a peer goes by the digest, and what was never verified is refused",
+    arguments: [TLSVersion.v1_2, .v1_3])
+  func handshakes(version: TLSVersion) throws {
+    let server = try TLSContext(
+      server: certificates.serverConfiguration {
+        $0.clientCertificates = .required(authoritiesPEM: certificates.authority)
+        $0.sessionTickets = false
+      })
+    func handshake(_ identity: TLSIdentity) throws -> Pair {
+      let client = try TLSContext(
+        client: certificates.clientConfiguration {
+          ($0.minimumVersion, $0.maximumVersion) = (version, version)
+          $0.identity = identity
+        })
+      let pair = try Pair(client: client, server: server)
+      pair.client.start()
+      pair.exchange()
+      return pair
+    }
+    for _ in 0..<3 {
+      let pair = try handshake(certificates.device)
+      #expect(pair.server.connection.isEstablished)
+      #expect(pair.server.connection.peerCertificateDER == der(certificates.device))
+      #expect(server.knownCertificateCount == 1)
+    }
+    #expect(try !handshake(certificates.expiredDevice).server.connection.isEstablished)
+    #expect(try !handshake(certificates.deviceOfOtherAuthority).server.connection.isEstablished)
+    #expect(server.knownCertificateCount == 1)
+    // Through an intermediate, which the client sends along.
+    #expect(try handshake(certificates.deviceByIntermediate).server.connection.isEstablished)
+    #expect(server.knownCertificateCount == 2)
+  }
+}
