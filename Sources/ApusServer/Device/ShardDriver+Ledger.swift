@@ -77,9 +77,7 @@ extension ShardDriver {
         try loadStored(entry.device)
       } catch {
         // The group is about to fail for the same reason.
-        worker.log(
-          .error, "mailbox unreadable", .text("device", entry.device.key.id.text),
-          .text("reason", "\(error)"))
+        worker.logUnreadable(.mailbox, of: entry.device.key.id, error)
       }
     }
     let number = UInt16(worker.index)

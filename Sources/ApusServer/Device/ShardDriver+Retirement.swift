@@ -40,9 +40,7 @@ extension ShardDriver {
           shard.purge(try device(DeviceKey(id: id, environment: environment)))
         } catch {
           // The next start comes back to it.
-          worker.log(
-            .error, "device record unreadable", .text("device", id.text),
-            .text("reason", "\(error)"))
+          worker.logUnreadable(.record, of: id, error)
         }
       }
     }
@@ -69,9 +67,7 @@ extension ShardDriver {
       }
     } catch {
       // The next start comes back to it.
-      worker.log(
-        .error, "mailbox unreadable", .text("device", device.key.id.text),
-        .text("reason", "\(error)"))
+      worker.logUnreadable(.mailbox, of: device.key.id, error)
     }
     shard.purged(device, stored, unreadable: unreadable)
   }

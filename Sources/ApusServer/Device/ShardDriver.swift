@@ -79,9 +79,7 @@ final class ShardDriver {
     do {
       return try device(key)
     } catch {
-      worker.log(
-        .error, "device record unreadable", .text("device", key.id.text),
-        .text("reason", "\(error)"))
+      worker.logUnreadable(.record, of: key.id, error)
       return nil
     }
   }
@@ -101,9 +99,7 @@ final class ShardDriver {
           dropped.topic, of: try device(dropped.device), nowMilliseconds: worker.wallMilliseconds)
       } catch {
         // The next push to the token finds it dead.
-        worker.log(
-          .error, "device record unreadable", .text("device", dropped.device.id.text),
-          .text("reason", "\(error)"))
+        worker.logUnreadable(.record, of: dropped.device.id, error)
       }
     }
     purgeRetired()
