@@ -135,6 +135,15 @@ package enum ApusOptions {
     help:
       "Milliseconds for which a sent notification waits for its acknowledgement before it is stored."
   )
+  package static let tokenRate = Option(
+    "--token-rate", .integer("N", 0...1_000_000), in: [Verb.serve], group: .service,
+    default: "\(Limits.requestsPerTokenPerSecond)",
+    help:
+      "Requests a second for one device token, beyond which 429 is the answer; 0 for any number.")
+  package static let tokenBurst = Option(
+    "--token-burst", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
+    default: "\(Limits.requestsPerToken)",
+    help: "Requests for one device token that may come at once.")
   package static let ledger = Option(
     "--ledger", .ledgerMode, in: [Verb.serve], group: .service, default: "all",
     help: "Which notifications the ledger follows: all, off, or 1/N, one in N. `apus log` shows it."
@@ -250,6 +259,7 @@ package enum ApusOptions {
     help: "Write the tokens there as well, one a line, in the order of the topics.")
 
   /// The order is that of the help.
+<<<<<<< HEAD
   package static let all: [OptionDescription] =
     [
       token.description, topic.description, alert.description, title.description,
@@ -281,6 +291,38 @@ package enum ApusOptions {
       data.description, configuration.description, json.description, logFormat.description,
       logLevel.description,
     ]
+=======
+  package static let all: [OptionDescription] = [
+    token.description, topic.description, alert.description, title.description,
+    subtitle.description, badge.description, sound.description, contentAvailable.description,
+    payload.description, payloadFile.description, pushType.description, priority.description,
+    expiration.description, collapseID.description, id.description,
+    provider.description, courier.description, authority.description, timeout.description,
+    providerKey.description, keyID.description, team.description,
+    providerCertificate.description, providerCertificateKey.description,
+    http2Listen.description, http2DevelopmentListen.description,
+    courierListen.description, courierDevelopmentListen.description,
+    gatewayListen.description, gatewayDevelopmentListen.description,
+    feedbackListen.description, feedbackDevelopmentListen.description,
+    workers.description, noInBandCertificates.description, allowES512.description,
+    unregisterGrace.description, linger.description, tokenRate.description,
+    tokenBurst.description, ledger.description,
+    ledgerDays.description, ledgerMegabytes.description, ephemeral.description,
+    shutdown.description,
+    name.description, firstTopic.description, teamName.description,
+    certifiedTopic.description, extraTopic.description, environment.description,
+    certificateRSABits.description, certificateDays.description, deviceName.description,
+    rsaBits.description, deviceDays.description, retired.description,
+    deviceCertificate.description, deviceKey.description, topics.description,
+    unregister.description, count.description, tokenFile.description,
+    LogOptions.id.description, LogOptions.uniqueID.description, LogOptions.token.description,
+    LogOptions.topic.description, LogOptions.device.description, LogOptions.state.description,
+    LogOptions.since.description, LogOptions.until.description, LogOptions.limit.description,
+    LogOptions.follow.description, LogOptions.counts.description, LogOptions.by.description,
+    data.description, configuration.description, json.description, logFormat.description,
+    logLevel.description,
+  ]
+>>>>>>> b0181cb (Let an app retain several notifications, set poison aside, and count refusals)
 }
 
 package enum LogFormat: Sendable { case text, json }

@@ -102,9 +102,7 @@ extension CourierConnection {
         .truth("resumed", connection.tls.isResumed),
         .truth("token_changed", presentedToken != nil && presentedToken != baseToken))
     } catch {
-      worker.log(
-        .error, "device record unreadable", .text("device", key.id.text),
-        .text("reason", "\(error)"))
+      worker.logUnreadable(.record, of: key.id, error)
       end(reason: "the service cannot read its store")
     }
   }

@@ -17,9 +17,7 @@ extension ShardDriver {
       }
     } catch {
       // The notifications stay where they are, and the store is asked again.
-      worker.log(
-        .error, "mailbox unreadable", .text("device", device.key.id.text),
-        .text("reason", "\(error)"))
+      worker.logUnreadable(.mailbox, of: device.key.id, error)
       shard.drainFailed(device, loopMilliseconds: worker.loop.nowMilliseconds)
     }
   }
@@ -41,9 +39,7 @@ extension ShardDriver {
       shard.release(notification)
     } catch {
       // The store comes by it again.
-      worker.log(
-        .error, "mailbox unreadable", .text("device", place.device.text),
-        .text("reason", "\(error)"))
+      worker.logUnreadable(.mailbox, of: place.device, error)
     }
   }
 
@@ -81,9 +77,7 @@ extension ShardDriver {
       notification.fill(from: stored, in: value, at: place)
       return notification
     } catch {
-      worker.log(
-        .error, "stored notification unreadable", .text("device", place.device.text),
-        .text("reason", "\(error)"))
+      worker.logUnreadable(.notification, of: place.device, error)
       return nil
     }
   }

@@ -3,16 +3,8 @@ import ApusModel
 import Testing
 
 /// What the ledger is told of a notification on each of its ways, in order.
-struct LedgerTests {
+struct LedgerTests: ShardSuite {
   let model = ShardModel(devices: 1)
-  let topic = ShardModel.topics[0]
-  var device: Device { model.devices[0] }
-
-  func serve(_ state: TopicState = .enabled) {
-    model.connect(device)
-    model.filterAll(device, state)
-    model.settle()
-  }
 
   func events(_ order: UInt64?) -> [LedgerEvent] {
     model.shard.events.filter { $0.facts.order == order }
@@ -22,15 +14,6 @@ struct LedgerTests {
 
   func causes(_ order: UInt64?) -> [LedgerCause?] {
     events(order).map { LedgerCause(rawValue: $0.causeCode) }
-  }
-
-  func acknowledge(_ order: UInt64?, status: UInt8 = 0) {
-    model.acknowledge(device, messageID: UInt32(order ?? 0) + 1, status: status)
-  }
-
-  func expectLawful() {
-    model.check()
-    #expect(model.faults == [])
   }
 
   @Test("Sent at once and acknowledged: delivered")

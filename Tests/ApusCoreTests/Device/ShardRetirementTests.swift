@@ -3,17 +3,8 @@ import ApusModel
 import Testing
 
 /// What becomes of a device that its operator says is gone for good, and of what was meant for it.
-struct ShardRetirementTests {
+struct ShardRetirementTests: ShardSuite {
   let model = ShardModel(devices: 1)
-  let topic = ShardModel.topics[0]
-  var device: Device { model.devices[0] }
-
-  /// A device that is connected, with all topics enabled, and has nothing to come.
-  func serve() {
-    model.connect(device)
-    model.filterAll(device)
-    model.settle()
-  }
 
   func expectPurged(_ discarded: UInt64) {
     model.settle()

@@ -3,36 +3,8 @@ import ApusModel
 import Testing
 
 /// What is replaced, what is held back and what waits for power, one rule at a time.
-struct ShardRulesTests {
+struct ShardRulesTests: ShardSuite {
   let model = ShardModel(devices: 1)
-  let topic = ShardModel.topics[0]
-  var device: Device { model.devices[0] }
-
-  func serve(_ power: PowerState = .active) {
-    model.connect(device)
-    model.filterAll(device)
-    model.settle()
-    setPower(power)
-  }
-
-  func setPower(_ power: PowerState) {
-    model.shard.setPower(power, device, loopMilliseconds: model.loopMilliseconds)
-  }
-
-  func sendAll() -> [UInt64] {
-    var sent: [UInt64] = []
-    while let order = model.send(device) { sent.append(order) }
-    return sent
-  }
-
-  func acknowledge(_ order: UInt64) {
-    model.acknowledge(device, messageID: UInt32(order) + 1)
-  }
-
-  func expectLawful() {
-    model.check()
-    #expect(model.faults == [])
-  }
 
   // MARK: Collapse
 

@@ -3,32 +3,8 @@ import ApusModel
 import Testing
 
 /// What devices and providers may rely on, one rule of the courier at a time.
-struct ShardTests {
+struct ShardTests: ShardSuite {
   let model = ShardModel(devices: 1)
-  let topic = ShardModel.topics[0]
-  var device: Device { model.devices[0] }
-
-  /// A device that is connected, with all topics enabled, and has nothing to come.
-  func serve(_ state: TopicState = .enabled) {
-    model.connect(device)
-    model.filterAll(device, state)
-    model.settle()
-    device.isDirty = false
-    model.shard.dirty.removeAll()
-  }
-
-  func sendAll() -> [UInt64] {
-    var sent: [UInt64] = []
-    while let order = model.send(device) { sent.append(order) }
-    return sent
-  }
-
-  func messageID(_ order: UInt64) -> UInt32 { UInt32(order) + 1 }
-
-  func expectLawful() {
-    model.check()
-    #expect(model.faults == [])
-  }
 
   // MARK: Filter
 
