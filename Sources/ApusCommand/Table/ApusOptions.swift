@@ -145,6 +145,12 @@ package enum ApusOptions {
   package static let ledgerMegabytes = Option(
     "--ledger-megabytes", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
     default: "1024", help: "Megabytes beyond which its oldest lines go early.")
+  package static let deviceCacheMegabytes = Option(
+    "--device-cache-megabytes", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
+    default: "192", help: "Megabytes for what is remembered of devices that are not connected.")
+  package static let storeCacheMegabytes = Option(
+    "--store-cache-megabytes", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
+    default: "32", help: "Megabytes for parts of the store's tables.")
   package static let ephemeral = Option(
     "--ephemeral", .flag, in: [Verb.serve], group: .service,
     help: "Keep notifications and devices in memory only.")
@@ -265,8 +271,8 @@ package enum ApusOptions {
       feedbackListen.description, feedbackDevelopmentListen.description,
       workers.description, noInBandCertificates.description, allowES512.description,
       unregisterGrace.description, linger.description, ledger.description,
-      ledgerDays.description, ledgerMegabytes.description, ephemeral.description,
-      shutdown.description,
+      ledgerDays.description, ledgerMegabytes.description, deviceCacheMegabytes.description,
+      storeCacheMegabytes.description, ephemeral.description, shutdown.description,
       name.description, firstTopic.description, teamName.description,
       certifiedTopic.description, extraTopic.description, environment.description,
       certificateRSABits.description, certificateDays.description, deviceName.description,

@@ -30,7 +30,8 @@ extension Shard {
   // MARK: What is stored
 
   /// Says who has the slots of `device` in the store, as it was before any group that is not yet written.
-  package func loadStored(_ stored: [NotificationFacts], of device: Device) {
+  /// Mutating although it changes the device alone: what does not mutate is called on a copy of the shard.
+  package mutating func loadStored(_ stored: [NotificationFacts], of device: Device) {
     device.forgetStored()
     for facts in stored { device.addStored(facts) }
     device.knowsStored = true
@@ -64,14 +65,16 @@ extension Shard {
   private mutating func forecast(_ entries: [GroupEntry]) {
     for entry in entries {
       guard let delivery = entry.delivery else { continue }
-      let slot = SlotKey(entry)
-      if let previous = forecastSlots[slot] ?? entry.device.stored(entry.topic) {
+      // Another one of the group for the same slot stands between only where the device has several writes pending.
+      let slot = entry.device.pendingWrites > 1 ? SlotKey(entry) : nil
+      let earlier = slot.flatMap { forecastSlots[$0] }
+      if let previous = earlier ?? entry.device.stored(entry.topic) {
         let isInSession = entry.device.session?.holds(order: previous.order) == true
         forecasts.append(
           DeliveryCounters.Forecast(facts: previous, stored: -1, isReplaced: !isInSession))
       }
       let facts = delivery.notification.facts
-      forecastSlots[slot] = facts
+      if let slot { forecastSlots[slot] = facts }
       forecasts.append(DeliveryCounters.Forecast(facts: facts, stored: 1, isReplaced: false))
     }
     forecastSlots.removeAll(keepingCapacity: true)
