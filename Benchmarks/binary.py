@@ -33,7 +33,6 @@ devices of the flooded worker, has no goal: it waits for that worker, and that w
 Lower is better everywhere but for the rate.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -58,7 +57,6 @@ class Binary(harness.Bench):
     def __init__(self, options, scratch):
         super().__init__(options, scratch)
         self.port, self.sink_port = free_port(), free_port()
-        self.results = []
 
     def provision(self):
         super().provision()
@@ -331,30 +329,20 @@ class Probe:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = harness.parser_for(__doc__)
     rows = ["admitted", "delivered", "flood"]
     parser.add_argument("--rows", nargs="+", choices=rows, default=rows, metavar="ROW", help=", ".join(rows))
-    parser.add_argument("--slices", type=int, default=7, help="slices of each kind (7)")
     parser.add_argument("--frames", type=int, default=500_000,
                         help="frames of a slice (500,000); a fifth where they are delivered")
     parser.add_argument("--devices", type=int, default=1000, help="devices, each with one token (1,000)")
-    parser.add_argument("--json", action="store_true", help="print JSON, one row a line, and nothing else")
-    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / ".build/release", help="folder of the programs")
     options = parser.parse_args()
-    if options.json:
-        say.stream = sys.stderr
 
     def measure(bench):
         for row in rows:
             if row in options.rows:
                 getattr(bench, row)()
-        bench.table()
-        if options.json:
-            for line in [harness.machine(), *bench.results]:
-                print(json.dumps(line), flush=True)
 
-    say(json.dumps(harness.machine()))
-    harness.run(options, Binary, ["openssl", "clang", "taskset"], measure)
+    harness.main(options, Binary, ["openssl", "clang", "taskset"], measure)
 
 
 main()

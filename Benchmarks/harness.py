@@ -1,5 +1,6 @@
 """What the benchmarks share: pinned processes whose CPU time is read, a service with its devices, the machine."""
 
+import argparse
 import ctypes
 import json
 import os
@@ -113,6 +114,7 @@ class Bench:
         self.options, self.scratch = options, pathlib.Path(scratch)
         self.apus, self.apus_bench = options.bin / "apus", options.bin / "apus-bench"
         self.data, self.tokens_file = self.scratch / "data", self.scratch / "tokens"
+        self.results = []
         self.courier_port = free_port()
 
     def provision(self):
@@ -131,9 +133,8 @@ class Bench:
         listen = [f"--{kind}{environment}-listen={doors.get(kind + environment, 'off')}"
                   for kind in ["http2", "courier", "gateway", "feedback"] for environment in ["", "-development"]]
         process = Process(
-            # The yardsticks keep no books either.
             [self.apus, "serve", "--data", self.data, "--workers", workers, "--log-format", "json",
-             "--ledger", "off", *listen],
+             "--ledger", self.options.ledger, *listen],
             cpus, self.scratch / "apus.log", environment)
         ports = [int(re.search(r":(\d+)", address)[1]) for address in doors.values()]
         process.wait_until(lambda: all(map(accepts, ports)), "open doors", pause=pause)
@@ -193,6 +194,33 @@ def machine():
         "swift": re.search(r"Swift version (\S+)", output_of("swift", "--version"))[1],
         "packages": dict(p.split("=", 1) for p in packages), "commit": git.stdout.strip(),
     }
+
+
+def parser_for(description, slices="slices of each kind (7)"):
+    """The arguments that all benchmarks have."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--slices", type=int, default=7, help=slices)
+    # The yardsticks keep no books either.
+    parser.add_argument("--ledger", default="off", metavar="MODE", help="the service's option --ledger (off)")
+    parser.add_argument("--json", action="store_true", help="print JSON, one row a line, and nothing else")
+    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / ".build/release", help="folder of the programs")
+    return parser
+
+
+def main(options, bench_class, tools, measure):
+    """Runs `measure` and prints the rows that it added, as a table or as JSON behind a line about the machine."""
+    if options.json:
+        say.stream = sys.stderr
+    say(json.dumps(machine()))
+
+    def measure_and_print(bench):
+        measure(bench)
+        bench.table()
+        if options.json:
+            for line in [machine(), *bench.results]:
+                print(json.dumps({**line, "ledger": options.ledger} if "row" in line else line), flush=True)
+
+    run(options, bench_class, tools, measure_and_print)
 
 
 def run(options, bench_class, tools, measure):

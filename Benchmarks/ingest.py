@@ -3,6 +3,7 @@
 
     make bench-ingest                      all rows
     Benchmarks/ingest.py --rows stored     one of them, after `make release`
+    Benchmarks/ingest.py --ledger all      with the delivery ledger, which is off else
 
 Both servers get the same work from h2load (8 connections of 100 streams, TLS 1.3, POST of a 256-byte payload), slice by
 slice in alternation, on processor 0; the load, and the devices where they are connected, run on processor 1. What
@@ -16,12 +17,10 @@ Rows:
   stored      the devices are away, apns-expiration in an hour: durable before it is answered
   delivered   1,000 devices are connected and acknowledge: the same, and a frame out and one in
 
-Each row ends with one line of JSON; the first line of all describes the machine. Lower is better.
+Lower is better.
 """
 
-import argparse
 import json
-import pathlib
 import re
 import statistics
 import struct
@@ -30,7 +29,7 @@ import time
 
 sys.dont_write_bytecode = True
 import harness
-from harness import LOAD_CPU, ROOT, SERVER_CPU, TOPIC, Process, accepts, check, free_port, output_of, say
+from harness import LOAD_CPU, SERVER_CPU, TOPIC, Process, accepts, check, free_port, output_of, say
 
 CONNECTIONS, STREAMS = 8, 100
 # Name, whether the devices are connected, seconds until the notification expires, goal for apus / nghttpd.
@@ -153,26 +152,29 @@ class Ingest(harness.Bench):
         }
         if connected:
             line["acknowledged"] = taken
-        print(json.dumps(line), flush=True)
+        self.results.append(line)
+
+    def table(self):
+        say(f"\n{'row':10}  {'apus':>10} {'nghttpd':>10} {'ratio (goal)':>12}  {'allocations':>11}")
+        for row in self.results:
+            say(f"{row['row']:10}  {row['apus']:7.2f} us {row['yardstick']:7.2f} us {row['ratio']:6.2f} ({row['goal']})"
+                f"  {row['allocations']:11.1f}")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = harness.parser_for(__doc__, "slices for each server (7)")
     names = [row[0] for row in ROWS]
     parser.add_argument("--rows", nargs="+", choices=names, default=names, metavar="ROW", help=", ".join(names))
-    parser.add_argument("--slices", type=int, default=7, help="slices for each server (7)")
     parser.add_argument("--requests", type=int, default=200_000, help="requests of a slice (200,000)")
     parser.add_argument("--devices", type=int, default=1000, help="devices, each with one token (1,000)")
-    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / ".build/release", help="folder of the programs")
     options = parser.parse_args()
-    print(json.dumps(harness.machine()), flush=True)
 
     def measure(bench):
         for row in ROWS:
             if row[0] in options.rows:
                 bench.row(*row)
 
-    harness.run(options, Ingest, ["h2load", "nghttpd", "openssl", "clang", "taskset"], measure)
+    harness.main(options, Ingest, ["h2load", "nghttpd", "openssl", "clang", "taskset"], measure)
 
 
 main()

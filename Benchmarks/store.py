@@ -30,7 +30,6 @@ Rows, for each size:
              stored for it.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -44,7 +43,7 @@ import time
 
 sys.dont_write_bytecode = True
 import harness
-from harness import LOAD_CPU, ROOT, SERVER_CPU, TOPIC, Process, accepts, check, free_port, output_of, say
+from harness import LOAD_CPU, SERVER_CPU, TOPIC, Process, accepts, check, free_port, output_of, say
 
 RATE_GOAL = 0.7
 BOTH = [SERVER_CPU, LOAD_CPU]
@@ -62,7 +61,6 @@ class Store(harness.Bench):
         super().__init__(options, scratch)
         self.port, self.confirm_port = free_port(), free_port()
         self.syncs = self.scratch / "syncs"
-        self.results = []
 
     def provision(self):
         self.library = self.compile("sync_count.c", "sync_count.so", "-fPIC", "-shared")
@@ -277,31 +275,21 @@ class Store(harness.Bench):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = harness.parser_for(__doc__, "slices for each of the two (7)")
     parser.add_argument("--stored", type=int, nargs="+", default=[1_000_000], help="sizes (1,000,000)")
-    parser.add_argument("--slices", type=int, default=7, help="slices for each of the two (7)")
     parser.add_argument("--frames", type=int, default=500_000, help="notifications of a slice (500,000)")
     parser.add_argument("--frame-bytes", type=int, default=400, help="bytes of a frame (400)")
     parser.add_argument("--connections", type=int, default=4, help="connections that they come by (4)")
     parser.add_argument("--latencies", type=int, default=2000,
                         help="notifications that are waited for (2,000), and a fifth of it in a flood")
     parser.add_argument("--fetches", type=int, default=500, help="devices that come for what is stored (500)")
-    parser.add_argument("--json", action="store_true", help="print JSON, one row a line, and nothing else")
-    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / ".build/release", help="folder of the programs")
     options = parser.parse_args()
-    if options.json:
-        say.stream = sys.stderr
 
     def measure(bench):
         for stored in options.stored:
             bench.measure(stored)
-        bench.table()
-        if options.json:
-            for line in [harness.machine(), *bench.results]:
-                print(json.dumps(line), flush=True)
 
-    say(json.dumps(harness.machine()))
-    harness.run(options, Store, ["clang", "taskset"], measure)
+    harness.main(options, Store, ["clang", "taskset"], measure)
 
 
 main()

@@ -61,6 +61,10 @@ package struct ServerConfiguration: Sendable {
   package var ledgerDays = 7
   /// Megabytes (2^20 bytes) of the ledger, beyond which the oldest lines go early.
   package var ledgerMegabytes = 1024
+  /// Megabytes (2^20 bytes) of the store's tables that are kept in memory.
+  package var storeCacheMegabytes = 32
+  /// Megabytes (2^20 bytes) of what is remembered of devices that are not connected.
+  package var deviceCacheMegabytes = 192
   /// Keeps everything in memory, for tests and development.
   package var isEphemeral = false
   package var log = Log()

@@ -92,6 +92,10 @@ package final class Service {
     guard !configuration.isEphemeral else { return MemoryStore() }
     var options = RocksOptions()
     let log = configuration.log
+    // The writers of the lines keep to the bounds; the engine follows, a table at a time.
+    options.ledgerBytes = (configuration.ledgerMegabytes * 5 / 4 + 32) * 1024 * 1024
+    options.ledgerSeconds = (configuration.ledgerDays + 1) * 86_400
+    options.blockCacheBytes = configuration.storeCacheMegabytes * 1024 * 1024
     options.onEvent = { event in log(.warning, "store", .text("event", "\(event)")) }
     return try RocksStore(path: directory.storePath, options: options)
   }

@@ -1,4 +1,4 @@
-import ApusModel
+package import ApusModel
 
 /// What reads the store's tables. Reads may come from any thread and see what was committed before.
 package protocol StoreReader: AnyObject, Sendable {
@@ -13,6 +13,13 @@ package protocol StoreReader: AnyObject, Sendable {
   func scan(
     _ family: StoreFamily, prefix: Span<UInt8>, from start: Span<UInt8>,
     _ visit: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
+  ) throws(StoreError)
+
+  /// Visits what waits for each of `devices`, with the device's place among them: in the order of the keys, which
+  /// comes cheapest where the devices are in the order of their ids.
+  func scanMailbox(
+    of devices: [DeviceID],
+    _ visit: (_ device: Int, _ key: Span<UInt8>, _ value: Span<UInt8>) -> Void
   ) throws(StoreError)
 }
 
@@ -58,6 +65,19 @@ extension StoreReader {
     _ visit: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
   ) throws(StoreError) {
     try scan(family, prefix: prefix, from: prefix, visit)
+  }
+
+  package func scanMailbox(
+    of devices: [DeviceID],
+    _ visit: (_ device: Int, _ key: Span<UInt8>, _ value: Span<UInt8>) -> Void
+  ) throws(StoreError) {
+    for (index, device) in devices.enumerated() {
+      let prefix = device.storeKey
+      try scan(.mailbox, prefix: prefix.span) { key, value in
+        visit(index, key, value)
+        return true
+      }
+    }
   }
 }
 

@@ -4,6 +4,8 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   case locked(path: String)
   /// The data were written by a later version of the program. Nothing was touched.
   case newerVersion(path: String, found: Int, supported: Int)
+  /// The data were written by an earlier version of the program, in a format that is read no more. Nothing was touched.
+  case olderVersion(path: String, found: Int, supported: Int)
   /// The directory holds something else: it is neither empty nor a store.
   case notAStore(path: String, detail: String)
   /// The path names something that is not a directory, or lies below something that is not.
@@ -32,6 +34,9 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case .newerVersion(let path, let found, let supported):
       "the store \(path) has format \(found), and this program knows formats up to \(supported): "
         + "start the version of the program that wrote it, or a later one; nothing was touched"
+    case .olderVersion(let path, let found, let supported):
+      "the store \(path) has format \(found), and this program reads format \(supported) alone: let the version of "
+        + "the program that wrote it deliver what is in it, then move the directory away; nothing was touched"
     case .notAStore(let path, let detail):
       "\(path) is not a store (\(detail)): name an empty directory, or one that does not exist yet"
     case .notADirectory(let path):

@@ -66,6 +66,8 @@ struct ServeCommand {
     configuration.ledger = invocation.value(ApusOptions.ledger)
     configuration.ledgerDays = invocation.value(ApusOptions.ledgerDays)
     configuration.ledgerMegabytes = invocation.value(ApusOptions.ledgerMegabytes)
+    configuration.deviceCacheMegabytes = invocation.value(ApusOptions.deviceCacheMegabytes)
+    configuration.storeCacheMegabytes = invocation.value(ApusOptions.storeCacheMegabytes)
     configuration.isEphemeral = invocation.isOn(ApusOptions.ephemeral)
     configuration.log = Log(invocation)
     return configuration

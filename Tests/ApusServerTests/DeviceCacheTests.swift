@@ -1,5 +1,6 @@
 import ApusCore
 import ApusModel
+import ApusStore
 import Testing
 
 @testable import ApusServer
@@ -17,7 +18,7 @@ struct DeviceCacheTests {
 
   @Test("It knows each of many devices, and no other")
   func many() {
-    var cache = DeviceCache()
+    var cache = DeviceCache(byteCount: 256 * 1024 * 1024)
     // In order, spread over the high bits, and the same in both environments.
     let ids = (0..<5000).map { UInt64($0) } + (1..<5000).map { UInt64($0) << 44 }
     var devices: [DeviceKey: Device] = [:]
@@ -35,7 +36,7 @@ struct DeviceCacheTests {
 
   @Test("What was not used since the generation before last is forgotten")
   func generations() {
-    var cache = DeviceCache(generationSize: 10)
+    var cache = DeviceCache(byteCount: 8 * 10 * DeviceCache.weight(of: device(0)))
     let used = device(1000)
     let unused = device(1001)
     cache.insert(used)
@@ -56,7 +57,7 @@ struct DeviceCacheTests {
 
   @Test("A device that is connected, or that has writes pending, is not forgotten")
   func kept() {
-    var cache = DeviceCache(generationSize: 10)
+    var cache = DeviceCache(byteCount: 8 * 10 * DeviceCache.weight(of: device(0)))
     let connected = device(1000)
     let busy = device(1001)
     busy.pendingWrites = 1
@@ -73,9 +74,60 @@ struct DeviceCacheTests {
     #expect(cache.peek(busy.key) == nil)
   }
 
+  @Test("A device with many topics counts for as much as it takes")
+  func weight() {
+    let topics = (0..<1000).map {
+      TopicRegistration(
+        topic: TopicKey(app: AppID(UInt32($0 + 1))), generation: 1, state: .enabled,
+        wasListed: true, stateSinceMilliseconds: 0, generationSinceMilliseconds: 0)
+    }
+    func large(_ id: UInt64) -> Device {
+      Device(
+        key: DeviceKey(id: DeviceID(id), environment: .production),
+        registration: Registration(topics: topics))
+    }
+    let each = DeviceCache.weight(of: large(0))
+    #expect(each > 40_000)
+    var cache = DeviceCache(byteCount: 8 * 10 * each)
+    for id in 0..<100 as Range<UInt64> { cache.insert(large(id)) }
+    let kept = (0..<100).filter { cache.peek(key($0)) != nil }.count
+    #expect((10...20).contains(kept))
+    // Of small ones as many fit as take the same room.
+    let small = 10 * each / DeviceCache.weight(of: device(0))
+    for id in 0..<UInt64(small) { cache.insert(device(1000 + id)) }
+    #expect((0..<UInt64(small)).allSatisfy { cache.peek(key(1000 + $0)) != nil })
+  }
+
+  @Test("What is forgotten is folded, unless something of it is still under way")
+  func folded() throws {
+    var cache = DeviceCache(byteCount: 8 * 10 * DeviceCache.weight(of: device(0)))
+    let topic = TopicRegistration(
+      topic: TopicKey(app: AppID(3), suffix: .voip), generation: 7, state: .opportunistic,
+      wasListed: true, stateSinceMilliseconds: 5, generationSinceMilliseconds: 6)
+    let known = Device(
+      key: key(2000), registration: Registration(topics: [topic]))
+    known.keyFingerprint = Array(1...32)
+    let unwritten = device(2001)
+    unwritten.recordVersion = 1
+    cache.insert(known)
+    cache.insert(unwritten)
+    for id in 0..<30 as Range<UInt64> { cache.insert(device(id)) }
+    #expect(cache.peek(known.key) == nil && cache.peek(unwritten.key) == nil)
+    let found = cache.unfold(known.key)
+    let folded = try #require(found)
+    #expect(folded.record.topics == [topic])
+    #expect(folded.record.fingerprint.words.0 == 0x0102_0304_0506_0708)
+    #expect(folded.record.fingerprint.words.3 == 0x191a_1b1c_1d1e_1f20)
+    #expect(folded.stored == nil)
+    for key in [known.key, unwritten.key, key(29)] {
+      let other = cache.unfold(key)
+      #expect(other == nil)
+    }
+  }
+
   @Test("A newer object takes the place of an older one")
   func replaced() {
-    var cache = DeviceCache()
+    var cache = DeviceCache(byteCount: 256 * 1024 * 1024)
     let (first, second) = (device(7), device(7))
     cache.keep(first)
     cache.keep(second)

@@ -13,50 +13,6 @@ struct LedgerTests {
     tokenPrefix: 0x3132_3334_3536_3738, pushType: .voip, priority: .powerSaving,
     interface: .binary)
 
-  /// A line, byte by byte from the layout in `LedgerRecord`.
-  static let line = hex(
-    """
-    00 00 01 8b cf e5 68 7b  # 1,700,000,000,123 ms
-    01 02 03 04 05 06 07 08  # order
-    12 3e 45 67 e8 9b 12 d3  # notification id
-    a4 56 42 66 55 44 00 00
-    11 11 11 11 22 22 22 22  # unique id
-    33 33 33 33 44 44 44 44
-    21 22 23 24 25 26 27 28  # device
-    0a 0b 0c 0d  # app
-    0f  # voip is suffix 7: 7 << 1 | development
-    31 32 33 34 35 36 37 38  # token
-    08  # state: refused by the device
-    80  # cause
-    09  # push type: voip
-    05  # priority
-    01  # binary interface
-    """)
-
-  @Test("A line is written and read as the layout says")
-  func layout() throws {
-    let record = LedgerRecord(
-      milliseconds: 1_700_000_000_123,
-      event: LedgerEvent(state: .refusedByDevice, causeCode: 0x80, facts: Self.facts))
-    var output: [UInt8] = []
-    record.encode(to: &output)
-    #expect(output == Self.line)
-    #expect(output.count == LedgerRecord.byteCount)
-    #expect(try LedgerRecord(decoding: Self.line.span) == record)
-  }
-
-  @Test(
-    "What is never written is refused by name",
-    arguments: [
-      (69, UInt8(200), "state"), (71, 77, "push type"), (72, 6, "priority"), (73, 9, "interface"),
-      (60, 0xff, "flags"),
-    ])
-  func malformed(index: Int, value: UInt8, field: String) {
-    var bytes = Self.line
-    bytes[index] = value
-    #expect(throws: RecordError.malformed(field: field)) { try LedgerRecord(decoding: bytes.span) }
-  }
-
   @Test("Each state has the number that the disk knows it by")
   func states() {
     let numbers = DeliveryState.allCases.map(\.rawValue)
@@ -258,7 +214,7 @@ struct LedgerTests {
     }
     let kept = try read(store).numbers
     #expect(kept.last == 59_999)
-    #expect(kept.count > 5000 && kept.count < 14_000)
+    #expect(kept.count > 10_000 && kept.count < 20_000)
     #expect(kept == Array(59_999 - UInt64(kept.count) + 1...59_999))
   }
 
@@ -293,7 +249,8 @@ struct LedgerTests {
     let kept = try read(store).numbers
     #expect(kept.count + dropped == 100_000)
     #expect(kept == Array(0..<UInt64(kept.count)))
-    #expect(kept.count * LedgerRecord.byteCount < 4_400_000 && kept.count > 40_000)
+    // 4 MB of lines of 51 bytes.
+    #expect((70_000...85_000).contains(kept.count))
   }
 
   @Test("Of a sample, all states of a notification are in or out")

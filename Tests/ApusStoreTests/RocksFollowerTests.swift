@@ -71,7 +71,7 @@ struct RocksFollowerTests {
       atPath: scratch.path, withIntermediateDirectories: true)
     try Data("apus store format 99\n".utf8).write(to: URL(filePath: scratch.path + "/FORMAT"))
     #expect(
-      throws: StoreError.newerVersion(path: scratch.path, found: 99, supported: 1)
+      throws: StoreError.newerVersion(path: scratch.path, found: 99, supported: 2)
     ) {
       try RocksFollower(path: scratch.path, scratch: own)
     }

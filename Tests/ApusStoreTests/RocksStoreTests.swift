@@ -92,7 +92,7 @@ struct RocksStoreTests {
     try RocksStore(path: scratch.path).close()
     let attributes = try FileManager.default.attributesOfItem(atPath: scratch.path)
     #expect((attributes[.posixPermissions] as? NSNumber)?.intValue == 0o700)
-    #expect(try scratch.files()["FORMAT"] == Data("apus store format 1\n".utf8))
+    #expect(try scratch.files()["FORMAT"] == Data("apus store format 2\n".utf8))
   }
 
   @Test("A second store in the same directory is refused, and the first goes on")
@@ -131,17 +131,24 @@ struct RocksStoreTests {
     try RocksStore(path: scratch.path).close()
   }
 
-  @Test("Data of a later format are refused and not touched")
-  func newerVersion() async throws {
+  @Test(
+    "Data of another format are refused and not touched",
+    arguments: [(1, "reads format 2 alone"), (3, "formats up to 2")])
+  func otherVersion(found: Int, says text: String) async throws {
     let scratch = Scratch()
     let store = try RocksStore(path: scratch.path)
     _ = await commit(store) { $0.put(.meta, [1], [1]) }
     store.close()
-    try scratch.write("apus store format 2\n", to: "FORMAT")
+    try scratch.write("apus store format \(found)\n", to: "FORMAT")
     let before = try scratch.files()
     let error = #expect(throws: StoreError.self) { try RocksStore(path: scratch.path) }
-    #expect(error == .newerVersion(path: scratch.path, found: 2, supported: 1))
-    #expect("\(try #require(error))".contains("has format 2"))
+    #expect(
+      error
+        == (found < 2
+          ? .olderVersion(path: scratch.path, found: found, supported: 2)
+          : .newerVersion(path: scratch.path, found: found, supported: 2)))
+    #expect("\(try #require(error))".contains("has format \(found)"))
+    #expect("\(try #require(error))".contains(text))
     #expect(try scratch.files() == before)
   }
 

@@ -1,3 +1,4 @@
+import ApusModel
 import ApusStore
 import Testing
 
@@ -113,5 +114,68 @@ struct ScanTests {
     }
     #expect(seen == Array(0..<100))
     #expect(try store.rows(.feedback, prefix: []).count == 199)
+  }
+}
+
+@Suite("What waits for several devices")
+struct MailboxScanTests {
+  /// Rows for the devices 0, 3, 6 … below 3,000: one, two or three topics, on disk in tables and in the log.
+  private func fill(_ store: any DurableStore, _ compact: () throws -> Void) async throws {
+    for half in 0..<2 {
+      let failure = await commit(store) { group in
+        for number in stride(from: UInt64(0), to: 3000, by: 3) where Int(number) % 2 == half {
+          for app in 0...UInt32(number % 9 / 3) {
+            let key = Self.key(number, app).encoded()
+            group.put(.mailbox, key: key.span, value: [UInt8(number % 256)].span)
+          }
+        }
+      }
+      #expect(failure == nil)
+      if half == 0 { try compact() }
+    }
+  }
+
+  private static func key(_ number: UInt64, _ app: UInt32) -> MailboxKey {
+    // Neighbours in number are far apart in the order of the keys, and the other way round.
+    MailboxKey(
+      device: DeviceID(number.byteSwapped), topic: TopicKey(app: AppID(app)),
+      environment: .production)
+  }
+
+  private func check(_ store: any DurableStore) throws {
+    var asked = (0..<3100 as Range<UInt64>).map { DeviceID($0.byteSwapped) }
+    asked.sort { $0.rawValue < $1.rawValue }
+    // A device may be asked for twice: in both environments, say.
+    asked.insert(asked[10], at: 10)
+    var found: [Int: [MailboxKey]] = [:]
+    try store.scanMailbox(of: asked) { index, key, value in
+      let place = try? MailboxKey(decoding: key)
+      #expect(place?.device == asked[index])
+      #expect(bytes(value) == [UInt8(asked[index].rawValue.byteSwapped % 256)])
+      if let place { found[index, default: []].append(place) }
+    }
+    for (index, device) in asked.enumerated() {
+      let number = device.rawValue.byteSwapped
+      let expected =
+        number < 3000 && number % 3 == 0
+        ? (0...UInt32(number % 9 / 3)).map { Self.key(number, $0) } : []
+      #expect(found[index, default: []] == expected)
+    }
+  }
+
+  @Test("Each gets its own rows from the disk")
+  func onDisk() async throws {
+    let scratch = Scratch()
+    let store = try RocksStore(path: scratch.path)
+    try await fill(store) { try store.compact(.mailbox) }
+    try check(store)
+    store.close()
+  }
+
+  @Test("Each gets its own rows from memory")
+  func inMemory() async throws {
+    let store = MemoryStore()
+    try await fill(store) {}
+    try check(store)
   }
 }

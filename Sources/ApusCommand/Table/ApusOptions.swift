@@ -154,6 +154,12 @@ package enum ApusOptions {
   package static let ledgerMegabytes = Option(
     "--ledger-megabytes", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
     default: "1024", help: "Megabytes beyond which its oldest lines go early.")
+  package static let deviceCacheMegabytes = Option(
+    "--device-cache-megabytes", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
+    default: "192", help: "Megabytes for what is remembered of devices that are not connected.")
+  package static let storeCacheMegabytes = Option(
+    "--store-cache-megabytes", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
+    default: "32", help: "Megabytes for parts of the store's tables.")
   package static let ephemeral = Option(
     "--ephemeral", .flag, in: [Verb.serve], group: .service,
     help: "Keep notifications and devices in memory only.")
@@ -259,7 +265,6 @@ package enum ApusOptions {
     help: "Write the tokens there as well, one a line, in the order of the topics.")
 
   /// The order is that of the help.
-<<<<<<< HEAD
   package static let all: [OptionDescription] =
     [
       token.description, topic.description, alert.description, title.description,
@@ -274,9 +279,10 @@ package enum ApusOptions {
       gatewayListen.description, gatewayDevelopmentListen.description,
       feedbackListen.description, feedbackDevelopmentListen.description,
       workers.description, noInBandCertificates.description, allowES512.description,
-      unregisterGrace.description, linger.description, ledger.description,
-      ledgerDays.description, ledgerMegabytes.description, ephemeral.description,
-      shutdown.description,
+      unregisterGrace.description, linger.description, tokenRate.description,
+      tokenBurst.description, ledger.description,
+      ledgerDays.description, ledgerMegabytes.description, deviceCacheMegabytes.description,
+      storeCacheMegabytes.description, ephemeral.description, shutdown.description,
       name.description, firstTopic.description, teamName.description,
       certifiedTopic.description, extraTopic.description, environment.description,
       certificateRSABits.description, certificateDays.description, deviceName.description,
@@ -287,42 +293,11 @@ package enum ApusOptions {
       LogOptions.topic.description, LogOptions.device.description, LogOptions.state.description,
       LogOptions.since.description, LogOptions.until.description, LogOptions.limit.description,
       LogOptions.follow.description, LogOptions.counts.description,
+      LogOptions.by.description,
     ] + TrustOptions.all + [
       data.description, configuration.description, json.description, logFormat.description,
       logLevel.description,
     ]
-=======
-  package static let all: [OptionDescription] = [
-    token.description, topic.description, alert.description, title.description,
-    subtitle.description, badge.description, sound.description, contentAvailable.description,
-    payload.description, payloadFile.description, pushType.description, priority.description,
-    expiration.description, collapseID.description, id.description,
-    provider.description, courier.description, authority.description, timeout.description,
-    providerKey.description, keyID.description, team.description,
-    providerCertificate.description, providerCertificateKey.description,
-    http2Listen.description, http2DevelopmentListen.description,
-    courierListen.description, courierDevelopmentListen.description,
-    gatewayListen.description, gatewayDevelopmentListen.description,
-    feedbackListen.description, feedbackDevelopmentListen.description,
-    workers.description, noInBandCertificates.description, allowES512.description,
-    unregisterGrace.description, linger.description, tokenRate.description,
-    tokenBurst.description, ledger.description,
-    ledgerDays.description, ledgerMegabytes.description, ephemeral.description,
-    shutdown.description,
-    name.description, firstTopic.description, teamName.description,
-    certifiedTopic.description, extraTopic.description, environment.description,
-    certificateRSABits.description, certificateDays.description, deviceName.description,
-    rsaBits.description, deviceDays.description, retired.description,
-    deviceCertificate.description, deviceKey.description, topics.description,
-    unregister.description, count.description, tokenFile.description,
-    LogOptions.id.description, LogOptions.uniqueID.description, LogOptions.token.description,
-    LogOptions.topic.description, LogOptions.device.description, LogOptions.state.description,
-    LogOptions.since.description, LogOptions.until.description, LogOptions.limit.description,
-    LogOptions.follow.description, LogOptions.counts.description, LogOptions.by.description,
-    data.description, configuration.description, json.description, logFormat.description,
-    logLevel.description,
-  ]
->>>>>>> b0181cb (Let an app retain several notifications, set poison aside, and count refusals)
 }
 
 package enum LogFormat: Sendable { case text, json }

@@ -190,6 +190,13 @@ package final class Device {
     self.registration = registration
   }
 
+  /// Whether its registration and what is stored say all about it.
+  package var isAtRest: Bool {
+    session == nil && pendingWrites == 0 && durableRecordVersion == recordVersion
+      && !awaitsRetry && !mustDrainAgain && retiredMilliseconds == nil
+      && overflowOrders.isEmpty && endedOrders.isEmpty && unwrittenOrders.isEmpty
+  }
+
   /// Judges a token's claims, by the registration and by the device's retirement.
   @inline(__always)
   func standing(

@@ -35,6 +35,9 @@ package struct StoredFacts: Sendable, Hashable {
     self.collapseID = collapseID
   }
 
+  /// Whether its facts say all about it.
+  package var isPlain: Bool { slot.index == 0 && !isBackground && collapseID.isEmpty }
+
   /// Whether a newer notification takes this one's place wherever it waits: it has the same collapse id, or both are
   /// background pushes, of which a device keeps the newest.
   func isMerged(into newer: StoredFacts) -> Bool {

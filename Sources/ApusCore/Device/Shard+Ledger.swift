@@ -30,7 +30,8 @@ extension Shard {
   // MARK: What is stored
 
   /// Says who has the slots of `device` in the store, as it was before any group that is not yet written.
-  package func loadStored(_ stored: [StoredFacts], of device: Device) {
+  /// Mutating although it changes the device alone: what does not mutate is called on a copy of the shard.
+  package mutating func loadStored(_ stored: [StoredFacts], of device: Device) {
     device.forgetStored()
     for facts in stored { device.addStored(facts) }
     device.knowsStored = true
@@ -69,14 +70,16 @@ extension Shard {
             facts: delivery.notification.facts, stored: 0, isReplaced: true))
       }
       guard entry.kind == .put || entry.kind == .evict else { continue }
-      let slot = SlotKey(entry)
-      if let previous = forecastSlots[slot] ?? entry.device.stored(entry.slot)?.facts {
+      // Another one of the group for the same slot stands between only where the device has several writes pending.
+      let slot = entry.device.pendingWrites > 1 ? SlotKey(entry) : nil
+      // The outer nil says that nothing is known of the slot yet, the inner one that it is empty.
+      let earlier = slot.flatMap { forecastSlots[$0] }
+      if let previous = earlier ?? entry.device.stored(entry.slot)?.facts {
         let isInSession = entry.device.session?.holds(order: previous.order) == true
         forecasts.append(
           DeliveryCounters.Forecast(facts: previous, stored: -1, isReplaced: !isInSession))
       }
-      // The outer nil says that nothing is known of the slot yet, the inner one that it is empty.
-      forecastSlots[slot] = .some(entry.delivery?.notification.facts)
+      if let slot { forecastSlots[slot] = .some(entry.delivery?.notification.facts) }
       guard let facts = entry.delivery?.notification.facts else { continue }
       forecasts.append(DeliveryCounters.Forecast(facts: facts, stored: 1, isReplaced: false))
     }

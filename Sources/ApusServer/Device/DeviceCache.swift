@@ -1,10 +1,13 @@
 import ApusCore
 import ApusModel
+import ApusStore
 
 /// The devices that were looked at lately.
 ///
 /// Connected devices stay. The others live in two generations: what is used moves to the younger one, and when that
-/// is full the older one is forgotten and they change places. So the cache is bounded without a list to keep in order.
+/// has its share of the bytes the older one is forgotten and they change places. So the cache is bounded without a list
+/// to keep in order.
+/// What is forgotten there is folded, and in that form stays for much longer.
 ///
 /// One table for all of them, as each notification looks its device up: a place of the table says of which generation
 /// its device is. Nothing is ever taken out of it alone, so a search ends at the first free place.
@@ -18,6 +21,8 @@ struct DeviceCache {
   private struct Place {
     var key: DeviceKey
     var generation: Generation
+    /// Bytes of the device when it came here: it grows while it is connected, and does not count then.
+    var weight: UInt32
     /// Nil where the place is free.
     var device: Device?
 
@@ -29,19 +34,35 @@ struct DeviceCache {
 
     static var free: Place {
       Place(
-        key: DeviceKey(id: DeviceID(0), environment: .production), generation: .older, device: nil)
+        key: DeviceKey(id: DeviceID(0), environment: .production), generation: .older,
+        weight: 0, device: nil)
     }
   }
 
   /// A power of two of them, at most half of them taken.
   private var places = [Place](repeating: .free, count: 16)
   private var takenCount = 0
-  private var recentCount = 0
+  private var recentBytes = 0
 
-  /// Devices in the younger generation, about 300 bytes each with one topic.
-  private let generationSize: Int
+  /// Bytes that the younger generation may take.
+  private let generationBytes: Int
+  private var folded: FoldedDevices
 
-  init(generationSize: Int = 100_000) { self.generationSize = generationSize }
+  /// - Parameter byteCount: about as many bytes are taken by devices that are not connected: a quarter by those that
+  ///   were looked at lately, the rest by those that are folded.
+  init(byteCount: Int) {
+    generationBytes = byteCount / 8
+    folded = FoldedDevices(byteCount: byteCount / 4 * 3)
+  }
+
+  /// Takes the device out of those that are folded.
+  mutating func unfold(_ key: DeviceKey) -> FoldedDevice? { folded.take(key) }
+
+  /// Bytes that a device takes, about: the object, its places here and what the allocator adds (measured with one
+  /// topic), its topics, and what is known to be stored for it.
+  static func weight(of device: Device) -> Int {
+    576 + 40 * device.registration.topics.count + 112 * device.stored.count
+  }
 
   subscript(key: DeviceKey) -> Device? {
     mutating get {
@@ -94,18 +115,20 @@ struct DeviceCache {
     if places[index].device == nil {
       takenCount += 1
     } else if places[index].generation == .recent {
-      recentCount -= 1
+      recentBytes -= Int(places[index].weight)
     }
-    places[index] = Place(key: device.key, generation: generation, device: device)
-    if generation == .recent { recentCount += 1 }
-    if recentCount > generationSize { age() }
+    let weight = Self.weight(of: device)
+    places[index] = Place(
+      key: device.key, generation: generation, weight: UInt32(clamping: weight), device: device)
+    if generation == .recent { recentBytes += weight }
+    if recentBytes > generationBytes { age() }
     if takenCount * 2 > places.count { rebuild(places) }
   }
 
   /// The older generation is forgotten, and the younger one becomes it.
   private mutating func age() {
     var kept: [Place] = []
-    recentCount = 0
+    recentBytes = 0
     for var place in places {
       guard let device = place.device else { continue }
       switch place.generation {
@@ -113,9 +136,12 @@ struct DeviceCache {
       case .recent: place.generation = .older
       case .older:
         // Two objects for one device would not know of each other's writes: who has some pending stays.
-        guard device.pendingWrites > 0 else { continue }
+        guard device.pendingWrites > 0 else {
+          if device.isAtRest { folded.fold(device) }
+          continue
+        }
         place.generation = .recent
-        recentCount += 1
+        recentBytes += Int(place.weight)
       }
       kept.append(place)
     }

@@ -69,8 +69,12 @@ extension KeyFingerprint {
   static let none = KeyFingerprint(words: (0, 0, 0, 0))
 
   var bytes: [UInt8] {
-    [words.0, words.1, words.2, words.3].flatMap { word in
-      (0..<8).map { UInt8(truncatingIfNeeded: word >> (56 - 8 * $0)) }
+    [UInt8](capacity: Self.byteCount) { output in
+      for word in [words.0, words.1, words.2, words.3] {
+        for shift in stride(from: 56, through: 0, by: -8) {
+          output.append(UInt8(truncatingIfNeeded: word >> UInt64(shift)))
+        }
+      }
     }
   }
 }

@@ -11,7 +11,7 @@ final class ShardDriver {
   /// Beside the worker's: the way through an unowned reference costs a retain and a release.
   let order: AcceptanceOrder
   var shard: Shard
-  var cache = DeviceCache()
+  var cache: DeviceCache
   /// See `warm`: what is never stored would not be read.
   var warmth: UInt = 0
   private var sealed: [(number: UInt64, entries: [GroupEntry])] = []
@@ -31,8 +31,10 @@ final class ShardDriver {
   /// Retired devices whose tokens and stored notifications are still to be dealt with.
   var retirements = RetirementQueue()
 
-  init(worker: Worker) {
+  /// - Parameter cacheByteCount: bytes of what is remembered of devices that are not connected.
+  init(worker: Worker, cacheByteCount: Int) {
     self.worker = worker
+    cache = DeviceCache(byteCount: cacheByteCount)
     order = worker.order
     shard = Shard(
       lingerMilliseconds: worker.configuration.lingerMilliseconds,
@@ -126,6 +128,13 @@ final class ShardDriver {
   /// The device as the cache or the store knows it; without any topic if it never connected.
   func device(_ key: DeviceKey) throws(StoreError) -> Device {
     if let device = cache[key] { return device }
+    if let folded = cache.unfold(key) {
+      let device = make(key, folded.record)
+      if let stored = folded.stored {
+        shard.loadStored(stored.map { StoredFacts(facts: $0) }, of: device)
+      }
+      return remember(device)
+    }
     let bytes = DeviceRecord.key(key.id, key.environment)
     guard let value = try worker.store.get(.devices, key: bytes.span) else {
       // Remembered as unknown, so that a provider who keeps asking costs no read each time.
@@ -141,9 +150,13 @@ final class ShardDriver {
         path: worker.configuration.dataDirectory,
         detail: "record of device \(key.id.text): \(error)")
     }
-    let device = Device(key: key, registration: Registration(topics: decoded.topics))
-    device.keyFingerprint = decoded.fingerprint.bytes
-    return remember(device)
+    return remember(make(key, decoded))
+  }
+
+  private func make(_ key: DeviceKey, _ record: DeviceRecord) -> Device {
+    let device = Device(key: key, registration: Registration(topics: record.topics))
+    if record.fingerprint != .none { device.keyFingerprint = record.fingerprint.bytes }
+    return device
   }
 
   private func remember(_ device: Device) -> Device {

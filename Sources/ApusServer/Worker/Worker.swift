@@ -112,7 +112,9 @@ enum WorkerMessage: Sendable {
   func connect(to workers: [Worker]) {
     peers = workers
     outboxes = workers.map { _ in [] }
-    owner = ShardDriver(worker: self)
+    owner = ShardDriver(
+      worker: self,
+      cacheByteCount: configuration.deviceCacheMegabytes * 1024 * 1024 / workers.count)
     inbox = Inbox(loop: loop, capacity: Self.inboxCapacity) { [unowned self] messages in
       wallMilliseconds = loop.wallMilliseconds
       for message in messages { handle(message) }

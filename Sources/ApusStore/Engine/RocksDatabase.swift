@@ -41,7 +41,6 @@ final class RocksDatabase: @unchecked Sendable {
     let opened: OpaquePointer?
     if let follower {
       // The writer removes tables when it likes; an open file stays readable.
-      unsafe rocksdb_options_set_max_open_files(database, -1)
       unsafe opened = rocksdb_open_as_secondary_column_families(
         database, path, follower, count, &cNames, &familyOptions, &handles, &message)
     } else {
@@ -64,7 +63,11 @@ final class RocksDatabase: @unchecked Sendable {
     unsafe syncOptions = rocksdb_writeoptions_create()
     unsafe rocksdb_writeoptions_set_sync(syncOptions, 1)
     unsafe readOptions = rocksdb_readoptions_create()
-    if follower == nil { setRewriteSeconds(options.mailboxRewriteSeconds) }
+    if follower == nil {
+      // Where the engine refuses: without it its own 30 days hold.
+      set("periodic_compaction_seconds", options.mailboxRewriteSeconds, of: .mailbox)
+      set("ttl", options.ledgerSeconds, of: .ledger)
+    }
     for family in ours where number(of: family) != WriteRecord.number(of: family) {
       close()
       throw .corrupted(
@@ -82,17 +85,16 @@ final class RocksDatabase: @unchecked Sendable {
     unsafe rocksdb_compactionfilter_destroy(mailboxFilter)
   }
 
-  /// The C interface has no option for this, but takes its name.
-  private func setRewriteSeconds(_ seconds: Int) {
-    var name = unsafe UnsafePointer(strdup("periodic_compaction_seconds"))
-    var value = unsafe UnsafePointer(strdup("\(seconds)"))
+  /// Sets an option that the C interface has no call for, by its name.
+  private func set(_ name: StaticString, _ value: Int, of family: StoreFamily) {
+    var name = unsafe UnsafePointer(strdup("\(name)"))
+    var value = unsafe UnsafePointer(strdup("\(value)"))
     defer {
       unsafe free(UnsafeMutablePointer(mutating: name))
       unsafe free(UnsafeMutablePointer(mutating: value))
     }
     var message: UnsafeMutablePointer<CChar>?
-    unsafe rocksdb_set_options_cf(handle, family(.mailbox), 1, &name, &value, &message)
-    // Without it the engine's own 30 days hold.
+    unsafe rocksdb_set_options_cf(handle, self.family(family), 1, &name, &value, &message)
     _ = unsafe Self.take(&message)
   }
 

@@ -7,10 +7,13 @@ package struct RocksOptions: Sendable {
   package var memtableBytes = 24 * 1024 * 1024
   /// Bytes of log that a start may have to read. At the limit the engine writes tables to be rid of the oldest.
   package var logBytes = 128 * 1024 * 1024
-  /// Bytes of table blocks, indexes and filters kept in memory.
+  /// Bytes of table blocks kept in memory, next to all of them records of devices: a million with one topic take 80 MB.
   package var blockCacheBytes = 32 * 1024 * 1024
-  /// File descriptors for tables.
-  package var openFiles = 512
+  /// Bytes of the ledger's tables, beyond which the oldest go. Room for what is not counted as lines (tables' own
+  /// indexes, and what waits to go with the table it is in) comes on top of what an operator asks for.
+  package var ledgerBytes = 1024 * 1024 * 1024
+  /// Seconds after which a table of the ledger goes, 0 for never.
+  package var ledgerSeconds = 0
   /// Threads that write and merge tables.
   package var backgroundJobs = 2
   /// Bytes of groups that may wait for the commit thread before new ones are refused with `.overloaded`. About a

@@ -1,4 +1,4 @@
-import ApusModel
+package import ApusModel
 import Synchronization
 
 /// The store on disk, over RocksDB.
@@ -41,6 +41,15 @@ package final class RocksStore: DurableStore {
     let database = try core.beginReading()
     defer { core.endReading() }
     try database.scan(family, prefix: prefix, from: start, visit)
+  }
+
+  package func scanMailbox(
+    of devices: [DeviceID],
+    _ visit: (_ device: Int, _ key: Span<UInt8>, _ value: Span<UInt8>) -> Void
+  ) throws(StoreError) {
+    let database = try core.beginReading()
+    defer { core.endReading() }
+    try database.scanMailbox(of: devices, visit)
   }
 
   package var isAvailable: Bool { core.isAvailable }
@@ -224,7 +233,7 @@ private final class RocksCore: @unchecked Sendable {
   /// Whether waiting may cure `error`: a full disk, an unmounted one, a lost permission. Damage stays.
   private static func canPass(_ error: StoreError) -> Bool {
     switch error {
-    case .corrupted, .newerVersion, .notAStore: false
+    case .corrupted, .newerVersion, .olderVersion, .notAStore: false
     default: true
     }
   }

@@ -23,7 +23,9 @@ struct RocksTuning {
     unsafe rocksdb_options_set_create_missing_column_families(made, 1)
     unsafe rocksdb_options_set_db_write_buffer_size(made, options.memtableBytes)
     unsafe rocksdb_options_set_max_total_wal_size(made, UInt64(options.logBytes))
-    unsafe rocksdb_options_set_max_open_files(made, Int32(options.openFiles))
+    // All tables stay open. The engine drops old ones by their age only where that is so; and a table of 64 MB for
+    // each 130,000 notifications that wait makes few of them.
+    unsafe rocksdb_options_set_max_open_files(made, -1)
     unsafe rocksdb_options_set_max_background_jobs(made, Int32(options.backgroundJobs))
     unsafe rocksdb_options_set_max_manifest_file_size(made, 16 * 1024 * 1024)
     // One thread writes, always: what lets several of them into a memtable at once costs it atomics for nothing.
@@ -46,17 +48,13 @@ struct RocksTuning {
     }
     let table: OpaquePointer = unsafe rocksdb_block_based_options_create()
     defer { unsafe rocksdb_block_based_options_destroy(table) }
-    unsafe rocksdb_block_based_options_set_block_cache(table, cache)
-    // Indexes and filters count against the cache, so that memory does not grow with the data. In parts of 4 KB: as a
-    // whole, the filter of a table of a million devices is 1 MB, which is more than a shard of the cache holds, and was
-    // read again for each look-up (100 us).
-    unsafe rocksdb_block_based_options_set_cache_index_and_filter_blocks(table, 1)
-    unsafe rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(table, 1)
-    unsafe rocksdb_block_based_options_set_index_type(
-      table, Int32(rocksdb_block_based_table_index_type_two_level_index_search))
-    unsafe rocksdb_block_based_options_set_partition_filters(table, 1)
-    unsafe rocksdb_block_based_options_set_filter_policy(
-      table, rocksdb_filterpolicy_create_bloom_full(10))
+    if family == .mailbox {
+      // What waits is read once, when its device comes or something newer replaces it.
+      unsafe rocksdb_block_based_options_set_no_block_cache(table, 1)
+    } else {
+      unsafe rocksdb_block_based_options_set_block_cache(table, cache)
+    }
+    unsafe setIndex(of: family, table)
     if family == .mailbox {
       // A scan for a device with nothing waiting is the common case: the filters hold device ids and answer it
       // without reading a block.
@@ -67,18 +65,57 @@ struct RocksTuning {
       // Rows are short-lived: a file in which half of 4,096 neighbouring rows are removals is merged early.
       unsafe rocksdb_options_add_compact_on_deletion_collector_factory(made, 4096, 2048)
     }
+    if family == .devices {
+      // Who is asked for is there: in the last level, with nine rows of ten, a filter would say so for nothing.
+      unsafe rocksdb_options_set_optimize_filters_for_hits(made, 1)
+    }
     unsafe rocksdb_options_set_block_based_table_factory(made, table)
     // Of memtables, half to a family that fills up: one is written out while the next takes rows.
     let share = family == .mailbox ? options.memtableBytes / 2 : options.memtableBytes / 8
     unsafe rocksdb_options_set_write_buffer_size(made, max(share, 64 * 1024))
     unsafe rocksdb_options_set_max_write_buffer_number(made, 2)
+    unsafe setCompaction(of: family, made)
+    // Payloads of a few hundred bytes pay little back for the time.
+    unsafe rocksdb_options_set_compression(made, Int32(rocksdb_no_compression))
+    return unsafe made
+  }
+
+  /// The ledger's lines come in the order of time and go in that order. Its tables are never merged, which would write
+  /// each line many times over; the oldest are dropped, for their age (`RocksOptions.ledgerSeconds`) or when they
+  /// all take too much.
+  private func setCompaction(of family: StoreFamily, _ made: OpaquePointer) {
+    guard family != .ledger else {
+      unsafe rocksdb_options_set_write_buffer_size(made, max(options.memtableBytes / 3, 64 * 1024))
+      unsafe rocksdb_options_set_compaction_style(made, Int32(rocksdb_fifo_compaction))
+      let bounds: OpaquePointer = unsafe rocksdb_fifo_compaction_options_create()
+      unsafe rocksdb_fifo_compaction_options_set_max_table_files_size(
+        bounds, UInt64(options.ledgerBytes))
+      unsafe rocksdb_options_set_fifo_compaction_options(made, bounds)
+      unsafe rocksdb_fifo_compaction_options_destroy(bounds)
+      return
+    }
     // Levels, because under overwrites universal compaction keeps up to twice the data on disk; sized from the bottom
     // up, so that nine tenths of the rows stand in one level and old versions go soon.
     unsafe rocksdb_options_set_compaction_style(made, Int32(rocksdb_level_compaction))
     unsafe rocksdb_options_set_level_compaction_dynamic_level_bytes(made, 1)
-    // Payloads of a few hundred bytes pay little back for the time.
-    unsafe rocksdb_options_set_compression(made, Int32(rocksdb_no_compression))
-    return unsafe made
+  }
+
+  /// Indexes and filters of what is looked up for one notification after the other stay in memory: 3 bytes for each
+  /// device and 5 for each notification that waits. In the cache, in parts of 4 KB, they halved the rate of look-ups:
+  /// each part is a look-up of its own, and what is read for one device pushes out what the next one needs.
+  ///
+  /// Of the other families they count against the cache, in such parts, so that memory does not grow with the ledger.
+  private func setIndex(of family: StoreFamily, _ table: OpaquePointer) {
+    let isLookedUp = family == .mailbox || family == .devices
+    unsafe rocksdb_block_based_options_set_cache_index_and_filter_blocks(table, isLookedUp ? 0 : 1)
+    if !isLookedUp {
+      unsafe rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(table, 1)
+      unsafe rocksdb_block_based_options_set_index_type(
+        table, Int32(rocksdb_block_based_table_index_type_two_level_index_search))
+      unsafe rocksdb_block_based_options_set_partition_filters(table, 1)
+    }
+    unsafe rocksdb_block_based_options_set_filter_policy(
+      table, rocksdb_filterpolicy_create_bloom_full(10))
   }
 
   /// Bytes of a device id at the beginning of each mailbox key.

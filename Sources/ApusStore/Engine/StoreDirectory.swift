@@ -3,12 +3,12 @@ import Glibc
 /// The directory of a store, before the engine touches it.
 ///
 /// The format's version stands in a file of its own, not in a table: opening the engine replays its log and rewrites
-/// its files, and data of a later version are to be refused untouched.
+/// its files, and data of another version are to be refused untouched.
 struct StoreDirectory {
   var path: String
 
   /// The layout of keys and values that this program reads and writes.
-  static let formatVersion = 1
+  static let formatVersion = 2
   static let formatFile = "FORMAT"
   private static let formatPrefix = "apus store format "
   /// The engine's pointer to its data: without it there is no database.
@@ -92,6 +92,9 @@ struct StoreDirectory {
     }
     if version > Self.formatVersion {
       throw .newerVersion(path: path, found: version, supported: Self.formatVersion)
+    }
+    if version < Self.formatVersion {
+      throw .olderVersion(path: path, found: version, supported: Self.formatVersion)
     }
   }
 

@@ -1,55 +1,127 @@
 package import ApusModel
 
-/// A line as it stands in a chunk.
+/// Lines that were written together: the value of one row.
 ///
-/// 74 bytes, numbers big-endian: Unix milliseconds (8), order of acceptance (8), notification id (16), unique id (16),
-/// device (8), app (4), environment and suffix (1), the token's first eight bytes, state (1), cause (1), push type (1,
-/// 0xff for none), priority (1), provider interface (1).
-extension LedgerRecord {
-  package static let byteCount = 74
-  private static let noPushType: UInt8 = 0xff
+/// A version byte, the Unix milliseconds from which the first line's time counts (8 bytes), then the lines. Most bytes
+/// of a line say which notification it is about, so these stand once: a line *introduces* a notification, and later
+/// lines of the chunk point back to it. Numbers are varints, seven bits to a byte, the least significant first, the top
+/// bit set on all but the last; signed ones are zigzag: 0, -1, 1, -2 are 0, 1, 2, 3. What is no varint is big-endian.
+///
+/// A line:
+///
+/// - head (1): the state in bits 0 to 4, then the bits of ``Head``
+/// - with `hasTime`: milliseconds since the line before, signed; without it, none have passed
+/// - with `hasCause`: the cause (1); without it, 0
+/// - without `introduces`: how many introductions stand behind that of the notification; 0 is the latest one
+/// - with `introduces`: the order of acceptance, as a signed difference to that of the latest one (to 0 for the
+///   first), notification id (16), unique id (16), device (8), the token's first eight bytes, and the kind's length
+///   (1): 0 where the kind is that of the latest introduction, or 8, and the kind: app (4), environment and suffix (1),
+///   push type (1, 0xff for none), priority (1), provider interface (1)
+///
+/// So the first line of a notification takes 51 bytes or 52, and each further one 2 to 4.
+package enum LedgerChunk {
+  static let version: UInt8 = 2
+  /// Bytes before the first line.
+  static let headerByteCount = 9
+  /// No line takes more: head, time, cause, then the order, four identities and the kind with its length.
+  static let maximumLineBytes = 1 + 10 + 1 + 10 + 48 + 9
+  static let kindByteCount = 8
+  static let noPushType: UInt8 = 0xff
+  static let stateMask: UInt8 = 0x1f
 
-  /// Appends the line to a chunk.
-  package func encode(to output: inout [UInt8]) {
-    let facts = event.facts
-    output.append(bigEndian: milliseconds)
-    output.append(bigEndian: facts.order)
-    output.append(bigEndian: facts.id.high)
-    output.append(bigEndian: facts.id.low)
-    output.append(bigEndian: facts.uniqueID.high)
-    output.append(bigEndian: facts.uniqueID.low)
-    output.append(bigEndian: facts.device.rawValue)
-    output.append(bigEndian: facts.topic.app.rawValue)
-    output.append(TopicFlags.encode(facts.topic.suffix, facts.environment))
-    output.append(bigEndian: facts.tokenPrefix)
-    output.append(event.state.rawValue)
-    output.append(event.causeCode)
-    output.append(facts.pushType?.rawValue ?? Self.noPushType)
-    output.append(facts.priority.rawValue)
-    output.append(facts.interface.rawValue)
+  /// Bits of a line's first byte, beside its state.
+  enum Head {
+    static let introduces: UInt8 = 0x20
+    static let hasTime: UInt8 = 0x40
+    static let hasCause: UInt8 = 0x80
   }
 
-  package init(decoding bytes: Span<UInt8>) throws(RecordError) {
-    var cursor = RecordCursor()
-    let milliseconds: Int64 = try cursor.integer("time", in: bytes)
-    let order: UInt64 = try cursor.integer("order", in: bytes)
+  /// Calls `body` with each line. What stands before a fault was handed out when it throws.
+  package static func forEach(
+    in value: Span<UInt8>, _ body: (LedgerRecord) -> Void
+  ) throws(RecordError) {
+    var reader = LedgerChunkReader()
+    try reader.begin(value)
+    while reader.cursor.position < value.count { body(try reader.next(in: value)) }
+  }
+}
+
+/// Reads the lines of one chunk in their order.
+struct LedgerChunkReader {
+  private(set) var cursor = RecordCursor()
+  private var milliseconds: Int64 = 0
+  private var introduced: [NotificationFacts] = []
+
+  mutating func begin(_ value: Span<UInt8>) throws(RecordError) {
+    let version: UInt8 = try cursor.integer("version", in: value)
+    guard version == LedgerChunk.version else { throw .unknownVersion(version) }
+    milliseconds = try cursor.integer("time", in: value)
+  }
+
+  mutating func next(in value: Span<UInt8>) throws(RecordError) -> LedgerRecord {
+    let head: UInt8 = try cursor.integer("head", in: value)
+    guard let state = DeliveryState(rawValue: head & LedgerChunk.stateMask) else {
+      throw .malformed(field: "state")
+    }
+    if head & LedgerChunk.Head.hasTime != 0 {
+      milliseconds &+= try cursor.signedVarint("time", in: value)
+    }
+    var cause: UInt8 = 0
+    if head & LedgerChunk.Head.hasCause != 0 { cause = try cursor.integer("cause", in: value) }
+    let facts: NotificationFacts
+    if head & LedgerChunk.Head.introduces != 0 {
+      facts = try introduction(in: value)
+      introduced.append(facts)
+    } else {
+      let back = try cursor.varint("reference", in: value)
+      guard back < UInt64(introduced.count) else { throw .malformed(field: "reference") }
+      facts = introduced[introduced.count - 1 - Int(back)]
+    }
+    return LedgerRecord(
+      milliseconds: milliseconds, event: LedgerEvent(state: state, causeCode: cause, facts: facts))
+  }
+
+  private mutating func introduction(
+    in value: Span<UInt8>
+  ) throws(RecordError) -> NotificationFacts {
+    let latest = introduced.last
+    let difference = try cursor.signedVarint("order", in: value)
+    let order = (latest?.order ?? 0) &+ UInt64(bitPattern: difference)
     let id = NotificationID(
-      high: try cursor.integer("notification id", in: bytes),
-      low: try cursor.integer("notification id", in: bytes))
+      high: try cursor.integer("notification id", in: value),
+      low: try cursor.integer("notification id", in: value))
     let uniqueID = NotificationID(
-      high: try cursor.integer("unique id", in: bytes),
-      low: try cursor.integer("unique id", in: bytes))
-    let device = DeviceID(try cursor.integer("device", in: bytes))
-    let app = AppID(try cursor.integer("app", in: bytes))
-    let flags = try TopicFlags.decode(cursor.integer("flags", in: bytes))
-    let tokenPrefix: UInt64 = try cursor.integer("token", in: bytes)
-    let stateCode: UInt8 = try cursor.integer("state", in: bytes)
-    let causeCode: UInt8 = try cursor.integer("cause", in: bytes)
-    let typeCode: UInt8 = try cursor.integer("push type", in: bytes)
-    let priorityCode: UInt8 = try cursor.integer("priority", in: bytes)
-    let interfaceCode: UInt8 = try cursor.integer("interface", in: bytes)
-    try cursor.end(in: bytes)
-    guard let state = DeliveryState(rawValue: stateCode) else { throw .malformed(field: "state") }
+      high: try cursor.integer("unique id", in: value),
+      low: try cursor.integer("unique id", in: value))
+    let device = DeviceID(try cursor.integer("device", in: value))
+    let tokenPrefix: UInt64 = try cursor.integer("token", in: value)
+    var facts = NotificationFacts(
+      order: order, id: id, uniqueID: uniqueID, device: device, topic: TopicKey(app: .base),
+      environment: .production, tokenPrefix: tokenPrefix, pushType: nil, priority: .immediate,
+      interface: .http2)
+    let kindLength: UInt8 = try cursor.integer("kind", in: value)
+    switch Int(kindLength) {
+    case 0:
+      guard let latest else { throw .malformed(field: "kind") }
+      facts.topic = latest.topic
+      facts.environment = latest.environment
+      facts.pushType = latest.pushType
+      facts.priority = latest.priority
+      facts.interface = latest.interface
+    case LedgerChunk.kindByteCount: try readKind(of: &facts, in: value)
+    default: throw .malformed(field: "kind")
+    }
+    return facts
+  }
+
+  private mutating func readKind(
+    of facts: inout NotificationFacts, in value: Span<UInt8>
+  ) throws(RecordError) {
+    let app = AppID(try cursor.integer("app", in: value))
+    let flags = try TopicFlags.decode(cursor.integer("flags", in: value))
+    let typeCode: UInt8 = try cursor.integer("push type", in: value)
+    let priorityCode: UInt8 = try cursor.integer("priority", in: value)
+    let interfaceCode: UInt8 = try cursor.integer("interface", in: value)
     guard let priority = Priority(rawValue: priorityCode) else {
       throw .malformed(field: "priority")
     }
@@ -57,32 +129,39 @@ extension LedgerRecord {
       throw .malformed(field: "interface")
     }
     let type = PushType(rawValue: typeCode)
-    guard type != nil || typeCode == Self.noPushType else { throw .malformed(field: "push type") }
-    let facts = NotificationFacts(
-      order: order, id: id, uniqueID: uniqueID, device: device,
-      topic: TopicKey(app: app, suffix: flags.suffix), environment: flags.environment,
-      tokenPrefix: tokenPrefix, pushType: type, priority: priority, interface: interface)
-    self.init(
-      milliseconds: milliseconds,
-      event: LedgerEvent(state: state, causeCode: causeCode, facts: facts))
+    guard type != nil || typeCode == LedgerChunk.noPushType else {
+      throw .malformed(field: "push type")
+    }
+    facts.topic = TopicKey(app: app, suffix: flags.suffix)
+    facts.environment = flags.environment
+    facts.pushType = type
+    facts.priority = priority
+    facts.interface = interface
   }
 }
 
-/// Lines that were written together: the value of one row. A version byte, then the lines.
-package enum LedgerChunk {
-  static let version: UInt8 = 1
-
-  package static func forEach(
-    in value: Span<UInt8>, _ body: (LedgerRecord) -> Void
-  ) throws(RecordError) {
-    guard !value.isEmpty else { throw .truncated(field: "version") }
-    guard value[0] == version else { throw .unknownVersion(value[0]) }
-    var position = 1
-    while position < value.count {
-      let end = position + LedgerRecord.byteCount
-      guard end <= value.count else { throw .truncated(field: "line") }
-      body(try LedgerRecord(decoding: value.extracting(position..<end)))
-      position = end
+extension RecordCursor {
+  /// An unsigned varint of at most 64 bits.
+  mutating func varint(
+    _ field: StaticString, in bytes: Span<UInt8>
+  ) throws(RecordError) -> UInt64 {
+    var value: UInt64 = 0
+    var shift: UInt64 = 0
+    while true {
+      let byte: UInt8 = try integer(field, in: bytes)
+      // The tenth byte has one bit of the number.
+      guard shift < 63 || byte <= 1 else { throw .malformed(field: "\(field)") }
+      value |= UInt64(byte & 0x7f) << shift
+      if byte & 0x80 == 0 { return value }
+      shift += 7
     }
+  }
+
+  /// A varint in zigzag.
+  mutating func signedVarint(
+    _ field: StaticString, in bytes: Span<UInt8>
+  ) throws(RecordError) -> Int64 {
+    let value = try varint(field, in: bytes)
+    return Int64(bitPattern: value >> 1) ^ -Int64(bitPattern: value & 1)
   }
 }

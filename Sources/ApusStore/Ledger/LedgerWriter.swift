@@ -30,8 +30,8 @@ package struct LedgerBounds: Sendable, Hashable {
 package struct LedgerWriter: Sendable {
   private let mode: LedgerMode
   private let bounds: LedgerBounds
-  /// The lines that gather, as they will stand in a chunk.
-  private var chunk: [UInt8] = []
+  /// The lines that gather.
+  private var chunk = LedgerChunkWriter()
   private var earliestMilliseconds = Int64.max
   private var latestMilliseconds = Int64.min
   private var open = OpenSegment()
@@ -53,8 +53,6 @@ package struct LedgerWriter: Sendable {
     var bytes = 0
     var lines = 0
     var hashes: [UInt64] = []
-    /// Orders of notifications that were hashed lately, to hash each once.
-    var recent = [UInt64](repeating: .max, count: 512)
   }
 
   enum Row: Sendable {
@@ -63,8 +61,9 @@ package struct LedgerWriter: Sendable {
     case deleteRange(from: [UInt8], to: [UInt8])
   }
 
-  /// Bytes of lines beyond which a group is due for them.
-  private static let chunkBytes = 64 * 1024
+  /// Bytes of lines beyond which a group is due for them: 5,000 notifications, so that its sync is a small part of what
+  /// they cost.
+  private static let chunkBytes = 256 * 1024
   /// Bytes of lines that wait while the store fails, gathering or written in vain; more are dropped and counted.
   private static let waitingBytes = 4 * 1024 * 1024
   private static let segmentLines = 4096
@@ -101,22 +100,18 @@ package struct LedgerWriter: Sendable {
 
   package mutating func record(_ events: [LedgerEvent], milliseconds: Int64) {
     for event in events where mode.follows(event.facts.id) {
-      guard chunk.count + retriedBytes < Self.waitingBytes else {
+      guard chunk.byteCount + retriedBytes < Self.waitingBytes else {
         droppedLines += 1
         continue
       }
-      if chunk.isEmpty { chunk.append(LedgerChunk.version) }
-      LedgerRecord(milliseconds: milliseconds, event: event).encode(to: &chunk)
-      earliestMilliseconds = min(earliestMilliseconds, milliseconds)
-      latestMilliseconds = max(latestMilliseconds, milliseconds)
-      hash(event.facts)
+      if chunk.append(event, milliseconds: milliseconds) { hash(event.facts) }
     }
+    guard !chunk.isEmpty else { return }
+    earliestMilliseconds = min(earliestMilliseconds, milliseconds)
+    latestMilliseconds = max(latestMilliseconds, milliseconds)
   }
 
   private mutating func hash(_ facts: NotificationFacts) {
-    let place = Int(truncatingIfNeeded: facts.order) & (open.recent.count - 1)
-    guard open.recent[place] != facts.order else { return }
-    open.recent[place] = facts.order
     open.hashes.append(LedgerFilter.hash(.id, facts.id))
     open.hashes.append(LedgerFilter.hash(.uniqueID, facts.uniqueID))
     open.hashes.append(LedgerFilter.hash(.token, facts.tokenPrefix))
@@ -127,7 +122,7 @@ package struct LedgerWriter: Sendable {
   package var hasLines: Bool { !chunk.isEmpty || !retries.isEmpty }
 
   /// Whether so many lines wait that a group is due for them.
-  package var isFull: Bool { chunk.count >= Self.chunkBytes }
+  package var isFull: Bool { chunk.byteCount >= Self.chunkBytes }
 
   /// Whether a segment is to be closed, or one is too old or too much.
   package func needsUpkeep(milliseconds: Int64) -> Bool {
@@ -163,17 +158,14 @@ package struct LedgerWriter: Sendable {
   }
 
   private mutating func closeChunk(_ milliseconds: Int64) {
-    let lines = (chunk.count - 1) / LedgerRecord.byteCount
     last = last.following
     let time = max(milliseconds, latestMilliseconds)
     if time > last.milliseconds { last.milliseconds = time }
     if open.first == nil { open.first = last }
     open.earliestMilliseconds = min(open.earliestMilliseconds, earliestMilliseconds)
-    open.bytes += chunk.count + LedgerKey.byteCount
-    open.lines += lines
-    sealed.append(.put(key: last.encoded(.chunk), value: chunk))
-    chunk = []
-    chunk.reserveCapacity(1 + 4 * LedgerRecord.byteCount)
+    open.bytes += chunk.byteCount + LedgerKey.byteCount
+    open.lines += chunk.lines
+    sealed.append(.put(key: last.encoded(.chunk), value: chunk.take()))
     earliestMilliseconds = .max
     latestMilliseconds = .min
   }
@@ -193,7 +185,6 @@ package struct LedgerWriter: Sendable {
     open.bytes = 0
     open.lines = 0
     open.hashes.removeAll(keepingCapacity: true)
-    for index in open.recent.indices { open.recent[index] = .max }
   }
 
   private mutating func removeOldest() {

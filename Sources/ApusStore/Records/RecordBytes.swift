@@ -22,14 +22,9 @@ package enum RecordError: Error, Sendable, Hashable, CustomStringConvertible {
 }
 
 extension [UInt8] {
-  mutating func append(bigEndian value: some FixedWidthInteger) {
-    append(addingCapacity: value.bitWidth / 8) { output in
-      var shift = value.bitWidth
-      while shift > 0 {
-        shift -= 8
-        output.append(UInt8(truncatingIfNeeded: value &>> shift))
-      }
-    }
+  @inline(__always)
+  mutating func append<Value: FixedWidthInteger & BitwiseCopyable>(bigEndian value: Value) {
+    unsafe Swift.withUnsafeBytes(of: value.bigEndian) { unsafe append(contentsOf: $0) }
   }
 }
 
@@ -37,13 +32,16 @@ extension [UInt8] {
 struct RecordCursor {
   private(set) var position = 0
 
-  mutating func integer<Value: FixedWidthInteger>(
+  @inline(__always)
+  mutating func integer<Value: FixedWidthInteger & BitwiseCopyable>(
     _ field: StaticString, in bytes: Span<UInt8>
   ) throws(RecordError) -> Value {
-    let range = try run(Value.bitWidth / 8, field, in: bytes)
-    var value: Value = 0
-    for index in range { value = value << 8 | Value(truncatingIfNeeded: bytes[index]) }
-    return value
+    let size = MemoryLayout<Value>.size
+    guard size <= bytes.count - position else { throw .truncated(field: "\(field)") }
+    // In bounds: see above.
+    let value = unsafe bytes.bytes.unsafeLoadUnaligned(fromByteOffset: position, as: Value.self)
+    position += size
+    return Value(bigEndian: value)
   }
 
   /// The next `count` bytes.

@@ -22,13 +22,9 @@ package final class TestService: Sendable {
     package var workers = 2
     package var unregisterGraceSeconds: Int64 = 0
     package var allowsInBandCertificates = true
-<<<<<<< HEAD
     package var shutdownSeconds = 120
-=======
-    package var shutdownSeconds = 20
     package var requestsPerTokenPerSecond = Limits.requestsPerTokenPerSecond
     package var requestsPerToken = Limits.requestsPerToken
->>>>>>> b0181cb (Let an app retain several notifications, set poison aside, and count refusals)
     package var usesIPv6 = false
     package var logLevel = Log.Level.error
 
@@ -174,14 +170,13 @@ package final class TestServiceHandle: Sendable {
     running.withLock { $0?.service.topicCounters() ?? [] }
   }
 
-<<<<<<< HEAD
   package func expiringCertificates() -> [ExpiryWatch.Entry] {
     running.withLock { $0?.service.expiringCertificates() ?? [] }
-=======
+  }
+
   /// How often requests were refused for each reason.
   package func rejections() -> [Reason: UInt64] {
     running.withLock { $0?.service.rejections() ?? [:] }
->>>>>>> b0181cb (Let an app retain several notifications, set poison aside, and count refusals)
   }
 
   package func reload() { running.withLock { $0?.service.reload() } }

@@ -1,0 +1,123 @@
+import ApusCore
+import ApusModel
+import ApusStore
+import Testing
+
+@testable import ApusServer
+
+@Suite("Devices that are folded")
+struct FoldedDevicesTests {
+  private var shard = Shard(lingerMilliseconds: 0, unregisterGraceMilliseconds: 0)
+
+  private func key(_ number: UInt64, _ environment: Environment = .production) -> DeviceKey {
+    DeviceKey(id: DeviceID(number), environment: environment)
+  }
+
+  private func topic(_ number: UInt64) -> TopicRegistration {
+    TopicRegistration(
+      topic: TopicKey(app: AppID(1)), generation: UInt16(number % 1000), state: .enabled,
+      wasListed: true, stateSinceMilliseconds: Int64(number >> 1), generationSinceMilliseconds: 1)
+  }
+
+  private func facts(_ number: UInt64) -> NotificationFacts {
+    NotificationFacts(
+      order: number, id: NotificationID(high: number, low: number),
+      uniqueID: NotificationID(high: number, low: 0), device: DeviceID(number),
+      topic: TopicKey(app: AppID(1)), environment: .production, tokenPrefix: number,
+      pushType: .alert, priority: .immediate, interface: .http2)
+  }
+
+  private mutating func device(_ number: UInt64, topics: Int = 1) -> Device {
+    let registration = Registration(
+      topics: (0..<topics).map { index in
+        var topic = topic(number)
+        topic.topic = TopicKey(app: AppID(UInt32(index + 1)))
+        return topic
+      })
+    let device = Device(key: key(number), registration: registration)
+    shard.loadStored([facts(number)], of: device)
+    return device
+  }
+
+  @Test("Nearly all are found as they were, once")
+  mutating func found() {
+    var folded = FoldedDevices(byteCount: 4 * 1024 * 1024)
+    var count = 0
+    for number in 0..<10_000 as Range<UInt64> {
+      folded.fold(device(number &* 0x9e37_79b9_7f4a_7c15))
+    }
+    for number in 0..<10_000 as Range<UInt64> {
+      let id = number &* 0x9e37_79b9_7f4a_7c15
+      guard let found = folded.take(key(id)) else { continue }
+      count += 1
+      #expect(found.record.topics == [topic(id)])
+      #expect(found.stored == [facts(id)])
+      let again = folded.take(key(id))
+      #expect(again == nil)
+    }
+    // Of a hundred, one comes to a set of the table that is full.
+    #expect(count > 9800)
+  }
+
+  @Test("The environments of a device are apart")
+  mutating func environments() {
+    var folded = FoldedDevices(byteCount: 1024 * 1024)
+    folded.fold(device(7))
+    let (other, own) = (folded.take(key(7, .development)), folded.take(key(7)))
+    #expect(other == nil && own != nil)
+  }
+
+  @Test("What is known of the store is nothing, one or several, or it is not known")
+  mutating func stored() {
+    var folded = FoldedDevices(byteCount: 1024 * 1024)
+    for count in 0..<4 as Range<UInt64> {
+      let device = Device(key: key(count), registration: Registration())
+      shard.loadStored((0..<count).map { facts($0) }, of: device)
+      folded.fold(device)
+    }
+    folded.fold(Device(key: key(9), registration: Registration()))
+    let (none, three, unknown) = (folded.take(key(0)), folded.take(key(3)), folded.take(key(9)))
+    #expect(none?.stored == [])
+    #expect(three?.stored?.map(\.order) == [0, 1, 2])
+    #expect(unknown != nil && unknown?.stored == nil)
+  }
+
+  @Test("What is new takes the place of what is oldest, and is never taken for it")
+  mutating func bound() {
+    var folded = FoldedDevices(byteCount: 256 * 1024)
+    let count: UInt64 = 20_000
+    // Of different lengths, so that they come to stand in each other's places in every way.
+    for number in 1...count { folded.fold(device(number, topics: Int(number % 5) + 1)) }
+    var kept: [UInt64] = []
+    for number in 1...count {
+      guard let found = folded.take(key(number)) else { continue }
+      kept.append(number)
+      #expect(found.record.topics.count == Int(number % 5) + 1)
+      #expect(found.stored == [facts(number)])
+    }
+    // Nearly all of the newest, for a set of the table may be full.
+    #expect((700...2000).contains(kept.count))
+    #expect((kept.first ?? 0) > count - 2000)
+    #expect(kept.last == count)
+  }
+
+  @Test("One that was folded again is found as it is now")
+  mutating func again() {
+    var folded = FoldedDevices(byteCount: 256 * 1024)
+    for topics in 1...3 {
+      folded.fold(device(6, topics: topics))
+      let found = folded.take(key(6))
+      #expect(found?.record.topics.count == topics)
+    }
+  }
+
+  @Test("One with many topics is not folded")
+  mutating func large() {
+    var folded = FoldedDevices(byteCount: 1024 * 1024)
+    folded.fold(device(1, topics: 100))
+    folded.fold(device(2, topics: 20))
+    let (large, small) = (folded.take(key(1)), folded.take(key(2)))
+    #expect(large == nil)
+    #expect(small?.record.topics.count == 20)
+  }
+}
