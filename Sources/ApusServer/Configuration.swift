@@ -58,6 +58,10 @@ package struct ServerConfiguration: Sendable {
   package var ledgerDays = 7
   /// Megabytes (2^20 bytes) of the ledger, beyond which the oldest lines go early.
   package var ledgerMegabytes = 1024
+  /// Which devices without a certificate get one over the courier door.
+  package var enrolment = EnrolmentMode.all
+  /// Days for which the certificates are valid that the running service issues.
+  package var deviceDays = DataDirectory.ValidityDays.device
   /// Keeps everything in memory, for tests and development.
   package var isEphemeral = false
   package var log = Log()

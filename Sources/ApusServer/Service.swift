@@ -26,6 +26,7 @@ package final class Service {
   private let ticketKeys = TicketKeys()
   private let contexts: DoorContexts
   private let watch: TrustWatch
+  private let enrolment: EnrolmentDesk
 
   /// Reads the data directory and opens the store. Throws what keeps the service from starting, in words for the
   /// operator.
@@ -56,10 +57,13 @@ package final class Service {
     let replays = ReplayGuard()
     let feedback = FeedbackDesk()
     let store = store
+    let enrolment = EnrolmentDesk(configuration, dataDirectory, audit)
+    self.enrolment = enrolment
     let workers = (0..<count).map { index in
       Worker(
         index: index, configuration: configuration, trust: trust, store: store, order: order,
-        replays: replays, feedback: feedback, audit: audit)
+        replays: replays, feedback: feedback, audit: audit,
+        enrolment: enrolment)
     }
     self.workers = workers
     watch = TrustWatch(dataDirectory) {
@@ -107,6 +111,7 @@ package final class Service {
     for (door, context) in zip(configuration.openDoors, try contexts.all()) {
       try open(door, context)
     }
+    enrolment.start()
     for worker in workers { worker.loop.start() }
     watch.start()
     for door in doors {
@@ -198,6 +203,7 @@ package final class Service {
       worker.loop.stop()
       worker.loop.join()
     }
+    enrolment.stop()
     log(.notice, "stopped")
   }
 

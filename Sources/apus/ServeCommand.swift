@@ -64,6 +64,13 @@ struct ServeCommand {
     configuration.ledger = invocation.value(ApusOptions.ledger)
     configuration.ledgerDays = invocation.value(ApusOptions.ledgerDays)
     configuration.ledgerMegabytes = invocation.value(ApusOptions.ledgerMegabytes)
+    configuration.enrolment =
+      switch invocation.value(EnrolmentOptions.enrolment) {
+      case .all: .all
+      case .codes: .codes
+      case .off: .off
+      }
+    configuration.deviceDays = invocation.value(EnrolmentOptions.deviceDays)
     configuration.isEphemeral = invocation.isOn(ApusOptions.ephemeral)
     configuration.log = Log(invocation)
     return configuration

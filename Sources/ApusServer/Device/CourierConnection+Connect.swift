@@ -9,8 +9,14 @@ import ApusWire
 extension CourierConnection {
   // MARK: Connect
 
-  /// The first frame; anything but a connect message ends the connection.
+  /// The first frame: a connect message, or a request for a certificate to connect with. Anything else ends the
+  /// connection.
   func connect(_ command: UInt8, _ fields: Span<UInt8>) throws(CourierFault) {
+    if command == CourierCommand.enrolmentRequest.rawValue, dialect.allowsExtensions,
+      connection.tls.peerCertificateDER == nil
+    {
+      return enrol(try CourierEnrolmentRequest(decoding: fields))
+    }
     guard command == CourierCommand.connect.rawValue else {
       return end(reason: "the first frame is not a connect message")
     }

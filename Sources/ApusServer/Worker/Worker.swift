@@ -61,6 +61,8 @@ enum WorkerMessage: Sendable {
   /// Who reads which feedback; shared by all workers.
   let feedback: FeedbackDesk
   let audit: AuditLog
+  /// Who decides on requests for certificates; nil where nobody does.
+  let enrolment: EnrolmentDesk?
 
   /// Messages waiting for one worker; verdicts that do not fit wait with their sender.
   private static let inboxCapacity = 65_536
@@ -70,6 +72,7 @@ enum WorkerMessage: Sendable {
     index: Int, configuration: ServerConfiguration, trust: Trust, store: any DurableStore,
     order: AcceptanceOrder, replays: ReplayGuard, feedback: FeedbackDesk,
     audit: AuditLog,
+    enrolment: EnrolmentDesk? = nil,
     loop: EventLoop? = nil, ids: RandomIDs = RandomIDs()
   ) {
     let loop = loop ?? EventLoop(name: "apus-worker-\(index)")
@@ -78,6 +81,7 @@ enum WorkerMessage: Sendable {
     wallMilliseconds = loop.wallMilliseconds
     self.feedback = feedback
     self.audit = audit
+    self.enrolment = enrolment
     self.index = index
     self.configuration = configuration
     self.log = configuration.log

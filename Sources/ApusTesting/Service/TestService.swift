@@ -24,7 +24,10 @@ package final class TestService: Sendable {
     package var allowsInBandCertificates = true
     package var shutdownSeconds = 120
     package var usesIPv6 = false
+    package var enrolment = EnrolmentMode.all
     package var logLevel = Log.Level.error
+    /// Takes the log's lines in place of standard error.
+    package var logSink: (@Sendable (String) -> Void)?
 
     package init() {}
 
@@ -56,7 +59,8 @@ package final class TestService: Sendable {
     configuration.unregisterGraceSeconds = options.unregisterGraceSeconds
     configuration.allowsInBandCertificates = options.allowsInBandCertificates
     configuration.shutdownSeconds = options.shutdownSeconds
-    configuration.log = Log(minimumLevel: options.logLevel)
+    configuration.enrolment = options.enrolment
+    configuration.log = Log(minimumLevel: options.logLevel, sink: options.logSink)
     let service = try Service(configuration, store: options.store)
     try service.start()
     doors = service.doors
