@@ -57,6 +57,41 @@ struct RenewalTests {
     }
   }
 
+  @Test(
+    "A key that was replaced is good until the new one is used, and then no more, also after a restart"
+  )
+  func superseded() throws {
+    let service = try TestService(nil, .init { $0.isEphemeral = false })
+    let old = try service.directory.agedDevice()
+    let first = try service.connect(old)
+    let newKey = try PrivateKey.generateP256()
+    let new = try device(renew(first, CertificateRequest.make(for: newKey)), key: newKey)
+    first.client.tls.reset()
+    // The device may have lost the answer.
+    let again = try service.connect(old)
+    #expect(again.baseToken == first.baseToken)
+    again.client.tls.reset()
+    let fresh = try service.connect(new)
+    #expect(fresh.baseToken == first.baseToken)
+    // Its answer waits for the record.
+    _ = try fresh.token()
+
+    func expectRefused(by service: TestService) throws {
+      let copy = try service.courier(old)
+      try copy.send(ConnectedDevice.connectMessage())
+      #expect(try copy.expect(0x08)[1] == [2])
+      _ = try copy.end()
+    }
+    try expectRefused(by: service)
+    // The device itself did not notice.
+    try fresh.settle()
+    service.stop()
+    let restarted = try TestService(service.directory, .init { $0.isEphemeral = false })
+    defer { restarted.stop() }
+    try expectRefused(by: restarted)
+    #expect(try restarted.connect(new).baseToken == first.baseToken)
+  }
+
   @Test("A young certificate is not followed by another, and its device is told when")
   func early() throws {
     let now = TestDirectory.nowSeconds

@@ -87,9 +87,17 @@ extension CourierConnection {
       certificate = identity.certificate
       let previous = try worker.shard.device(key)
       if previous.retiredMilliseconds != nil { return refuse(.retired(key.id)) }
+      // A key that was replaced is no way back in: whoever has it restored a copy, or stole one. Until the new key was
+      // used, the old one counts, since the device may not have got or kept what followed it.
+      if previous.keyFingerprint != identity.keyFingerprint,
+        identity.issuedSeconds < previous.issuedSeconds
+      {
+        return refuse(.superseded(key.id))
+      }
       if previous.session != nil, !takeOver(from: previous) { return }
       let device = try worker.shard.connect(
-        key, fingerprint: identity.keyFingerprint, slot: connection.slot)
+        key, fingerprint: identity.keyFingerprint, issuedSeconds: identity.issuedSeconds,
+        slot: connection.slot)
       self.device = device
       // The token is a function of the device, so the right one is the only one: a client that presented another
       // learns that it changed.

@@ -41,7 +41,7 @@ enum DurableFile {
           to: CChar.self, capacity: MemoryLayout.size(ofValue: pointer.pointee)
         ) { unsafe String(cString: $0) }
       }
-      if !name.hasPrefix("."), !name.hasSuffix(leftover) { names.append(name) }
+      if !name.hasPrefix("."), !name.contains(leftover) { names.append(name) }
     }
     return names
   }
