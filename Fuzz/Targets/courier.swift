@@ -61,6 +61,12 @@ func check(_ frame: Frame) {
   case .setActiveInterval: again(CourierSetActiveInterval.self, body)
   case .setState: again(CourierSetState.self, body)
   case .goodbye: again(CourierGoodbye.self, body)
+  case .enrolmentRequest:
+    again(CourierEnrolmentRequest.self, body)
+    code(body)
+  case .enrolmentAnswer: again(CourierEnrolmentAnswer.self, body)
+  case .renewalRequest: again(CourierRenewalRequest.self, body)
+  case .renewalAnswer: again(CourierRenewalAnswer.self, body)
   case .keepAliveAnswer, .flushAnswer, .channel, nil: break
   }
 }
@@ -75,6 +81,15 @@ func again<Message: CourierMessage>(_ type: Message.Type, _ body: [UInt8]) {
   var twice: [UInt8] = []
   second.encode(to: &twice)
   precondition(once == twice, "a message changes on its way")
+}
+
+/// What is read as a one-time code is written and read again as the same.
+func code(_ body: [UInt8]) {
+  guard let request = try? CourierEnrolmentRequest(decoding: body.span),
+    let code = EnrolmentCode(text: request.code.span)
+  else { return }
+  let text = Array(code.text.utf8)
+  precondition(EnrolmentCode(text: text.span) == code, "a code changes on its way")
 }
 
 func notification(_ body: [UInt8], _ direction: CourierDirection, extensions: Bool) {

@@ -25,6 +25,12 @@ public struct DeviceConfiguration: Sendable {
   /// Seconds of silence after which the connection is probed; 0: never. Below the time for which the network on the way
   /// remembers a quiet connection, which may be some minutes.
   public var keepAliveSeconds: Int
+  /// How the certificate is followed by another in time.
+  public var renewal: DeviceRenewal
+  /// Keeps a new identity, before anything is done with it: it is called on the device's own thread, in the middle of
+  /// its work. Where it throws, the device goes on with the old identity and tries again later. Nil: nobody keeps it,
+  /// and the application finds it in `DeviceEvent.renewed` alone.
+  public var keepIdentity: (@Sendable (DeviceIdentity) throws -> Void)?
 
   public init(
     host: String, port: UInt16 = 5223, authorityPEM: String, certificatePEM: String,
@@ -41,7 +47,20 @@ public struct DeviceConfiguration: Sendable {
     notificationBuffer = 1024
     acknowledgesAutomatically = true
     keepAliveSeconds = 900
+    renewal = .sameKey
+    keepIdentity = nil
   }
+}
+
+/// How a device's certificate is followed by another, in the last third of its life.
+public enum DeviceRenewal: Sendable, Hashable {
+  /// Not at all: once it has expired, the device must enrol anew, and is then another device.
+  case never
+  /// With the key that it has.
+  case sameKey
+  /// With a new ECDSA key each time. The identity must then be kept: with the new key's first connection the old one is
+  /// on its way out.
+  case newKey
 }
 
 /// What a device wants to get, topic by topic. A topic is named like an app: `com.example.app`.

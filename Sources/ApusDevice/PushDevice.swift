@@ -44,16 +44,11 @@ public final class PushDevice: Sendable {
         .badConfiguration, "the buffer holds at least one, and time is not negative")
     }
     try Self.check(configuration.topics)
+    let identity = DeviceIdentity(
+      certificatePEM: configuration.certificatePEM, keyPEM: configuration.keyPEM)
     let context: TLSContext
     do throws(TLSError) {
-      context = try TLSContext(
-        client: TLSClientConfiguration(
-          trustRoots: .authorities(PEM: Array(configuration.authorityPEM.utf8)),
-          identity: TLSIdentity(
-            certificateChainPEM: Array(configuration.certificatePEM.utf8),
-            privateKeyPEM: Array(configuration.keyPEM.utf8)),
-          applicationProtocols: ["\(PushDeviceCore.dialect.name)"],
-          serverName: configuration.serverName ?? configuration.host))
+      context = try configuration.context(identity)
     } catch {
       throw DeviceError(.badConfiguration, error.description)
     }
@@ -67,7 +62,8 @@ public final class PushDevice: Sendable {
     loop = EventLoop(name: "apus-device")
     core = PushDeviceCore(
       loop: loop, configuration: configuration, context: context,
-      notifications: notificationSink, events: eventSink)
+      renewal: RenewalPlan(identity, configuration.renewal), notifications: notificationSink,
+      events: eventSink)
   }
 
   deinit {

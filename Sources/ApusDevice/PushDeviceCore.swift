@@ -12,6 +12,8 @@ final class PushDeviceCore: DeviceConnectionDelegate, @unchecked Sendable {
 
   private(set) var connection: DeviceConnection?
   private let acknowledgesAutomatically: Bool
+  private let keepIdentity: (@Sendable (DeviceIdentity) throws -> Void)?
+  private let makeContext: (DeviceIdentity) throws(TLSError) -> TLSContext
   private let notifications: AsyncStream<ReceivedNotification>.Continuation
   private let events: AsyncStream<DeviceEvent>.Continuation
   /// The names behind the hashes: of every topic that was ever listed or asked for.
@@ -21,11 +23,13 @@ final class PushDeviceCore: DeviceConnectionDelegate, @unchecked Sendable {
   private var isOver = false
 
   init(
-    loop: EventLoop, configuration: DeviceConfiguration, context: TLSContext,
+    loop: EventLoop, configuration: DeviceConfiguration, context: TLSContext, renewal: RenewalPlan?,
     notifications: AsyncStream<ReceivedNotification>.Continuation,
     events: AsyncStream<DeviceEvent>.Continuation
   ) {
     acknowledgesAutomatically = configuration.acknowledgesAutomatically
+    keepIdentity = configuration.keepIdentity
+    makeContext = configuration.context
     self.notifications = notifications
     self.events = events
     let connection = DeviceConnection(
@@ -34,7 +38,7 @@ final class PushDeviceCore: DeviceConnectionDelegate, @unchecked Sendable {
         endpoint: .host(configuration.host, port: configuration.port), context: context,
         client: .init(
           dialect: Self.dialect,
-          keepAliveMilliseconds: UInt64(configuration.keepAliveSeconds) * 1000)),
+          keepAliveMilliseconds: UInt64(configuration.keepAliveSeconds) * 1000), renewal: renewal),
       baseToken: configuration.baseToken,
       seed: randomBytes(8).reduce(0) { $0 << 8 | UInt64($1) }, delegate: self)
     self.connection = connection
@@ -155,6 +159,24 @@ final class PushDeviceCore: DeviceConnectionDelegate, @unchecked Sendable {
           throwing: DeviceError(.tokenRefused, "the service has no app of the topic \(name)"))
       }
     }
+  }
+
+  func deviceConnection(
+    _ connection: DeviceConnection, renewed identity: DeviceIdentity
+  ) -> TLSContext? {
+    do {
+      let context = try makeContext(identity)
+      try keepIdentity?(identity)
+      events.yield(.renewed(identity))
+      return context
+    } catch {
+      events.yield(.notRenewed(reason: "\(error)"))
+      return nil
+    }
+  }
+
+  func deviceConnection(_ connection: DeviceConnection, notRenewed reason: String) {
+    events.yield(.notRenewed(reason: reason))
   }
 
   func deviceConnectionFoundNothingStored(_ connection: DeviceConnection) {

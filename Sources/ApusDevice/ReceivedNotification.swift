@@ -53,12 +53,19 @@ public enum DeviceEvent: Sendable, Hashable {
   case disconnected(reason: String, retryMilliseconds: UInt64?)
   /// Nothing waited for the device.
   case nothingStored
+  /// The device has a new certificate, and perhaps a new key: to be kept for its next start.
+  case renewed(DeviceIdentity)
+  /// The certificate was not renewed, or could not be kept. The reason is for people; the device tries again.
+  case notRenewed(reason: String)
 }
 
 /// Why something was not done.
 public struct DeviceError: Error, Sendable, Hashable, CustomStringConvertible {
   public struct Code: Sendable, Hashable {
-    private enum Value { case badConfiguration, notStarted, stopped, tokenRefused, tooManyRequests }
+    private enum Value {
+      case badConfiguration, notStarted, stopped, tokenRefused, tooManyRequests
+      case codeRefused, rejected, enrolmentRefused, unreachable
+    }
     private let value: Value
 
     /// A certificate, a key or a name cannot be used.
@@ -71,6 +78,14 @@ public struct DeviceError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let tokenRefused = Code(value: .tokenRefused)
     /// Too many topics, or too many requests for tokens that wait for their answers.
     public static let tooManyRequests = Code(value: .tooManyRequests)
+    /// The service does not take the one-time code: it was never made, is used up, or past its time.
+    public static let codeRefused = Code(value: .codeRefused)
+    /// The operator has refused the device.
+    public static let rejected = Code(value: .rejected)
+    /// The service gives no certificate, now or in this way; the description says why.
+    public static let enrolmentRefused = Code(value: .enrolmentRefused)
+    /// The service could not be asked, or what it answered is of no use.
+    public static let unreachable = Code(value: .unreachable)
   }
 
   public var code: Code

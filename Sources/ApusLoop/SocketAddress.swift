@@ -48,6 +48,19 @@ package struct SocketAddress: Hashable, Sendable {
   package func with(port: UInt16) -> SocketAddress {
     SocketAddress(family: family, port: port, high: high, low: low, scope: scope)
   }
+
+  /// Where the peer is, for limits: an IPv4 address, or the /64 of an IPv6 one, in which a single site chooses freely.
+  /// Port 0.
+  package var site: SocketAddress {
+    SocketAddress(family: family, port: 0, high: high, low: family == .ipv4 ? low : 0)
+  }
+
+  /// The address without its port.
+  package var hostText: String {
+    let text = description
+    let host = text[..<(text.lastIndex(of: ":") ?? text.endIndex)]
+    return String(family == .ipv4 ? host : host.dropFirst().dropLast())
+  }
 }
 
 // MARK: Text

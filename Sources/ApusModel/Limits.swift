@@ -183,6 +183,48 @@ public enum Limits {
   /// Topics that the devices of one worker dropped and whose tokens are about to die.
   public static let droppedTopics = 65_536
 
+  // MARK: Enrolment
+
+  /// Bytes of a certificate request (PKCS#10). One with RSA 4096 and a few attributes has 1,300.
+  public static let certificateRequestBytes = 8192
+  /// Bits of an RSA key that a device may bring: checking a signature of a larger one costs more than it is worth.
+  public static let deviceRSABits = 4096
+  /// Bytes of a device's name. RFC 5280, appendix A: `ub-common-name`.
+  public static let deviceNameBytes = 64
+  /// Bytes of a one-time code as it was typed: twice what the code has, for those who put spaces between.
+  public static let enrolmentCodeBytes = 64
+  /// Devices that one code may make.
+  public static let enrolmentCodeUses = 100
+  /// Codes that are kept at a time.
+  public static let enrolmentCodes = 10_000
+  /// Seconds for which a code is kept after its time, so that a device whose answer was lost gets it again.
+  public static let enrolmentCodeKeptSeconds: Int64 = 7 * 24 * 3600
+  /// Requests that wait for the operator at a time.
+  public static let pendingEnrolments = 1000
+  /// Those of them from one address, or from one /64 of IPv6.
+  public static let pendingEnrolmentsPerAddress = 50
+  /// Seconds for which one of them is kept, decided or not.
+  public static let pendingEnrolmentSeconds: Int64 = 14 * 24 * 3600
+  /// Seconds after which a device asks again whether it was approved: at first, and when it waits for long.
+  public static let enrolmentRetrySeconds: ClosedRange<Int64> = 5...600
+  /// Refused or newly pending requests of one address (or /64) at once. A code has 128 random bits: what is slowed down
+  /// is the noise.
+  public static let enrolmentFailuresPerAddress = 20
+  /// The same, that come back each minute.
+  public static let enrolmentFailuresPerAddressPerMinute = 10
+  /// Addresses whose failures are remembered.
+  public static let enrolmentAddresses = 16_384
+  /// Requests of all devices at once: each costs two signatures and some syncs of the disk.
+  public static let enrolments = 500
+  /// The same, that come back each second.
+  public static let enrolmentsPerSecond = 50
+  /// Requests that wait for the thread that decides on them.
+  public static let enrolmentQueue = 256
+  /// Seconds from a request to its answer.
+  public static let enrolmentSeconds = 30
+  /// Requests for renewal on one connection at once; one comes back each hour.
+  public static let renewalsPerConnection = 3
+
   // MARK: Connections
 
   /// Seconds for a TLS handshake.

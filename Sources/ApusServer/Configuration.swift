@@ -65,6 +65,10 @@ package struct ServerConfiguration: Sendable {
   package var storeCacheMegabytes = 32
   /// Megabytes (2^20 bytes) of what is remembered of devices that are not connected.
   package var deviceCacheMegabytes = 192
+  /// Which devices without a certificate get one over the courier door.
+  package var enrolment = EnrolmentMode.all
+  /// Days for which the certificates are valid that the running service issues.
+  package var deviceDays = DataDirectory.ValidityDays.device
   /// Keeps everything in memory, for tests and development.
   package var isEphemeral = false
   package var log = Log()

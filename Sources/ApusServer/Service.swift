@@ -27,6 +27,7 @@ package final class Service {
   private let contexts: DoorContexts
   private let watch: TrustWatch
   private let expiries: ExpiryWatch
+  private let enrolment: EnrolmentDesk
 
   /// Reads the data directory and opens the store. Throws what keeps the service from starting, in words for the
   /// operator.
@@ -59,11 +60,13 @@ package final class Service {
     let expiries = ExpiryWatch(log: configuration.log)
     self.expiries = expiries
     let store = store
+    let enrolment = EnrolmentDesk(configuration, dataDirectory, audit)
+    self.enrolment = enrolment
     let workers = (0..<count).map { index in
       Worker(
         index: index, configuration: configuration, trust: trust, store: store, order: order,
         replays: replays, feedback: feedback, audit: audit,
-        expiries: expiries)
+        expiries: expiries, enrolment: enrolment)
     }
     self.workers = workers
     watch = TrustWatch(dataDirectory, expiries) {
@@ -115,6 +118,7 @@ package final class Service {
     for (door, context) in zip(configuration.openDoors, try contexts.all()) {
       try open(door, context)
     }
+    enrolment.start()
     for worker in workers { worker.loop.start() }
     watch.start()
     for door in doors {
@@ -219,6 +223,7 @@ package final class Service {
       worker.loop.stop()
       worker.loop.join()
     }
+    enrolment.stop()
     log(.notice, "stopped")
   }
 

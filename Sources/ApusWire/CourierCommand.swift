@@ -21,6 +21,10 @@ package enum CourierCommand: UInt8, Sendable, CaseIterable, Hashable {
   case setState = 0x14
   case channel = 0x1d
   case goodbye = 0x80
+  case enrolmentRequest = 0x81
+  case enrolmentAnswer = 0x82
+  case renewalRequest = 0x83
+  case renewalAnswer = 0x84
 
   /// Whether the command may be sent only to a peer that negotiated the extensions.
   package var isExtension: Bool { rawValue >= 0x80 }

@@ -41,6 +41,7 @@ struct Apus {
     case .rotate: try RotateCommand(invocation).run()
     case .cert: try CertificateCommand(invocation).run()
     case .device: try DeviceCommand(invocation).run()
+    case .code: try CodeCommand(invocation).run()
     case .serve: try ServeCommand(invocation).run()
     case .send:
       try runBlocking { () async throws(CommandFailure) in try await SendCommand(invocation).run() }

@@ -20,6 +20,8 @@ final class DeviceListener: DeviceConnectionDelegate {
   private let names: [TopicHash: String]
   private let log: Log
   private let isJSON: Bool
+  /// Keeps a renewed identity and makes the context for it.
+  private let renewal: ((DeviceIdentity) throws -> TLSContext)?
   /// Notifications after which it ends.
   private let limit: Int?
   private var connection: DeviceConnection?
@@ -30,9 +32,11 @@ final class DeviceListener: DeviceConnectionDelegate {
 
   init(
     loop: EventLoop, topics: [String], invocation: Invocation,
-    configuration: DeviceConnection.Configuration
+    configuration: DeviceConnection.Configuration,
+    renewal: ((DeviceIdentity) throws -> TLSContext)? = nil
   ) {
     self.loop = loop
+    self.renewal = renewal
     self.topics = topics
     self.invocation = invocation
     self.configuration = configuration
@@ -140,6 +144,29 @@ final class DeviceListener: DeviceConnectionDelegate {
           "Does --authority belong to this service, and is its certificate for the host of --to?")
     default: CommandFailure(.unavailable, "\(reason)")
     }
+  }
+
+  // MARK: The certificate
+
+  func deviceConnection(
+    _ connection: DeviceConnection, renewed identity: DeviceIdentity
+  ) -> TLSContext? {
+    do {
+      guard let context = try renewal?(identity) else { return nil }
+      let expires = identity.expirationSeconds ?? 0
+      if isJSON {
+        Output.json(.members(["event": .string("renewed"), "expires": .integer(expires)]))
+      }
+      log(.notice, "certificate renewed", .text("until", Log.timestamp(expires * 1000)))
+      return context
+    } catch {
+      self.deviceConnection(connection, notRenewed: "\(error)")
+      return nil
+    }
+  }
+
+  func deviceConnection(_ connection: DeviceConnection, notRenewed reason: String) {
+    log(.warning, "certificate not renewed", .text("reason", reason))
   }
 
   // MARK: Tokens

@@ -125,6 +125,7 @@ struct DeviceCommand {
   func run() throws(CommandFailure) {
     let directory = DataDirectory(path: invocation.value(ApusOptions.data))
     if let device = invocation[ApusOptions.retired] { return try retire(device, in: directory) }
+    if try PendingCommand(invocation).run(directory) { return }
     let identity: IssuedIdentity
     let device: DeviceID
     do {

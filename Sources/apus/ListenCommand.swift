@@ -25,10 +25,27 @@ struct ListenCommand {
       throw invocation.failure(
         about: ApusOptions.unregister, "\"\(both)\" is to be registered and to be dropped")
     }
+    let (identity, file) = try ListenIdentity(invocation).find()
+    let authority = try invocation.authorityPEM()
+    let context: TLSContext
+    do throws(TLSError) {
+      context = try Self.context(identity, authority, invocation)
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
     let loop = EventLoop(name: "listen")
     let listener = DeviceListener(
       loop: loop, topics: topics, invocation: invocation,
-      configuration: DeviceConnection.Configuration(endpoint: endpoint(), context: try context()))
+      configuration: DeviceConnection.Configuration(
+        endpoint: endpoint(), context: context,
+        renewal: file == nil ? nil : RenewalPlan(identity, .sameKey)),
+      renewal: file.map { file in
+        { [invocation] identity in
+          let context = try Self.context(identity, authority, invocation)
+          try file.write(identity)
+          return context
+        }
+      })
     do throws(SocketError) {
       // Both mean the same: enough for now.
       let signals = try [SIGINT, SIGTERM].map { (signal) throws(SocketError) in
@@ -65,23 +82,17 @@ struct ListenCommand {
     return .host(courier.host, port: courier.port)
   }
 
-  private func context() throws(CommandFailure) -> TLSContext {
-    let authority = try invocation.authorityPEM()
-    let certificate = try invocation.require(ApusOptions.deviceCertificate)
-    let key = try invocation.require(ApusOptions.deviceKey)
-    let identity = TLSIdentity(
-      certificateChainPEM: Array(
-        try Process.text(of: certificate, for: ApusOptions.deviceCertificate, invocation).utf8),
-      privateKeyPEM: Array(try Process.text(of: key, for: ApusOptions.deviceKey, invocation).utf8))
-    do throws(TLSError) {
-      return try TLSContext(
-        client: TLSClientConfiguration(
-          trustRoots: .authorities(PEM: authority), identity: identity,
-          applicationProtocols: [CourierALPN.apus.name.description],
-          serverName: invocation.value(ApusOptions.courier).host))
-    } catch {
-      throw CommandFailure(.configuration, "\(error)")
-    }
+  private static func context(
+    _ identity: DeviceIdentity, _ authority: [UInt8], _ invocation: Invocation
+  ) throws(TLSError) -> TLSContext {
+    try TLSContext(
+      client: TLSClientConfiguration(
+        trustRoots: .authorities(PEM: authority),
+        identity: TLSIdentity(
+          certificateChainPEM: Array(identity.certificatePEM.utf8),
+          privateKeyPEM: Array(identity.keyPEM.utf8)),
+        applicationProtocols: [CourierALPN.apus.name.description],
+        serverName: invocation.value(ApusOptions.courier).host))
   }
 }
 

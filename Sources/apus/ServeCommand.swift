@@ -68,6 +68,13 @@ struct ServeCommand {
     configuration.ledgerMegabytes = invocation.value(ApusOptions.ledgerMegabytes)
     configuration.deviceCacheMegabytes = invocation.value(ApusOptions.deviceCacheMegabytes)
     configuration.storeCacheMegabytes = invocation.value(ApusOptions.storeCacheMegabytes)
+    configuration.enrolment =
+      switch invocation.value(EnrolmentOptions.enrolment) {
+      case .all: .all
+      case .codes: .codes
+      case .off: .off
+      }
+    configuration.deviceDays = invocation.value(EnrolmentOptions.deviceDays)
     configuration.isEphemeral = invocation.isOn(ApusOptions.ephemeral)
     configuration.log = Log(invocation)
     return configuration

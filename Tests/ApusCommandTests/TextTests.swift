@@ -13,12 +13,20 @@ struct TextTests {
   func snapshot() throws {
     #expect(
       try help("device") == """
-        apus device: issue a certificate to a device, or retire one
+        apus device: issue a certificate to a device, decide on one that asks, or retire
+        one
 
         Usage: apus device [options]
 
         The device shows the certificate when it connects; its id, drawn here, is what
         tokens lead to.
+
+        A device can also make its key itself and ask the running service for a
+        certificate, with a code from `apus code` or without. One without waits until it
+        is approved here; KEY is the SHA-256 of its public key, which the device can
+        show too, as --pending does. Where the key of the devices' authority is not in
+        the data directory, those with a code wait as well: have the authority sign the
+        request's file and give the certificate with --certificate.
 
         A device that is retired is let in no more. Its tokens are dead from that time
         on: providers are told, by answers and by the feedback service, and what waits
@@ -26,21 +34,28 @@ struct TextTests {
         service reads again when it changes.
 
         What to issue
-          --name NAME    The device's name in its certificate, for people. [default:
-                         device]
-          --rsa BITS     Make an RSA key of 2048, 3072 or 4096 bits. [default: an ECDSA
-                         key on P-256]
-          --days N       Days for which it is valid. [default: 730]
+          --name NAME         The device's name in its certificate, for people.
+                              [default: device]
+          --rsa BITS          Make an RSA key of 2048, 3072 or 4096 bits. [default: an
+                              ECDSA key on P-256]
+          --days N            Days for which it is valid. [default: 730]
 
         Device
-          --retire ID    Retire the device of that id, and issue nothing.
+          --retire ID         Retire the device of that id, and issue nothing.
+          --pending           List the devices that ask for a certificate and wait for a
+                              decision.
+          --approve KEY       Issue the certificate to the one whose key begins with
+                              these digits.
+          --reject KEY        Refuse that one.
+          --certificate FILE  With --approve: the certificate, where the devices'
+                              authority is kept elsewhere.
 
         General
-          --data DIR     Where the service keeps its keys, certificates and
-                         notifications. [default: ./apus-data; APUS_DATA]
-          --config FILE  A file of settings, `key = value` on each line. [default:
-                         apus.conf in the data directory, if there; APUS_CONFIG]
-          --json         Print JSON on standard output, one object a line.
+          --data DIR          Where the service keeps its keys, certificates and
+                              notifications. [default: ./apus-data; APUS_DATA]
+          --config FILE       A file of settings, `key = value` on each line. [default:
+                              apus.conf in the data directory, if there; APUS_CONFIG]
+          --json              Print JSON on standard output, one object a line.
 
         What has a name in capitals can also be set in the environment under that name,
         and in the configuration file as `name = value`, where the name is the
@@ -60,6 +75,9 @@ struct TextTests {
 
           One whose software wants RSA:
             apus device --rsa 2048
+
+          One that asks for a certificate:
+            apus device --approve 1f2e3d4c
 
           One that was lost:
             apus device --retire 0123456789abcdef

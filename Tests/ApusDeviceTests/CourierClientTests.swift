@@ -64,6 +64,8 @@ struct Scripted {
           + "\(fields.storage.rawValue) \(fields.id?.text ?? "") "
           + "\(fields.pushType.map { "\($0)" } ?? "")")
       if acknowledges { client.acknowledge(fields.messageID, to: &said) }
+    case .issued(let issuance): heard.append("issued \(issuance.status.rawValue)")
+    case .renewal(let issuance): heard.append("renewal \(issuance.status.rawValue)")
     case .noStorage: heard.append("no storage")
     case .goodbye(let reason): heard.append("goodbye \(reason)")
     case .fault(let fault): heard.append("fault \(fault)")

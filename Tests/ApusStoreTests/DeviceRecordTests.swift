@@ -7,9 +7,10 @@ struct DeviceRecordTests {
   /// A device with two topics, byte by byte from the layout in `DeviceRecord`.
   static let device = hex(
     """
-    01  # version
+    02  # version
     40 41 42 43 44 45 46 47 48 49 4a 4b 4c 4d 4e 4f  # fingerprint
     50 51 52 53 54 55 56 57 58 59 5a 5b 5c 5d 5e 5f
+    00 00 00 00 65 53 f1 00  # issued 1,700,000,000
     00 02  # topics
     00 00 00 07 00 00 01 80  # app 7, no suffix, generation 1, enabled and listed
     00 00 00 00 00 00 03 e8  # state since 1,000
@@ -24,6 +25,7 @@ struct DeviceRecordTests {
       words: (
         0x4041_4243_4445_4647, 0x4849_4a4b_4c4d_4e4f, 0x5051_5253_5455_5657, 0x5859_5a5b_5c5d_5e5f
       )),
+    issuedSeconds: 1_700_000_000,
     topics: [
       .init(
         topic: TopicKey(app: AppID(7)), generation: 1, state: .enabled, wasListed: true,
@@ -34,7 +36,7 @@ struct DeviceRecordTests {
     ])
 
   /// Where the first topic begins, and its state in it.
-  static let topicAt = 1 + 32 + 2
+  static let topicAt = 1 + 32 + 8 + 2
   static let stateAt = topicAt + 4 + 1 + 2
 
   @Test("A device is written and read as the layout says")
@@ -44,6 +46,16 @@ struct DeviceRecordTests {
     #expect(output == Self.device)
     let bytes = Self.device
     #expect(try DeviceRecord(decoding: bytes.span) == Self.record)
+  }
+
+  @Test("A record of version 1 does not know when the certificate was issued")
+  func olderVersion() throws {
+    var bytes = Self.device
+    bytes[0] = 1
+    bytes.removeSubrange(33..<41)
+    var expected = Self.record
+    expected.issuedSeconds = 0
+    #expect(try DeviceRecord(decoding: bytes.span) == expected)
   }
 
   @Test("A device's key is its id and the environment")

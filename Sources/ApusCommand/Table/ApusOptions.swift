@@ -3,7 +3,8 @@ package import ApusModel
 /// The options of `apus`. Each is described here and nowhere else.
 package enum ApusOptions {
   private static let working = [
-    Verb.initialize, .serve, .team, .app, .key, .cert, .device, .rotate, .send, .listen, .log,
+    Verb.initialize, .serve, .team, .app, .key, .cert, .device, .code, .rotate, .send, .listen,
+    .log,
   ]
 
   // MARK: General
@@ -247,10 +248,10 @@ package enum ApusOptions {
 
   package static let deviceCertificate = Option(
     "--certificate", .file, in: [Verb.listen], group: .device, scope: .named("device-certificate"),
-    isRequired: true, help: "The device's certificate, from `apus device`.")
+    help: "The device's certificate, from `apus device`.")
   package static let deviceKey = Option(
     "--key", .file, in: [Verb.listen], group: .device, scope: .named("device-key"),
-    isRequired: true, help: "The private key of that certificate.")
+    help: "The private key of that certificate.")
   package static let topics = Option(
     "--topic", .topic, in: [Verb.listen], group: .device, note: "the data directory's only app",
     repeats: true, help: "An app to be registered. May be repeated.")
@@ -282,11 +283,20 @@ package enum ApusOptions {
       unregisterGrace.description, linger.description, tokenRate.description,
       tokenBurst.description, ledger.description,
       ledgerDays.description, ledgerMegabytes.description, deviceCacheMegabytes.description,
-      storeCacheMegabytes.description, ephemeral.description, shutdown.description,
+      storeCacheMegabytes.description, ephemeral.description,
+      EnrolmentOptions.enrolment.description, EnrolmentOptions.deviceDays.description,
+      shutdown.description,
       name.description, firstTopic.description, teamName.description,
       certifiedTopic.description, extraTopic.description, environment.description,
       certificateRSABits.description, certificateDays.description, deviceName.description,
       rsaBits.description, deviceDays.description, retired.description,
+      EnrolmentOptions.pending.description, EnrolmentOptions.approve.description,
+      EnrolmentOptions.reject.description, EnrolmentOptions.certificate.description,
+      EnrolmentOptions.codeName.description, EnrolmentOptions.expires.description,
+      EnrolmentOptions.uses.description, EnrolmentOptions.list.description,
+      EnrolmentOptions.withdraw.description,
+      EnrolmentOptions.identity.description, EnrolmentOptions.enroll.description,
+      EnrolmentOptions.name.description,
       deviceCertificate.description, deviceKey.description, topics.description,
       unregister.description, count.description, tokenFile.description,
       LogOptions.id.description, LogOptions.uniqueID.description, LogOptions.token.description,

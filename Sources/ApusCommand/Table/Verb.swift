@@ -7,6 +7,7 @@ package enum Verb: String, Sendable, CaseIterable {
   case key
   case cert
   case device
+  case code
   case rotate
   case send
   case listen
@@ -40,6 +41,7 @@ extension Verb {
     case .rotate: Self.rotateDescription
     case .cert: Self.certDescription
     case .device: Self.deviceDescription
+    case .code: Self.codeDescription
     case .send: Self.sendDescription
     case .listen: Self.listenDescription
     case .log: Self.logDescription
@@ -145,9 +147,17 @@ extension Verb {
     ])
 
   private static let deviceDescription = CommandDescription(
-    name: "device", summary: "issue a certificate to a device, or retire one",
+    name: "device",
+    summary: "issue a certificate to a device, decide on one that asks, or retire one",
     details: [
       "The device shows the certificate when it connects; its id, drawn here, is what tokens lead to.",
+      """
+      A device can also make its key itself and ask the running service for a certificate, with a code from `apus \
+      code` or without. One without waits until it is approved here; KEY is the SHA-256 of its public key, which the \
+      device can show too, as --pending does. Where the key of the devices' authority is not in the data directory, \
+      those with a code wait as well: have the authority sign the request's file and give the certificate with \
+      --certificate.
+      """,
       """
       A device that is retired is let in no more. Its tokens are dead from that time on: providers are told, by \
       answers and by the feedback service, and what waits for it is thrown away. The entry stands in directory.conf, \
@@ -157,7 +167,30 @@ extension Verb {
     examples: [
       ("A device", "apus device --name kitchen-display"),
       ("One whose software wants RSA", "apus device --rsa 2048"),
+      ("One that asks for a certificate", "apus device --approve 1f2e3d4c"),
       ("One that was lost", "apus device --retire 0123456789abcdef"),
+    ])
+
+  private static let codeDescription = CommandDescription(
+    name: "code", summary: "make a one-time code with which a device gets its certificate",
+    details: [
+      """
+      The device makes its key itself, shows the code to the running service, and is given a certificate. Case, spaces \
+      and hyphens do not count. Only the code's SHA-256 is kept; the service learns of it without a signal.
+      """,
+      """
+      A code makes as many devices as it has uses, whatever crashes in between. A device whose answer was lost asks \
+      again with the same key and gets the same certificate.
+      """,
+    ],
+    examples: [
+      ("For one device, for a day", "apus code --name kitchen-display"),
+      (
+        "On the device",
+        "apus listen --identity device.pem --enroll CODE --to push.example.com:5223 "
+          + "--authority service.crt --topic com.example.app"
+      ),
+      ("For ten of them, for an hour", "apus code --uses 10 --expires 1"),
     ])
 
   private static let sendDescription = CommandDescription(
@@ -193,19 +226,29 @@ extension Verb {
     name: "listen", summary: "be a device: show notifications as they come",
     details: [
       """
-      Connects with a device's certificate, registers each topic, prints its token (which is what a provider needs \
-      to reach it), and shows and acknowledges every notification. A connection that is lost comes back by itself; \
-      only a first one that fails ends the command.
+      Connects with a device's certificate (--certificate and --key, or --identity), registers each topic, prints its \
+      token (which is what a provider needs to reach it), and shows and acknowledges every notification. A connection \
+      that is lost comes back by itself; only a first one that fails ends the command.
       """,
       """
       An app that is not named counts as uninstalled: its token dies after the service's grace time. With --json each \
-      line is an object whose "event" is connected, token, notification, unregistered or disconnected.
+      line is an object whose "event" is connected, token, notification, unregistered, disconnected, pending, enrolled \
+      or renewed.
+      """,
+      """
+      With --identity and no such file yet, the device makes a key and asks the service for a certificate: with the \
+      code of --enroll, or else it waits until the operator approves it. Later starts take the file as it is, and the \
+      certificate is renewed in the last third of its life.
       """,
     ],
     examples: [
       (
         "A device on the machine of the service",
         "apus listen --certificate device.crt --key device.key --topic com.example.app"
+      ),
+      (
+        "A new device, with a code from the operator",
+        "apus listen --identity device.pem --enroll CODE --topic com.example.app"
       ),
       (
         "In a script: the token into a file, then wait for one notification",

@@ -137,6 +137,8 @@ package final class Device {
   var requests = RequestBuckets()
   /// SHA-256 of the certificate's public key at its last connection; empty before the first.
   package var keyFingerprint: [UInt8] = []
+  /// From when on the newest certificate is valid by which it was let in, Unix seconds.
+  package var issuedSeconds: Int64 = 0
   /// Present while the device is connected.
   package var session: DeviceSession?
   /// The place of its connection in the worker's table; meaningful while `session` is there.

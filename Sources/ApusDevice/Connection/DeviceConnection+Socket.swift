@@ -179,6 +179,7 @@ extension DeviceConnection {
     switch event {
     case .connected(let token, let milliseconds, let isNew):
       connectedAtMilliseconds = now
+      renewal?.connected(serverMilliseconds: milliseconds, nowMilliseconds: now)
       delegate?.deviceConnection(
         self, connectedAs: token, isNewToken: isNew, serverMilliseconds: milliseconds)
     case .refused(let refusal):
@@ -186,6 +187,10 @@ extension DeviceConnection {
         clockOffsetMilliseconds = Int64(clamping: time) - EventLoop.wallClockMilliseconds()
       }
       end(.refused(refusal))
+    case .issued(let issuance):
+      minimumWaitMilliseconds = delegate?.deviceConnection(self, issued: issuance) ?? 0
+      end(.closed)
+    case .renewal(let issuance): renewed(issuance)
     case .appToken(let topic, let token):
       delegate?.deviceConnection(self, appToken: token, for: topic)
     case .tokenRefused(let topic, _):

@@ -29,18 +29,21 @@ package final class DeviceConnection: SocketHandler {
     package var backoff: Backoff.Configuration
     /// Under `CourierALPN.securityV3` only: what to prove the device with. RSA.
     package var inBandIdentity: InBandIdentity?
+    /// Nil: the device's certificate is not renewed.
+    package var renewal: RenewalPlan?
 
     package init(
       endpoint: Endpoint, context: TLSContext,
       client: CourierClient.Configuration = CourierClient.Configuration(),
       backoff: Backoff.Configuration = Backoff.Configuration(),
-      inBandIdentity: InBandIdentity? = nil
+      inBandIdentity: InBandIdentity? = nil, renewal: RenewalPlan? = nil
     ) {
       self.endpoint = endpoint
       self.context = context
       self.client = client
       self.backoff = backoff
       self.inBandIdentity = inBandIdentity
+      self.renewal = renewal
     }
   }
 
@@ -67,7 +70,7 @@ package final class DeviceConnection: SocketHandler {
     case waiting
   }
 
-  package let configuration: Configuration
+  package internal(set) var configuration: Configuration
   /// For the delegate's own use.
   package let tag: Int
   package internal(set) var client: CourierClient
@@ -90,6 +93,12 @@ package final class DeviceConnection: SocketHandler {
   /// Tells the answers of a look-up that was given up from those of the current one.
   var lookup = 0
   var session: TLSSession?
+  /// The certificate's renewal; nil where there is none.
+  var renewal: Renewal?
+  /// Whether the connection was made with an identity that is not the device's any more: its session is not resumed.
+  var hasOldIdentity = false
+  /// Milliseconds that the next wait has at the least.
+  var minimumWaitMilliseconds: UInt64 = 0
   var goodbye: String?
   var connectedAtMilliseconds: UInt64?
   /// The service's clock less ours, where it complained.
@@ -111,6 +120,7 @@ package final class DeviceConnection: SocketHandler {
     self.tag = tag
     self.delegate = delegate
     client = CourierClient(configuration: configuration.client, baseToken: baseToken)
+    renewal = configuration.renewal.map { Renewal($0, seed: seed) }
     backoff = Backoff(configuration: configuration.backoff, seed: seed)
     timer = LoopTimer(loop: shared.loop) { [unowned self] in timerFired() }
   }
@@ -172,8 +182,11 @@ package final class DeviceConnection: SocketHandler {
 
   private var deadlineMilliseconds: UInt64? {
     guard stage == .open else { return stageDeadline }
-    guard let stall = transport?.stallDeadline else { return client.deadlineMilliseconds }
-    return min(stall, client.deadlineMilliseconds ?? stall)
+    let deadlines = [
+      transport?.stallDeadline, client.deadlineMilliseconds,
+      client.isConnected ? renewal?.schedule.dueMilliseconds : nil,
+    ]
+    return deadlines.compactMap(\.self).min()
   }
 
   private func timerFired() {
@@ -190,6 +203,7 @@ package final class DeviceConnection: SocketHandler {
     case .open:
       if let stall = transport?.stallDeadline, stall <= now { return end(.timedOut) }
       if let event = client.timePassed(nowMilliseconds: now, to: &pending) { handle(event) }
+      renewIfDue()
     case .lingering: finishLeaving()
     case .waiting: attempt()
     }
@@ -203,7 +217,8 @@ package final class DeviceConnection: SocketHandler {
     if stage == .lingering { return finishLeaving() }
     let wasGood = connectedAtMilliseconds.map { now - $0 }
     hangUp(isFailure: connectedAtMilliseconds == nil)
-    let wait = backoff.wait(afterConnectionOf: wasGood)
+    let wait = max(backoff.wait(afterConnectionOf: wasGood), minimumWaitMilliseconds)
+    minimumWaitMilliseconds = 0
     stage = .waiting
     stageDeadline = now + wait
     let said = goodbye.map { DeviceDisconnection.goodbye(reason: $0) }
@@ -216,12 +231,14 @@ package final class DeviceConnection: SocketHandler {
   private func hangUp(isFailure: Bool) {
     if let transport {
       // A session that did not lead to a connection may be why.
-      session = isFailure ? nil : transport.tls.session ?? session
+      session = isFailure || hasOldIdentity ? nil : transport.tls.session ?? session
       transport.close(shared.tlsBuffers)
     }
     transport = nil
     connectedAtMilliseconds = nil
     stageDeadline = nil
+    hasOldIdentity = false
+    renewal?.schedule.disconnected()
     untried = []
     pending.removeAll(keepingCapacity: true)
     client.disconnected()
@@ -236,7 +253,7 @@ package final class DeviceConnection: SocketHandler {
     case .open:
       sendPending()
       guard stage == .open, let transport else { return }
-      session = transport.tls.session ?? session
+      session = hasOldIdentity ? nil : transport.tls.session ?? session
       stage = .lingering
       stageDeadline = now + Self.lingerMilliseconds
       transport.shut(shared.tlsBuffers)

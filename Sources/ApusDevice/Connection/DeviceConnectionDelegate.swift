@@ -1,4 +1,5 @@
 package import ApusModel
+package import ApusTLS
 package import ApusWire
 
 /// Hears of what happens on device connections. Called on the loop, during the connection's turn: verbs of any
@@ -23,6 +24,24 @@ package protocol DeviceConnectionDelegate: AnyObject {
   func deviceConnection(
     _ connection: DeviceConnection, appToken token: DeviceToken?, for topic: TopicHash)
 
+  /// What became of the request for a first certificate, where the client was made to ask for one.
+  ///
+  /// - Returns: Milliseconds to wait at the least before the connection asks again, which it does unless it is stopped.
+  func deviceConnection(
+    _ connection: DeviceConnection, issued issuance: CourierIssuance
+  ) -> UInt64
+
+  /// The device has a certificate to follow its own.
+  ///
+  /// - Returns: The context with it, for the connections to come; nil where it could not be kept, and the old one goes
+  ///   on.
+  func deviceConnection(
+    _ connection: DeviceConnection, renewed identity: DeviceIdentity
+  ) -> TLSContext?
+
+  /// The certificate was not renewed. The reason is for people; the device asks again.
+  func deviceConnection(_ connection: DeviceConnection, notRenewed reason: String)
+
   /// Nothing waited for the device.
   func deviceConnectionFoundNothingStored(_ connection: DeviceConnection)
 }
@@ -42,6 +61,16 @@ extension DeviceConnectionDelegate {
   package func deviceConnection(
     _ connection: DeviceConnection, appToken token: DeviceToken?, for topic: TopicHash
   ) {}
+
+  package func deviceConnection(
+    _ connection: DeviceConnection, issued issuance: CourierIssuance
+  ) -> UInt64 { 0 }
+
+  package func deviceConnection(
+    _ connection: DeviceConnection, renewed identity: DeviceIdentity
+  ) -> TLSContext? { nil }
+
+  package func deviceConnection(_ connection: DeviceConnection, notRenewed reason: String) {}
 
   package func deviceConnectionFoundNothingStored(_ connection: DeviceConnection) {}
 }

@@ -52,17 +52,20 @@ package struct CourierClient: Sendable {
     package var answerMilliseconds: UInt64
     /// Notifications that are remembered, to tell those that come again.
     package var duplicateWindow: Int
+    /// What a device without a certificate asks for, instead of connecting; nil: it has one.
+    package var enrolment: CourierEnrolmentRequest?
 
     package init(
       dialect: CourierALPN = .apus, responseMilliseconds: UInt64 = 10_000,
       keepAliveMilliseconds: UInt64 = 900_000, answerMilliseconds: UInt64 = 30_000,
-      duplicateWindow: Int = 512
+      duplicateWindow: Int = 512, enrolment: CourierEnrolmentRequest? = nil
     ) {
       self.dialect = dialect
       self.responseMilliseconds = responseMilliseconds
       self.keepAliveMilliseconds = keepAliveMilliseconds
       self.answerMilliseconds = answerMilliseconds
       self.duplicateWindow = duplicateWindow
+      self.enrolment = enrolment
     }
   }
 
@@ -97,7 +100,7 @@ package struct CourierClient: Sendable {
 
   // MARK: Beginning and end of a connection
 
-  /// Says the connect message, first thing on a new connection.
+  /// Says the connect message, first thing on a new connection; where there is no certificate yet, asks for one.
   ///
   /// - Parameter proof: Under `CourierALPN.securityV3`, else nil: TLS has the certificate.
   package mutating func begin(
@@ -108,6 +111,7 @@ package struct CourierClient: Sendable {
     disconnected()
     phase = .connectSent
     heardMilliseconds = nowMilliseconds
+    if let enrolment = configuration.enrolment { return enrolment.encode(to: &output) }
     CourierConnect(
       token: baseToken, certificate: proof?.certificateDER ?? [], nonce: proof?.nonce ?? [],
       signature: proof?.signature ?? []
@@ -169,6 +173,17 @@ package struct CourierClient: Sendable {
     return true
   }
 
+  /// Asks for a certificate to follow the device's own; answered by `renewal`, on this connection or never.
+  ///
+  /// - Returns: False without a connection, and in a dialect that has no such request.
+  package mutating func requestRenewal(
+    _ request: CourierRenewalRequest, to output: inout [UInt8]
+  ) -> Bool {
+    guard isConnected, configuration.dialect.allowsExtensions else { return false }
+    request.encode(to: &output)
+    return true
+  }
+
   /// Says what became of a notification. Without a connection it is remembered, and said when the notification comes
   /// again.
   package mutating func acknowledge(
@@ -214,7 +229,11 @@ package struct CourierClient: Sendable {
     let command = CourierCommand(rawValue: frame.command)
     if phase == .connectSent {
       switch command {
-      case .connectResponse: return try connectResponse(fields, to: &output)
+      case .enrolmentAnswer where configuration.enrolment != nil:
+        phase = .over
+        return .issued(try CourierEnrolmentAnswer(decoding: fields).issuance)
+      case .connectResponse where configuration.enrolment == nil:
+        return try connectResponse(fields, to: &output)
       case .goodbye: break
       default: return end(.unexpected(command: frame.command))
       }
@@ -225,6 +244,8 @@ package struct CourierClient: Sendable {
     case .noStorage: return .noStorage
     case .keepAliveAnswer: return nil
     case .connectResponse: return end(.unexpected(command: frame.command))
+    case .renewalAnswer where configuration.dialect.allowsExtensions:
+      return .renewal(try CourierRenewalAnswer(decoding: fields).issuance)
     case .goodbye where configuration.dialect.allowsExtensions:
       return .goodbye(reason: try CourierGoodbye(decoding: fields).reason)
     default:

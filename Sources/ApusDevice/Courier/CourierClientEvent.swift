@@ -9,6 +9,10 @@ package enum CourierClientEvent: Sendable {
   case connected(token: DeviceToken, serverMilliseconds: UInt64, isNewToken: Bool)
   /// The service does not believe the device; it closes.
   case refused(CourierRefusal)
+  /// What became of the request for a first certificate; the service closes.
+  case issued(CourierIssuance)
+  /// What became of the request for the next certificate.
+  case renewal(CourierIssuance)
   /// The token that an app gives its provider.
   case appToken(topic: TopicHash, token: DeviceToken)
   /// The service has no token for the topic.

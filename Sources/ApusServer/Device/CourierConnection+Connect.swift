@@ -9,8 +9,14 @@ import ApusWire
 extension CourierConnection {
   // MARK: Connect
 
-  /// The first frame; anything but a connect message ends the connection.
+  /// The first frame: a connect message, or a request for a certificate to connect with. Anything else ends the
+  /// connection.
   func connect(_ command: UInt8, _ fields: Span<UInt8>) throws(CourierFault) {
+    if command == CourierCommand.enrolmentRequest.rawValue, dialect.allowsExtensions,
+      connection.tls.peerCertificateDER == nil
+    {
+      return enrol(try CourierEnrolmentRequest(decoding: fields))
+    }
     guard command == CourierCommand.connect.rawValue else {
       return end(reason: "the first frame is not a connect message")
     }
@@ -81,9 +87,17 @@ extension CourierConnection {
       certificate = identity.certificate
       let previous = try worker.shard.device(key)
       if previous.retiredMilliseconds != nil { return refuse(.retired(key.id)) }
+      // A key that was replaced is no way back in: whoever has it restored a copy, or stole one. Until the new key was
+      // used, the old one counts, since the device may not have got or kept what followed it.
+      if previous.keyFingerprint != identity.keyFingerprint,
+        identity.issuedSeconds < previous.issuedSeconds
+      {
+        return refuse(.superseded(key.id))
+      }
       if previous.session != nil, !takeOver(from: previous) { return }
       let device = try worker.shard.connect(
-        key, fingerprint: identity.keyFingerprint, slot: connection.slot)
+        key, fingerprint: identity.keyFingerprint, issuedSeconds: identity.issuedSeconds,
+        slot: connection.slot)
       self.device = device
       // The token is a function of the device, so the right one is the only one: a client that presented another
       // learns that it changed.

@@ -16,6 +16,8 @@ import ApusWire
 final class CourierConnection {
   enum Stage {
     case awaitingConnect
+    /// A device without a certificate has asked for one; see `issuing`.
+    case enrolling
     /// The device is known; the connection moves to its owner when the turn ends.
     case handingOver
     case awaitingFilter
@@ -46,6 +48,8 @@ final class CourierConnection {
   var known: (identity: DeviceIdentity, presentedToken: DeviceToken?)?
   var unread: [UInt8] = []
   var isStopping = false
+  /// The request for a certificate that is under way.
+  var issuing = CertificateIssuing()
 
   static let drainSpreadSeconds: UInt64 = 5
   static let stopReason = "the service stops"
@@ -55,7 +59,8 @@ final class CourierConnection {
 
   // MARK: Beginning
 
-  /// Takes up a connection after its handshake; nil where its protocol demands a certificate and none came.
+  /// Takes up a connection after its handshake; nil where its protocol demands a certificate and none came. In our own
+  /// dialect a device without one may ask for it.
   init?(_ connection: Connection) {
     self.connection = connection
     worker = connection.worker
@@ -64,7 +69,7 @@ final class CourierConnection {
       let dialect = CourierALPN(Array(name.utf8).span)
     else { return nil }
     self.dialect = dialect
-    if dialect != .securityV3, connection.tls.peerCertificateDER == nil {
+    if dialect == .securityV2, connection.tls.peerCertificateDER == nil {
       connection.worker.log(
         .notice, "device without certificate", .text("peer", connection.peer.description))
       return nil
@@ -89,6 +94,7 @@ final class CourierConnection {
     guard stage != .over, unsafe !bytes.isEmpty else { return }
     let input = unsafe Span<UInt8>(_unsafeBytes: bytes)
     lastFrameSeconds = worker.nowSeconds
+    guard stage != .enrolling else { return }
     // The rest of what arrived with the connect message is the owner's to read.
     guard stage != .handingOver else { return unread.append(input) }
     var offset = 0
@@ -132,8 +138,10 @@ final class CourierConnection {
     case .setActiveInterval: _ = try CourierSetActiveInterval(decoding: fields)
     case .flush: try CourierFlush(decoding: fields).encodeAnswer(to: &output)
     case .notification: try message(fields)
+    case .renewalRequest where dialect.allowsExtensions:
+      renew(try CourierRenewalRequest(decoding: fields), device)
     case .connectResponse, .keepAliveAnswer, .noStorage, .flushAnswer, .appTokenAnswer, .channel,
-      .goodbye:
+      .goodbye, .enrolmentRequest, .enrolmentAnswer, .renewalRequest, .renewalAnswer:
       skippedFrames += 1
     }
     worker.markDirty(connection)
@@ -223,6 +231,7 @@ final class CourierConnection {
     switch stage {
     case .awaitingConnect:
       end(reason: isStopping ? Self.stopReason : "no connect message came in time")
+    case .enrolling: enrolmentDeadlineReached()
     case .awaitingFilter: end(reason: isStopping ? Self.stopReason : "no filter came in time")
     case .serving:
       if isStopping { return end(reason: Self.stopReason) }

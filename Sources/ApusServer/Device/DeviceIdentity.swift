@@ -16,6 +16,7 @@ enum DeviceRefusal: Error, CustomStringConvertible {
   case differentKeys
   case retired(DeviceID)
   case revoked(DeviceID)
+  case superseded(DeviceID)
 
   var description: String {
     switch self {
@@ -29,6 +30,7 @@ enum DeviceRefusal: Error, CustomStringConvertible {
     case .differentKeys: "the certificates of the handshake and of the connect message differ"
     case .retired(let device): "the device \(device.text) is retired"
     case .revoked(let device): "the certificate of the device \(device.text) is revoked"
+    case .superseded(let device): "the device \(device.text) has a newer key"
     }
   }
 
@@ -45,6 +47,7 @@ enum DeviceRefusal: Error, CustomStringConvertible {
     case .differentKeys: "different keys"
     case .retired: "retired"
     case .revoked: "revoked"
+    case .superseded: "superseded"
     }
   }
 
@@ -74,6 +77,8 @@ struct DeviceIdentity: Sendable {
   var device: DeviceID
   /// SHA-256 of the public key.
   var keyFingerprint: [UInt8]
+  /// From when on the certificate is valid, Unix seconds: which of two is the newer one.
+  var issuedSeconds: Int64
   var certificate: CertificateNames
 
   /// Checks what the dialect demands: a certificate in the handshake, which TLS has verified, or one in the connect
@@ -117,6 +122,7 @@ struct DeviceIdentity: Sendable {
   private init(_ certificate: DeviceCertificate) {
     device = certificate.deviceID
     keyFingerprint = certificate.certificate.spkiSHA256.bytes
+    issuedSeconds = certificate.certificate.notBefore
     self.certificate = CertificateNames(certificate.certificate)
   }
 

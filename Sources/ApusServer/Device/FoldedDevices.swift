@@ -46,7 +46,7 @@ struct FoldedDevices {
     let folded = FoldedDevice(
       record: DeviceRecord(
         fingerprint: KeyFingerprint(bytes: fingerprint.span) ?? .none,
-        topics: device.registration.topics),
+        issuedSeconds: device.issuedSeconds, topics: device.registration.topics),
       stored: Self.plainFacts(of: device))
     folded.encode(into: &output, scratch: &scratch)
     guard Self.headerByteCount + output.count <= Self.largestBytes else { return }

@@ -156,6 +156,7 @@ final class ShardDriver {
   private func make(_ key: DeviceKey, _ record: DeviceRecord) -> Device {
     let device = Device(key: key, registration: Registration(topics: record.topics))
     if record.fingerprint != .none { device.keyFingerprint = record.fingerprint.bytes }
+    device.issuedSeconds = record.issuedSeconds
     return device
   }
 
@@ -167,7 +168,7 @@ final class ShardDriver {
 
   /// The device, made known if this is its first connection.
   func connect(
-    _ key: DeviceKey, fingerprint: [UInt8], slot: Int32
+    _ key: DeviceKey, fingerprint: [UInt8], issuedSeconds: Int64, slot: Int32
   ) throws(StoreError) -> Device {
     let device = try device(key)
     cache.keep(device)
@@ -175,8 +176,9 @@ final class ShardDriver {
       shard.disconnect(device, loopMilliseconds: worker.loop.nowMilliseconds)
     }
     shard.connect(device, slot: slot)
-    if device.keyFingerprint != fingerprint {
+    if device.keyFingerprint != fingerprint || device.issuedSeconds < issuedSeconds {
       device.keyFingerprint = fingerprint
+      device.issuedSeconds = max(device.issuedSeconds, issuedSeconds)
       shard.recordChanged(device)
     }
     return device
@@ -363,6 +365,7 @@ final class ShardDriver {
       let fingerprint = device.keyFingerprint
       DeviceRecord(
         fingerprint: KeyFingerprint(bytes: fingerprint.span) ?? .none,
+        issuedSeconds: device.issuedSeconds,
         topics: device.registration.topics
       ).encode(into: &record)
       let key = DeviceRecord.key(device.key.id, device.key.environment)

@@ -22,6 +22,7 @@ package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
 /// keys/<key id>.pub         their public halves: all that the service reads
 /// sealing.keys              what device tokens are sealed with
 /// certificates/             what was issued to providers and devices
+/// enrolment/                one-time codes, and devices that wait for the operator
 /// crls/                     revocation lists of the authorities, PEM or DER
 /// audit.jsonl               every change of trust and every refusal
 /// store/                    the embedded database

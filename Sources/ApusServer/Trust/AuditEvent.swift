@@ -19,6 +19,7 @@ package enum AuditEvent: String, Sendable, CaseIterable {
   // How devices come in.
   case codeMade = "code.made"
   case codeUsed = "code.used"
+  case codeWithdrawn = "code.withdrawn"
   case enrolmentPending = "enrolment.pending"
   case enrolmentApproved = "enrolment.approved"
   case enrolmentRejected = "enrolment.rejected"

@@ -64,6 +64,8 @@ enum WorkerMessage: Sendable {
   let feedback: FeedbackDesk
   let audit: AuditLog
   let expiries: ExpiryWatch
+  /// Who decides on requests for certificates; nil where nobody does.
+  let enrolment: EnrolmentDesk?
 
   /// Messages waiting for one worker; verdicts that do not fit wait with their sender.
   private static let inboxCapacity = 65_536
@@ -72,7 +74,7 @@ enum WorkerMessage: Sendable {
   init(
     index: Int, configuration: ServerConfiguration, trust: Trust, store: any DurableStore,
     order: AcceptanceOrder, replays: ReplayGuard, feedback: FeedbackDesk,
-    audit: AuditLog, expiries: ExpiryWatch,
+    audit: AuditLog, expiries: ExpiryWatch, enrolment: EnrolmentDesk? = nil,
     loop: EventLoop? = nil, ids: RandomIDs = RandomIDs()
   ) {
     let loop = loop ?? EventLoop(name: "apus-worker-\(index)")
@@ -82,6 +84,7 @@ enum WorkerMessage: Sendable {
     self.feedback = feedback
     self.audit = audit
     self.expiries = expiries
+    self.enrolment = enrolment
     self.index = index
     self.configuration = configuration
     self.log = configuration.log

@@ -2,23 +2,28 @@ package import ApusModel
 
 /// What the service remembers of a device in one environment while it is away.
 ///
-/// Layout, numbers big-endian: version (1), fingerprint (32), number of topics (2), then for each topic: app (4), flags
-/// (1, as in `MailboxKey`), generation (2), state (1, with bit 7 for "was listed"), state since (8), generation since
-/// (8).
+/// Layout, numbers big-endian: version (1), fingerprint (32), issued (8; not in version 1), number of topics (2), then
+/// for each topic: app (4), flags (1, as in `MailboxKey`), generation (2), state (1, with bit 7 for "was listed"),
+/// state since (8), generation since (8).
 package struct DeviceRecord: Sendable, Hashable {
   package var fingerprint: KeyFingerprint
+  /// From when on the newest certificate is valid by which the device was let in, Unix seconds.
+  package var issuedSeconds: Int64
   /// What the device once named, at most `maximumTopics`.
   package var topics: [TopicRegistration]
 
-  package static let version: UInt8 = 1
+  package static let version: UInt8 = 2
   /// Twice as many as one filter may name: a topic stays known after a filter dropped it.
   package static let maximumTopics = 2 * Limits.courierFilterTopics
   /// Bytes before the first topic.
-  package static let fixedByteCount = 35
+  package static let fixedByteCount = 43
   package static let topicByteCount = 24
 
-  package init(fingerprint: KeyFingerprint, topics: [TopicRegistration] = []) {
+  package init(
+    fingerprint: KeyFingerprint, issuedSeconds: Int64 = 0, topics: [TopicRegistration] = []
+  ) {
     self.fingerprint = fingerprint
+    self.issuedSeconds = issuedSeconds
     self.topics = topics
   }
 
@@ -43,6 +48,7 @@ package struct DeviceRecord: Sendable, Hashable {
     output.append(bigEndian: fingerprint.words.1)
     output.append(bigEndian: fingerprint.words.2)
     output.append(bigEndian: fingerprint.words.3)
+    output.append(bigEndian: UInt64(bitPattern: issuedSeconds))
     output.append(bigEndian: UInt16(topics.count))
     for topic in topics {
       output.append(bigEndian: topic.topic.app.rawValue)
@@ -58,12 +64,13 @@ package struct DeviceRecord: Sendable, Hashable {
   package init(decoding bytes: Span<UInt8>) throws(RecordError) {
     var cursor = RecordCursor()
     let version: UInt8 = try cursor.integer("version", in: bytes)
-    guard version == Self.version else { throw .unknownVersion(version) }
+    guard 1...Self.version ~= version else { throw .unknownVersion(version) }
     fingerprint = KeyFingerprint(
       words: (
         try cursor.integer("fingerprint", in: bytes), try cursor.integer("fingerprint", in: bytes),
         try cursor.integer("fingerprint", in: bytes), try cursor.integer("fingerprint", in: bytes)
       ))
+    issuedSeconds = version == 1 ? 0 : try cursor.integer("issued", in: bytes)
     let count: UInt16 = try cursor.integer("number of topics", in: bytes)
     guard Int(count) <= Self.maximumTopics else { throw .malformed(field: "number of topics") }
     topics = []

@@ -193,6 +193,12 @@ package struct TestDevice: Sendable {
   package var key: PrivateKey
   package var certificate: Certificate
 
+  package init(id: DeviceID, key: PrivateKey, certificate: Certificate) {
+    self.id = id
+    self.key = key
+    self.certificate = certificate
+  }
+
   package var identity: TLSIdentity { TLSIdentity(certificate, key) }
 }
 

@@ -26,7 +26,10 @@ package final class TestService: Sendable {
     package var requestsPerTokenPerSecond = Limits.requestsPerTokenPerSecond
     package var requestsPerToken = Limits.requestsPerToken
     package var usesIPv6 = false
+    package var enrolment = EnrolmentMode.all
     package var logLevel = Log.Level.error
+    /// Takes the log's lines in place of standard error.
+    package var logSink: (@Sendable (String) -> Void)?
 
     package init() {}
 
@@ -60,7 +63,8 @@ package final class TestService: Sendable {
     configuration.requestsPerTokenPerSecond = options.requestsPerTokenPerSecond
     configuration.requestsPerToken = options.requestsPerToken
     configuration.shutdownSeconds = options.shutdownSeconds
-    configuration.log = Log(minimumLevel: options.logLevel)
+    configuration.enrolment = options.enrolment
+    configuration.log = Log(minimumLevel: options.logLevel, sink: options.logSink)
     let service = try Service(configuration, store: options.store)
     try service.start()
     doors = service.doors

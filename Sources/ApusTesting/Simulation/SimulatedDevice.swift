@@ -168,7 +168,7 @@ final class SimulatedDevice: ChannelOwner {
       world.tokens[index][app] = token
     case .tokenRefused: world.oracle.violated("device \(index) was refused a token")
     case .notification(let arrival): acknowledgeLater(arrival.notification.messageID)
-    case .noStorage: break
+    case .noStorage, .issued, .renewal: break
     case .refused, .goodbye, .fault:
       // The service closes, or is given up.
       if case .goodbye = event { return }

@@ -1,0 +1,211 @@
+import ApusLoop
+import ApusModel
+import ApusTLS
+import ApusTrust
+import ApusWire
+
+/// One device's way to its first certificate: asks, waits where the operator is to decide, asks again. On its loop.
+final class EnrolmentSession: DeviceConnectionDelegate, @unchecked Sendable {
+  typealias Completion = (Result<DeviceIdentity, any Error>) -> Void
+
+  private let loop: EventLoop
+  private let key: PrivateKey
+  private let whilePending: (@Sendable (Int) -> Void)?
+  private var connection: DeviceConnection?
+  private var completion: Completion?
+  /// Connections in a row that brought no answer.
+  private var failures = 0
+  /// Whether this connection brought its answer: its end is none of the failures.
+  private var isAnswered = false
+
+  /// Connections without an answer after which it gives up.
+  static let attempts = 5
+
+  init(
+    loop: EventLoop, configuration: DeviceConfiguration, context: TLSContext, key: PrivateKey,
+    request: CourierEnrolmentRequest, whilePending: (@Sendable (Int) -> Void)?
+  ) {
+    self.loop = loop
+    self.key = key
+    self.whilePending = whilePending
+    connection = DeviceConnection(
+      shared: DeviceLoop(loop: loop),
+      configuration: .init(
+        endpoint: .host(configuration.host, port: configuration.port), context: context,
+        client: .init(
+          dialect: PushDeviceCore.dialect,
+          responseMilliseconds: UInt64(Limits.enrolmentSeconds + 10) * 1000, enrolment: request),
+        backoff: .init(maximumMilliseconds: 60_000)),
+      seed: randomID().low, delegate: self)
+  }
+
+  func start(_ completion: @escaping Completion) {
+    guard let connection else { return completion(.failure(CancellationError())) }
+    self.completion = completion
+    connection.start()
+  }
+
+  func cancel() { finish(.failure(CancellationError())) }
+
+  private func finish(_ result: Result<DeviceIdentity, any Error>) {
+    let completion = completion
+    self.completion = nil
+    connection?.stop()
+    connection = nil
+    completion?(result)
+  }
+
+  // MARK: The connection
+
+  func deviceConnection(
+    _ connection: DeviceConnection, issued issuance: CourierIssuance
+  ) -> UInt64 {
+    failures = 0
+    isAnswered = true
+    switch issuance.status {
+    case .accepted:
+      do {
+        finish(.success(try DeviceIdentity(certificates: issuance.certificates, key: key)))
+      } catch {
+        finish(
+          .failure(DeviceError(.unreachable, "what the service issued is of no use: \(error)")))
+      }
+      return 0
+    case .pending:
+      let seconds = UInt64(max(1, issuance.retrySeconds ?? 60))
+      whilePending?(Int(seconds))
+      return seconds * 1000
+    default:
+      finish(.failure(Self.error(issuance)))
+      return 0
+    }
+  }
+
+  private static func error(_ issuance: CourierIssuance) -> DeviceError {
+    let code: DeviceError.Code =
+      switch issuance.reason {
+      case .code: .codeRefused
+      case .rejected: .rejected
+      case .tooMany: .tooManyRequests
+      default: .enrolmentRefused
+      }
+    var text = "the service refused: \(issuance.text.span.text)"
+    if let seconds = issuance.retrySeconds { text += " (try again in \(seconds) s)" }
+    return DeviceError(code, text)
+  }
+
+  func deviceConnection(
+    _ connection: DeviceConnection, disconnected reason: DeviceDisconnection,
+    retryMilliseconds: UInt64?
+  ) {
+    guard completion != nil, retryMilliseconds != nil else { return }
+    if isAnswered {
+      isAnswered = false
+      return
+    }
+    failures += 1
+    if failures >= Self.attempts || !mayHaveAsked(reason) {
+      finish(.failure(DeviceError(.unreachable, reason.description)))
+    }
+  }
+
+  /// Whether the service may have got the request: if it has, and the code is used up, only asking again with this key
+  /// brings the certificate. What fails before is a mistake more often than a passing fault.
+  private func mayHaveAsked(_ reason: DeviceDisconnection) -> Bool {
+    if failures > 1 { return true }
+    return switch reason {
+    case .unreachable, .otherProtocol, .tls(.certificateRejected): false
+    default: true
+    }
+  }
+
+  // MARK: What such a connection never brings
+
+  func deviceConnection(
+    _ connection: DeviceConnection, connectedAs token: DeviceToken, isNewToken: Bool,
+    serverMilliseconds: UInt64
+  ) {}
+
+  func deviceConnection(
+    _ connection: DeviceConnection, received notification: CourierNotification,
+    payload: Span<UInt8>, collapseID: Span<UInt8>
+  ) -> DeviceVerdict { .decline }
+}
+
+extension PushDevice {
+  /// Gets a first certificate for this device: with a one-time code from the service's operator (`apus code`), or
+  /// without one, where the operator then decides (`apus device --approve`).
+  ///
+  /// The key is made here and never leaves the device. Waits as long as the operator takes; cancel the task to wait no
+  /// longer. A connection that breaks before the answer came is tried again a few times.
+  ///
+  /// An application that may be stopped in between makes the key itself (`DeviceIdentity.makeKey()`), keeps it, and
+  /// gives it here again: asked twice with one key and one code, the service gives the same certificate twice, while
+  /// another key finds the code used up.
+  ///
+  /// - Parameters:
+  ///   - serverName: The name that the service's certificate must have; nil: the host.
+  ///   - authorityPEM: As `DeviceConfiguration.authorityPEM`.
+  ///   - code: Case, spaces and hyphens do not count. Nil: the operator is asked.
+  ///   - name: What people call the device, at most 64 bytes.
+  ///   - keyPEM: Nil: a new ECDSA key. RSA of 2048 to 4096 bits is taken too.
+  ///   - whilePending: Called each time the operator has not decided yet, with the seconds to the next question.
+  /// - Throws: `DeviceError`, which says what was wrong; `CancellationError`.
+  public static func enroll(
+    host: String, port: UInt16 = 5223, serverName: String? = nil, authorityPEM: String,
+    code: String?, name: String, keyPEM: String? = nil,
+    whilePending: (@Sendable (Int) -> Void)? = nil
+  ) async throws -> DeviceIdentity {
+    var configuration = DeviceConfiguration(
+      host: host, port: port, authorityPEM: authorityPEM, certificatePEM: "", keyPEM: "",
+      topics: DeviceTopics())
+    configuration.serverName = serverName
+    let (key, request) = try enrolmentRequest(code: code, name: name, keyPEM: keyPEM)
+    let context: TLSContext
+    do {
+      context = try configuration.context(nil)
+    } catch {
+      throw DeviceError(.badConfiguration, error.description)
+    }
+    let loop = EventLoop(name: "apus-enrol")
+    let session = EnrolmentSession(
+      loop: loop, configuration: configuration, context: context, key: key, request: request,
+      whilePending: whilePending)
+    loop.start()
+    defer { loop.stop() }
+    return try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { continuation in
+        loop.perform { session.start { continuation.resume(with: $0) } }
+      }
+    } onCancel: {
+      loop.perform { session.cancel() }
+    }
+  }
+
+  private static func enrolmentRequest(
+    code: String?, name: String, keyPEM: String?
+  ) throws -> (PrivateKey, CourierEnrolmentRequest) {
+    if let code {
+      let text = Array(code.utf8)
+      guard EnrolmentCode(text: text.span) != nil else {
+        throw DeviceError(.codeRefused, "the code is mistyped: it has 28 letters and digits")
+      }
+    }
+    guard 1...Limits.deviceNameBytes ~= name.utf8.count else {
+      throw DeviceError(
+        .badConfiguration, "the name has not between 1 and \(Limits.deviceNameBytes) bytes")
+    }
+    do throws(TrustFault) {
+      let key: PrivateKey
+      if let keyPEM { key = try PrivateKey(pem: keyPEM) } else { key = try .generateP256() }
+      return (
+        key,
+        CourierEnrolmentRequest(
+          code: Array((code ?? "").utf8), certificateRequest: try CertificateRequest.make(for: key),
+          name: Array(name.utf8))
+      )
+    } catch {
+      throw DeviceError(.badConfiguration, "\(error)")
+    }
+  }
+}

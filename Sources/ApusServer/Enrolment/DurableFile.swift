@@ -1,0 +1,82 @@
+import Glibc
+
+/// Small files whose appearance is the act itself: one is there whole and for good, or not at all.
+enum DurableFile {
+  /// Puts a new file in place, mode 0600; false where there is one of that name, which stays as it is.
+  ///
+  /// Written beside it and synced, then linked: of two who try, in one process or in two, one succeeds. When this
+  /// returns the file survives a loss of power.
+  static func create(_ content: [UInt8], at path: String) throws(FileError) -> Bool {
+    let temporary = "\(path).\(getpid())\(leftover)"
+    try Files.write(content, to: temporary, isPrivate: true)
+    defer { unsafe unlink(temporary) }
+    guard unsafe link(temporary, path) == 0 else {
+      if errno == EEXIST { return false }
+      throw FileError(path: path, operation: "create", code: errno)
+    }
+    try syncDirectory(of: path)
+    return true
+  }
+
+  /// Takes a file away; one that is not there is no fault.
+  static func remove(_ path: String) throws(FileError) {
+    guard unsafe unlink(path) == 0 else {
+      if errno == ENOENT { return }
+      throw FileError(path: path, operation: "remove", code: errno)
+    }
+    try syncDirectory(of: path)
+  }
+
+  /// The names in a directory, in no order, without what an interrupted `create` left; none where there is none.
+  static func names(in directory: String) throws(FileError) -> [String] {
+    guard let stream = unsafe opendir(directory) else {
+      if errno == ENOENT { return [] }
+      throw FileError(path: directory, operation: "read", code: errno)
+    }
+    defer { unsafe closedir(stream) }
+    var names: [String] = []
+    while let entry = unsafe readdir(stream) {
+      let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { pointer in
+        unsafe pointer.withMemoryRebound(
+          to: CChar.self, capacity: MemoryLayout.size(ofValue: pointer.pointee)
+        ) { unsafe String(cString: $0) }
+      }
+      if !name.hasPrefix("."), !name.contains(leftover) { names.append(name) }
+    }
+    return names
+  }
+
+  private static let leftover = ".part"
+
+  private static func syncDirectory(of path: String) throws(FileError) {
+    let directory = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
+    let descriptor = unsafe open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard descriptor >= 0 else {
+      throw FileError(path: directory, operation: "open", code: errno)
+    }
+    defer { close(descriptor) }
+    guard fsync(descriptor) == 0 else {
+      throw FileError(path: directory, operation: "sync", code: errno)
+    }
+  }
+}
+
+extension DataDirectory {
+  /// What enrolment keeps. Not there before the first code or request.
+  ///
+  /// ```
+  /// enrolment/codes/<SHA-256 of the code>        a one-time code: name, until when, for how many devices
+  /// enrolment/codes/<SHA-256 of the code>.<n>    its n-th use: by which key, for which device, the certificate
+  /// enrolment/pending/<SHA-256 of the key>.conf  a request that waits for the operator
+  /// enrolment/pending/<SHA-256 of the key>.csr   the certificate request itself, as PEM
+  /// enrolment/pending/<SHA-256 of the key>.crt   the operator approved: the certificate
+  /// enrolment/pending/<SHA-256 of the key>.rejected
+  /// ```
+  ///
+  /// The service and the command line both write here, each file once and whole: nobody waits for a lock, and a crash
+  /// leaves no half of an act.
+  package var enrolmentCodes: EnrolmentCodes { EnrolmentCodes(path: "\(path)/enrolment/codes") }
+  package var pendingEnrolments: PendingEnrolments {
+    PendingEnrolments(path: "\(path)/enrolment/pending")
+  }
+}

@@ -1,0 +1,209 @@
+internal import ApusModel
+
+// How a device gets its certificate, and a newer one in time. Frames of this service's own dialect alone:
+//
+//   0x81 enrolment request  device -> service   first frame of a connection without a certificate in TLS
+//     0x40  one-time code as it was typed       absent: the operator is asked
+//     0x41  certificate request, PKCS#10 DER    at most Limits.certificateRequestBytes
+//     0x42  the device's name, UTF-8            at most Limits.deviceNameBytes; may be absent
+//   0x82 enrolment answer   service -> device   then a goodbye, and the end of the connection
+//   0x83 renewal request    device -> service   on a connection that was let in by its certificate
+//     0x41  certificate request, PKCS#10 DER    for the same key or a new one
+//   0x84 renewal answer     service -> device   the connection goes on
+//
+// Both answers have the same fields:
+//
+//     0x40  status      0 accepted, 1 pending, 2 refused
+//     0x41  reason      of a refusal: see CourierIssuance.Reason
+//     0x42  text        for people
+//     0x43  certificate DER; the device's own first, behind it those that lead to its authority
+//     0x44  seconds     after which asking again makes sense (u32)
+
+/// 0x81: a device without a certificate asks for one.
+package struct CourierEnrolmentRequest: CourierMessage {
+  /// As it was typed; empty where the operator is to be asked.
+  package var code: [UInt8]
+  /// PKCS#10, DER.
+  package var certificateRequest: [UInt8]
+  package var name: [UInt8]
+
+  package init(code: [UInt8] = [], certificateRequest: [UInt8], name: [UInt8] = []) {
+    self.code = code
+    self.certificateRequest = certificateRequest
+    self.name = name
+  }
+
+  package init(decoding body: Span<UInt8>) throws(CourierFault) {
+    self.init(certificateRequest: [])
+    var request: [UInt8]?
+    var fields = CourierFields(.enrolmentRequest, body)
+    while let field = try fields.next() {
+      switch field.id {
+      case 0x40: code = try field.bytes(atMost: Limits.enrolmentCodeBytes)
+      case 0x41: request = try field.bytes(atMost: Limits.certificateRequestBytes)
+      case 0x42: name = try field.bytes(atMost: Limits.deviceNameBytes)
+      default: break
+      }
+    }
+    certificateRequest = try request.required(.enrolmentRequest, 0x41)
+  }
+
+  package func encode(to output: inout [UInt8]) {
+    output.appendFrame(
+      .enrolmentRequest, room: 9 + code.count + certificateRequest.count + name.count
+    ) { fields in
+      if !code.isEmpty { fields.appendField(0x40, code.span) }
+      fields.appendField(0x41, certificateRequest.span)
+      if !name.isEmpty { fields.appendField(0x42, name.span) }
+    }
+  }
+}
+
+/// 0x83: a device asks for a certificate to follow the one that it was let in by.
+package struct CourierRenewalRequest: CourierMessage {
+  /// PKCS#10, DER.
+  package var certificateRequest: [UInt8]
+
+  package init(certificateRequest: [UInt8]) { self.certificateRequest = certificateRequest }
+
+  package init(decoding body: Span<UInt8>) throws(CourierFault) {
+    var request: [UInt8]?
+    var fields = CourierFields(.renewalRequest, body)
+    while let field = try fields.next() {
+      if field.id == 0x41 { request = try field.bytes(atMost: Limits.certificateRequestBytes) }
+    }
+    certificateRequest = try request.required(.renewalRequest, 0x41)
+  }
+
+  package func encode(to output: inout [UInt8]) {
+    output.appendFrame(.renewalRequest, room: 3 + certificateRequest.count) { fields in
+      fields.appendField(0x41, certificateRequest.span)
+    }
+  }
+}
+
+/// What became of a request for a certificate.
+package struct CourierIssuance: Sendable, Hashable {
+  package struct Status: RawRepresentable, Sendable, Hashable {
+    package var rawValue: UInt8
+
+    package init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    package static let accepted = Status(rawValue: 0)
+    /// The operator has not decided yet. The device asks again with the same key.
+    package static let pending = Status(rawValue: 1)
+    package static let refused = Status(rawValue: 2)
+  }
+
+  package struct Reason: RawRepresentable, Sendable, Hashable {
+    package var rawValue: UInt8
+
+    package init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    /// The code is of no use. Whether it was never made, is used up or past its time is not said.
+    package static let code = Reason(rawValue: 1)
+    /// The certificate request or the name cannot be taken.
+    package static let request = Reason(rawValue: 2)
+    /// Too much was asked for lately, by this address or by all; later it may work.
+    package static let tooMany = Reason(rawValue: 3)
+    /// The service cannot issue now; later it may.
+    package static let unavailable = Reason(rawValue: 4)
+    /// The service takes no such requests.
+    package static let notOffered = Reason(rawValue: 5)
+    /// The operator has decided against it.
+    package static let rejected = Reason(rawValue: 6)
+    /// The certificate is too young to be followed by another.
+    package static let early = Reason(rawValue: 7)
+    /// The device is gone for good.
+    package static let retired = Reason(rawValue: 8)
+  }
+
+  package var status: Status
+  /// Of a refusal.
+  package var reason: Reason?
+  /// For people.
+  package var text: [UInt8]
+  /// DER, the device's own first.
+  package var certificates: [[UInt8]]
+  package var retrySeconds: UInt32?
+
+  package init(
+    status: Status, reason: Reason? = nil, text: [UInt8] = [], certificates: [[UInt8]] = [],
+    retrySeconds: UInt32? = nil
+  ) {
+    self.status = status
+    self.reason = reason
+    self.text = text
+    self.certificates = certificates
+    self.retrySeconds = retrySeconds
+  }
+
+  init(_ command: CourierCommand, decoding body: Span<UInt8>) throws(CourierFault) {
+    var status: Status?
+    self.init(status: .refused)
+    var fields = CourierFields(command, body)
+    while let field = try fields.next() {
+      switch field.id {
+      case 0x40: status = Status(rawValue: try field.u8())
+      case 0x41: reason = Reason(rawValue: try field.u8())
+      case 0x42: text = field.value.copied()
+      case 0x43: certificates.append(field.value.copied())
+      case 0x44: retrySeconds = try field.u32()
+      default: break
+      }
+    }
+    self.status = try status.required(command, 0x40)
+    if self.status == .accepted, certificates.isEmpty {
+      throw .missingField(command: command.rawValue, id: 0x43)
+    }
+  }
+
+  func encode(as command: CourierCommand, to output: inout [UInt8]) {
+    let room = certificates.reduce(18 + text.count) { $0 + 3 + $1.count }
+    output.appendFrame(command, room: room) { fields in
+      fields.appendField(0x40, status.rawValue)
+      if let reason { fields.appendField(0x41, reason.rawValue) }
+      if !text.isEmpty { fields.appendField(0x42, text.span) }
+      for certificate in certificates { fields.appendField(0x43, certificate.span) }
+      if let retrySeconds { fields.appendField(0x44, retrySeconds) }
+    }
+  }
+}
+
+/// 0x82: the answer to 0x81.
+package struct CourierEnrolmentAnswer: CourierMessage {
+  package var issuance: CourierIssuance
+
+  package init(_ issuance: CourierIssuance) { self.issuance = issuance }
+
+  package init(decoding body: Span<UInt8>) throws(CourierFault) {
+    issuance = try CourierIssuance(.enrolmentAnswer, decoding: body)
+  }
+
+  package func encode(to output: inout [UInt8]) {
+    issuance.encode(as: .enrolmentAnswer, to: &output)
+  }
+}
+
+/// 0x84: the answer to 0x83.
+package struct CourierRenewalAnswer: CourierMessage {
+  package var issuance: CourierIssuance
+
+  package init(_ issuance: CourierIssuance) { self.issuance = issuance }
+
+  package init(decoding body: Span<UInt8>) throws(CourierFault) {
+    issuance = try CourierIssuance(.renewalAnswer, decoding: body)
+  }
+
+  package func encode(to output: inout [UInt8]) {
+    issuance.encode(as: .renewalAnswer, to: &output)
+  }
+}
+
+extension CourierField {
+  /// A value of no more bytes than a limit.
+  fileprivate func bytes(atMost limit: Int) throws(CourierFault) -> [UInt8] {
+    guard value.count <= limit else { throw fault }
+    return value.copied()
+  }
+}

@@ -1,0 +1,205 @@
+import ApusCommand
+import ApusModel
+import ApusServer
+import ApusTrust
+import ApusWire
+import Glibc
+
+extension DataDirectory {
+  /// Writes down what an operator did about enrolment.
+  fileprivate func record(_ event: AuditEvent, _ subject: String, _ field: Log.Field) {
+    AuditLog(path: auditFile).record(event, actor: "uid \(getuid())", subject: subject, field)
+  }
+}
+
+/// `apus code`
+struct CodeCommand {
+  let invocation: Invocation
+
+  init(_ invocation: Invocation) { self.invocation = invocation }
+
+  func run() throws(CommandFailure) {
+    let directory = DataDirectory(path: invocation.value(ApusOptions.data))
+    do {
+      try directory.requireProvisioned()
+      if invocation.isOn(EnrolmentOptions.list) { return try list(directory.enrolmentCodes) }
+      if let text = invocation[EnrolmentOptions.withdraw] {
+        return try withdraw(text, directory)
+      }
+      try make(directory)
+    } catch let failure as CommandFailure {
+      throw failure
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+  }
+
+  private func make(_ directory: DataDirectory) throws {
+    let now = Process.nowSeconds
+    let record = EnrolmentCodes.Record(
+      name: invocation[EnrolmentOptions.codeName], madeSeconds: now,
+      expiresSeconds: now + Int64(invocation.value(EnrolmentOptions.expires)) * 3600,
+      uses: invocation.value(EnrolmentOptions.uses))
+    let code = try directory.enrolmentCodes.make(record)
+    directory.record(
+      .codeMade, "code \(EnrolmentCodes.hash(code).prefix(16))", .number("uses", record.uses))
+    Report(
+      fields: [
+        "code": .string(code.text), "sha256": .string(EnrolmentCodes.hash(code)),
+        "expires": .integer(record.expiresSeconds), "uses": .integer(Int64(record.uses)),
+        "name": record.name.map(JSONValue.string),
+      ],
+      text: """
+        \(code.text)
+
+        Good until \(Log.timestamp(record.expiresSeconds * 1000)), for \
+        \(record.uses == 1 ? "one device" : "\(record.uses) devices"). It is shown this once.
+
+        """
+    ).print(invocation)
+  }
+
+  private func list(_ codes: EnrolmentCodes) throws {
+    let now = Process.nowSeconds
+    for (hash, record, used) in try codes.all() {
+      let state =
+        used >= record.uses ? "used up" : now >= record.expiresSeconds ? "expired" : "good"
+      Report(
+        fields: [
+          "sha256": .string(hash), "name": record.name.map(JSONValue.string),
+          "made": .integer(record.madeSeconds), "expires": .integer(record.expiresSeconds),
+          "uses": .integer(Int64(record.uses)), "used": .integer(Int64(used)),
+          "state": .string(state),
+        ],
+        text: "\(hash.prefix(16))  \(state), \(used) of \(record.uses) used, until "
+          + "\(Log.timestamp(record.expiresSeconds * 1000))  \(record.name ?? "")\n"
+      ).print(invocation)
+    }
+  }
+
+  private func withdraw(_ text: String, _ directory: DataDirectory) throws {
+    let codes = directory.enrolmentCodes
+    let hash: String
+    let bytes = Array(text.utf8)
+    if let code = EnrolmentCode(text: bytes.span) {
+      hash = EnrolmentCodes.hash(code)
+    } else {
+      let found = try codes.all().map(\.hash).filter { $0.hasPrefix(text.lowercased()) }
+      guard text.utf8.count >= 8, found.count == 1 else {
+        throw invocation.failure(
+          .failed, about: EnrolmentOptions.withdraw,
+          "is neither a code nor the first digits of one in the list")
+      }
+      hash = found[0]
+    }
+    guard try codes.withdraw(hash: hash) else {
+      throw invocation.failure(
+        .failed, about: EnrolmentOptions.withdraw, "there is no such code")
+    }
+    directory.record(
+      .codeWithdrawn, "code \(hash.prefix(16))", .text("sha256", hash))
+    Report(
+      fields: ["withdrawn": .string(hash)],
+      text: "The code is withdrawn. Devices that it made stay: `apus device --retire` ends one.\n"
+    ).print(invocation)
+  }
+}
+
+/// `apus device` about devices that ask for a certificate.
+struct PendingCommand {
+  let invocation: Invocation
+
+  init(_ invocation: Invocation) { self.invocation = invocation }
+
+  /// False where the command is about something else.
+  func run(_ directory: DataDirectory) throws(CommandFailure) -> Bool {
+    let approved = invocation[EnrolmentOptions.approve]
+    let rejected = invocation[EnrolmentOptions.reject]
+    if approved == nil, invocation.isGiven(EnrolmentOptions.certificate) {
+      throw invocation.failure(
+        about: EnrolmentOptions.certificate, "there is no --approve that it could be for")
+    }
+    if approved != nil, rejected != nil {
+      throw invocation.failure(
+        about: EnrolmentOptions.reject, "there is an --approve beside it",
+        remedy: "Leave one of them out.")
+    }
+    do {
+      if let approved {
+        try approve(approved, directory)
+      } else if let rejected {
+        try reject(rejected, directory)
+      } else if invocation.isOn(EnrolmentOptions.pending) {
+        try directory.requireProvisioned()
+        for request in try directory.pendingEnrolments.all() { list(request, directory) }
+      } else {
+        return false
+      }
+    } catch let failure as CommandFailure {
+      throw failure
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+    return true
+  }
+
+  private func approve(_ key: String, _ directory: DataDirectory) throws {
+    let pem = try invocation[EnrolmentOptions.certificate].map { path in
+      try Process.text(of: path, for: EnrolmentOptions.certificate, invocation)
+    }
+    let isNamed = invocation.isGiven(ApusOptions.deviceName)
+    let (request, certificate) = try directory.approveEnrolment(
+      key, certificatePEM: pem, name: isNamed ? invocation[ApusOptions.deviceName] : nil,
+      nowSeconds: Process.nowSeconds, days: invocation.value(ApusOptions.deviceDays))
+    directory.record(
+      .enrolmentApproved, "device \(request.device.text)",
+      .text("sha256", certificate.fingerprint.hex))
+    Report(
+      fields: [
+        "device_id": .string(request.device.text), "key": .string(request.key),
+        "sha256": .string(certificate.fingerprint.hex), "expires": .integer(certificate.notAfter),
+      ],
+      text: """
+        The device \(request.device.text) is approved. It gets its certificate when it asks again.
+
+        """
+    ).print(invocation)
+  }
+
+  private func reject(_ key: String, _ directory: DataDirectory) throws {
+    let request = try directory.rejectEnrolment(key)
+    directory.record(
+      .enrolmentRejected, "device \(request.device.text)", .text("key", request.key))
+    Report(
+      fields: ["rejected": .string(request.key)],
+      text: "The request is refused. The device learns of it when it asks again.\n"
+    ).print(invocation)
+  }
+
+  private func list(_ request: PendingEnrolments.Request, _ directory: DataDirectory) {
+    let state =
+      switch request.state {
+      case .waiting: "waiting"
+      case .approved: "approved"
+      case .rejected: "rejected"
+      }
+    let file = directory.pendingEnrolments.requestFile(request.key)
+    Report(
+      fields: [
+        "key": .string(request.key), "state": .string(state), "name": .string(request.name),
+        "address": .string(request.address), "since": .integer(request.seconds),
+        "device_id": .string(request.device.text), "renewal": .bool(request.isRenewal),
+        "code": .bool(request.hasCode), "request_file": .string(file),
+      ],
+      text: """
+        \(request.key)
+        \(table([
+          "state": state, "name": request.name, "address": request.address,
+          "since": Log.timestamp(request.seconds * 1000), "device": request.device.text,
+          "came": request.origin,
+          "request": file,
+        ]))
+        """
+    ).print(invocation)
+  }
+}

@@ -1,0 +1,134 @@
+import ApusCommand
+import ApusDevice
+import ApusModel
+import ApusServer
+import ApusWire
+import Synchronization
+
+/// Who the device of `apus listen` is: what it was given, or what it asks the service for at its first start.
+struct ListenIdentity: Sendable {
+  private let invocation: Invocation
+
+  init(_ invocation: Invocation) { self.invocation = invocation }
+
+  /// The identity, and the file in which it is kept up to date; nil for one of two files, which stay as they are.
+  func find() throws(CommandFailure) -> (DeviceIdentity, DeviceIdentityFile?) {
+    guard let path = invocation[EnrolmentOptions.identity] else {
+      if invocation.isGiven(EnrolmentOptions.enroll) {
+        throw invocation.missing(EnrolmentOptions.identity.description)
+      }
+      return (try given(), nil)
+    }
+    if invocation.isGiven(ApusOptions.deviceCertificate)
+      || invocation.isGiven(ApusOptions.deviceKey)
+    {
+      throw invocation.failure(
+        about: EnrolmentOptions.identity, "there is a certificate or a key beside it",
+        remedy: "Give one file with --identity, or two with --certificate and --key.")
+    }
+    let file = DeviceIdentityFile(path: path)
+    let kept: (keyPEM: String, certificatePEM: String?)?
+    do {
+      kept = try file.read()
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+    if let kept, let certificatePEM = kept.certificatePEM {
+      return (DeviceIdentity(certificatePEM: certificatePEM, keyPEM: kept.keyPEM), file)
+    }
+    return (try enroll(file, keyPEM: kept?.keyPEM), file)
+  }
+
+  private func given() throws(CommandFailure) -> DeviceIdentity {
+    guard let certificate = invocation[ApusOptions.deviceCertificate] else {
+      var failure = invocation.missing(ApusOptions.deviceCertificate.description)
+      failure.remedy =
+        (failure.remedy ?? "") + "\nA device that has none yet asks for one with --identity FILE."
+      throw failure
+    }
+    let key = try invocation.require(ApusOptions.deviceKey)
+    return DeviceIdentity(
+      certificatePEM: try Process.text(
+        of: certificate, for: ApusOptions.deviceCertificate, invocation),
+      keyPEM: try Process.text(of: key, for: ApusOptions.deviceKey, invocation))
+  }
+
+  // MARK: The first start
+
+  private func enroll(
+    _ file: DeviceIdentityFile, keyPEM: String?
+  ) throws(CommandFailure) -> DeviceIdentity {
+    let courier = invocation.value(ApusOptions.courier)
+    let authority = String(decoding: try invocation.authorityPEM(), as: UTF8.self)
+    let name = invocation[EnrolmentOptions.name] ?? Process.hostName ?? "device"
+    let code = invocation[EnrolmentOptions.enroll]
+    let key: String
+    let fingerprint: String
+    do {
+      if let keyPEM {
+        key = keyPEM
+      } else {
+        // Kept before anybody is asked: if the answer is lost, the same key gets it again.
+        key = try DeviceIdentity.makeKey()
+        try file.write(keyPEM: key)
+      }
+      fingerprint = try DeviceIdentity.fingerprint(ofKey: key)
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+    let result = Mutex<DeviceIdentity?>(nil)
+    let (log, isJSON) = (Log(invocation), invocation.isOn(ApusOptions.json))
+    try runBlocking { () async throws(CommandFailure) in
+      do {
+        let identity = try await PushDevice.enroll(
+          host: courier.host, port: courier.port, authorityPEM: authority, code: code, name: name,
+          keyPEM: key,
+          whilePending: { seconds in
+            log(
+              .notice, "the operator has not decided yet", .text("key", fingerprint),
+              .number("asks_again_s", seconds))
+            if isJSON {
+              Output.json(
+                .members([
+                  "event": .string("pending"), "key": .string(fingerprint),
+                  "retry_seconds": .integer(Int64(seconds)),
+                ]))
+            }
+          })
+        try file.write(identity)
+        result.withLock { $0 = identity }
+      } catch {
+        throw Self.failure(error)
+      }
+    }
+    guard let identity = result.withLock({ $0 }) else {
+      preconditionFailure("no failure, and no identity")
+    }
+    if isJSON {
+      Output.json(
+        .members([
+          "event": .string("enrolled"), "device_id": identity.deviceID.map(JSONValue.string),
+          "identity_file": .string(file.path),
+        ]))
+    }
+    log(.notice, "enrolled", .text("device", identity.deviceID ?? ""), .text("file", file.path))
+    return identity
+  }
+
+  private static func failure(_ error: any Error) -> CommandFailure {
+    guard let error = error as? DeviceError else { return CommandFailure(.failed, "\(error)") }
+    switch error.code {
+    case .codeRefused:
+      return CommandFailure(
+        .failed, error.description,
+        remedy: "A code is good once and for a time; `apus code` makes another.")
+    case .rejected, .enrolmentRefused, .tooManyRequests:
+      return CommandFailure(.failed, error.description)
+    case .badConfiguration: return CommandFailure(.configuration, error.description)
+    default:
+      return CommandFailure(
+        .unavailable, error.description,
+        remedy: "The key is kept: asking again with the same file and the same code is safe.")
+    }
+  }
+}

@@ -1,0 +1,198 @@
+import ApusModel
+import ApusServer
+import ApusTLS
+import ApusTesting
+import ApusTrust
+import Foundation
+import Testing
+
+@Suite("Devices get certificates for one-time codes", .timeLimit(.minutes(5)))
+struct EnrolmentCodeTests {
+  let service: TestService
+  var directory: TestDirectory { service.directory }
+
+  init() throws { service = try TestService() }
+
+  @Test("A code makes one device, which is let in at once")
+  func works() throws {
+    let code = try directory.code()
+    let applicant = try Applicant(service)
+    let device = try applicant.enrolled(code: code)
+    #expect(device.certificate.subject.commonName == "phone")
+    #expect(device.certificate.subject.organization == "Apus Devices")
+    #expect(!device.certificate.isAuthority)
+    let days = (device.certificate.notAfter - TestDirectory.nowSeconds) / 86_400
+    #expect((729...730).contains(days))
+    let connected = try service.connect(device)
+    #expect(connected.baseToken == directory.baseToken(device.id).bytes)
+    #expect(try connected.token().count == 64)
+  }
+
+  @Test("The operator's name for the device counts, not the device's own")
+  func name() throws {
+    let code = try directory.code(name: "kitchen")
+    #expect(
+      try Applicant(service).enrolled(code: code).certificate.subject.commonName == "kitchen")
+    let nameless = try Applicant(service)
+    let device = try nameless.device(nameless.ask(code: directory.code(), name: nil))
+    #expect(device.certificate.subject.commonName == "device")
+  }
+
+  @Test("Guessed, used, expired, withdrawn, mistyped: the answers are the same, byte for byte")
+  func refused() throws {
+    let used = try directory.code()
+    let first = try Applicant(service).enrolled(code: used)
+    let expired = try directory.code(expiresIn: -1)
+    let withdrawn = try directory.code()
+    let list = try directory.data.enrolmentCodes.all()
+    #expect(list.count == 3)
+    let newest = try #require(
+      list.first { $0.used == 0 && $0.record.expiresSeconds > $0.record.madeSeconds })
+    #expect(try directory.data.enrolmentCodes.withdraw(hash: newest.hash))
+    let unknown = "04HM-ASW9-NF6Y-ZZPW-QAC7-CN1J-205A"
+    // All at once: each waits for its time.
+    let applicant = try Applicant(service)
+    let clients = try [used, expired, withdrawn, unknown, "0000", "not a code"].map {
+      try applicant.send(applicant.request(code: $0))
+    }
+    let answers = try clients.map(Applicant.answer)
+    for answer in answers {
+      answer.expectRefused(1)
+      #expect(answer.bytes == answers[0].bytes)
+    }
+    #expect(Set(try Self.files(directory)).count == 3, "two codes, and the use of one")
+    _ = try service.connect(first)
+  }
+
+  /// The names in the directory of codes.
+  private static func files(_ directory: TestDirectory) throws -> [String] {
+    try FileManager.default.contentsOfDirectory(
+      atPath: directory.data.path + "/enrolment/codes")
+  }
+
+  @Test("Only the code's SHA-256 is kept, for the service's eyes alone")
+  func kept() throws {
+    let code = try directory.code(name: "kitchen")
+    _ = try Applicant(service).enrolled(code: code)
+    let bare = code.filter { $0 != "-" }
+    for name in try Self.files(directory) {
+      let path = directory.data.path + "/enrolment/codes/" + name
+      let text = try String(contentsOfFile: path, encoding: .utf8)
+      #expect(!text.contains(code) && !text.contains(bare))
+      let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+      #expect(mode == 0o600)
+      #expect(name.prefix(64).allSatisfy { $0.isHexDigit })
+    }
+  }
+
+  @Test(
+    "Many devices at once with one code: as many certificates as it has uses", arguments: [1, 3])
+  func race(uses: Int) throws {
+    let code = try directory.code(uses: uses)
+    let applicants = try (0..<10).map { _ in try Applicant(service) }
+    let clients = try applicants.map { try $0.send($0.request(code: code)) }
+    let answers = try clients.map(Applicant.answer)
+    let accepted = zip(applicants, answers).filter { $1[0x40] == [0] }
+    #expect(accepted.count == uses)
+    #expect(Set(try accepted.map { try $0.device($1).id }).count == uses)
+    for answer in answers where answer[0x40] != [0] { answer.expectRefused(1) }
+  }
+
+  @Test("One key that asks many times at once is one device")
+  func sameKeyAtOnce() throws {
+    let code = try directory.code(uses: 5)
+    let applicant = try Applicant(service)
+    let clients = try (0..<5).map { _ in try applicant.send(applicant.request(code: code)) }
+    let answers = try clients.map(Applicant.answer)
+    #expect(Set(answers.map(\.bytes)).count == 1)
+    _ = try applicant.device(answers[0])
+    #expect(try directory.data.enrolmentCodes.all().map(\.used) == [1])
+  }
+
+  @Test("A lost answer is given again: to the same key, after a restart, and after the code's time")
+  func lostAnswer() throws {
+    let code = try directory.code()
+    let applicant = try Applicant(service)
+    // Nobody reads the answer.
+    let lost = try applicant.send(applicant.request(code: code))
+    _ = try lost.expect(0x82)
+    lost.tls.reset()
+    service.stop()
+
+    let again = try TestService(directory)
+    var survivor = try Applicant(again, key: applicant.key)
+    let known = try #require(directory.data.enrolmentCodes.all().first)
+    let file = directory.data.path + "/enrolment/codes/" + known.hash
+    let text = try String(contentsOfFile: file, encoding: .utf8)
+    try Data(text.replacing("expires = \(known.record.expiresSeconds)", with: "expires = 1").utf8)
+      .write(to: URL(filePath: file))
+    let answer = try survivor.ask(code: code)
+    #expect(answer[0x43] == lost.received.first?[0x43])
+    let device = try survivor.device(answer)
+    _ = try again.connect(device)
+    survivor.key = try .generateP256()
+    try survivor.ask(code: code).expectRefused(1)
+  }
+
+  /// What stands in the directory when a crash comes: the service must go on from there without a second device.
+  @Test("A crash between the use of a code and the answer makes no second device")
+  func crash() throws {
+    let code = try directory.code()
+    let applicant = try Applicant(service)
+    let device = try applicant.enrolled(code: code)
+    service.stop()
+    // An act that was interrupted leaves a part of a file beside the codes.
+    let hash = try directory.data.enrolmentCodes.all()[0].hash
+    let part = directory.data.path + "/enrolment/codes/\(hash).1.99.part"
+    try Data("key = ".utf8).write(to: URL(filePath: part))
+    let again = try TestService(directory)
+    #expect(try Applicant(again, key: applicant.key).enrolled(code: code).id == device.id)
+    try Applicant(again).ask(code: code).expectRefused(1)
+    #expect(try directory.data.enrolmentCodes.all().map(\.used) == [1])
+  }
+
+  @Test("A retired device gets nothing for its old code, nor for its old certificate")
+  func retired() throws {
+    let code = try directory.code(uses: 2)
+    let applicant = try Applicant(service)
+    let device = try applicant.enrolled(code: code)
+    try directory.data.retire(device.id, nowSeconds: TestDirectory.nowSeconds)
+    service.service.reload()
+    let client = try service.courier(device)
+    try client.send(ConnectedDevice.connectMessage())
+    #expect(try client.expect(0x08)[1] == [2])
+    try applicant.ask(code: code).expectRefused(1)
+    // Another key, as after a reinstall, is another device.
+    let other = try Applicant(service).enrolled(code: code)
+    #expect(other.id != device.id)
+    _ = try service.connect(other)
+  }
+
+  @Test(
+    "Names that would disturb a certificate or a list",
+    arguments: ["a\nb", "\u{202e}x", " ", "\u{7f}"])
+  func badName(name: String) throws {
+    let applicant = try Applicant(service)
+    try applicant.ask(code: directory.code(), name: name).expectRefused(2)
+  }
+
+  @Test("The same address is slowed down, and devices that are there do not notice")
+  func slowedDown() throws {
+    let applicant = try Applicant(service)
+    let guess = try applicant.request(code: "04HM-ASW9-NF6Y-ZZPW-QAC7-CN1J-205A")
+    let bystander = try service.connect()
+    var answers: [RawCourierFrame] = []
+    while !answers.contains(where: { $0[0x41] == [3] }), answers.count < 1000 {
+      let clients = try (0..<Limits.enrolmentFailuresPerAddress + 10).map { _ in
+        try applicant.send(guess)
+      }
+      answers += try clients.map(Applicant.answer)
+    }
+    #expect(answers.contains { $0[0x41] == [1] })
+    let late = try #require(answers.first { $0[0x41] == [3] })
+    late.expectRefused(3)
+    #expect((1...60).contains(try #require(late.retrySeconds)))
+    try bystander.settle()
+    _ = try service.connect()
+  }
+}

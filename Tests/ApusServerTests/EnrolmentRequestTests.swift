@@ -1,0 +1,133 @@
+import ApusModel
+import ApusServer
+import ApusTLS
+import ApusTesting
+import ApusTrust
+import Foundation
+import Testing
+
+@Suite("What devices ask with", .timeLimit(.minutes(5)))
+struct EnrolmentRequestTests {
+  let service: TestService
+  var directory: TestDirectory { service.directory }
+
+  init() throws { service = try TestService() }
+
+  @Test("Requests that prove nothing use no code up, and harm nobody")
+  func garbage() throws {
+    let code = try directory.code()
+    let applicant = try Applicant(service)
+    let good = try CertificateRequest.make(for: applicant.key)
+    var forged = good
+    forged[forged.count - 1] ^= 1
+    let rubbish: [[UInt8]] = [
+      forged, good + [0], Array(good.dropLast()), [0x30, 0], [0],
+      [UInt8](repeating: 0x30, count: Limits.certificateRequestBytes),
+      directory.deviceAuthority.certificate.der,
+    ]
+    try withBystanders(service) {
+      let clients = try rubbish.map {
+        try applicant.send(applicant.request(code: code, certificateRequest: $0))
+      }
+      for client in clients { try Applicant.answer(client).expectRefused(2) }
+    }
+    _ = try applicant.enrolled(code: code)
+  }
+
+  @Test("Frames that break the protocol are answered with the end")
+  func brokenFrames() throws {
+    let applicant = try Applicant(service)
+    let long = try applicant.request(
+      code: nil, certificateRequest: [UInt8](repeating: 0x30, count: 8193))
+    let empty = RawCourierFrame(0x81, (0x42, Array("phone".utf8)))
+    try withBystanders(service) {
+      for frame in [long, empty] {
+        let end = try applicant.send(frame).end()
+        #expect(end.frames.map(\.command) == [0x80])
+        #expect(end.end == .closeNotify)
+      }
+      // A megabyte is not even waited for.
+      let client = try service.courier(nil)
+      try client.tls.send(hex("81 00100000"))
+      let end = try client.end()
+      #expect(end.frames.map(\.command) == [0x80])
+    }
+  }
+
+  @Test("Only in our own dialect, only without a certificate, and only as the first frame")
+  func outOfPlace() throws {
+    let applicant = try Applicant(service)
+    let frame = try applicant.request(code: directory.code())
+    // With a certificate it is not the first frame that there is to be.
+    let device = try directory.device()
+    let known = try service.courier(device)
+    try known.send(frame)
+    #expect(try known.end().frames.map(\.command) == [0x80])
+    // Under the dialect of others nothing of ours is ever said.
+    let other = RawCourierClient(
+      try service.tls(.courier, protocols: [TestService.inBandProtocol]))
+    try other.send(frame)
+    #expect(try other.end().frames.isEmpty)
+    // On a connection that was let in it is skipped.
+    let connected = try service.connect(device)
+    try connected.client.send(frame)
+    try connected.settle()
+    // What follows a request is not read.
+    let client = try service.courier(nil)
+    try client.send(frame, frame, ConnectedDevice.connectMessage())
+    _ = try applicant.device(Applicant.answer(client))
+  }
+
+  @Test(
+    "OpenSSL's command line makes a request that works, and verifies the certificate",
+    arguments: [
+      ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"], ["-newkey", "rsa:2048"],
+      ["-newkey", "rsa:4096"],
+    ])
+  func openssl(key: [String]) throws {
+    let path = directory.data.path
+    let (keyFile, requestFile, file) = ("\(path)/k.pem", "\(path)/r.der", "\(path)/c.pem")
+    let made = try OpenSSLProgram.run(
+      arguments: ["req", "-new", "-nodes"] + key + [
+        "-keyout", keyFile, "-outform", "DER", "-out", requestFile, "-subj",
+        "/CN=whoever/UID=ffffffffffffffff", "-addext", "basicConstraints=critical,CA:TRUE",
+      ])
+    #expect(!made.contains("rror"))
+    let request = [UInt8](try Data(contentsOf: URL(filePath: requestFile)))
+    let applicant = try Applicant(
+      service, key: PrivateKey(pem: String(contentsOfFile: keyFile, encoding: .utf8)))
+    let device = try applicant.device(
+      applicant.ask(code: directory.code(), certificateRequest: request))
+    #expect(device.id.text != "ffffffffffffffff")
+    try Data(device.certificate.pem.utf8).write(to: URL(filePath: file))
+    let verdict = try OpenSSLProgram.run(
+      "verify", "-CAfile", directory.data.authorityCertificate(.devices), "-purpose", "sslclient",
+      "-x509_strict", file)
+    #expect(verdict.contains("c.pem: OK"))
+    let text = try OpenSSLProgram.run("x509", "-in", file, "-noout", "-text")
+    #expect(text.contains("CA:FALSE") || !text.contains("CA:TRUE"))
+    #expect(text.contains("TLS Web Client Authentication"))
+    _ = try service.connect(device)
+  }
+
+  @Test("An operator may take codes only, or nobody")
+  func modes() throws {
+    let codesOnly = try TestService(nil, .init { $0.enrolment = .codes })
+    defer { codesOnly.stop() }
+    let applicant = try Applicant(codesOnly)
+    try applicant.ask(code: nil).expectRefused(5)
+    #expect(try codesOnly.directory.data.pendingEnrolments.all().isEmpty)
+    _ = try applicant.enrolled(code: codesOnly.directory.code())
+
+    let off = try TestService(nil, .init { $0.enrolment = .off })
+    defer { off.stop() }
+    let stranger = try Applicant(off)
+    try stranger.ask(code: off.directory.code()).expectRefused(5)
+    try stranger.ask(code: nil).expectRefused(5)
+    // Devices that there are go on renewing.
+    let device = try off.connect(off.directory.agedDevice())
+    try device.client.send(
+      RawCourierFrame(0x83, (0x41, CertificateRequest.make(for: device.device.key))))
+    #expect(try device.client.expect(0x84)[0x40] == [0])
+  }
+}

@@ -1,0 +1,169 @@
+import ApusModel
+import ApusServer
+import ApusTLS
+import ApusTesting
+import ApusTrust
+import Testing
+
+@Suite("Certificates are renewed over the device's own connection", .timeLimit(.minutes(5)))
+struct RenewalTests {
+  let service: TestService
+  var directory: TestDirectory { service.directory }
+
+  init() throws { service = try TestService() }
+
+  private func renew(_ device: ConnectedDevice, _ request: [UInt8]) throws -> RawCourierFrame {
+    try device.client.send(RawCourierFrame(0x83, (0x41, request)))
+    return try device.client.expect(0x84)
+  }
+
+  private func device(_ answer: RawCourierFrame, key: PrivateKey) throws -> TestDevice {
+    #expect(answer[0x40] == [0], "\(answer.reason)")
+    let der = answer[0x43] ?? []
+    let certificate = try Certificate(der: der.span)
+    #expect(certificate.spkiDER == key.publicKey.spkiDER)
+    return TestDevice(
+      id: try DeviceCertificate(certificate).deviceID, key: key, certificate: certificate)
+  }
+
+  @Test("With the same key and with a new one the device stays itself, and its tokens stay good")
+  func renewed() throws {
+    let old = try directory.agedDevice()
+    let first = try service.connect(old)
+    let token = try first.token()
+    try first.enable(TestDirectory.topic)
+
+    let same = try device(renew(first, CertificateRequest.make(for: old.key)), key: old.key)
+    #expect(same.id == old.id)
+    #expect(same.certificate.notAfter > old.certificate.notAfter)
+    #expect(same.certificate.subject.commonName == "test device")
+    let newKey = try PrivateKey.generateP256()
+    let new = try device(renew(first, CertificateRequest.make(for: newKey)), key: newKey)
+    #expect(new.id == old.id)
+    // The connection goes on as if nothing had been.
+    try first.settle()
+
+    for device in [same, new] {
+      let again = try service.connect(device)
+      #expect(again.baseToken == first.baseToken)
+      #expect(try again.token() == token)
+      try again.enable(TestDirectory.topic)
+      let provider = try service.provider()
+      let stream = try provider.request(
+        service.pushHeaders(to: token, authorization: service.authorization()),
+        body: TestService.payload)
+      try again.acknowledge(again.notification())
+      #expect(try provider.response(to: stream).status == 200)
+    }
+  }
+
+  @Test(
+    "A key that was replaced is good until the new one is used, and then no more, also after a restart"
+  )
+  func superseded() throws {
+    let service = try TestService(nil, .init { $0.isEphemeral = false })
+    let old = try service.directory.agedDevice()
+    let first = try service.connect(old)
+    let newKey = try PrivateKey.generateP256()
+    let new = try device(renew(first, CertificateRequest.make(for: newKey)), key: newKey)
+    first.client.tls.reset()
+    // The device may have lost the answer.
+    let again = try service.connect(old)
+    #expect(again.baseToken == first.baseToken)
+    again.client.tls.reset()
+    let fresh = try service.connect(new)
+    #expect(fresh.baseToken == first.baseToken)
+    // Its answer waits for the record.
+    _ = try fresh.token()
+
+    func expectRefused(by service: TestService) throws {
+      let copy = try service.courier(old)
+      try copy.send(ConnectedDevice.connectMessage())
+      #expect(try copy.expect(0x08)[1] == [2])
+      _ = try copy.end()
+    }
+    try expectRefused(by: service)
+    // The device itself did not notice.
+    try fresh.settle()
+    service.stop()
+    let restarted = try TestService(service.directory, .init { $0.isEphemeral = false })
+    defer { restarted.stop() }
+    try expectRefused(by: restarted)
+    #expect(try restarted.connect(new).baseToken == first.baseToken)
+  }
+
+  @Test("A young certificate is not followed by another, and its device is told when")
+  func early() throws {
+    let now = TestDirectory.nowSeconds
+    let young = try directory.device(
+      validity: Validity(notBefore: now - 59 * 86_400, notAfter: now + 31 * 86_400))
+    let answer = try renew(service.connect(young), CertificateRequest.make(for: young.key))
+    answer.expectRefused(7)
+    #expect((86_000...86_400).contains(try #require(answer.retrySeconds)))
+    let due = try directory.device(
+      validity: Validity(notBefore: now - 61 * 86_400, notAfter: now + 29 * 86_400))
+    #expect(
+      try renew(service.connect(due), CertificateRequest.make(for: due.key))[0x40] == [0])
+  }
+
+  @Test("A request that proves nothing, and too many of them")
+  func bad() throws {
+    let device = try directory.agedDevice()
+    try withBystanders(service) {
+      let connected = try service.connect(device)
+      var forged = try CertificateRequest.make(for: device.key)
+      forged[forged.count - 1] ^= 1
+      try renew(connected, forged).expectRefused(2)
+      for _ in 1..<Limits.renewalsPerConnection { _ = try renew(connected, forged) }
+      let answer = try renew(connected, CertificateRequest.make(for: device.key))
+      answer.expectRefused(3)
+      #expect(try #require(answer.retrySeconds) >= 60)
+      try connected.settle()
+    }
+  }
+
+  @Test("A device that is retired does not renew")
+  func retired() throws {
+    let device = try directory.agedDevice()
+    let connected = try service.connect(device)
+    try directory.data.retire(device.id, nowSeconds: TestDirectory.nowSeconds - 1)
+    service.service.reload()
+    try connected.client.send(
+      RawCourierFrame(0x83, (0x41, CertificateRequest.make(for: device.key))))
+    let end = try connected.client.end()
+    #expect(!end.frames.contains { $0.command == 0x84 && $0[0x40] == [0] })
+    let again = try service.courier(device)
+    try again.send(ConnectedDevice.connectMessage())
+    #expect(try again.expect(0x08)[1] == [2])
+  }
+
+  @Test("Under the dialects of others there is no such command")
+  func otherDialect() throws {
+    let device = try directory.agedDevice()
+    let client = try service.courier(device, protocols: [TestService.oldCourierProtocol])
+    let connected = try ConnectedDevice(client, device)
+    try client.send(RawCourierFrame(0x83, (0x41, CertificateRequest.make(for: device.key))))
+    try connected.settle()
+    #expect(client.received.map(\.command) == [0x08, 0x10])
+  }
+
+  @Test("A foreign token that a device presents is answered with its own, and noted")
+  func foreignToken() throws {
+    let lines = LogLines()
+    let service = try TestService(
+      nil,
+      .init {
+        $0.logLevel = .info
+        $0.logSink = lines.sink
+      })
+    defer { service.stop() }
+    let other = try service.connect()
+    let device = try service.directory.device()
+    let connected = try ConnectedDevice(
+      service.courier(device), device, token: other.baseToken)
+    #expect(connected.baseToken == service.directory.baseToken(device.id).bytes)
+    let noted = lines.all("device connected").filter { $0.contains("device=\(device.id.text)") }
+    #expect(noted.count == 1)
+    #expect(noted.allSatisfy { $0.contains("token_changed=true") })
+  }
+}
