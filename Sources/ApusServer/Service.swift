@@ -55,19 +55,14 @@ package final class Service {
       throw error
     }
     let count = configuration.workers > 0 ? configuration.workers : Self.coreCount
-    let replays = ReplayGuard()
-    let feedback = FeedbackDesk()
     let expiries = ExpiryWatch(log: configuration.log)
     self.expiries = expiries
-    let store = store
     let enrolment = EnrolmentDesk(configuration, dataDirectory, audit)
     self.enrolment = enrolment
-    let workers = (0..<count).map { index in
-      Worker(
-        index: index, configuration: configuration, trust: trust, store: store, order: order,
-        replays: replays, feedback: feedback, audit: audit,
-        expiries: expiries, enrolment: enrolment)
-    }
+    let commons = Commons(
+      configuration: configuration, store: store, order: order, audit: audit, expiries: expiries,
+      enrolment: enrolment)
+    let workers = (0..<count).map { Worker(index: $0, commons: commons, trust: trust) }
     self.workers = workers
     watch = TrustWatch(dataDirectory, expiries) {
       loader.reload { trust in

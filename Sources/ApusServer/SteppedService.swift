@@ -25,13 +25,12 @@ package final class SteppedService {
         kind: door.kind, environment: door.environment, context: context,
         addresses: door.addresses, rules: door.rules)
     }
-    let replays = ReplayGuard()
-    let feedback = FeedbackDesk()
+    let commons = Commons(
+      configuration: configuration, store: store, order: order, audit: AuditLog(path: nil),
+      expiries: ExpiryWatch(log: configuration.log))
     let workers = loops.enumerated().map { index, loop in
       Worker(
-        index: index, configuration: configuration, trust: trust, store: store, order: order,
-        replays: replays, feedback: feedback, audit: AuditLog(path: nil),
-        expiries: ExpiryWatch(log: configuration.log), loop: loop,
+        index: index, commons: commons, trust: trust, loop: loop,
         ids: RandomIDs(seed: seed &+ UInt64(index)))
     }
     for worker in workers { worker.connect(to: workers) }

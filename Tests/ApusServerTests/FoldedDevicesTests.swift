@@ -35,7 +35,7 @@ struct FoldedDevicesTests {
         return topic
       })
     let device = Device(key: key(number), registration: registration)
-    shard.loadStored([facts(number)], of: device)
+    shard.loadStored([StoredFacts(facts: facts(number))], of: device)
     return device
   }
 
@@ -72,10 +72,15 @@ struct FoldedDevicesTests {
     var folded = FoldedDevices(byteCount: 1024 * 1024)
     for count in 0..<4 as Range<UInt64> {
       let device = Device(key: key(count), registration: Registration())
-      shard.loadStored((0..<count).map { facts($0) }, of: device)
+      shard.loadStored((0..<count).map { StoredFacts(facts: facts($0)) }, of: device)
       folded.fold(device)
     }
     folded.fold(Device(key: key(9), registration: Registration()))
+    // What its facts do not say all about is read again.
+    let several = Device(key: key(10), registration: Registration())
+    shard.loadStored([StoredFacts(facts: facts(1), index: 1)], of: several)
+    folded.fold(several)
+    #expect(folded.take(key(10))?.stored == nil)
     let (none, three, unknown) = (folded.take(key(0)), folded.take(key(3)), folded.take(key(9)))
     #expect(none?.stored == [])
     #expect(three?.stored?.map(\.order) == [0, 1, 2])

@@ -29,7 +29,6 @@ enum WorkerMessage: Sendable {
   let log: Log
   let store: any DurableStore
   let order: AcceptanceOrder
-  let replays: ReplayGuard
   let tlsBuffers = TLSBuffers()
   let requestPool = HTTP2RequestPool()
   let ids: RandomIDs
@@ -60,38 +59,27 @@ enum WorkerMessage: Sendable {
   private var secondTimer: LoopTimer?
   private var pauses: PauseQueue?
   private var drains: DrainQueue?
-  /// Who reads which feedback; shared by all workers.
-  let feedback: FeedbackDesk
-  let audit: AuditLog
-  let expiries: ExpiryWatch
-  /// Who decides on requests for certificates; nil where nobody does.
-  let enrolment: EnrolmentDesk?
+  let commons: Commons
 
   /// Messages waiting for one worker; verdicts that do not fit wait with their sender.
   private static let inboxCapacity = 65_536
   private static let receiveBytes = 65_536
 
   init(
-    index: Int, configuration: ServerConfiguration, trust: Trust, store: any DurableStore,
-    order: AcceptanceOrder, replays: ReplayGuard, feedback: FeedbackDesk,
-    audit: AuditLog, expiries: ExpiryWatch, enrolment: EnrolmentDesk? = nil,
-    loop: EventLoop? = nil, ids: RandomIDs = RandomIDs()
+    index: Int, commons: Commons, trust: Trust, loop: EventLoop? = nil,
+    ids: RandomIDs = RandomIDs()
   ) {
     let loop = loop ?? EventLoop(name: "apus-worker-\(index)")
     self.loop = loop
     self.ids = ids
     wallMilliseconds = loop.wallMilliseconds
-    self.feedback = feedback
-    self.audit = audit
-    self.expiries = expiries
-    self.enrolment = enrolment
+    self.commons = commons
     self.index = index
-    self.configuration = configuration
-    self.log = configuration.log
+    configuration = commons.configuration
+    log = configuration.log
+    store = commons.store
+    order = commons.order
     self.trust = trust
-    self.store = store
-    self.order = order
-    self.replays = replays
     sealer = TokenSealer(trust.sealingKeys)
     openRequests = OpenRequests(worker: UInt16(index))
     wheel = DeadlineWheel(nowSeconds: loop.nowMilliseconds / 1000)

@@ -1,0 +1,24 @@
+import ApusStore
+
+/// What the workers of a service have in common; each part can be used by all of them at once.
+struct Commons: Sendable {
+  var configuration: ServerConfiguration
+  var store: any DurableStore
+  var order: AcceptanceOrder
+  /// Who has signed which connect message lately.
+  var replays = ReplayGuard()
+  /// Who reads which feedback.
+  var feedback = FeedbackDesk()
+  var audit: AuditLog
+  var expiries: ExpiryWatch
+  /// Who decides on requests for certificates; nil where nobody does.
+  var enrolment: EnrolmentDesk?
+}
+
+extension Worker {
+  var replays: ReplayGuard { commons.replays }
+  var feedback: FeedbackDesk { commons.feedback }
+  var audit: AuditLog { commons.audit }
+  var expiries: ExpiryWatch { commons.expiries }
+  var enrolment: EnrolmentDesk? { commons.enrolment }
+}
