@@ -134,7 +134,7 @@ package final class Device {
   // processor when it does.
   /// Unix milliseconds since which the device is gone for good; nil while it is not.
   package var retiredMilliseconds: Int64?
-  var requests = RequestBuckets()
+  package var requests = RequestBuckets()
   /// SHA-256 of the certificate's public key at its last connection; empty before the first.
   package var keyFingerprint: [UInt8] = []
   /// From when on the newest certificate is valid by which it was let in, Unix seconds.

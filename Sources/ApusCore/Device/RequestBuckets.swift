@@ -1,11 +1,11 @@
-import ApusModel
+package import ApusModel
 
 /// Requests for one device, a bucket for each app: "too many consecutive requests to the same device token", and an app
 /// has a token of its own. What one app's provider does costs no other app's anything.
 ///
 /// The bucket of the app that was pushed to last lies here, the others in a table while they are not full: nearly all
 /// devices have none there.
-struct RequestBuckets {
+package struct RequestBuckets: Sendable, Hashable {
   private var topic = TopicKey(app: .base)
   private var bucket = RateLimit.Bucket()
   private var others: [TopicKey: RateLimit.Bucket] = [:]
@@ -14,7 +14,9 @@ struct RequestBuckets {
 
   /// Takes a request out of the bucket of `topic`; false where it is empty.
   @inline(__always)
-  mutating func take(_ limit: RateLimit, of topic: TopicKey, atMilliseconds now: Int64) -> Bool {
+  package mutating func take(_ limit: RateLimit, of topic: TopicKey, atMilliseconds now: Int64)
+    -> Bool
+  {
     if topic != self.topic { change(to: topic, atMilliseconds: now) }
     return limit.take(from: &bucket, atMilliseconds: now)
   }
