@@ -17,6 +17,8 @@ public enum DeliveryState: UInt8, Sendable, CaseIterable, Hashable {
   case discardedNotStored = 11
   /// The store could not keep it, and its provider was told so.
   case discardedStoreFailed = 12
+  /// Its device was sent it on one connection after the other, and answered on none.
+  case discardedUnacknowledged = 13
 
   /// The label in the ledger, in logs and on the console.
   public var label: StaticString {
@@ -34,6 +36,7 @@ public enum DeliveryState: UInt8, Sendable, CaseIterable, Hashable {
     case .discardedDisabled: "Discarded - Disabled"
     case .discardedNotStored: "Discarded - Not Stored"
     case .discardedStoreFailed: "Discarded - Store Failed"
+    case .discardedUnacknowledged: "Discarded - Never Acknowledged"
     }
   }
 
@@ -42,7 +45,8 @@ public enum DeliveryState: UInt8, Sendable, CaseIterable, Hashable {
     switch self {
     case .received, .storedDeviceOffline, .storedPowerConsiderations, .sent: false
     case .delivered, .deliveredFromStorage, .replaced, .expired, .refusedByDevice,
-      .discardedTokenUnregistered, .discardedDisabled, .discardedNotStored, .discardedStoreFailed:
+      .discardedTokenUnregistered, .discardedDisabled, .discardedNotStored, .discardedStoreFailed,
+      .discardedUnacknowledged:
       true
     }
   }

@@ -26,7 +26,8 @@ public enum Limits {
   public static let requestSeconds = 10
   /// Seconds from a request's first header to its answer, whatever the store does: as long as pushy's users wait.
   public static let answerSeconds = 30
-  /// Requests to one device token at once, before it is answered 429. Apple publishes no figure; this is generous.
+  /// Requests to one device token at once, before it is answered 429, where the operator says nothing else. Apple
+  /// publishes no figure; this is generous.
   public static let requestsPerToken = 10_000
   /// The same, that come back each second.
   public static let requestsPerTokenPerSecond = 1_000
@@ -124,6 +125,10 @@ public enum Limits {
 
   // MARK: Storage
 
+  /// Notifications of one app that wait for one device, where the app's retention asks for more than the newest. A
+  /// tenth of what a session holds, so that one app does not crowd out the others of its device.
+  public static let retainedNotifications = 100
+
   /// Seconds for which a notification is kept at most. "Viewing the status of push notifications": 30 days.
   public static let storageSeconds: Int64 = 30 * 24 * 3600
 
@@ -162,6 +167,12 @@ public enum Limits {
   public static let backgroundPushesPerHour = 3
   /// Takeovers of one device in a minute: two holders of one identity would otherwise fight for ever.
   public static let courierTakeoversPerMinute = 10
+  /// Connections that may end before the device acknowledges a notification that it was sent; with the last of them the
+  /// notification is set aside. The courier protocol names no number, only that a poison message must not loop. As many
+  /// as a device may take over in a minute: one that loses its radio again and again is not meant.
+  public static let unacknowledgedEnds = 10
+  /// The same, from which on the notification is sent by itself, so that the ends of a connection are laid to it alone.
+  public static let unacknowledgedEndsTogether = 3
   /// Topics in all lists of one filter.
   public static let courierFilterTopics = 2048
   /// Bytes of padding in a flush frame or its answer: the most that clients were seen to ask for.

@@ -28,6 +28,8 @@ public final class Notification: @unchecked Sendable {
   public var isBackground = false
   /// Whether it came out of the store or was sent before on another connection.
   public var isFromStorage = false
+  /// Which of its app's places in the device's mailbox it has; of meaning for what is stored, or is being.
+  public var slotIndex: UInt8 = 0
 
   /// The collapse id, at most `Limits.collapseIDBytes`; empty where there is none.
   public var collapseID = ByteStore(capacity: Limits.collapseIDBytes)

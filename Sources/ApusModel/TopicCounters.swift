@@ -25,7 +25,7 @@ public struct TopicCounters: Sendable, Hashable {
   @inlinable public static var priorityCount: Int { 3 }
   /// Cells of one state.
   @inlinable public static var stateStride: Int { pushTypeCount * priorityCount }
-  @inlinable public static var cellCount: Int { 13 * stateStride }
+  @inlinable public static var cellCount: Int { 14 * stateStride }
 
   /// The place among the cells of one state.
   @inlinable
@@ -69,6 +69,28 @@ public struct TopicCounters: Sendable, Hashable {
 
   /// Whether every accepted notification has ended or is pending.
   public var isBalanced: Bool { accepted == ended &+ UInt64(bitPattern: pending) }
+
+  /// The part of one push type; nil for notifications whose providers named none.
+  public func part(of pushType: PushType?) -> TopicCounters {
+    part { type, _ in type == pushType }
+  }
+
+  public func part(of priority: Priority) -> TopicCounters { part { $1 == priority } }
+
+  /// What `contains` says of push type and priority; as balanced as the whole.
+  private func part(_ contains: (PushType?, Priority) -> Bool) -> TopicCounters {
+    var part = TopicCounters(topic: topic, environment: environment)
+    for type in [nil] + PushType.allCases.map(Optional.some) {
+      for priority in Priority.allCases where contains(type, priority) {
+        for state in DeliveryState.allCases {
+          let cell = Self.cell(state, pushType: type, priority: priority)
+          part.cells[cell] = cells[cell]
+        }
+      }
+    }
+    part.pending = Int64(bitPattern: part.accepted &- part.ended)
+    return part
+  }
 
   /// Adds another worker's part of the same topic.
   public mutating func add(_ other: TopicCounters) {

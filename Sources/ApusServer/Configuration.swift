@@ -50,6 +50,9 @@ package struct ServerConfiguration: Sendable {
   package var unregisterGraceSeconds: Int64 = 60
   /// Milliseconds for which a notification that was sent waits for its acknowledgement before it is written.
   package var lingerMilliseconds: UInt64 = 50
+  /// Requests to one device token that may come in a second, and at once; 0 a second for no limit.
+  package var requestsPerTokenPerSecond = Limits.requestsPerTokenPerSecond
+  package var requestsPerToken = Limits.requestsPerToken
   /// Seconds that a shutdown may take.
   package var shutdownSeconds = 30
   /// Which notifications the ledger follows.

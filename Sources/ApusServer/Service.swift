@@ -160,6 +160,16 @@ package final class Service {
     workers.flatMap { worker in worker.ask { $0.shard.counters() } }.added()
   }
 
+  /// How often requests were refused for each reason, over all workers, since the data directory was made.
+  package func rejections() -> [Reason: UInt64] {
+    var total: [Reason: UInt64] = [:]
+    for worker in workers {
+      let counters = worker.ask { $0.shard.ledger.rejections }
+      for reason in Reason.allCases { total[reason, default: 0] += counters[reason] }
+    }
+    return total
+  }
+
   /// Connections of all kinds, over all workers.
   package func connectionCount() -> Int {
     workers.reduce(0) { $0 + $1.ask { $0.connectionCount } }

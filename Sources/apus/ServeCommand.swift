@@ -60,6 +60,8 @@ struct ServeCommand {
     configuration.allowsES512 = invocation.isOn(ApusOptions.allowES512)
     configuration.unregisterGraceSeconds = Int64(invocation.value(ApusOptions.unregisterGrace))
     configuration.lingerMilliseconds = UInt64(invocation.value(ApusOptions.linger))
+    configuration.requestsPerTokenPerSecond = invocation.value(ApusOptions.tokenRate)
+    configuration.requestsPerToken = invocation.value(ApusOptions.tokenBurst)
     configuration.shutdownSeconds = invocation.value(ApusOptions.shutdown)
     configuration.ledger = invocation.value(ApusOptions.ledger)
     configuration.ledgerDays = invocation.value(ApusOptions.ledgerDays)

@@ -147,7 +147,7 @@ struct MailboxRecordTests {
     #expect(throws: error) { try StoredNotification(decoding: bytes.span) }
   }
 
-  @Test("A mailbox key is device, app and flags")
+  @Test("A mailbox key is device, app and flags, for the first place of a topic")
   func mailboxKey() throws {
     let key = MailboxKey(
       device: DeviceID(0x0102_0304_0506_0708),
@@ -162,6 +162,17 @@ struct MailboxRecordTests {
     #expect(try DeviceID(storeKey: device.span) == key.device)
   }
 
+  @Test("Each place of a topic but the first has its index behind the flags")
+  func mailboxKeyIndex() throws {
+    let key = MailboxKey(
+      device: DeviceID(0x0102_0304_0506_0708), topic: TopicKey(app: AppID(0x0a0b_0c0d)),
+      environment: .production, index: 99)
+    let encoded = key.encoded()
+    let expected: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8, 0x0a, 0x0b, 0x0c, 0x0d, 0, 99]
+    #expect(bytes(encoded.span) == expected)
+    #expect(try MailboxKey(decoding: expected.span) == key)
+  }
+
   @Test("Keys of another length or with unknown flags are refused")
   func malformedKeys() {
     let good: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 1, 0]
@@ -169,8 +180,11 @@ struct MailboxRecordTests {
     #expect(throws: RecordError.truncated(field: "flags")) {
       try MailboxKey(decoding: good.span.extracting(..<12))
     }
-    let long = good + [0]
+    let long = good + [1, 0]
     #expect(throws: RecordError.trailingBytes(1)) { try MailboxKey(decoding: long.span) }
+    // The first place has no index.
+    let zero = good + [0]
+    #expect(throws: RecordError.malformed(field: "index")) { try MailboxKey(decoding: zero.span) }
     for flags: UInt8 in [0x12, 0x1f, 0x20, 0x80] {
       let bad = good.dropLast() + [flags]
       let bytes = Array(bad)

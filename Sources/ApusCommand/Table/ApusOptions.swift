@@ -135,6 +135,15 @@ package enum ApusOptions {
     help:
       "Milliseconds for which a sent notification waits for its acknowledgement before it is stored."
   )
+  package static let tokenRate = Option(
+    "--token-rate", .integer("N", 0...1_000_000), in: [Verb.serve], group: .service,
+    default: "\(Limits.requestsPerTokenPerSecond)",
+    help:
+      "Requests a second for one device token, beyond which 429 is the answer; 0 for any number.")
+  package static let tokenBurst = Option(
+    "--token-burst", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
+    default: "\(Limits.requestsPerToken)",
+    help: "Requests for one device token that may come at once.")
   package static let ledger = Option(
     "--ledger", .ledgerMode, in: [Verb.serve], group: .service, default: "all",
     help: "Which notifications the ledger follows: all, off, or 1/N, one in N. `apus log` shows it."
@@ -264,7 +273,8 @@ package enum ApusOptions {
       gatewayListen.description, gatewayDevelopmentListen.description,
       feedbackListen.description, feedbackDevelopmentListen.description,
       workers.description, noInBandCertificates.description, allowES512.description,
-      unregisterGrace.description, linger.description, ledger.description,
+      unregisterGrace.description, linger.description, tokenRate.description,
+      tokenBurst.description, ledger.description,
       ledgerDays.description, ledgerMegabytes.description, ephemeral.description,
       shutdown.description,
       name.description, firstTopic.description, teamName.description,
@@ -276,7 +286,7 @@ package enum ApusOptions {
       LogOptions.id.description, LogOptions.uniqueID.description, LogOptions.token.description,
       LogOptions.topic.description, LogOptions.device.description, LogOptions.state.description,
       LogOptions.since.description, LogOptions.until.description, LogOptions.limit.description,
-      LogOptions.follow.description, LogOptions.counts.description,
+      LogOptions.follow.description, LogOptions.counts.description, LogOptions.by.description,
     ] + TrustOptions.all + [
       data.description, configuration.description, json.description, logFormat.description,
       logLevel.description,

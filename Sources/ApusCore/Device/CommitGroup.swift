@@ -1,37 +1,47 @@
-package import ApusModel
+import ApusModel
 
 /// One thing to be written with a commit group.
 package struct GroupEntry {
   package enum Kind: Equatable, Sendable {
-    /// The notification takes its app's slot.
+    /// The notification takes its slot.
     case put
-    /// The slot is emptied.
+    /// The slot is emptied: what it held has ended.
     case delete
+    /// The slot is emptied for newer notifications, with the put that follows.
+    case evict
+    /// Nothing is written: as many newer notifications have the slots, or get them with this group.
+    case outdated
     /// The device's record.
     case record(version: UInt64)
   }
 
   package var kind: Kind
   package var device: Device
-  package var topic: TopicKey
+  /// That of a put is known once `Shard.assignSlots` was called.
+  package var slot: MailboxSlot
   package var delivery: Delivery?
-  /// The place in the order of acceptance of what is put or deleted; 0 for a record.
+  /// The place in the order of acceptance of what is put or taken out; 0 for a record.
   package var order: UInt64
 
-  /// Whether both are about the same slot: one device's, in one environment and under one topic.
+  /// Whether both are about the same slot of one device in one environment.
   package func hasSlot(of other: GroupEntry) -> Bool {
-    device === other.device && topic == other.topic
+    device === other.device && slot == other.slot
   }
 }
 
-/// One device's slot in one environment and under one topic, to look it up by.
+/// One device's slot in one environment, to look it up by.
 struct SlotKey: Hashable {
   let device: ObjectIdentifier
-  let topic: TopicKey
+  let slot: MailboxSlot
+
+  init(device: ObjectIdentifier, slot: MailboxSlot) {
+    self.device = device
+    self.slot = slot
+  }
 
   init(_ entry: GroupEntry) {
     device = ObjectIdentifier(entry.device)
-    topic = entry.topic
+    slot = entry.slot
   }
 }
 
@@ -90,19 +100,18 @@ package struct CommitGroup {
     delivery.device.pendingWrites -= 1
   }
 
-  /// Empties the slot of `topic`.
+  /// Empties `slot`.
   ///
   /// `order` is that of the notification which has ended.
-  package mutating func delete(_ topic: TopicKey, order: UInt64, of device: Device) {
+  package mutating func delete(_ slot: MailboxSlot, order: UInt64, of device: Device) {
     device.pendingWrites += 1
     deletions.append(
-      GroupEntry(kind: .delete, device: device, topic: topic, delivery: nil, order: order))
+      GroupEntry(kind: .delete, device: device, slot: slot, delivery: nil, order: order))
   }
 
-  /// Empties the slot of `topic`, which a group that failed was to do.
-  package mutating func deleteAgain(_ topic: TopicKey, order: UInt64, of device: Device) {
-    let entry = GroupEntry(
-      kind: .delete, device: device, topic: topic, delivery: nil, order: order)
+  /// Empties `slot`, which a group that failed was to do.
+  package mutating func deleteAgain(_ slot: MailboxSlot, order: UInt64, of device: Device) {
+    let entry = GroupEntry(kind: .delete, device: device, slot: slot, delivery: nil, order: order)
     guard retriedSlots.insert(SlotKey(entry)).inserted else { return }
     device.pendingWrites += 1
     retries.append(entry)
@@ -114,7 +123,7 @@ package struct CommitGroup {
   /// an older notification.
   package mutating func keepStored() {
     func isWanted(_ entry: GroupEntry) -> Bool {
-      guard entry.device.stored(entry.topic) != nil else { return false }
+      guard entry.device.stored(entry.slot) != nil else { return false }
       entry.device.pendingWrites -= 1
       return true
     }
@@ -132,7 +141,7 @@ package struct CommitGroup {
     urgent.append(
       GroupEntry(
         kind: .record(version: device.recordVersion), device: device,
-        topic: TopicKey(app: .base), delivery: nil, order: 0))
+        slot: MailboxSlot(topic: TopicKey(app: .base)), delivery: nil, order: 0))
   }
 
   /// Whether a group is due: something urgent is there, or something has lingered long enough.
@@ -208,7 +217,8 @@ package struct CommitGroup {
 
   private static func putEntry(_ delivery: Delivery) -> GroupEntry {
     GroupEntry(
-      kind: .put, device: delivery.device, topic: delivery.notification.claims.topic,
-      delivery: delivery, order: delivery.notification.order)
+      kind: .put, device: delivery.device,
+      slot: MailboxSlot(topic: delivery.notification.claims.topic), delivery: delivery,
+      order: delivery.notification.order)
   }
 }

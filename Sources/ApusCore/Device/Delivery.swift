@@ -63,7 +63,7 @@ package final class Delivery {
     case sealed
     /// In the store.
     case durable
-    /// A newer notification of the same device and app took the slot.
+    /// A newer notification of the same device and app took its slot.
     case superseded
   }
 
@@ -92,13 +92,25 @@ package final class Delivery {
   /// Whether it has reached its last state, and only its record is still to be seen to.
   package var hasEnded = false
   /// The stored notification that this one replaces with the group that brings it in. It stays where that fails.
-  var replaced: NotificationFacts?
+  var replaced: StoredFacts?
+  /// Connections that ended before the device acknowledged it: see `StoredFacts.unacknowledgedEnds`.
+  var unacknowledgedEnds: UInt8 = 0
   package var isLastFromStorage = false
 
   package init(notification: Notification, device: Device) {
     self.notification = notification
     self.device = device
   }
+
+  /// What is to be known of it while it is stored.
+  var storedFacts: StoredFacts {
+    var stored = notification.storedFacts
+    stored.unacknowledgedEnds = unacknowledgedEnds
+    return stored
+  }
+
+  /// Whether it is to be sent by itself.
+  var isSuspect: Bool { unacknowledgedEnds >= Limits.unacknowledgedEndsTogether }
 
   package var isFree: Bool { place == .none && groupReferences == 0 && storage != .sealed }
 }
@@ -122,14 +134,15 @@ package final class Device {
   // processor when it does.
   /// Unix milliseconds since which the device is gone for good; nil while it is not.
   package var retiredMilliseconds: Int64?
-  /// Requests for it: "too many consecutive requests to one device token".
-  package var requests = RateLimit.Bucket()
+  package var requests = RequestBuckets()
   /// SHA-256 of the certificate's public key at its last connection; empty before the first.
   package var keyFingerprint: [UInt8] = []
   /// Present while the device is connected.
   package var session: DeviceSession?
   /// The place of its connection in the worker's table; meaningful while `session` is there.
   package var connectionSlot: Int32 = -1
+  /// The newest notification that a group had for it.
+  var newestGrouped: UInt64 = 0
   /// Writes of this device that are not yet durable, deletions included.
   package var pendingWrites = 0
   /// Counts changes of `registration`; what the store holds follows behind.
@@ -141,23 +154,24 @@ package final class Device {
   static let backgroundLimit = RateLimit(
     capacity: Limits.backgroundPushesPerHour, refill: Limits.backgroundPushesPerHour,
     perSeconds: 3600)
-  package static let requestLimit = RateLimit(
-    capacity: Limits.requestsPerToken, refill: Limits.requestsPerTokenPerSecond)
   package static let takeoverLimit = RateLimit(
     capacity: Limits.courierTakeoversPerMinute, refill: Limits.courierTakeoversPerMinute,
     perSeconds: 60)
-  /// The newest notification of each app that waits in the store alone although the device is connected.
-  package var overflowOrders: [TopicKey: UInt64] = [:]
-  /// For each app, up to which order its notifications have ended although the store may still show them: what takes
+  /// The newest notification of each slot that waits in the store alone, or on its way there, although the device is
+  /// connected.
+  package var overflowOrders: [MailboxSlot: UInt64] = [:]
+  /// For each slot, up to which order its notifications have ended although the store may still show them: what takes
   /// them out of it is on its way, with that group at the latest.
-  var endedOrders: [TopicKey: (order: UInt64, group: UInt64)] = [:]
+  var endedOrders: [MailboxSlot: (order: UInt64, group: UInt64)] = [:]
   /// Who has the slots of the device in the store, as far as they have not ended. Exact where `knowsStored`.
-  package private(set) var stored: [NotificationFacts] = []
+  package private(set) var stored: [StoredFacts] = []
   /// Whether `stored` was read since the device was taken into memory. Before a group with a put or a drain is carried
   /// out, it must have been.
   package var knowsStored = false
   /// Notifications of failed groups that had ended before: none of them is in the store. Kept while writes are pending.
   var unwrittenOrders: Set<UInt64> = []
+  /// Who took each slot, while writes are pending: what it had before is in the store no more.
+  var writtenOrders: [MailboxSlot: UInt64] = [:]
   /// The drain that its connection waits for. A drain that an earlier connection asked for is not its own.
   var drain = Drain.none
   enum Drain: Equatable {
@@ -190,32 +204,41 @@ package final class Device {
     return .dead(sinceMilliseconds: retired)
   }
 
-  /// Whether a notification newer than `order`, which is in no session, has the slot of `topic`.
-  func hasOverflow(of topic: TopicKey, newerThan order: UInt64) -> Bool {
-    guard !overflowOrders.isEmpty, let newest = overflowOrders[topic] else { return false }
+  /// Whether a notification newer than `order`, which is in no session, has the slot.
+  func hasOverflow(of slot: MailboxSlot, newerThan order: UInt64) -> Bool {
+    guard !overflowOrders.isEmpty, let newest = overflowOrders[slot] else { return false }
     return newest > order
   }
 
-  /// Notes that a notification waits in the store alone.
+  /// Notes that a notification that has a slot waits in the store alone.
   func overflowed(_ notification: Notification) {
-    let topic = notification.claims.topic
-    overflowOrders[topic] = max(overflowOrders[topic] ?? 0, notification.order)
+    overflowOrders[notification.slot] = max(
+      overflowOrders[notification.slot] ?? 0, notification.order)
   }
 
   /// Forgets that anything up to `order` waits in the store alone.
-  func clearOverflow(of topic: TopicKey, upTo order: UInt64) {
-    if let newest = overflowOrders[topic], newest <= order { overflowOrders[topic] = nil }
+  func clearOverflow(of slot: MailboxSlot, upTo order: UInt64) {
+    if let newest = overflowOrders[slot], newest <= order { overflowOrders[slot] = nil }
   }
 
-  /// Who has the slot of `topic` in the store and has not ended.
-  func stored(_ topic: TopicKey) -> NotificationFacts? { stored.first { $0.topic == topic } }
+  /// Who has the slot in the store and has not ended.
+  func stored(_ slot: MailboxSlot) -> StoredFacts? { stored.first { $0.slot == slot } }
 
-  func addStored(_ facts: NotificationFacts) { stored.append(facts) }
+  func addStored(_ facts: StoredFacts) { stored.append(facts) }
 
-  /// Notes that who had the slot of `topic` has it no more, or has ended.
-  func removeStored(_ topic: TopicKey) -> NotificationFacts? {
-    guard let index = stored.firstIndex(where: { $0.topic == topic }) else { return nil }
+  /// Notes that who had the slot has it no more, or has ended.
+  func removeStored(_ slot: MailboxSlot) -> StoredFacts? {
+    guard let index = stored.firstIndex(where: { $0.slot == slot }) else { return nil }
     return stored.remove(at: index)
+  }
+
+  /// Keeps the count of what leaves its session for when it comes back from the store.
+  func keepUnacknowledgedEnds(of delivery: Delivery) {
+    let (slot, order) = (delivery.notification.slot, delivery.notification.order)
+    for index in stored.indices
+    where stored[index].slot == slot && stored[index].facts.order == order {
+      stored[index].unacknowledgedEnds = delivery.unacknowledgedEnds
+    }
   }
 
   /// Forgets what is stored, as a device does that is read anew.
@@ -225,8 +248,8 @@ package final class Device {
   }
 
   /// Whether the notification of that order has ended and is in the store only until the group is written.
-  func hasEnded(_ topic: TopicKey, order: UInt64) -> Bool {
-    guard !endedOrders.isEmpty, let ended = endedOrders[topic] else { return false }
+  func hasEnded(_ slot: MailboxSlot, order: UInt64) -> Bool {
+    guard !endedOrders.isEmpty, let ended = endedOrders[slot] else { return false }
     return order <= ended.order
   }
 }

@@ -211,11 +211,36 @@ package struct DeviceSession {
   /// The next notification to send, which is in flight from then on; nil when the window is full or nothing waits.
   package mutating func nextToSend() -> Delivery? {
     guard phase == .serving, inFlight.count < Limits.courierWindowFrames,
-      inFlightBytes < Limits.courierWindowBytes, let delivery = ready.popFirst()
+      inFlightBytes < Limits.courierWindowBytes, mayGoAlong(ready.first),
+      let delivery = ready.popFirst()
     else { return nil }
     delivery.place = .inFlight
     inFlight.append(delivery)
     inFlightBytes += delivery.notification.payload.count
+    return delivery
+  }
+
+  /// Whether the next notification may be sent beside what is in flight: a suspect is sent by itself, so that whatever
+  /// becomes of the connection is its doing.
+  private func mayGoAlong(_ next: Delivery?) -> Bool {
+    guard let first = inFlight.first, let next else { return true }
+    return !first.isSuspect && !next.isSuspect
+  }
+
+  /// The connection is over: takes out a notification that was in flight once too often.
+  mutating func takePoison() -> Delivery? {
+    guard
+      let index = inFlight.firstIndex(where: {
+        $0.unacknowledgedEnds + 1 >= Limits.unacknowledgedEnds
+      })
+    else { return nil }
+    return takeInFlight(at: index)
+  }
+
+  private mutating func takeInFlight(at index: Int) -> Delivery {
+    let delivery = inFlight.remove(at: index)
+    inFlightBytes -= delivery.notification.payload.count
+    delivery.place = .none
     return delivery
   }
 
@@ -232,10 +257,7 @@ package struct DeviceSession {
   package mutating func acknowledge(_ messageID: UInt32) -> Delivery? {
     guard let index = inFlight.firstIndex(where: { $0.notification.messageID == messageID })
     else { return nil }
-    let delivery = inFlight.remove(at: index)
-    inFlightBytes -= delivery.notification.payload.count
-    delivery.place = .none
-    return delivery
+    return takeInFlight(at: index)
   }
 
   /// Takes back what waits for a topic to which nothing may be sent any more; what is in flight stays so.
@@ -267,6 +289,7 @@ package struct DeviceSession {
   /// The connection is over: everything unacknowledged, in the order of acceptance.
   package mutating func close() -> [Delivery] {
     var all = inFlight
+    for delivery in inFlight { delivery.unacknowledgedEnds += 1 }
     ready.forEach { all.append($0) }
     held.forEach { all.append($0) }
     for delivery in all { delivery.place = .none }

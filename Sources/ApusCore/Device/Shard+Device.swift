@@ -32,7 +32,9 @@ extension Shard {
     // What stays in flight is older: it must not take the slot after what is withdrawn has taken it.
     device.session?.forEach(of: topic) { group.promote($0) }
     for delivery in withdrawn {
-      if delivery.storage != .none { device.overflowed(delivery.notification) }
+      if delivery.storage == .sealed || delivery.storage == .durable {
+        device.overflowed(delivery.notification)
+      }
       leaveSession(delivery, cause: .topicHeldBack)
     }
   }
@@ -177,8 +179,7 @@ extension Shard {
     case .gathering: group.cancel(delivery)
     case .sealed, .durable:
       emptySlot(
-        of: delivery.notification.claims.topic, order: delivery.notification.order,
-        delivery.device)
+        delivery.notification.slot, order: delivery.notification.order, delivery.device)
     case .none, .superseded: break
     }
     releaseIfFree(delivery)
@@ -187,22 +188,23 @@ extension Shard {
   /// Takes a notification that has ended out of the store, unless a newer one has the slot.
   ///
   /// Until that is written, a drain may still read the notification; it is remembered that it has ended.
-  mutating func emptySlot(of topic: TopicKey, order: UInt64, _ device: Device) {
-    endStored(topic, order: order, device)
-    device.endedOrders[topic] = (max(device.endedOrders[topic]?.order ?? 0, order), gatheringGroup)
-    if !isSlotTaken(topic, byNewerThan: order, device) {
-      group.delete(topic, order: order, of: device)
+  mutating func emptySlot(_ slot: MailboxSlot, order: UInt64, _ device: Device) {
+    endStored(slot, order: order, device)
+    device.endedOrders[slot] = (max(device.endedOrders[slot]?.order ?? 0, order), gatheringGroup)
+    if !isTaken(slot, byNewerThan: order, device) {
+      group.delete(slot, order: order, of: device)
     }
   }
 
   /// What only gathers does not count: it may yet be taken out, and a deletion stands before it in its group.
-  private func isSlotTaken(
-    _ topic: TopicKey, byNewerThan order: UInt64, _ device: Device
+  private func isTaken(
+    _ slot: MailboxSlot, byNewerThan order: UInt64, _ device: Device
   ) -> Bool {
     guard let session = device.session else { return false }
-    var taken = device.hasOverflow(of: topic, newerThan: order)
-    session.forEach(of: topic) { other in
-      guard other.notification.order > order else { return }
+    var taken = device.hasOverflow(of: slot, newerThan: order)
+    session.forEach(of: slot.topic) { other in
+      guard other.notification.order > order, other.notification.slotIndex == slot.index
+      else { return }
       if other.storage == .sealed || other.storage == .durable { taken = true }
     }
     return taken
@@ -210,16 +212,14 @@ extension Shard {
 
   /// The connection is over: what was not acknowledged goes back to the store.
   ///
-  /// One slot for each app: of several the newest stays, the others count as replaced.
+  /// Of each app its newest stay, as many as its retention says; the others count as replaced.
   package mutating func disconnect(_ device: Device, loopMilliseconds: UInt64) {
+    setAside(from: device)
     let heldBack = takeHeldBack(of: device)
     let left = endSession(of: device)
+    let heirs = heirs(of: left)
     for (index, delivery) in left.enumerated() {
-      let topic = delivery.notification.claims.topic
-      let newest = left[(index + 1)...].last {
-        $0.notification.claims.topic == topic && $0.notification.mayBeStored
-      }
-      if let newest, delivery.storage == .gathering, !delivery.isUrgent {
+      if let newest = heirs[index], delivery.storage == .gathering, !delivery.isUrgent {
         group.cancel(delivery)
         delivery.hasEnded = true
         inherit(delivery, to: newest)
@@ -230,6 +230,31 @@ extension Shard {
       }
     }
     for delivery in heldBack { settleHeldBack(delivery, nil, loopMilliseconds: loopMilliseconds) }
+  }
+
+  /// For each of `left`, which are in the order of acceptance: the newest of its app, where as many newer ones as the
+  /// app retains may be stored.
+  private func heirs(of left: [Delivery]) -> [Delivery?] {
+    var heirs = [Delivery?](repeating: nil, count: left.count)
+    var newer: [TopicKey: (newest: Delivery, count: Int)] = [:]
+    for (index, delivery) in left.enumerated().reversed() {
+      let topic = delivery.notification.claims.topic
+      if let (newest, count) = newer[topic], count >= retention(of: topic) {
+        heirs[index] = newest
+      } else if delivery.notification.mayBeStored {
+        newer[topic] = (newer[topic]?.newest ?? delivery, (newer[topic]?.count ?? 0) + 1)
+      }
+    }
+    return heirs
+  }
+
+  /// "A poison message must not loop": what the device was sent on connection after connection, each of which ended
+  /// before it answered, ends here. While there is a session, which knows who has the slots.
+  private mutating func setAside(from device: Device) {
+    while let delivery = device.session?.takePoison() {
+      note(.discardedUnacknowledged, delivery.notification)
+      forget(delivery)
+    }
   }
 
   /// Takes what a session has not accepted out of it.
@@ -256,6 +281,7 @@ extension Shard {
   /// A notification leaves its session unacknowledged: the store keeps it, or nobody does.
   mutating func leaveSession(_ delivery: Delivery, cause: LedgerCause) {
     let notification = delivery.notification
+    if delivery.unacknowledgedEnds > 0 { delivery.device.keepUnacknowledgedEnds(of: delivery) }
     switch delivery.storage {
     case .gathering:
       note(.storedDeviceOffline, notification, cause: cause)

@@ -30,22 +30,22 @@ extension Shard {
   // MARK: What is stored
 
   /// Says who has the slots of `device` in the store, as it was before any group that is not yet written.
-  package func loadStored(_ stored: [NotificationFacts], of device: Device) {
+  package func loadStored(_ stored: [StoredFacts], of device: Device) {
     device.forgetStored()
     for facts in stored { device.addStored(facts) }
     device.knowsStored = true
   }
 
-  mutating func addStored(_ facts: NotificationFacts, _ device: Device) {
-    device.addStored(facts)
-    counters.countStored(facts, 1)
+  mutating func addStored(_ stored: StoredFacts, _ device: Device) {
+    device.addStored(stored)
+    counters.countStored(stored.facts, 1)
   }
 
   /// What had the slot, under that place in the order, has ended.
-  mutating func endStored(_ topic: TopicKey, order: UInt64, _ device: Device) {
-    guard let facts = device.stored(topic), facts.order == order else { return }
-    _ = device.removeStored(topic)
-    counters.countStored(facts, -1)
+  mutating func endStored(_ slot: MailboxSlot, order: UInt64, _ device: Device) {
+    guard let stored = device.stored(slot), stored.facts.order == order else { return }
+    _ = device.removeStored(slot)
+    counters.countStored(stored.facts, -1)
   }
 
   /// Calls `body` for each topic whose counters changed since the last call, as a crash would leave them once
@@ -63,15 +63,21 @@ extension Shard {
   /// What `written` will make of the group, where nothing comes between.
   private mutating func forecast(_ entries: [GroupEntry]) {
     for entry in entries {
-      guard let delivery = entry.delivery else { continue }
+      if entry.kind == .outdated, let delivery = entry.delivery, delivery.place == .none {
+        forecasts.append(
+          DeliveryCounters.Forecast(
+            facts: delivery.notification.facts, stored: 0, isReplaced: true))
+      }
+      guard entry.kind == .put || entry.kind == .evict else { continue }
       let slot = SlotKey(entry)
-      if let previous = forecastSlots[slot] ?? entry.device.stored(entry.topic) {
+      if let previous = forecastSlots[slot] ?? entry.device.stored(entry.slot)?.facts {
         let isInSession = entry.device.session?.holds(order: previous.order) == true
         forecasts.append(
           DeliveryCounters.Forecast(facts: previous, stored: -1, isReplaced: !isInSession))
       }
-      let facts = delivery.notification.facts
-      forecastSlots[slot] = facts
+      // The outer nil says that nothing is known of the slot yet, the inner one that it is empty.
+      forecastSlots[slot] = .some(entry.delivery?.notification.facts)
+      guard let facts = entry.delivery?.notification.facts else { continue }
       forecasts.append(DeliveryCounters.Forecast(facts: facts, stored: 1, isReplaced: false))
     }
     forecastSlots.removeAll(keepingCapacity: true)

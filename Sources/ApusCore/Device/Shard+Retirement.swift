@@ -1,4 +1,4 @@
-package import ApusModel
+import ApusModel
 
 extension Shard {
   /// The operator says that a device is gone for good.
@@ -29,18 +29,19 @@ extension Shard {
     requestDrain(device)
   }
 
-  /// What is stored for a retired device, and the topics of rows that cannot be read. All of it ends.
+  /// What is stored for a retired device, and the slots of rows that cannot be read. All of it ends.
   package mutating func purged(
-    _ device: Device, _ stored: [NotificationFacts], unreadable: [TopicKey] = []
+    _ device: Device, _ stored: [StoredFacts], unreadable: [MailboxSlot] = []
   ) {
     device.drain = .none
-    for facts in stored {
+    for found in stored {
+      let (slot, order) = (found.slot, found.facts.order)
       // Ended before, and is in the store only until that is written.
-      guard !device.hasEnded(facts.topic, order: facts.order) else { continue }
-      guard isSettled(facts, device) else { continue }
-      note(.discardedTokenUnregistered, facts)
-      emptySlot(of: facts.topic, order: facts.order, device)
+      guard !device.hasEnded(slot, order: order) else { continue }
+      guard isSettled(found, device) else { continue }
+      note(.discardedTokenUnregistered, found.facts)
+      emptySlot(slot, order: order, device)
     }
-    for topic in unreadable { emptySlot(of: topic, order: 0, device) }
+    for slot in unreadable { emptySlot(slot, order: 0, device) }
   }
 }

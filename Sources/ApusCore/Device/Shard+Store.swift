@@ -30,24 +30,25 @@ extension Shard {
     var deliveries: [Delivery] = []
     var more = more
     for notification in stored {
-      let topic = notification.claims.topic
+      let slot = notification.slot
       // Came while the drain was under way and is queued behind it, or was acknowledged since it was asked for.
       if device.session?.holds(order: notification.order) == true
-        || device.hasEnded(topic, order: notification.order)
+        || device.hasEnded(slot, order: notification.order)
       {
-        device.clearOverflow(of: topic, upTo: notification.order)
+        device.clearOverflow(of: slot, upTo: notification.order)
         release(notification)
         continue
       }
-      guard isSettled(notification.facts, device) else {
+      guard isSettled(notification.storedFacts, device) else {
         more = true
         release(notification)
         continue
       }
-      device.clearOverflow(of: topic, upTo: notification.order)
+      device.clearOverflow(of: slot, upTo: notification.order)
       notification.isFromStorage = true
       let delivery = takeDelivery(notification, device)
       delivery.storage = .durable
+      delivery.unacknowledgedEnds = device.stored(slot)?.unacknowledgedEnds ?? 0
       deliveries.append(delivery)
     }
     device.session?.drained(deliveries, more: more, nowMilliseconds: loopMilliseconds) { topic in
@@ -60,33 +61,32 @@ extension Shard {
   ///
   /// The store may be ahead: it has written a group and not said so yet. What came in with that is for the next drain.
   /// With no write under way it is what a write kept that had been reported as failed, and is accepted after all.
-  mutating func isSettled(_ facts: NotificationFacts, _ device: Device) -> Bool {
-    let topic = facts.topic
-    let known = device.stored(topic)
-    if known?.order == facts.order { return true }
+  mutating func isSettled(_ found: StoredFacts, _ device: Device) -> Bool {
+    let known = device.stored(found.slot)?.facts
+    if known?.order == found.facts.order { return true }
     guard device.pendingWrites == 0 else { return false }
     if let known {
-      endStored(topic, order: known.order, device)
+      endStored(found.slot, order: known.order, device)
       if device.session?.holds(order: known.order) != true {
         note(.replaced, known, causeCode: LedgerCause.foundInStore.rawValue)
       }
     }
-    note(.received, facts, causeCode: LedgerCause.foundInStore.rawValue)
-    addStored(facts, device)
+    note(.received, found.facts, causeCode: LedgerCause.foundInStore.rawValue)
+    addStored(found, device)
     return true
   }
 
   /// A stored notification was found to be past its time. One that is in the session as well ends there, and one that
   /// the shard does not know as stored is on its way: it is found the next time.
   package mutating func expired(_ notification: Notification, of device: Device) {
-    let topic = notification.claims.topic
+    let slot = notification.slot
     let order = notification.order
-    guard device.session?.holds(order: order) != true, !device.hasEnded(topic, order: order),
-      isSettled(notification.facts, device)
+    guard device.session?.holds(order: order) != true, !device.hasEnded(slot, order: order),
+      isSettled(notification.storedFacts, device)
     else { return }
     note(.expired, notification)
-    device.clearOverflow(of: topic, upTo: order)
-    emptySlot(of: topic, order: order, device)
+    device.clearOverflow(of: slot, upTo: order)
+    emptySlot(slot, order: order, device)
   }
 
   /// To be called when everything ready was sent: fetches what waits in the store alone.
@@ -144,7 +144,16 @@ extension Shard {
           if succeeded { written(delivery) } else { unwritten(delivery) }
         }
         if succeeded { settleEnded(entry, number) }
+      case .outdated:
+        if let delivery = entry.delivery {
+          if succeeded { outdated(delivery) } else { unwritten(delivery) }
+        }
       case .delete: if succeeded { settleEnded(entry, number) }
+      case .evict:
+        if succeeded {
+          giveUpSlot(entry.slot, of: entry.device, olderThan: entry.order + 1)
+          settleEnded(entry, number)
+        }
       case .record(let version):
         if succeeded {
           entry.device.durableRecordVersion = version
@@ -167,12 +176,13 @@ extension Shard {
   private func settle(_ device: Device, succeeded: Bool) {
     if succeeded, !device.endedOrders.isEmpty { device.endedOrders.removeAll() }
     if !device.unwrittenOrders.isEmpty { device.unwrittenOrders.removeAll() }
+    if !device.writtenOrders.isEmpty { device.writtenOrders.removeAll() }
   }
 
   /// What had ended is out of the store now.
   private func settleEnded(_ entry: GroupEntry, _ number: UInt64) {
-    guard let ended = entry.device.endedOrders[entry.topic] else { return }
-    if ended.group <= number { entry.device.endedOrders[entry.topic] = nil }
+    guard let ended = entry.device.endedOrders[entry.slot] else { return }
+    if ended.group <= number { entry.device.endedOrders[entry.slot] = nil }
   }
 
   /// After a failed group its slots are as they were. What has not ended stays; what has ended is taken out with a
@@ -181,13 +191,15 @@ extension Shard {
     group.keepStored()
     for entry in entries {
       let device = entry.device
+      if entry.kind == .outdated { continue }
       if case .record = entry.kind { continue }
-      let ended = device.endedOrders[entry.topic]?.order
-      if let kept = device.stored(entry.topic) {
-        if let ended, ended >= kept.order { device.endedOrders[entry.topic] = nil }
+      let slot = entry.slot
+      let ended = device.endedOrders[slot]?.order
+      if let kept = device.stored(slot) {
+        if let ended, ended >= kept.facts.order { device.endedOrders[slot] = nil }
       } else if entry.kind == .delete || ended != nil {
-        device.endedOrders[entry.topic] = (max(ended ?? 0, entry.order), gatheringGroup)
-        group.deleteAgain(entry.topic, order: entry.order, of: device)
+        device.endedOrders[slot] = (max(ended ?? 0, entry.order), gatheringGroup)
+        group.deleteAgain(slot, order: entry.order, of: device)
       }
     }
   }
@@ -198,20 +210,39 @@ extension Shard {
     delivery.replaced = nil
     answer(delivery)
     let device = delivery.device
-    let facts = delivery.notification.facts
-    let previous = device.removeStored(facts.topic)
+    let stored = delivery.storedFacts
+    giveUpSlot(stored.slot, of: device, olderThan: stored.facts.order)
+    if !delivery.hasEnded { addStored(stored, device) }
+    if device.pendingWrites > 0 { device.writtenOrders[stored.slot] = stored.facts.order }
+    releaseIfFree(delivery)
+  }
+
+  /// It had no slot beside the newer ones, which are durable now.
+  private mutating func outdated(_ delivery: Delivery) {
+    delivery.groupReferences -= 1
+    delivery.storage = delivery.place == .none ? .none : .superseded
+    delivery.replaced = nil
+    answer(delivery)
+    if !delivery.hasEnded, delivery.place == .none { note(.replaced, delivery.notification) }
+    releaseIfFree(delivery)
+  }
+
+  /// Whoever had the slot has it no more. One that is in the session as well may still arrive, the others end.
+  private mutating func giveUpSlot(
+    _ slot: MailboxSlot, of device: Device, olderThan order: UInt64
+  ) {
+    let previous = device.removeStored(slot)?.facts
     var isInSession = false
-    device.session?.forEach(of: facts.topic) { other in
-      guard other.notification.order < facts.order else { return }
-      if other.storage == .durable { other.storage = .superseded }
+    device.session?.forEach(of: slot.topic) { other in
+      guard other.notification.order < order else { return }
+      if other.storage == .durable, other.notification.slotIndex == slot.index {
+        other.storage = .superseded
+      }
       if other.notification.order == previous?.order { isInSession = true }
     }
-    if let previous {
-      counters.countStored(previous, -1)
-      if !isInSession { note(.replaced, previous) }
-    }
-    if !delivery.hasEnded { addStored(facts, device) }
-    releaseIfFree(delivery)
+    guard let previous else { return }
+    counters.countStored(previous, -1)
+    if !isInSession { note(.replaced, previous) }
   }
 
   /// The provider keeps the notification: it was not accepted. A copy that is in the session may still arrive.
@@ -219,14 +250,15 @@ extension Shard {
     delivery.groupReferences -= 1
     delivery.storage = .none
     let notification = delivery.notification
-    if delivery.device.overflowOrders[notification.claims.topic] == notification.order {
-      delivery.device.overflowOrders[notification.claims.topic] = nil
+    let device = delivery.device
+    if device.overflowOrders[notification.slot] == notification.order {
+      device.overflowOrders[notification.slot] = nil
     }
     answer(delivery, rejection: Rejection(.serviceUnavailable))
     if delivery.hasEnded {
-      delivery.device.unwrittenOrders.insert(notification.order)
+      device.unwrittenOrders.insert(notification.order)
     } else {
-      if let replaced = delivery.replaced { keep(replaced, delivery.device) }
+      if let replaced = delivery.replaced { keep(replaced, device) }
       if delivery.place == .none { note(.discardedStoreFailed, notification) }
     }
     delivery.replaced = nil
@@ -234,10 +266,12 @@ extension Shard {
   }
 
   /// What was to replace a stored notification was not written, and its provider told so: the old one stays.
-  private mutating func keep(_ replaced: NotificationFacts, _ device: Device) {
-    guard device.stored(replaced.topic) == nil, !device.unwrittenOrders.contains(replaced.order)
+  private mutating func keep(_ replaced: StoredFacts, _ device: Device) {
+    guard device.stored(replaced.slot) == nil,
+      device.writtenOrders[replaced.slot] ?? 0 < replaced.facts.order,
+      !device.unwrittenOrders.contains(replaced.facts.order)
     else { return }
-    note(.received, replaced, causeCode: LedgerCause.replacementFailed.rawValue)
+    note(.received, replaced.facts, causeCode: LedgerCause.replacementFailed.rawValue)
     addStored(replaced, device)
   }
 }

@@ -16,6 +16,9 @@ package struct Shard {
   /// What became of which notification, in order; the driver empties it.
   package var events: [LedgerEvent] = []
   package var counters = DeliveryCounters()
+  /// Requests to one device token; nil for no limit.
+  package var requestLimit: RateLimit? = RateLimit(
+    capacity: Limits.requestsPerToken, refill: Limits.requestsPerTokenPerSecond)
   /// Whether `events` is filled. The counters count anyway.
   package var recordsEvents = true
 
@@ -32,7 +35,12 @@ package struct Shard {
   var released: [Delivery] = []
   /// Memory for `takeDurableCounters`.
   var forecasts: [DeliveryCounters.Forecast] = []
-  var forecastSlots: [SlotKey: NotificationFacts] = [:]
+  var forecastSlots: [SlotKey: NotificationFacts?] = [:]
+  /// How many notifications of an app wait for a device, where it is more than one: at most
+  /// `Limits.retainedNotifications`.
+  package var retentions: [AppID: Int] = [:]
+  /// Memory for `assignSlots`.
+  var slotTables: [SlotKey: SlotTable] = [:]
   private var freeDeliveries: [Delivery] = []
   private var freeNotifications: [Notification] = []
 
@@ -74,6 +82,7 @@ package struct Shard {
     delivery.isLastFromStorage = false
     delivery.hasEnded = false
     delivery.replaced = nil
+    delivery.unacknowledgedEnds = 0
     if freeDeliveries.count < Self.poolLimit { freeDeliveries.append(delivery) }
   }
 
@@ -113,7 +122,7 @@ package struct Shard {
       }
       return refuseDead(notification, answer, sinceMilliseconds: nowMilliseconds)
     }
-    if !Device.requestLimit.take(from: &device.requests, atMilliseconds: Int64(loopMilliseconds)) {
+    if !takeRequest(notification.claims.topic, device, loopMilliseconds) {
       guard !notification.interface.refusesFloods else {
         return refuse(notification, answer, Rejection(.tooManyRequests))
       }
@@ -134,6 +143,16 @@ package struct Shard {
     return nil
   }
 
+  /// Whether another request for the app's token may come; it is counted then.
+  @inline(__always)
+  private func takeRequest(
+    _ topic: TopicKey, _ device: Device, _ loopMilliseconds: UInt64
+  ) -> Bool {
+    guard let requestLimit else { return true }
+    return device.requests.take(
+      requestLimit, of: topic, atMilliseconds: Int64(loopMilliseconds))
+  }
+
   /// Ends a notification that must not be stored, where its device is away and nothing else is to be said: it needs
   /// not even an object. False where it is to be submitted; then nothing was done.
   ///
@@ -147,7 +166,7 @@ package struct Shard {
         of: claims, nowMilliseconds: nowMilliseconds,
         graceMilliseconds: unregisterGraceMilliseconds),
       state != .ignored,
-      Device.requestLimit.take(from: &device.requests, atMilliseconds: Int64(loopMilliseconds))
+      takeRequest(claims.topic, device, loopMilliseconds)
     else { return false }
     notePassing(.discardedNotStored, facts, cause: .deviceAway)
     return true
@@ -197,7 +216,6 @@ package struct Shard {
         return releaseIfFree(delivery)
       }
       note(.storedDeviceOffline, delivery.notification, cause: reasonToWait(device, offer))
-      if device.session != nil { device.overflowed(delivery.notification) }
       store(delivery, loopMilliseconds: loopMilliseconds)
     }
   }
@@ -215,9 +233,8 @@ package struct Shard {
       // Its own group answers for one that is being written.
       case .sealed, .durable:
         isDurableReplaced = true
-        newer.replaced = older.notification.facts
-        emptySlot(
-          of: older.notification.claims.topic, order: older.notification.order, older.device)
+        newer.replaced = older.storedFacts
+        emptySlot(older.notification.slot, order: older.notification.order, older.device)
       case .none, .superseded: break
       }
       older.hasEnded = true

@@ -18,6 +18,8 @@ package final class Directory: Sendable {
   private let topics: [TopicHash: TopicKey]
   private let topicHashes: [TopicKey: TopicHash]
   private let revokedCertificates: Set<CertificateFingerprint>
+  /// The apps of which more than the newest notification waits for a device, and how many do.
+  package let retentions: [AppID: Int]
   /// Devices that are gone for good, and since when: Unix milliseconds.
   package let retirements: [DeviceID: Int64]
 
@@ -41,6 +43,8 @@ package final class Directory: Sendable {
     revokedCertificates = Set(records.revokedCertificates)
     retirements = Dictionary(
       uniqueKeysWithValues: records.retiredDevices.map { ($0.id, $0.sinceSeconds * 1000) })
+    retentions = Dictionary(
+      uniqueKeysWithValues: records.apps.filter { $0.retention > 1 }.map { ($0.id, $0.retention) })
     var topics: [TopicHash: TopicKey] = [:]
     var topicHashes: [TopicKey: TopicHash] = [:]
     for app in records.apps {

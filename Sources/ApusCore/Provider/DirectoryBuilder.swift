@@ -56,6 +56,9 @@ package struct DirectoryBuilder: Sendable {
       if !isTopicSyntax(app.bundleID.span) || app.bundleID.count > longest {
         faults.append(.bundleIDSyntax(app.bundleID, longestByteCount: longest))
       }
+      if !(1...Limits.retainedNotifications).contains(app.retention) {
+        faults.append(.appRetention(bundleID: app.bundleID, count: app.retention))
+      }
       if !known.contains(app.team) {
         faults.append(.appOfUnknownTeam(bundleID: app.bundleID, team: app.team))
       }

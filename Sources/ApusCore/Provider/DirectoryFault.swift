@@ -18,6 +18,7 @@ package enum DirectoryFault: Sendable, Hashable, CustomStringConvertible {
   case bundleIDTwice([UInt8])
   case bundleIDSyntax([UInt8], longestByteCount: Int)
   case appOfUnknownTeam(bundleID: [UInt8], team: ShortID)
+  case appRetention(bundleID: [UInt8], count: Int)
   case keyTwice(ShortID)
   case verifierShared(ShortID, ShortID, index: Int)
   case keyOfUnknownTeam(key: ShortID, team: ShortID)
@@ -50,6 +51,9 @@ package enum DirectoryFault: Sendable, Hashable, CustomStringConvertible {
         + "and underscores, parted by single full stops"
     case .appOfUnknownTeam(let bundleID, let team):
       "app \(shown(bundleID)) belongs to team \(team.text), which is not registered: add the team"
+    case .appRetention(let bundleID, let count):
+      "app \(shown(bundleID)) retains \(count) notifications for a device: choose 1 to "
+        + "\(Limits.retainedNotifications)"
     case .keyTwice(let key): "key \(key.text) is listed twice: remove one entry"
     case .verifierShared(let first, let second, let index):
       "keys \(first.text) and \(second.text) share verifier \(index): each needs its own"

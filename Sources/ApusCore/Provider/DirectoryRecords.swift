@@ -18,11 +18,15 @@ package struct App: Sendable, Hashable {
   /// ASCII letters, digits, `.`, `-`, `_`.
   package var bundleID: [UInt8]
   package var team: ShortID
+  /// How many of its notifications wait for a device that is away: the newest, or as many of the newest. From 1 to
+  /// `Limits.retainedNotifications`.
+  package var retention: Int
 
-  package init(id: AppID, bundleID: [UInt8], team: ShortID) {
+  package init(id: AppID, bundleID: [UInt8], team: ShortID, retention: Int = 1) {
     self.id = id
     self.bundleID = bundleID
     self.team = team
+    self.retention = retention
   }
 }
 

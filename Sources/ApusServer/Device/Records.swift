@@ -31,10 +31,21 @@ extension Notification {
     pushType = fields.pushType
     isBackground = fields.flags & StoredNotification.Fields.isBackground != 0
     isFromStorage = true
+    slotIndex = place.index
     claims = TokenClaims(
       device: place.device, topic: place.topic, environment: place.environment, generation: 0)
     payload.set(value.extracting(stored.payload))
     collapseID.set(value.extracting(stored.collapseID))
+  }
+}
+
+extension StoredNotification {
+  /// Who it is, read from `value`, that waits at `place`.
+  func facts(in value: Span<UInt8>, at place: MailboxKey) -> StoredFacts {
+    StoredFacts(
+      facts: fields.facts(at: place), index: place.index,
+      isBackground: fields.flags & Fields.isBackground != 0,
+      collapseID: collapseID.isEmpty ? [] : value.extracting(collapseID).copied())
   }
 }
 

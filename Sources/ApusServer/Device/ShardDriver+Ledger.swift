@@ -11,6 +11,9 @@ extension ShardDriver {
 
   func counters() -> [TopicCounters] { shard.counters.snapshot() }
 
+  /// A request was answered with that reason.
+  func noteRejection(_ reason: Reason) { ledger.rejections.count(reason) }
+
   /// Goes on where an earlier run stopped.
   func restore(_ opening: LedgerOpening) throws(StoreError) {
     let configuration = worker.configuration
@@ -23,14 +26,14 @@ extension ShardDriver {
   /// Reads who has the device's slots, unless that is known.
   func loadStored(_ device: Device) throws(StoreError) {
     guard !device.knowsStored else { return }
-    var found: [NotificationFacts] = []
+    var found: [StoredFacts] = []
     let prefix = device.key.id.storeKey
     try worker.store.scan(.mailbox, prefix: prefix.span) { key, value in
       // What cannot be read is reported by the drain.
       if let place = try? MailboxKey(decoding: key), place.environment == device.key.environment,
         let stored = try? StoredNotification(decoding: value)
       {
-        found.append(stored.fields.facts(at: place))
+        found.append(stored.facts(in: value, at: place))
       }
       return true
     }
@@ -68,10 +71,12 @@ extension ShardDriver {
     ledger.isGivenUp || !hasNewCounters && !ledger.writer.hasLines && shard.events.isEmpty
   }
 
-  private var hasNewCounters: Bool { shard.counters.hasChanged || !ledger.staleKeys.isEmpty }
+  private var hasNewCounters: Bool {
+    shard.counters.hasChanged || ledger.rejections.hasChanged || !ledger.staleKeys.isEmpty
+  }
 
-  /// Adds lines and counters to the group of `entries`, so that what is durable is in them.
-  func writeLedger(_ entries: [GroupEntry]) {
+  /// Reads what is stored for the devices of a group's notifications: these replace some of it.
+  func loadStored(for entries: [GroupEntry]) {
     for entry in entries where entry.kind == .put {
       do {
         try loadStored(entry.device)
@@ -80,6 +85,10 @@ extension ShardDriver {
         worker.logUnreadable(.mailbox, of: entry.device.key.id, error)
       }
     }
+  }
+
+  /// Adds lines and counters to the group of `entries`, so that what is durable is in them.
+  func writeLedger(_ entries: [GroupEntry]) {
     let number = UInt16(worker.index)
     var value = ledger.value
     ledger.value = []
@@ -88,6 +97,11 @@ extension ShardDriver {
       CountersRecord.encode(counters, into: &value)
       let key = CountersRecord.key(
         worker: number, topic: counters.topic, environment: counters.environment)
+      group.put(.meta, key: key.span, value: value.span)
+    }
+    ledger.rejections.takeChanged { reason, count in
+      let key = RejectionRecord.key(worker: number, reason)
+      let value = RejectionRecord.encode(count)
       group.put(.meta, key: key.span, value: value.span)
     }
     gatherLedger()
@@ -103,6 +117,7 @@ extension ShardDriver {
       ledger.staleKeys = []
     } else {
       shard.counters.markAllChanged()
+      ledger.rejections.markAllChanged()
       // A store that fails while the service stops is not waited for.
       if isStopping { ledger.isGivenUp = true }
     }
@@ -112,6 +127,7 @@ extension ShardDriver {
 /// What a worker keeps of the ledger and the counters.
 struct WorkerLedger {
   var writer: LedgerWriter
+  var rejections = RejectionCounters()
   /// Counters of workers that are no more, which this one has taken up.
   var staleKeys: [[UInt8]] = []
   var value: [UInt8] = []

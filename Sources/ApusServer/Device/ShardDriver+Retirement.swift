@@ -8,6 +8,7 @@ extension ShardDriver {
   ///
   /// Dead tokens, refused connects and the end of a live connection are due at once; the rest takes its turn.
   func directoryReplaced(_ previous: Directory) {
+    shard.retentions = worker.trust.directory.retentions
     let retired = worker.trust.directory.retirements
     guard !retired.isEmpty || !previous.retirements.isEmpty else { return }
     for id in previous.retirements.keys where retired[id] == nil && worker.owns(id) {
@@ -48,8 +49,8 @@ extension ShardDriver {
 
   /// Removes everything that is stored for a retired device.
   func purge(_ device: Device) {
-    var stored: [NotificationFacts] = []
-    var unreadable: [TopicKey] = []
+    var stored: [StoredFacts] = []
+    var unreadable: [MailboxSlot] = []
     let prefix = device.key.id.storeKey
     do {
       try loadStored(device)
@@ -58,10 +59,10 @@ extension ShardDriver {
           place.environment == device.key.environment
         else { return true }
         // What cannot be read goes as well: whatever it is, it was older than what comes from now on.
-        if let fields = try? StoredNotification(decoding: value).fields {
-          stored.append(fields.facts(at: place))
+        if let found = try? StoredNotification(decoding: value) {
+          stored.append(found.facts(in: value, at: place))
         } else {
-          unreadable.append(place.topic)
+          unreadable.append(MailboxSlot(topic: place.topic, index: place.index))
         }
         return true
       }

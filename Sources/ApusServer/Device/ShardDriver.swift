@@ -37,10 +37,17 @@ final class ShardDriver {
     shard = Shard(
       lingerMilliseconds: worker.configuration.lingerMilliseconds,
       unregisterGraceMilliseconds: worker.configuration.unregisterGraceSeconds * 1000)
+    let configuration = worker.configuration
+    shard.requestLimit =
+      configuration.requestsPerTokenPerSecond > 0
+      ? RateLimit(
+        capacity: configuration.requestsPerToken, refill: configuration.requestsPerTokenPerSecond)
+      : nil
     group = worker.store.makeGroup()
     // The timer only has to begin a turn: every turn ends in `sealIfDue`.
     lingerTimer = LoopTimer(loop: worker.loop) {}
     gatheringTimer = LoopTimer(loop: worker.loop) {}
+    shard.retentions = worker.trust.directory.retentions
     retirements.append(worker.trust.directory.retirements.keys.filter(worker.owns))
   }
 
@@ -274,6 +281,8 @@ final class ShardDriver {
     var entries = freeEntryLists.popLast() ?? []
     let number = shard.sealGroup(
       into: &entries, nowMilliseconds: worker.loop.nowMilliseconds, all: isStopping)
+    loadStored(for: entries)
+    shard.assignSlots(&entries)
     write(entries)
     writeFeedback()
     writeLedger(entries)
@@ -299,8 +308,13 @@ final class ShardDriver {
   /// neighbours lie on one path, and where a slot is written twice the first need not be written at all.
   ///
   /// Puts alone change places. What they find is the same: removals stand before them, records are another family, and
-  /// of two puts for one slot the later one still decides.
+  /// of two puts for one slot the later one still decides. An eviction stands behind what it takes out, and there
+  /// everything keeps its place.
   private func write(_ entries: [GroupEntry]) {
+    guard !entries.contains(where: { $0.kind == .evict }) else {
+      for entry in entries { write(entry) }
+      return
+    }
     writeOrder.removeAll(keepingCapacity: true)
     for (index, entry) in entries.enumerated() {
       if entry.kind == .put {
@@ -321,13 +335,14 @@ final class ShardDriver {
 
   private func write(_ entry: GroupEntry) {
     switch entry.kind {
+    case .outdated: break
     case .put:
       guard let notification = entry.delivery?.notification else { return }
       notification.encodeRecord(into: &record)
       let key = mailboxKey(entry)
       let value = record
       group.put(.mailbox, key: key.span, value: value.span)
-    case .delete:
+    case .delete, .evict:
       let key = mailboxKey(entry)
       group.delete(.mailbox, key: key.span)
     case .record:
@@ -343,9 +358,10 @@ final class ShardDriver {
     }
   }
 
-  private func mailboxKey(_ entry: GroupEntry) -> InlineArray<13, UInt8> {
+  private func mailboxKey(_ entry: GroupEntry) -> MailboxKey.Bytes {
     MailboxKey(
-      device: entry.device.key.id, topic: entry.topic, environment: entry.device.key.environment
+      device: entry.device.key.id, topic: entry.slot.topic,
+      environment: entry.device.key.environment, index: entry.slot.index
     ).encoded()
   }
 

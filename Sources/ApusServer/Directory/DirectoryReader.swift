@@ -42,9 +42,13 @@ struct DirectoryReader {
     guard let number = section["id"].flatMap({ UInt32($0) }) else {
       throw problem(section, "id must be a number that no other app has")
     }
+    let retain = section["retain"] ?? "1"
+    guard let retention = Int(retain) else {
+      throw problem(section, "retain must be how many notifications wait, not \"\(retain)\"")
+    }
     return App(
       id: AppID(number), bundleID: Array(section.name.utf8),
-      team: try id(section["team"] ?? "", section))
+      team: try id(section["team"] ?? "", section), retention: retention)
   }
 
   private func key(

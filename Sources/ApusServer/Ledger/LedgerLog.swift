@@ -105,6 +105,17 @@ package final class LedgerLog {
     return found.map(\.record)
   }
 
+  /// How often requests were refused for each reason that there was, in the order of Apple's table; as old as
+  /// `counters`.
+  package func rejections() throws -> [(reason: Reason, number: UInt64)] {
+    try follower.catchUp()
+    let rows = try follower.readRejections()
+    return Reason.allCases.compactMap { reason in
+      let number = rows.reduce(0) { $1.reason == reason ? $0 + $1.number : $0 }
+      return number > 0 ? (reason, number) : nil
+    }
+  }
+
   /// The counters of each topic and environment as they were last written: at most a second ago while the service runs.
   package func counters() throws -> [TopicCounters] {
     try follower.catchUp()

@@ -6,6 +6,7 @@ import ApusStore
 struct LedgerOpening {
   private let store: any DurableStore
   private let counters: [(worker: UInt16, counters: TopicCounters)]
+  private let rejections: [(worker: UInt16, reason: Reason, number: UInt64)]
   private let workerCount: Int
   /// Whether the counters are the first.
   private let isCounted: Bool
@@ -14,6 +15,7 @@ struct LedgerOpening {
   init(_ store: any DurableStore, workers: Int) throws(StoreError) {
     self.store = store
     workerCount = workers
+    rejections = try store.readRejections()
     let kept = try store.readCounters()
     isCounted = kept.isEmpty
     counters = kept.isEmpty ? try Self.counted(store) : kept
@@ -59,6 +61,14 @@ struct LedgerOpening {
       ledger.staleKeys.append(
         CountersRecord.key(
           worker: row.worker, topic: row.counters.topic, environment: row.counters.environment))
+    }
+    for row in rejections where Int(row.worker) % workerCount == index {
+      guard Int(row.worker) != index else {
+        ledger.rejections.restore(row.number, of: row.reason)
+        continue
+      }
+      ledger.rejections.add(row.number, to: row.reason)
+      ledger.staleKeys.append(RejectionRecord.key(worker: row.worker, row.reason))
     }
     return ledger
   }

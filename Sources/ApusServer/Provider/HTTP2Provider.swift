@@ -233,6 +233,7 @@ final class HTTP2Provider {
 
   /// HEADERS, then the reason in one DATA frame that ends the stream; `apns-id` on failures too.
   private func answer(_ request: HTTP2Request, _ rejection: Rejection) {
+    worker.shard.noteRejection(rejection.reason)
     let body = RejectionBody.bytes(of: rejection)
     let status = rejection.reason.status
     if case .given = Admission.messageID(of: request.content.fields) {

@@ -1,26 +1,37 @@
 package import ApusModel
 
-/// The key of a waiting notification: one place for each topic and environment on each device, so that a newer
-/// notification replaces the older one by being written.
+/// The key of a waiting notification: one place for each topic and environment on each device, or several where the
+/// app's retention says so. A newer notification replaces the older one by being written.
 ///
-/// 13 bytes: device id (8), app id (4), flags (1). Flags are those of a device token: bit 0 is the environment, bits 1
-/// to 4 are the topic's suffix. The device comes first, so that one scan finds all that waits for it.
+/// 13 or 14 bytes: device id (8), app id (4), flags (1), and for each place but the first its index (1). Flags are
+/// those of a device token: bit 0 is the environment, bits 1 to 4 are the topic's suffix. The device comes first, so
+/// that one scan finds all that waits for it.
 package struct MailboxKey: Sendable, Hashable {
   package var device: DeviceID
   package var topic: TopicKey
   package var environment: Environment
+  /// Which of the topic's places it is.
+  package var index: UInt8
 
-  package static let byteCount = 13
-
-  package init(device: DeviceID, topic: TopicKey, environment: Environment) {
+  package init(device: DeviceID, topic: TopicKey, environment: Environment, index: UInt8 = 0) {
     self.device = device
     self.topic = topic
     self.environment = environment
+    self.index = index
   }
 
-  /// The bytes, for `span`.
-  package func encoded() -> InlineArray<13, UInt8> {
-    var bytes = InlineArray<13, UInt8>(repeating: 0)
+  /// The bytes of a key, for `span`.
+  package struct Bytes: Sendable {
+    fileprivate var bytes: InlineArray<14, UInt8>
+
+    package var span: Span<UInt8> {
+      @_lifetime(borrow self)
+      get { bytes.span.extracting(0..<(bytes[13] == 0 ? 13 : 14)) }
+    }
+  }
+
+  package func encoded() -> Bytes {
+    var bytes = InlineArray<14, UInt8>(repeating: 0)
     for index in 0..<8 {
       bytes[index] = UInt8(truncatingIfNeeded: device.rawValue &>> UInt64(56 - 8 * index))
     }
@@ -28,7 +39,8 @@ package struct MailboxKey: Sendable, Hashable {
       bytes[8 + index] = UInt8(truncatingIfNeeded: topic.app.rawValue &>> UInt32(24 - 8 * index))
     }
     bytes[12] = TopicFlags.encode(topic.suffix, environment)
-    return bytes
+    bytes[13] = index
+    return Bytes(bytes: bytes)
   }
 
   package init(decoding bytes: Span<UInt8>) throws(RecordError) {
@@ -38,6 +50,11 @@ package struct MailboxKey: Sendable, Hashable {
     let flags = try TopicFlags.decode(cursor.integer("flags", in: bytes))
     topic = TopicKey(app: app, suffix: flags.suffix)
     environment = flags.environment
+    index = 0
+    if bytes.count > cursor.position {
+      index = try cursor.integer("index", in: bytes)
+      guard index > 0 else { throw .malformed(field: "index") }
+    }
     try cursor.end(in: bytes)
   }
 }

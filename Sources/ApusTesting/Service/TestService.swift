@@ -23,6 +23,8 @@ package final class TestService: Sendable {
     package var unregisterGraceSeconds: Int64 = 0
     package var allowsInBandCertificates = true
     package var shutdownSeconds = 120
+    package var requestsPerTokenPerSecond = Limits.requestsPerTokenPerSecond
+    package var requestsPerToken = Limits.requestsPerToken
     package var usesIPv6 = false
     package var logLevel = Log.Level.error
 
@@ -55,6 +57,8 @@ package final class TestService: Sendable {
     configuration.isEphemeral = options.isEphemeral
     configuration.unregisterGraceSeconds = options.unregisterGraceSeconds
     configuration.allowsInBandCertificates = options.allowsInBandCertificates
+    configuration.requestsPerTokenPerSecond = options.requestsPerTokenPerSecond
+    configuration.requestsPerToken = options.requestsPerToken
     configuration.shutdownSeconds = options.shutdownSeconds
     configuration.log = Log(minimumLevel: options.logLevel)
     let service = try Service(configuration, store: options.store)
@@ -168,6 +172,11 @@ package final class TestServiceHandle: Sendable {
 
   package func expiringCertificates() -> [ExpiryWatch.Entry] {
     running.withLock { $0?.service.expiringCertificates() ?? [] }
+  }
+
+  /// How often requests were refused for each reason.
+  package func rejections() -> [Reason: UInt64] {
+    running.withLock { $0?.service.rejections() ?? [:] }
   }
 
   package func reload() { running.withLock { $0?.service.reload() } }

@@ -31,7 +31,9 @@ struct ShardDiscardTests {
       key: DeviceKey(id: DeviceID(7), environment: .production), registration: registration)
     if which == .retired { device.retiredMilliseconds = Self.now - 1 }
     if which == .exhausted {
-      while Device.requestLimit.take(from: &device.requests, atMilliseconds: 5000) {}
+      let limit = RateLimit(
+        capacity: Limits.requestsPerToken, refill: Limits.requestsPerTokenPerSecond)
+      while device.requests.take(limit, of: Self.topic, atMilliseconds: 5000) {}
     }
     return device
   }

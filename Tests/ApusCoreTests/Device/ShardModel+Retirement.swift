@@ -24,7 +24,7 @@ extension ShardModel {
     loadStored(device)
     let found = store.filter { $0.key.device == device.key }
     let before = count(.discardedTokenUnregistered)
-    shard.purged(device, found.values.sorted().compactMap(facts))
+    shard.purged(device, stored(device))
     let counted = Int(count(.discardedTokenUnregistered) - before)
     var ended = 0
     for order in found.values where !isOnlyOnDisk(order) && live.remove(order) != nil { ended += 1 }

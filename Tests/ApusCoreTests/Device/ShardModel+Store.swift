@@ -10,15 +10,21 @@ extension ShardModel {
     var entries: [GroupEntry] = []
     let number = shard.sealGroup(into: &entries, nowMilliseconds: loopMilliseconds, all: all)
     for entry in entries where entry.kind == .put { loadStored(entry.device) }
+    shard.assignSlots(&entries)
     var counters: [TopicCounters] = []
     shard.takeDurableCounters(with: entries) { counters.append($0) }
     var writes: [Write] = []
+    var outdated: Set<UInt64> = []
     var seen: Set<ObjectIdentifier> = []
     for entry in entries {
-      let slot = Slot(device: entry.device.key, topic: entry.topic)
+      let slot = Slot(
+        device: entry.device.key, topic: entry.slot.topic, index: entry.slot.index)
       switch entry.kind {
       case .record: break
+      case .outdated:
+        if let order = entry.delivery?.notification.order { outdated.insert(order) }
       case .delete: writes.append(Write(slot: slot, order: nil))
+      case .evict: writes.append(Write(slot: slot, order: nil, isEviction: true))
       case .put:
         guard let delivery = entry.delivery else {
           fault("a put of nothing")
@@ -26,13 +32,15 @@ extension ShardModel {
         }
         let order = delivery.notification.order
         if !seen.insert(ObjectIdentifier(delivery)).inserted { fault("\(order) is written twice") }
-        if letters[order]?.slot != slot { fault("\(order) is written for another") }
+        if letters[order]?.slot != slot.first { fault("\(order) is written for another") }
         if letters[order]?.mayBeStored != true { fault("\(order) must not be stored") }
         if !live.contains(order) { fault("\(order) is written after its end") }
         writes.append(Write(slot: slot, order: order))
       }
     }
-    sealed = Group(number: number, entries: entries, writes: writes, counters: counters)
+    sealed = Group(
+      number: number, entries: entries, writes: writes, outdated: outdated, counters: counters)
+    for order in outdated { expectOutdated(order) }
     takeVerdicts(allowed: [], "seal")
   }
 
@@ -46,7 +54,8 @@ extension ShardModel {
       store[write.slot] = write.order
       guard let old, old != write.order, live.contains(old) else { continue }
       guard let order = write.order else {
-        fault("a deletion took \(old)")
+        if !write.isEviction { fault("a deletion took \(old)") }
+        overwritten.insert(old)
         continue
       }
       if order < old { fault("\(order) took the slot of \(old), which is newer") }
@@ -63,14 +72,15 @@ extension ShardModel {
     let session = inSession()
     for old in overwritten where session[old] == nil { live.remove(old) }
     overwritten = []
-    let written = Set(group.writes.compactMap(\.order))
+    let written = Set(group.writes.compactMap(\.order)).union(group.outdated)
+    for order in group.outdated where succeeded && session[order] == nil { live.remove(order) }
     let open = written.filter { letters[$0]?.isAccepted == nil }
     let eventsBefore = shard.events.count
     shard.committed(group.entries, number: group.number, succeeded: succeeded)
     for event in shard.events[eventsBefore...]
     where event.causeCode == LedgerCause.replacementFailed.rawValue {
       let order = event.facts.order
-      if let slot = letters[order]?.slot, store[slot] != order { fault("\(order) is not stored") }
+      if !store.values.contains(order) { fault("\(order) is not stored") }
       live.insert(order)
     }
     takeVerdicts(allowed: succeeded ? written : [], "commit")
@@ -80,6 +90,20 @@ extension ShardModel {
     }
     if succeeded { noteDurable(group.counters) } else { shard.counters.markAllChanged() }
     checkDurable()
+  }
+
+  /// What is not written has as many newer ones before it as may wait, or is merged into one.
+  private func expectOutdated(_ order: UInt64) {
+    guard let older = letters[order] else { return fault("nothing is outdated") }
+    let newer = Set(store.values).union(sealed?.writes.compactMap(\.order) ?? []).filter {
+      $0 > order && letters[$0]?.slot == older.slot
+    }
+    let isMerged = newer.contains { newer in
+      guard let newer = letters[newer] else { return false }
+      return newer.isBackground && older.isBackground
+        || !older.collapseID.isEmpty && newer.collapseID == older.collapseID
+    }
+    if !isMerged, newer.count < retention(older.slot.topic) { fault("\(order) is not outdated") }
   }
 
   func noteDurable(_ counters: [TopicCounters]) {
@@ -105,18 +129,23 @@ extension ShardModel {
   /// Reads what is stored for a device that was taken into memory, as its owner does.
   func loadStored(_ device: Device) {
     guard !device.knowsStored else { return }
-    var found: [NotificationFacts] = []
-    for (slot, order) in store where slot.device == device.key {
-      if let facts = facts(order) { found.append(facts) }
-    }
-    shard.loadStored(found, of: device)
+    shard.loadStored(stored(device), of: device)
+    for stored in device.stored { ends[stored.facts.order] = nil }
   }
 
-  func facts(_ order: UInt64) -> NotificationFacts? {
+  /// What the store has for a device, oldest first.
+  func stored(_ device: Device) -> [StoredFacts] {
+    store.filter { $0.key.device == device.key }.sorted { $0.value < $1.value }
+      .compactMap { slot, order in notification(order, at: slot)?.storedFacts }
+  }
+
+  /// A notification as it is read from the store.
+  private func notification(_ order: UInt64, at slot: Slot) -> Notification? {
     letters[order].map { letter in
       let notification = Notification()
       fill(notification, order, letter)
-      return notification.facts
+      notification.slotIndex = slot.index
+      return notification
     }
   }
 
@@ -132,7 +161,7 @@ extension ShardModel {
     let session = inSession()
     for (slot, order) in store where slot.device == device.key {
       guard let letter = letters[order], letter.expirationSeconds <= wallSeconds else { continue }
-      expire(order, letter, device, isInSession: session[order] != nil)
+      expire(order, at: slot, device, isInSession: session[order] != nil)
     }
     takeVerdicts(allowed: [], "expire")
   }
@@ -158,15 +187,17 @@ extension ShardModel {
     if !filtered.contains(device.key) { fault("a drain before the filter") }
     loadStored(device)
     var found: [UInt64] = []
+    var places: [UInt64: UInt8] = [:]
     let before = inSession()
     for (slot, order) in store where slot.device == device.key {
       guard device.registration[slot.topic]?.state.flows == true, let letter = letters[order]
       else { continue }
       guard letter.expirationSeconds <= wallSeconds else {
         found.append(order)
+        places[order] = slot.index
         continue
       }
-      expire(order, letter, device, isInSession: before[order] != nil)
+      expire(order, at: slot, device, isInSession: before[order] != nil)
     }
     found.sort()
     let room = max(1, Limits.courierQueueFrames - (device.session?.queuedCount ?? 0))
@@ -174,6 +205,7 @@ extension ShardModel {
       letters[order].map { letter in
         let notification = take()
         fill(notification, order, letter)
+        notification.slotIndex = places[order] ?? 0
         return notification
       }
     }
@@ -186,10 +218,9 @@ extension ShardModel {
     takeVerdicts(allowed: [], "drain")
   }
 
-  private func expire(_ order: UInt64, _ letter: Letter, _ device: Device, isInSession: Bool) {
+  private func expire(_ order: UInt64, at slot: Slot, _ device: Device, isInSession: Bool) {
     let before = count(.expired)
-    let notification = Notification()
-    fill(notification, order, letter)
+    guard let notification = notification(order, at: slot) else { return }
     shard.expired(notification, of: device)
     let counted = count(.expired) - before
     // What the shard has not heard to be stored is for the next drain.
@@ -202,117 +233,48 @@ extension ShardModel {
     }
   }
 
-  // MARK: What must hold at any time
-
-  func check() {
-    var session: [UInt64: Delivery] = [:]
-    var seen: [ObjectIdentifier: UInt64] = [:]
-    for device in devices {
-      var flight = 0
-      device.session?.forEach { delivery in
-        let order = delivery.notification.order
-        if session.updateValue(delivery, forKey: order) != nil {
-          fault("\(order) is in the session twice")
-        }
-        for object in [ObjectIdentifier(delivery), ObjectIdentifier(delivery.notification)]
-        where seen.updateValue(order, forKey: object) != nil {
-          fault("an object stands for two notifications")
-        }
-        if delivery.device !== device { fault("\(order) is in another device's session") }
-        if !live.contains(order) { fault("\(order) is in the session after its end") }
-        if delivery.place == .inFlight { flight += 1 }
-      }
-      if flight > 32 || flight != device.session?.inFlightCount ?? 0 { fault("the window") }
-      // What a drain brings is bounded by itself, for it may bring one where there is no room.
-      if device.session?.queuedCount ?? 0 > 2 * Limits.courierQueueFrames { fault("the queue") }
-      if device.pendingWrites < 0 { fault("pending writes below zero") }
-    }
-    for order in live {
-      guard let letter = letters[order] else { continue }
-      let isKept =
-        letter.isAccepted == nil || session[order] != nil || store[letter.slot] == order
-        || overwritten.contains(order)
-      if !isKept { live.remove(order) }
-    }
-    checkLedger()
-    // What is gone may stay in the store until its deletion is written, no longer.
-    if sealed == nil, shard.isGroupEmpty, !shard.hasRetries {
-      for (slot, order) in store where !live.contains(order) {
-        fault("\(order) has ended and is still stored at \(slot.topic)")
-      }
-      for device in devices where device.pendingWrites != 0 {
-        fault("\(device.pendingWrites) writes are pending of none")
-      }
-    }
-  }
-
-  /// The events tell each notification's way, the counters what they add up to, and both agree with what came to pass.
-  func checkLedger() {
-    for event in shard.events {
-      let order = event.facts.order
-      let known = states[order] ?? []
-      let isKept =
-        event.causeCode == LedgerCause.replacementFailed.rawValue && known.last == .replaced
-      if event.state == .received ? !known.isEmpty && !isKept : !pending.contains(order) {
-        fault("\(order) comes to \(event.state) after \(known)")
-      }
-      if letters[order]?.slot.topic != event.facts.topic { fault("\(order) is noted as another") }
-      states[order, default: []].append(event.state)
-      if event.state == .received {
-        pending.insert(order)
-      } else if event.state.isTerminal {
-        pending.remove(order)
-      }
-    }
-    shard.events.removeAll()
-    if pending != live {
-      fault(
-        "\(pending.subtracting(live).sorted()) have ended without an event, "
-          + "\(live.subtracting(pending).sorted()) have an end too early")
-    }
-    var expected: [Slot.Topic: Int64] = [:]
-    for order in live {
-      if let slot = letters[order]?.slot { expected[slot.counted, default: 0] += 1 }
-    }
-    for counters in shard.counters.snapshot() {
-      let topic = Slot.Topic(topic: counters.topic, environment: counters.environment)
-      if !counters.isBalanced || counters.pending != expected[topic] ?? 0 {
-        fault("\(counters.accepted) accepted, \(counters.ended) ended, \(counters.pending) pending")
-      }
-    }
-  }
-
   // MARK: A whole cycle
 
   /// Disconnects, lets everything be written, connects anew and takes what was kept.
   func cycle(_ device: Device) {
     endRetirement(device)
-    var expected: [TopicKey: UInt64] = [:]
+    var expected: [TopicKey: [UInt64]] = [:]
     let session = inSession()
-    for order in live {
+    let onTheWay = Set((unanswered[device.key] ?? [:]).values)
+    for order in live.sorted() {
       guard let letter = letters[order], letter.slot.device == device.key, letter.mayBeStored,
         letter.isAccepted != false, session[order]?.storage != .superseded,
-        !isBeingReplaced(order, letter.slot)
+        !isBeingReplaced(order),
+        !onTheWay.contains(order) || ends[order, default: 0] + 1 < Limits.unacknowledgedEnds
       else { continue }
-      expected[letter.slot.topic] = max(expected[letter.slot.topic] ?? 0, order)
+      expected[letter.slot.topic, default: []].append(order)
     }
     disconnect(device)
     settle()
-    for (topic, order) in expected {
-      let kept = store[Slot(device: device.key, topic: topic)]
-      if kept != order { fault("\(order) was not kept, but \(kept.map(String.init) ?? "nothing")") }
-    }
+    for (topic, orders) in expected { expectKept(orders, topic, device) }
     check()
     connect(device)
     filterAll(device)
     settle()
-    let due = expected.values.filter {
+    let due = store.filter { $0.key.device == device.key }.values.filter {
       letters[$0].map { $0.expirationSeconds > wallSeconds } ?? false
     }
     .sorted()
     var came: [UInt64] = []
     for _ in 0..<200 {
-      guard let order = send(device) else { break }
+      guard let order = send(device) else {
+        // What was lost too often comes by itself.
+        guard came.count < due.count, device.session?.inFlightCount == 1,
+          let suspect = unanswered[device.key]?.first
+        else { break }
+        if ends[suspect.value, default: 0] < Limits.unacknowledgedEndsTogether,
+          ends[due[came.count], default: 0] < Limits.unacknowledgedEndsTogether
+        {
+          fault("\(due[came.count]) waits for \(suspect.value)")
+        }
+        acknowledge(device, messageID: suspect.key)
+        continue
+      }
       came.append(order)
       if let delivery = inSession()[order] {
         if !delivery.notification.isFromStorage {
@@ -328,10 +290,26 @@ extension ShardModel {
   }
 
   /// Whether the group that is being written has a newer notification for the slot, which may have ended since.
-  private func isBeingReplaced(_ order: UInt64, _ slot: Slot) -> Bool {
+  private func isBeingReplaced(_ order: UInt64) -> Bool {
     if overwritten.contains(order) { return true }
-    let orders = sealed?.writes.filter { $0.slot == slot }.compactMap(\.order) ?? []
-    return (store[slot] == order || orders.contains(order)) && orders.contains { $0 > order }
+    guard let writes = sealed?.writes else { return false }
+    let slot =
+      writes.first { $0.order == order }?.slot ?? store.first { $0.value == order }?.key
+    return writes.contains { write in
+      write.slot == slot && (write.isEviction || write.order ?? 0 > order)
+    }
+  }
+
+  /// Of what waited for an app, the newest are stored, as many as its retention says.
+  private func expectKept(_ orders: [UInt64], _ topic: TopicKey, _ device: Device) {
+    let kept = store.filter { $0.key.device == device.key && $0.key.topic == topic }.values
+    guard let newest = orders.last else { return }
+    if !kept.contains(newest) { fault("\(newest) was not kept, but \(kept.sorted())") }
+    // What others may have taken the place of, in turn, is not followed here.
+    guard !orders.contains(where: { letters[$0]?.isReplaceable == true }) else { return }
+    for order in orders.suffix(retention(topic)) where !kept.contains(order) {
+      fault("\(order) was not kept, but \(kept.sorted())")
+    }
   }
 
   /// Writes everything and fetches what can be fetched then.

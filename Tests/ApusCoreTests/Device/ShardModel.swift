@@ -7,6 +7,8 @@ final class ShardModel {
   struct Slot: Hashable {
     var device: DeviceKey
     var topic: TopicKey
+    /// Which of the app's places it is; 0 where none is meant.
+    var index: UInt8 = 0
 
     struct Topic: Hashable {
       var topic: TopicKey
@@ -14,6 +16,9 @@ final class ShardModel {
     }
 
     var counted: Topic { Topic(topic: topic, environment: device.environment) }
+
+    /// All places of the app.
+    var first: Slot { Slot(device: device, topic: topic) }
   }
 
   struct Letter {
@@ -35,12 +40,16 @@ final class ShardModel {
     var slot: Slot
     /// Nil for a deletion.
     var order: UInt64?
+    /// Whether it takes what has not ended, for the put behind it.
+    var isEviction = false
   }
 
   struct Group {
     var number: UInt64
     var entries: [GroupEntry]
     var writes: [Write]
+    /// Notifications that got no slot beside newer ones.
+    var outdated: Set<UInt64>
     var counters: [TopicCounters]
     /// Whether the disk has it, though the shard has not heard so.
     var isOnDisk = false
@@ -70,6 +79,8 @@ final class ShardModel {
   var states: [UInt64: [DeliveryState]] = [:]
   /// Those that have come to be, by the events, and not to an end.
   var pending: Set<UInt64> = []
+  /// Connections that ended before each was acknowledged.
+  var ends: [UInt64: Int] = [:]
   /// Lost their slot to a group that is written, of which the shard has not heard.
   var overwritten: Set<UInt64> = []
   /// The counters that a crash would leave.
@@ -93,7 +104,9 @@ final class ShardModel {
   /// The service is killed and started again: what was written is all that there is.
   func crash() {
     if let sealed, sealed.isOnDisk { noteDurable(sealed.counters) }
+    let retentions = shard.retentions
     shard = Shard(lingerMilliseconds: 20, unregisterGraceMilliseconds: 60_000)
+    shard.retentions = retentions
     devices = devices.map { old in
       let device = Device(key: old.key, registration: old.registration)
       device.retiredMilliseconds = old.retiredMilliseconds
@@ -103,6 +116,7 @@ final class ShardModel {
     sealed = nil
     overwritten = []
     unanswered = [:]
+    ends = [:]
     filtered = []
     live = Set(store.values)
     pending = live
@@ -225,6 +239,7 @@ final class ShardModel {
     notification.expirationSeconds = letter.expirationSeconds
     notification.priority = letter.priority
     notification.isFromStorage = false
+    notification.slotIndex = 0
     notification.isBackground = letter.isBackground
     notification.collapseID.set(Array(letter.collapseID.utf8).span)
     let payload = [UInt8](repeating: UInt8(truncatingIfNeeded: order), count: letter.payloadBytes)
@@ -246,141 +261,5 @@ final class ShardModel {
       }
     }
     shard.verdicts.removeAll()
-  }
-
-  // MARK: Devices
-
-  func connect(_ device: Device) {
-    shard.connect(device, slot: 1)
-    unanswered[device.key] = [:]
-    filtered.remove(device.key)
-  }
-
-  func disconnect(_ device: Device) {
-    var left: [Delivery] = []
-    device.session?.forEach { left.append($0) }
-    // One slot for each app: an older one is answered as replaced by a newer.
-    let replaced = left.filter { older in
-      left.contains {
-        $0.notification.mayBeStored && $0.notification.order > older.notification.order
-          && $0.notification.claims.topic == older.notification.claims.topic
-      }
-    }
-    for older in replaced {
-      heirs[older.notification.order] =
-        left.filter {
-          $0.notification.mayBeStored
-            && $0.notification.claims.topic == older.notification.claims.topic
-        }.map(\.notification.order).max()
-    }
-    let cancelled = replaced.filter { $0.storage == .gathering && !$0.isUrgent }
-      .map(\.notification.order)
-    let orders = Set(left.filter { $0.storage == .durable }.map(\.notification.order))
-    shard.disconnect(device, loopMilliseconds: loopMilliseconds)
-    unanswered[device.key] = nil
-    filtered.remove(device.key)
-    live.subtract(cancelled)
-    takeVerdicts(allowed: orders, "disconnect")
-  }
-
-  func filter(_ device: Device, _ lists: [TopicKey: TopicState]) {
-    shard.filter(device, lists: lists, nowMilliseconds: wallMilliseconds)
-    if device.session != nil { filtered.insert(device.key) }
-    takeVerdicts(allowed: [], "filter")
-  }
-
-  func filterAll(_ device: Device, _ state: TopicState = .enabled) {
-    filter(device, Dictionary(uniqueKeysWithValues: Self.topics.map { ($0, state) }))
-  }
-
-  /// Sends one notification; its place in the order.
-  @discardableResult
-  func send(_ device: Device) -> UInt64? {
-    let bytes = bytesInFlight(device)
-    let expired = count(.expired)
-    let replaced = count(.replaced)
-    let before = inSession()
-    guard
-      let delivery = shard.nextToSend(
-        device, nowSeconds: wallSeconds, loopMilliseconds: loopMilliseconds)
-    else {
-      expire(before, expired: count(.expired) - expired, replaced: count(.replaced) - replaced)
-      return nil
-    }
-    expire(before, expired: count(.expired) - expired, replaced: count(.replaced) - replaced)
-    let notification = delivery.notification
-    let order = notification.order
-    let topic = notification.claims.topic
-    if !filtered.contains(device.key) { fault("\(order) is sent before the filter") }
-    if device.registration[topic]?.state.flows != true {
-      fault("\(order) is sent to no open topic")
-    }
-    if notification.claims.device != device.key.id
-      || notification.claims.environment != device.key.environment
-    {
-      fault("\(order) is sent to another device")
-    }
-    if !live.contains(order) { fault("\(order) is sent after its end") }
-    if notification.isExpired(atSeconds: wallSeconds) { fault("\(order) is sent past its time") }
-    if let letter = letters[order] {
-      let expected = [UInt8](
-        repeating: UInt8(truncatingIfNeeded: order), count: letter.payloadBytes)
-      if notification.payload.span.copied() != expected { fault("\(order) has another's payload") }
-    }
-    if device.session?.inFlightCount ?? 0 > 32 { fault("more than 32 are in flight") }
-    if bytes >= 131_072 { fault("more than 128 KiB are in flight") }
-    if unanswered[device.key]?.updateValue(order, forKey: notification.messageID) != nil {
-      fault("\(order) is sent twice on one connection")
-    }
-    return order
-  }
-
-  /// What was found past its time instead of being sent. What was held back may come in, and replace something.
-  private func expire(
-    _ before: [UInt64: Delivery], expired expected: UInt64, replaced: UInt64
-  ) {
-    noteReplaced(before.filter { letters[$0.key]?.isReplaceable ?? false }, replaced)
-    let after = inSession()
-    var found: UInt64 = 0
-    for order in before.keys where after[order] == nil && heirs[order] == nil {
-      found += 1
-      guard let letter = letters[order] else { continue }
-      if letter.expirationSeconds == 0 || letter.expirationSeconds > wallSeconds {
-        fault("\(order) is dropped before its time")
-      }
-      live.remove(order)
-    }
-    if found != expected { fault("\(found) expired, \(expected) were counted") }
-    takeVerdicts(allowed: Set(before.keys).subtracting(after.keys), "send")
-  }
-
-  /// Says that time has passed to a session that waits for it.
-  func deadlineReached(_ device: Device) {
-    guard let deadline = device.session?.deadlineMilliseconds, deadline <= loopMilliseconds
-    else { return }
-    shard.deadlineReached(device, loopMilliseconds: loopMilliseconds)
-    takeVerdicts(allowed: [], "deadline")
-    if let next = device.session?.deadlineMilliseconds, next <= loopMilliseconds {
-      fault("a deadline that stays")
-    }
-  }
-
-  func bytesInFlight(_ device: Device) -> Int {
-    (unanswered[device.key] ?? [:]).values.reduce(0) { $0 + (letters[$1]?.payloadBytes ?? 0) }
-  }
-
-  func acknowledge(_ device: Device, messageID: UInt32, status: UInt8 = 0) {
-    let counted: [DeliveryState] = [.delivered, .deliveredFromStorage, .refusedByDevice]
-    let before = counted.map(count)
-    let order = unanswered[device.key]?.removeValue(forKey: messageID)
-    let wasStored = order.flatMap { inSession()[$0]?.notification.isFromStorage }
-    shard.acknowledge(device, messageID: messageID, status: status)
-    var expected = before
-    if let order {
-      live.remove(order)
-      expected[status != 0 ? 2 : wasStored == true ? 1 : 0] += 1
-    }
-    if counted.map(count) != expected { fault("an acknowledgement is counted otherwise") }
-    takeVerdicts(allowed: order.map { [$0] } ?? [], "acknowledge")
   }
 }

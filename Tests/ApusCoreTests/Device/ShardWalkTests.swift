@@ -53,6 +53,7 @@ struct Walker {
     diskFails = seed.isMultiple(of: 4)
     isCrowded = seed % 50 == 7
     random = SeededRandom(state: seed)
+    if seed.isMultiple(of: 3) { model.shard.retentions = [AppID(1): 2, AppID(3): 3] }
     for device in model.devices {
       model.connect(device)
       model.filterAll(device)
@@ -90,6 +91,7 @@ struct Walker {
       model.drain()
       return "drain"
     case 97:
+      if chance(50) { return lose(device) }
       model.cycle(device)
       return "cycle"
     case 98: return retirement(device)
@@ -177,6 +179,20 @@ struct Walker {
     return "crash"
   }
 
+  /// The device's connection ends again and again, at what it is sent.
+  mutating func lose(_ device: Device) -> String {
+    guard device.retiredMilliseconds == nil else { return "no loss" }
+    for _ in 0..<Int.random(in: 1...20, using: &random) {
+      if device.session != nil { model.disconnect(device) }
+      model.connect(device)
+      model.filterAll(device)
+      model.settle()
+      while model.send(device) != nil, chance(80) {}
+    }
+    model.disconnect(device)
+    return "lose"
+  }
+
   mutating func power(_ device: Device) -> String {
     switch Int.random(in: 0..<3, using: &random) {
     case 0:
@@ -190,6 +206,11 @@ struct Walker {
   }
 
   mutating func time() -> String {
+    if !model.shard.retentions.isEmpty, chance(20) {
+      // The operator thought better of it.
+      model.shard.retentions[AppID(1)] = pick([1, 2, 4])
+      model.shard.retentions[AppID(3)] = pick([2, 3])
+    }
     let milliseconds = Int.random(in: 1...9000, using: &random)
     model.loopMilliseconds += UInt64(milliseconds)
     model.wallMilliseconds += Int64(milliseconds)

@@ -117,6 +117,16 @@ struct DirectoryTests {
     #expect(none == nil)
   }
 
+  @Test("Apps that retain more than the newest notification are known, with the number")
+  func retentions() {
+    let directory = World.directory {
+      $0.apps.append(
+        App(
+          id: AppID(9), bundleID: Array("com.example.keep".utf8), team: World.team, retention: 100))
+    }
+    #expect(directory.retentions == [AppID(9): 100])
+  }
+
   @Test("Retired devices are known, with the time in milliseconds")
   func retirements() {
     let directory = World.directory {
@@ -165,6 +175,16 @@ struct DirectoryBuilderTests {
     ) {
       $0.apps.append(
         App(id: AppID(9), bundleID: [UInt8](repeating: 0x61, count: 258), team: World.team))
+    },
+    Contradiction(.appRetention(bundleID: Array("com.example.keep".utf8), count: 0)) {
+      $0.apps.append(
+        App(
+          id: AppID(9), bundleID: Array("com.example.keep".utf8), team: World.team, retention: 0))
+    },
+    Contradiction(.appRetention(bundleID: Array("com.example.keep".utf8), count: 101)) {
+      $0.apps.append(
+        App(
+          id: AppID(9), bundleID: Array("com.example.keep".utf8), team: World.team, retention: 101))
     },
     Contradiction(.deviceRetiredTwice(DeviceID(7))) {
       $0.retiredDevices = [

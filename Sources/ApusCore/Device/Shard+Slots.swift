@@ -1,0 +1,116 @@
+import ApusModel
+
+// "If you send multiple notifications to the same device [while it is offline], APNs stores the newest one." (Courier:
+// "only the latest per topic, or n per topic, is configuration".) An app has one slot, or the n of its retention, and
+// the slots of what a group brings are chosen when it is sealed: no group is being written then, so that what is known
+// of the store is exact.
+
+extension Shard {
+  /// How many notifications of an app wait for a device at most.
+  func retention(of topic: TopicKey) -> Int {
+    retentions.isEmpty ? 1 : retentions[topic.app] ?? 1
+  }
+
+  /// Gives the notifications of a group that was just sealed their slots, and adds the evictions that this takes.
+  ///
+  /// A newer notification gets the slot of what it replaces, else an empty one, else that of the oldest. Where an app's
+  /// retention became lower, what is too much falls out with the next notification for it, the oldest first. What is
+  /// stored for the devices of the puts must be known.
+  package mutating func assignSlots(_ entries: inout [GroupEntry]) {
+    var evictions: [(index: Int, entry: GroupEntry)] = []
+    let disordered = disorderedDevices(entries)
+    for index in entries.indices where entries[index].kind == .put {
+      guard let delivery = entries[index].delivery else { continue }
+      let isOrdered = disordered.isEmpty || !disordered.contains(ObjectIdentifier(delivery.device))
+      let slot = chooseSlot(for: delivery, isOrdered: isOrdered) { evicted in
+        evicted.device.pendingWrites += 1
+        evictions.append((index, evicted))
+      }
+      guard let slot else {
+        entries[index].kind = .outdated
+        continue
+      }
+      entries[index].slot = slot
+      delivery.notification.slotIndex = slot.index
+      if delivery.place == .none, delivery.device.session != nil {
+        delivery.device.overflowed(delivery.notification)
+      }
+    }
+    slotTables.removeAll(keepingCapacity: true)
+    for (index, entry) in evictions.reversed() { entries.insert(entry, at: index) }
+  }
+
+  /// Devices of which the group has a notification that is older than one before it.
+  ///
+  /// What was held back behind a full queue may come after newer ones, which found that full as well and went to the
+  /// store at once.
+  private func disorderedDevices(_ entries: [GroupEntry]) -> Set<ObjectIdentifier> {
+    var disordered: Set<ObjectIdentifier> = []
+    for entry in entries where entry.kind == .put {
+      let device = entry.device
+      if entry.order < device.newestGrouped {
+        disordered.insert(ObjectIdentifier(device))
+      } else {
+        device.newestGrouped = entry.order
+      }
+    }
+    return disordered
+  }
+
+  private mutating func chooseSlot(
+    for delivery: Delivery, isOrdered: Bool, evict: (GroupEntry) -> Void
+  ) -> MailboxSlot? {
+    let device = delivery.device
+    let topic = delivery.notification.claims.topic
+    let limit = retention(of: topic)
+    // Nearly all apps, for which nothing need be looked at.
+    if limit == 1, isOrdered,
+      !device.stored.contains(where: { $0.slot.topic == topic && $0.slot.index > 0 })
+    {
+      return MailboxSlot(topic: topic)
+    }
+    let key = SlotKey(device: ObjectIdentifier(device), slot: MailboxSlot(topic: topic))
+    var table = slotTables.removeValue(forKey: key) ?? SlotTable(device.stored, topic)
+    let index = table.place(delivery.storedFacts, limit: limit) { slot, order in
+      evict(GroupEntry(kind: .evict, device: device, slot: slot, delivery: nil, order: order))
+    }
+    slotTables[key] = table
+    return index.map { MailboxSlot(topic: topic, index: $0) }
+  }
+}
+
+/// The slots of one app on one device, as a group leaves them.
+struct SlotTable {
+  private var taken: [StoredFacts]
+
+  init(_ stored: [StoredFacts], _ topic: TopicKey) {
+    taken = stored.filter { $0.slot.topic == topic }
+  }
+
+  /// Finds a slot for `newer` and says what has to go from others; nil where it is too old for any.
+  mutating func place(
+    _ newer: StoredFacts, limit: Int, evict: (MailboxSlot, UInt64) -> Void
+  ) -> UInt8? {
+    guard !taken.contains(where: newer.isMerged),
+      taken.count(where: { $0.facts.order > newer.facts.order }) < limit
+    else { return nil }
+    var index: UInt8?
+    func take(_ older: StoredFacts) {
+      taken.removeAll { $0.slot == older.slot }
+      if index == nil, older.slot.index < limit {
+        index = older.slot.index
+      } else {
+        evict(older.slot, older.facts.order)
+      }
+    }
+    for older in taken where older.isMerged(into: newer) { take(older) }
+    while taken.count >= limit, let oldest = taken.min(by: { $0.facts.order < $1.facts.order }) {
+      take(oldest)
+    }
+    var newer = newer
+    newer.slot.index =
+      index ?? (0...UInt8.max).first { index in !taken.contains { $0.slot.index == index } } ?? 0
+    taken.append(newer)
+    return newer.slot.index
+  }
+}

@@ -1,0 +1,63 @@
+package import ApusModel
+
+/// How many requests one worker refused for one reason, in `meta`.
+///
+/// Key: "rejections/" (11), worker (2), the reason's word as it stands in the answer. Value: version (1), number (8).
+package enum RejectionRecord {
+  static let version: UInt8 = 1
+  private static let name: StaticString = "rejections/"
+
+  /// What all keys begin with.
+  package static var prefix: [UInt8] { name.bytes }
+
+  package static func key(worker: UInt16, _ reason: Reason) -> [UInt8] {
+    var bytes = prefix
+    bytes.append(bigEndian: worker)
+    bytes.append(reason.text)
+    return bytes
+  }
+
+  package static func encode(_ number: UInt64) -> [UInt8] {
+    var bytes = [version]
+    bytes.append(bigEndian: number)
+    return bytes
+  }
+
+  package static func decode(
+    key: Span<UInt8>, value: Span<UInt8>
+  ) throws(RecordError) -> (worker: UInt16, reason: Reason, number: UInt64) {
+    var cursor = RecordCursor()
+    _ = try cursor.run(name.utf8CodeUnitCount, "name", in: key)
+    let worker: UInt16 = try cursor.integer("worker", in: key)
+    guard let reason = Reason(text: key.extracting(cursor.position...)) else {
+      throw .malformed(field: "reason")
+    }
+    cursor = RecordCursor()
+    let version: UInt8 = try cursor.integer("version", in: value)
+    guard version == Self.version else { throw .unknownVersion(version) }
+    let number: UInt64 = try cursor.integer("number", in: value)
+    try cursor.end(in: value)
+    return (worker, reason, number)
+  }
+}
+
+extension StoreReader {
+  /// Reads all of them.
+  package func readRejections() throws(StoreError) -> [(
+    worker: UInt16, reason: Reason, number: UInt64
+  )] {
+    var found: [(worker: UInt16, reason: Reason, number: UInt64)] = []
+    var fault: RecordError?
+    let prefix = RejectionRecord.prefix
+    try scan(.meta, prefix: prefix.span) { key, value in
+      do throws(RecordError) {
+        found.append(try RejectionRecord.decode(key: key, value: value))
+      } catch {
+        fault = error
+      }
+      return fault == nil
+    }
+    if let fault { throw .corrupted(path: "meta/rejections", detail: "\(fault)") }
+    return found
+  }
+}

@@ -1,0 +1,85 @@
+import ApusCore
+import ApusModel
+
+extension ShardModel {
+  // MARK: What must hold at any time
+
+  func check() {
+    var session: [UInt64: Delivery] = [:]
+    var seen: [ObjectIdentifier: UInt64] = [:]
+    for device in devices {
+      var flight = 0
+      device.session?.forEach { delivery in
+        let order = delivery.notification.order
+        if session.updateValue(delivery, forKey: order) != nil {
+          fault("\(order) is in the session twice")
+        }
+        for object in [ObjectIdentifier(delivery), ObjectIdentifier(delivery.notification)]
+        where seen.updateValue(order, forKey: object) != nil {
+          fault("an object stands for two notifications")
+        }
+        if delivery.device !== device { fault("\(order) is in another device's session") }
+        if !live.contains(order) { fault("\(order) is in the session after its end") }
+        if delivery.place == .inFlight { flight += 1 }
+      }
+      if flight > 32 || flight != device.session?.inFlightCount ?? 0 { fault("the window") }
+      // What a drain brings is bounded by itself, for it may bring one where there is no room.
+      if device.session?.queuedCount ?? 0 > 2 * Limits.courierQueueFrames { fault("the queue") }
+      if device.pendingWrites < 0 { fault("pending writes below zero") }
+    }
+    let kept = Set(store.values)
+    for order in live {
+      guard let letter = letters[order] else { continue }
+      let isKept =
+        letter.isAccepted == nil || session[order] != nil || kept.contains(order)
+        || overwritten.contains(order)
+      if !isKept { live.remove(order) }
+    }
+    checkLedger()
+    // What is gone may stay in the store until its deletion is written, no longer.
+    if sealed == nil, shard.isGroupEmpty, !shard.hasRetries {
+      for (slot, order) in store where !live.contains(order) {
+        fault("\(order) has ended and is still stored at \(slot.topic)")
+      }
+      for device in devices where device.pendingWrites != 0 {
+        fault("\(device.pendingWrites) writes are pending of none")
+      }
+    }
+  }
+
+  /// The events tell each notification's way, the counters what they add up to, and both agree with what came to pass.
+  func checkLedger() {
+    for event in shard.events {
+      let order = event.facts.order
+      let known = states[order] ?? []
+      let isKept =
+        event.causeCode == LedgerCause.replacementFailed.rawValue && known.last == .replaced
+      if event.state == .received ? !known.isEmpty && !isKept : !pending.contains(order) {
+        fault("\(order) comes to \(event.state) after \(known)")
+      }
+      if letters[order]?.slot.topic != event.facts.topic { fault("\(order) is noted as another") }
+      states[order, default: []].append(event.state)
+      if event.state == .received {
+        pending.insert(order)
+      } else if event.state.isTerminal {
+        pending.remove(order)
+      }
+    }
+    shard.events.removeAll()
+    if pending != live {
+      fault(
+        "\(pending.subtracting(live).sorted()) have ended without an event, "
+          + "\(live.subtracting(pending).sorted()) have an end too early")
+    }
+    var expected: [Slot.Topic: Int64] = [:]
+    for order in live {
+      if let slot = letters[order]?.slot { expected[slot.counted, default: 0] += 1 }
+    }
+    for counters in shard.counters.snapshot() {
+      let topic = Slot.Topic(topic: counters.topic, environment: counters.environment)
+      if !counters.isBalanced || counters.pending != expected[topic] ?? 0 {
+        fault("\(counters.accepted) accepted, \(counters.ended) ended, \(counters.pending) pending")
+      }
+    }
+  }
+}

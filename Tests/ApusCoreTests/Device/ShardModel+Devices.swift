@@ -1,0 +1,157 @@
+import ApusCore
+import ApusModel
+
+extension ShardModel {
+  // MARK: Devices
+
+  func connect(_ device: Device) {
+    shard.connect(device, slot: 1)
+    unanswered[device.key] = [:]
+    filtered.remove(device.key)
+  }
+
+  func disconnect(_ device: Device) {
+    var left: [Delivery] = []
+    device.session?.forEach { left.append($0) }
+    let poison = noteLost(device, left)
+    left.removeAll { poison.contains($0.notification.order) }
+    // So many of each app stay: an older one is answered as replaced by a newer.
+    var newer: [TopicKey: [UInt64]] = [:]
+    var replaced: [Delivery] = []
+    for older in left.sorted(by: { $0.notification.order > $1.notification.order }) {
+      let topic = older.notification.claims.topic
+      if newer[topic]?.count ?? 0 >= retention(topic) {
+        replaced.append(older)
+        heirs[older.notification.order] = newer[topic]?.first
+      } else if older.notification.mayBeStored {
+        newer[topic, default: []].append(older.notification.order)
+      }
+    }
+    let cancelled = replaced.filter { $0.storage == .gathering && !$0.isUrgent }
+      .map(\.notification.order)
+    let orders = Set(left.filter { $0.storage == .durable }.map(\.notification.order))
+    let before = count(.discardedUnacknowledged)
+    shard.disconnect(device, loopMilliseconds: loopMilliseconds)
+    if count(.discardedUnacknowledged) - before != UInt64(poison.count) {
+      fault("\(poison) were sent once too often, and are not set aside")
+    }
+    unanswered[device.key] = nil
+    filtered.remove(device.key)
+    live.subtract(cancelled)
+    takeVerdicts(allowed: orders.union(poison), "disconnect")
+  }
+
+  /// Counts an end for each notification that is on its way; those for which it was the last one.
+  private func noteLost(_ device: Device, _ session: [Delivery]) -> Set<UInt64> {
+    var poison: Set<UInt64> = []
+    for order in (unanswered[device.key] ?? [:]).values {
+      ends[order, default: 0] += 1
+      if ends[order] == Limits.unacknowledgedEnds { poison.insert(order) }
+    }
+    live.subtract(poison)
+    return poison
+  }
+
+  func retention(_ topic: TopicKey) -> Int { shard.retentions[topic.app] ?? 1 }
+
+  func filter(_ device: Device, _ lists: [TopicKey: TopicState]) {
+    shard.filter(device, lists: lists, nowMilliseconds: wallMilliseconds)
+    if device.session != nil { filtered.insert(device.key) }
+    takeVerdicts(allowed: [], "filter")
+  }
+
+  func filterAll(_ device: Device, _ state: TopicState = .enabled) {
+    filter(device, Dictionary(uniqueKeysWithValues: Self.topics.map { ($0, state) }))
+  }
+
+  /// Sends one notification; its place in the order.
+  @discardableResult
+  func send(_ device: Device) -> UInt64? {
+    let bytes = bytesInFlight(device)
+    let expired = count(.expired)
+    let replaced = count(.replaced)
+    let before = inSession()
+    guard
+      let delivery = shard.nextToSend(
+        device, nowSeconds: wallSeconds, loopMilliseconds: loopMilliseconds)
+    else {
+      expire(before, expired: count(.expired) - expired, replaced: count(.replaced) - replaced)
+      return nil
+    }
+    expire(before, expired: count(.expired) - expired, replaced: count(.replaced) - replaced)
+    let notification = delivery.notification
+    let order = notification.order
+    let topic = notification.claims.topic
+    if !filtered.contains(device.key) { fault("\(order) is sent before the filter") }
+    if device.registration[topic]?.state.flows != true {
+      fault("\(order) is sent to no open topic")
+    }
+    if notification.claims.device != device.key.id
+      || notification.claims.environment != device.key.environment
+    {
+      fault("\(order) is sent to another device")
+    }
+    if !live.contains(order) { fault("\(order) is sent after its end") }
+    if notification.isExpired(atSeconds: wallSeconds) { fault("\(order) is sent past its time") }
+    if let letter = letters[order] {
+      let expected = [UInt8](
+        repeating: UInt8(truncatingIfNeeded: order), count: letter.payloadBytes)
+      if notification.payload.span.copied() != expected { fault("\(order) has another's payload") }
+    }
+    if device.session?.inFlightCount ?? 0 > 32 { fault("more than 32 are in flight") }
+    if bytes >= 131_072 { fault("more than 128 KiB are in flight") }
+    if unanswered[device.key]?.updateValue(order, forKey: notification.messageID) != nil {
+      fault("\(order) is sent twice on one connection")
+    }
+    return order
+  }
+
+  /// What was found past its time instead of being sent. What was held back may come in, and replace something.
+  private func expire(
+    _ before: [UInt64: Delivery], expired expected: UInt64, replaced: UInt64
+  ) {
+    noteReplaced(before.filter { letters[$0.key]?.isReplaceable ?? false }, replaced)
+    let after = inSession()
+    var found: UInt64 = 0
+    for order in before.keys where after[order] == nil && heirs[order] == nil {
+      found += 1
+      guard let letter = letters[order] else { continue }
+      if letter.expirationSeconds == 0 || letter.expirationSeconds > wallSeconds {
+        fault("\(order) is dropped before its time")
+      }
+      live.remove(order)
+    }
+    if found != expected { fault("\(found) expired, \(expected) were counted") }
+    takeVerdicts(allowed: Set(before.keys).subtracting(after.keys), "send")
+  }
+
+  /// Says that time has passed to a session that waits for it.
+  func deadlineReached(_ device: Device) {
+    guard let deadline = device.session?.deadlineMilliseconds, deadline <= loopMilliseconds
+    else { return }
+    shard.deadlineReached(device, loopMilliseconds: loopMilliseconds)
+    takeVerdicts(allowed: [], "deadline")
+    if let next = device.session?.deadlineMilliseconds, next <= loopMilliseconds {
+      fault("a deadline that stays")
+    }
+  }
+
+  func bytesInFlight(_ device: Device) -> Int {
+    (unanswered[device.key] ?? [:]).values.reduce(0) { $0 + (letters[$1]?.payloadBytes ?? 0) }
+  }
+
+  func acknowledge(_ device: Device, messageID: UInt32, status: UInt8 = 0) {
+    let counted: [DeliveryState] = [.delivered, .deliveredFromStorage, .refusedByDevice]
+    let before = counted.map(count)
+    let order = unanswered[device.key]?.removeValue(forKey: messageID)
+    let wasStored = order.flatMap { inSession()[$0]?.notification.isFromStorage }
+    shard.acknowledge(device, messageID: messageID, status: status)
+    var expected = before
+    if let order {
+      live.remove(order)
+      expected[status != 0 ? 2 : wasStored == true ? 1 : 0] += 1
+    }
+    if counted.map(count) != expected { fault("an acknowledgement is counted otherwise") }
+    takeVerdicts(allowed: order.map { [$0] } ?? [], "acknowledge")
+  }
+}

@@ -1,0 +1,160 @@
+import ApusLoop
+import ApusModel
+import ApusServer
+import ApusTesting
+import Testing
+
+/// How many notifications of an app wait for a device: what the operator says, and how many requests for it may come.
+@Suite("What waits, and how much may come")
+struct RetentionTests {
+  private func service(_ change: (inout TestService.Options) -> Void = { _ in }) throws
+    -> TestService
+  {
+    try TestService(nil, .init(change))
+  }
+
+  private func retain(_ text: String?, _ service: TestService) throws {
+    var records = try service.directory.data.records()
+    for index in records.sections.indices
+    where records.sections[index].kind == "app"
+      && records.sections[index].name == TestDirectory.topic
+    {
+      records.sections[index].values.removeAll { $0.key == "retain" }
+      if let text { records.sections[index].values.append((key: "retain", value: text)) }
+    }
+    try service.directory.data.save(records)
+  }
+
+  private func payload(_ number: Int) -> [UInt8] {
+    Array(#"{"aps":{"alert":"\#(number)"}}"#.utf8)
+  }
+
+  private func awaitAbsence(_ service: TestService) throws {
+    let deadline = EventLoop.wallClockMilliseconds() + 20_000
+    while service.service.connectionCount() > 0 {
+      try #require(EventLoop.wallClockMilliseconds() < deadline)
+    }
+  }
+
+  /// A device that was there once, and is away.
+  private func absentDevice(_ service: TestService) throws -> (device: TestDevice, token: String) {
+    let device = try service.connect()
+    let token = try device.token()
+    try device.enable(TestDirectory.topic)
+    device.client.tls.close()
+    try awaitAbsence(service)
+    return (device.device, token)
+  }
+
+  private func push(
+    _ numbers: ClosedRange<Int>, to token: String, _ service: TestService
+  ) throws -> [Int?] {
+    let provider = try service.provider()
+    let headers = try service.pushHeaders(to: token, authorization: service.authorization())
+    return try numbers.map { try provider.exchange(headers, body: payload($0)).status }
+  }
+
+  /// What a device gets that comes: the payloads, until the last one from storage.
+  private func fetch(_ device: TestDevice, _ service: TestService) throws -> [[UInt8]?] {
+    let connected = try service.connect(device)
+    try connected.filter([(2, TestDirectory.topic)])
+    var payloads: [[UInt8]?] = []
+    while true {
+      let frame = try connected.notification()
+      payloads.append(frame[3])
+      try connected.acknowledge(frame)
+      if frame[7] == [3] { break }
+    }
+    try connected.settle()
+    connected.client.tls.close()
+    try awaitAbsence(service)
+    return payloads
+  }
+
+  @Test("As many of an app's newest wait as its entry says, and a reload changes the number")
+  func retained() throws {
+    let service = try service { $0.isEphemeral = false }
+    let (device, token) = try absentDevice(service)
+    #expect(try push(1...3, to: token, service) == [200, 200, 200])
+    #expect(try fetch(device, service) == [payload(3)])
+    try retain("3", service)
+    service.service.reload()
+    _ = try push(1...5, to: token, service)
+    #expect(try fetch(device, service) == (3...5).map(payload))
+    // They are on the disk, each in its place.
+    _ = try push(6...9, to: token, service)
+    service.stop()
+    let next = try TestService(service.directory, .init { $0.isEphemeral = false })
+    _ = try push(10...10, to: token, next)
+    #expect(try fetch(device, next) == (8...10).map(payload))
+    try retain(nil, next)
+    next.service.reload()
+    _ = try push(11...12, to: token, next)
+    #expect(try fetch(device, next) == [payload(12)])
+    #expect(next.service.topicCounters().allSatisfy { $0.isBalanced && $0.pending == 0 })
+    next.stop()
+  }
+
+  @Test(
+    "A wrong number is refused with its line",
+    arguments: [
+      ("many", "retain must be how many notifications wait, not \"many\""),
+      ("0", "app \"com.example.app\" retains 0 notifications for a device: choose 1 to 100"),
+      ("101", "app \"com.example.app\" retains 101 notifications for a device: choose 1 to 100"),
+    ])
+  func wrong(text: String, problem: String) throws {
+    let service = try Shared.service
+    let directory = try TestDirectory()
+    var records = try directory.data.records()
+    let index = try #require(records.sections.firstIndex { $0.name == TestDirectory.topic })
+    records.sections[index].values.append((key: "retain", value: text))
+    try directory.data.save(records)
+    let error = #expect(throws: DirectoryProblem.self) {
+      try directory.data.trust(generation: 2, allowsES512: false)
+    }
+    #expect(error?.description.hasSuffix(problem) == true)
+    _ = service
+  }
+
+  @Test(
+    "More requests for a token than the operator allows are refused; for other tokens they are not")
+  func rate() throws {
+    let service = try service {
+      $0.requestsPerTokenPerSecond = 1
+      $0.requestsPerToken = 3
+    }
+    try withBystanders(service) {
+      let device = try service.connect()
+      let token = try device.token()
+      let other = try device.token(TestDirectory.otherTopic)
+      try device.filter([(5, TestDirectory.topic), (5, TestDirectory.otherTopic)])
+      try device.settle()
+      let provider = try service.provider()
+      let headers = try service.pushHeaders(to: token, authorization: service.authorization())
+      var statuses: [Int?] = []
+      while statuses.last != 429, statuses.count < 100 {
+        let response = try provider.exchange(headers, body: payload(1))
+        statuses.append(response.status)
+        if response.status == 429 { expectRefusal(response, 429, "TooManyRequests") }
+      }
+      // A slow machine lets one or the other flow back meanwhile.
+      #expect(statuses.count >= 4 && statuses.count < 100)
+      let others = try service.pushHeaders(
+        to: other, topic: TestDirectory.otherTopic, authorization: service.authorization())
+      #expect(try provider.exchange(others, body: payload(1)).status == 200)
+      #expect(service.service.rejections()[.tooManyRequests] == 1)
+    }
+    service.stop()
+  }
+
+  @Test("Without a limit none is refused")
+  func unlimited() throws {
+    let service = try service {
+      $0.requestsPerTokenPerSecond = 0
+      $0.requestsPerToken = 1
+    }
+    let (_, token) = try absentDevice(service)
+    #expect(try push(1...20, to: token, service) == [Int?](repeating: 200, count: 20))
+    service.stop()
+  }
+}
