@@ -19,7 +19,9 @@ struct LogCommand {
     } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
-    if invocation.isOn(LogOptions.counts) { return try printCounts(log) }
+    if invocation.isOn(LogOptions.counts) {
+      return try LogCounts(invocation, log, topic: topic(log)).print()
+    }
     let query = try query(log)
     try printLines(log, query)
     guard invocation.isOn(LogOptions.follow) else { return }
@@ -27,7 +29,16 @@ struct LogCommand {
   }
 
   private func refuseCombinations() throws(CommandFailure) {
-    guard invocation.isOn(LogOptions.counts) else { return }
+    guard invocation.isOn(LogOptions.counts) else {
+      guard invocation.isGiven(LogOptions.by) else { return }
+      throw invocation.failure(
+        about: LogOptions.by, "there are no counters to part", remedy: "Give it with --counts.")
+    }
+    if invocation.value(LogOptions.by) == .reason, invocation.isGiven(LogOptions.topic) {
+      throw invocation.failure(
+        about: LogOptions.topic, "refused requests are counted over all topics",
+        remedy: "Leave one of them out.")
+    }
     let given =
       invocation.isOn(LogOptions.follow) || invocation.isGiven(LogOptions.id)
       || invocation.isGiven(LogOptions.uniqueID) || invocation.isGiven(LogOptions.token)
@@ -37,7 +48,7 @@ struct LogCommand {
     guard given else { return }
     throw CommandFailure(
       .usage, "--counts counts everything since the service was made",
-      remedy: "Give it alone, or with --topic.")
+      remedy: "Give it alone, or with --topic and --by.")
   }
 
   // MARK: What is looked for
@@ -126,48 +137,6 @@ struct LogCommand {
       "push_type": facts.pushType.map { .string($0.name.description) },
       "priority": .integer(Int64(facts.priority.rawValue)),
       "interface": .string(facts.interface == .http2 ? "http2" : "binary"),
-    ])
-  }
-
-  // MARK: Counters
-
-  private func printCounts(_ log: LedgerLog) throws(CommandFailure) {
-    let topic = try topic(log)
-    let counters: [TopicCounters]
-    do {
-      counters = try log.counters().filter { topic == nil || $0.topic == topic }
-    } catch {
-      throw CommandFailure(.configuration, "\(error)")
-    }
-    if invocation.isOn(ApusOptions.json) {
-      for counters in counters { Output.json(json(counters, log)) }
-      return
-    }
-    var text = ""
-    for counters in counters {
-      text += "\(log.text(counters.topic)), \(counters.environment.name)\n"
-      var rows = [
-        (key: "Accepted", value: "\(counters.accepted)"),
-        (key: "Ended", value: "\(counters.ended)"), (key: "Pending", value: "\(counters.pending)"),
-      ]
-      for state in DeliveryState.allCases where state != .received && counters[state] > 0 {
-        rows.append((key: state.label.description, value: "\(counters[state])"))
-      }
-      text += table(rows)
-    }
-    Output.standard(text)
-  }
-
-  private func json(_ counters: TopicCounters, _ log: LedgerLog) -> JSONValue {
-    var states: [JSONObject.Member] = []
-    for state in DeliveryState.allCases where counters[state] > 0 {
-      states.append(.init(key: state.label.description, value: .integer(Int64(counters[state]))))
-    }
-    return .members([
-      "topic": .string(log.text(counters.topic)),
-      "environment": .string(counters.environment.name),
-      "accepted": .integer(Int64(counters.accepted)), "ended": .integer(Int64(counters.ended)),
-      "pending": .integer(counters.pending), "states": .object(JSONObject(states)),
     ])
   }
 

@@ -24,7 +24,7 @@ struct BadDeviceTests {
       let victim = try service.connect()
       let token = try victim.token()
       try victim.filter([(5, TestDirectory.topic)])
-      try victim.settle()
+      _ = try victim.client.expect(0x0e)
       #expect(try push(token) == 200)
       let device = try service.connect()
       try device.enable(TestDirectory.topic)
@@ -103,6 +103,7 @@ struct BadDeviceTests {
       let others: [(list: UInt8, topic: String)] = (0..<2048).map { number in
         (UInt8(number % 5 + 2), "com.example.none\(number)")
       }
+      try device.enable(TestDirectory.topic)
       for count in [2000, 2048, 2000] {
         try device.filter(own + others.prefix(count - 1))
       }

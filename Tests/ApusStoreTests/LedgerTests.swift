@@ -60,7 +60,7 @@ struct LedgerTests {
   @Test("Each state has the number that the disk knows it by")
   func states() {
     let numbers = DeliveryState.allCases.map(\.rawValue)
-    #expect(numbers == Array(0...12))
+    #expect(numbers == Array(0...13))
     #expect(
       DeliveryState(rawValue: 6) == .replaced && DeliveryState(rawValue: 11) == .discardedNotStored)
   }

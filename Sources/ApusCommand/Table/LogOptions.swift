@@ -22,6 +22,15 @@ package enum LogOptions {
     "--follow", .flag, "Go on with the lines that come, until interrupted.")
   package static let counts = search(
     "--counts", .flag, "Print the counters of each topic instead of lines.")
+  package static let by = Option(
+    "--by",
+    .choice(
+      "WHAT",
+      [
+        ("topic", CountsBy.topic), ("push-type", .pushType), ("priority", .priority),
+        ("reason", .reason),
+      ]), in: [Verb.log], group: .search, scope: .flagOnly, default: "topic",
+    help: "How --counts parts them: by topic, push-type, priority, or reason of refusal.")
 
   private static func search<Value>(
     _ flag: String, _ syntax: ValueSyntax<Value>, _ help: String
@@ -29,6 +38,9 @@ package enum LogOptions {
     Option(flag, syntax, in: [Verb.log], group: .search, scope: .flagOnly, help: help)
   }
 }
+
+/// How counters are parted.
+package enum CountsBy: Sendable { case topic, pushType, priority, reason }
 
 /// A point in time: a span before now, or a time of its own.
 package enum Moment: Sendable, Hashable {

@@ -228,7 +228,8 @@ extension Verb {
       """,
       """
       With --counts it prints, for each topic, how many notifications were accepted, what became of them, and how many \
-      are pending: accepted is always all that ended and all that are pending.
+      are pending: accepted is always all that ended and all that are pending. --by parts each topic's further, by \
+      push type or priority; --by reason counts requests that were refused, which are in none of these.
       """,
     ],
     examples: [
@@ -236,5 +237,6 @@ extension Verb {
       ("Why a device gets nothing", "apus log --token $TOKEN --since 24h"),
       ("What was thrown away, as it happens", "apus log --state discarded --follow"),
       ("How much was delivered", "apus log --counts"),
+      ("Why requests were refused", "apus log --counts --by reason"),
     ])
 }

@@ -1,0 +1,284 @@
+import Foundation
+import Testing
+
+/// `apus log` as its user runs it, on what a service left behind or beside one that runs.
+@Suite("apus log", .serialized)
+struct LogCommandTests {
+  /// A service that has stopped: two notifications were delivered, one waits, one request was refused.
+  /// Nobody changes it any more.
+  private struct Past: @unchecked Sendable {
+    let installation: Installation
+    let token: String
+    let device: String
+    /// The ids of the answers, in the order of the pushes.
+    let ids: [String]
+  }
+
+  private static let past = Result { try makePast() }
+
+  private static func makePast() throws -> Past {
+    let installation = try Installation()
+    try installation.start()
+    let device = try installation.device("phone")
+    let token = try device.connect()
+    var ids: [String] = []
+    for n in 1...2 {
+      ids.append(try push(n, to: token, priority: n == 1 ? 10 : 5, in: installation))
+      _ = try device.shown(atLeast: n)
+    }
+    device.disconnect()
+    ids.append(try push(3, to: token, priority: 10, in: installation))
+    // Well-formed, and of no service.
+    _ = try? push(4, to: String(repeating: "ab", count: 32), priority: 10, in: installation)
+    installation.service?.stop()
+    let lines = try log(["--id", ids[2]], in: installation)
+    guard let name = lines.first?["device"] as? String else { throw Trouble("no line") }
+    return Past(installation: installation, token: token, device: name, ids: ids)
+  }
+
+  private static func push(
+    _ n: Int, to token: String, priority: Int, in installation: Installation
+  ) throws -> String {
+    let sent = try Programs.json(
+      Programs.run(
+        installation.apus,
+        [
+          "send", "--to", "localhost:\(installation.providerPort)", "--data",
+          installation.directory.path, "--token", token, "--priority", "\(priority)",
+          "--expiration", "+1h", "--payload", #"{"aps":{"alert":"\#(n)"},"n":\#(n)}"#, "--json",
+        ]))
+    guard let id = sent["apns_id"] as? String ?? sent["id"] as? String else {
+      throw Trouble("no id in \(sent)")
+    }
+    return id
+  }
+
+  /// The objects that it prints.
+  private static func log(
+    _ arguments: [String], in installation: Installation
+  ) throws -> [[String: Any]] {
+    try text(arguments + ["--json"], in: installation).split(separator: "\n").map {
+      try Programs.json($0)
+    }
+  }
+
+  /// What it prints on both outputs.
+  private static func text(_ arguments: [String], in installation: Installation) throws -> String {
+    try Programs.run(
+      URL(filePath: "/bin/sh"),
+      [
+        "-c", #"exec timeout 60 "$0" "$@" 2>&1"#, installation.apus.path, "log", "--data",
+        installation.directory.path,
+      ] + arguments)
+  }
+
+  private static let delivered = ["Received by APNs", "Sent to Device", "Delivered to Device"]
+  private static let stored = ["Received by APNs", "Stored - Device Offline"]
+
+  private func states(_ arguments: [String]) throws -> [String] {
+    try Self.log(arguments, in: Self.past.get().installation).compactMap { $0["state"] as? String }
+  }
+
+  // MARK: Queries
+
+  @Test("By id: what became of one notification, in order, with the reason")
+  func id() throws {
+    let past = try Self.past.get()
+    #expect(try states(["--id", past.ids[0]]) == Self.delivered)
+    #expect(try states(["--id", past.ids[2]]) == Self.stored)
+    let line = try #require(Self.log(["--id", past.ids[2]], in: past.installation).last)
+    #expect(line["cause"] as? String == "the device is not connected")
+    #expect(line["topic"] as? String == Installation.topic)
+    #expect(line["environment"] as? String == "production")
+    #expect(line["id"] as? String == past.ids[2])
+    #expect(line["priority"] as? Int == 10)
+    #expect(line["interface"] as? String == "http2")
+    #expect((line["token"] as? String)?.hasPrefix(String(past.token.prefix(8))) == true)
+    #expect(line["token"] as? String != past.token)
+  }
+
+  @Test("By unique id")
+  func uniqueID() throws {
+    let past = try Self.past.get()
+    let line = try #require(Self.log(["--id", past.ids[1]], in: past.installation).first)
+    let unique = try #require(line["unique_id"] as? String)
+    #expect(unique != past.ids[1])
+    #expect(try states(["--unique-id", unique]) == Self.delivered)
+    #expect(try states(["--unique-id", past.ids[1]]) == [])
+  }
+
+  @Test("By token, by device and by topic")
+  func places() throws {
+    let past = try Self.past.get()
+    let all = Self.delivered + Self.delivered + Self.stored
+    #expect(try states(["--token", past.token]) == all)
+    #expect(try states(["--device", past.device]) == all)
+    #expect(try states(["--topic", Installation.topic]) == all)
+    #expect(try states([]) == all)
+    #expect(try states(["--device", "0123456789abcdef"]) == [])
+    #expect(try states(["--topic", Installation.topic + ".voip"]) == [])
+  }
+
+  @Test("By state, which may be given by its first words and more than once")
+  func state() throws {
+    #expect(try states(["--state", "stored"]) == ["Stored - Device Offline"])
+    let two = try states(["--state", "delivered-to-device", "--state", "stored"])
+    #expect(two == ["Delivered to Device", "Delivered to Device", "Stored - Device Offline"])
+    #expect(try states(["--state", "discarded"]) == [])
+  }
+
+  @Test("By time, and the newest so many")
+  func time() throws {
+    #expect(try states(["--since", "1h"]).count == 8)
+    #expect(try states(["--until", "1h"]) == [])
+    #expect(
+      try states(["--since", "2001-01-01T00:00:00Z", "--until", "2001-01-02T00:00:00Z"]) == [])
+    #expect(try states(["--limit", "2"]) == Self.stored)
+    let past = try Self.past.get()
+    #expect(try states(["--limit", "1", "--id", past.ids[0]]) == [Self.delivered[2]])
+  }
+
+  @Test("As text: a line each, with time, label, topic, id, device and reason")
+  func lines() throws {
+    let past = try Self.past.get()
+    let text = try Self.text(["--id", past.ids[2]], in: past.installation)
+    let lines = text.split(separator: "\n")
+    #expect(lines.count == 2)
+    for line in lines {
+      #expect(line.contains(Installation.topic) && line.contains(past.ids[2]))
+      #expect(line.contains(past.device))
+    }
+    #expect(lines.last?.hasSuffix("the device is not connected") == true)
+  }
+
+  // MARK: Counters
+
+  @Test("--counts: for each topic, accepted is what ended and what is pending")
+  func counts() throws {
+    let past = try Self.past.get()
+    let counts = try Self.log(["--counts"], in: past.installation)
+    let topic = try #require(counts.first { $0["topic"] as? String == Installation.topic })
+    #expect(counts.count == 1)
+    #expect(topic["accepted"] as? Int == 3)
+    #expect(topic["ended"] as? Int == 2)
+    #expect(topic["pending"] as? Int == 1)
+    #expect(topic["balanced"] as? Bool == true)
+    let states = topic["states"] as? [String: Int]
+    #expect(
+      states == [
+        "Received by APNs": 3, "Sent to Device": 2, "Delivered to Device": 2,
+        "Stored - Device Offline": 1,
+      ])
+    let text = try Self.text(["--counts", "--topic", Installation.topic], in: past.installation)
+    #expect(text.hasPrefix("\(Installation.topic), production\n"))
+    #expect(text.contains("Accepted") && text.contains("Delivered to Device"))
+  }
+
+  @Test(
+    "--counts --by parts them further, and each part is balanced",
+    arguments: [
+      ("priority", "priority", ["10": 2, "5": 1]), ("push-type", "push_type", ["alert": 3]),
+    ])
+  func parts(by: String, key: String, accepted: [String: Int]) throws {
+    let past = try Self.past.get()
+    let parts = try Self.log(["--counts", "--by", by], in: past.installation)
+    var found: [String: Int] = [:]
+    for part in parts {
+      let name = (part[key] as? String) ?? (part[key] as? Int).map(String.init) ?? "none"
+      found[name] = part["accepted"] as? Int
+      #expect(part["balanced"] as? Bool == true)
+      #expect(part["topic"] as? String == Installation.topic)
+    }
+    #expect(found == accepted)
+    let text = try Self.text(["--counts", "--by", by], in: past.installation)
+    #expect(text.contains(by == "priority" ? "production, priority 5" : "production, alert"))
+  }
+
+  @Test("--counts --by reason: requests that were refused")
+  func reasons() throws {
+    let past = try Self.past.get()
+    let reasons = try Self.log(["--counts", "--by", "reason"], in: past.installation)
+    #expect(reasons.count == 1)
+    #expect(reasons.first?["reason"] as? String == "BadDeviceToken")
+    #expect(reasons.first?["status"] as? Int == 400)
+    #expect(reasons.first?["requests"] as? Int == 1)
+    let text = try Self.text(["--counts", "--by", "reason"], in: past.installation)
+    #expect(text.contains("400 BadDeviceToken"))
+  }
+
+  // MARK: Beside the service
+
+  @Test("--follow prints what is there, then what comes, and ends when it is interrupted")
+  func follow() throws {
+    let installation = try Installation()
+    try installation.start()
+    let device = try installation.device("phone")
+    let token = try device.connect()
+    let first = try Self.push(1, to: token, priority: 10, in: installation)
+    _ = try device.shown(atLeast: 1)
+    let log = try Companion(
+      installation.apus, ["log", "--data", installation.directory.path, "--follow", "--json"],
+      name: "apus log --follow")
+    func wait(_ id: String) throws {
+      _ = try log.wait(for: "the end of \(id)") { lines in
+        lines.first {
+          $0["id"] as? String == id && $0["state"] as? String == "Delivered to Device"
+        }
+      }
+    }
+    try wait(first)
+    let second = try Self.push(2, to: token, priority: 10, in: installation)
+    try wait(second)
+    // Each line once.
+    let states = try log.wait(for: "lines") { lines in
+      lines.filter { $0["id"] as? String == first }.compactMap { $0["state"] as? String }
+    }
+    #expect(states == Self.delivered)
+    log.stop(SIGINT)
+    installation.service?.stop()
+  }
+
+  // MARK: Mistakes
+
+  @Test(
+    "A mistake ends it with its code, and says what is wrong",
+    arguments: [
+      (["--id", "x"], 2, "--id"), (["--token", "abc"], 2, "--token"),
+      (["--device", "12"], 2, "16 hexadecimal digits"), (["--state", "lost"], 2, "is no label"),
+      (["--since", "yesterday"], 2, "neither a span"), (["--limit", "0"], 2, "--limit"),
+      (["--topic", "com.example.none"], 4, "has no app"),
+      (["--token", String(repeating: "ab", count: 32)], 1, "did not make that token"),
+      (["--counts", "--follow"], 2, "--counts"), (["--by", "priority"], 2, "--counts"),
+      (["--counts", "--by", "colour"], 2, "is none of topic, push-type, priority, reason"),
+      (
+        ["--counts", "--by", "reason", "--topic", Installation.topic], 2,
+        "counted over all topics"
+      ), (["what"], 2, "what"), (["--verbose"], 2, "--verbose"),
+    ] as [([String], Int, String)])
+  func mistakes(arguments: [String], code: Int, words: String) throws {
+    let past = try Self.past.get()
+    let trouble = #expect(throws: Trouble.self) {
+      try Self.text(arguments, in: past.installation)
+    }
+    #expect(trouble?.description.contains("ended with \(code)") == true, "\(arguments)")
+    #expect(trouble?.description.contains(words) == true, "\(arguments)")
+  }
+
+  @Test("A directory without a service, and one whose service kept nothing, are told apart")
+  func directories() throws {
+    let installation = try Installation()
+    let fresh = #expect(throws: Trouble.self) { try Self.text([], in: installation) }
+    #expect(fresh?.description.contains("ended with 4") == true)
+    #expect(fresh?.description.contains("has no ledger") == true)
+    let nowhere = #expect(throws: Trouble.self) {
+      try Programs.run(
+        URL(filePath: "/bin/sh"),
+        [
+          "-c", #"exec timeout 60 "$0" "$@" 2>&1"#, installation.apus.path, "log", "--data",
+          installation.directory.path + "/nowhere",
+        ])
+    }
+    #expect(nowhere?.description.contains("ended with 4") == true)
+    #expect(nowhere?.description.contains("holds no Apus service") == true)
+  }
+}
