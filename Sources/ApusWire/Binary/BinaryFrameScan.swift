@@ -78,7 +78,7 @@ extension BinaryFrame {
   }
 
   /// A frame as nearly all senders lay it out: the items 1 to 5 in their order, and nothing wrong with them. Nil for
-  /// any other, good or bad. It takes a third of the time.
+  /// any other, good or bad. It takes a third of the instructions.
   @inline(__always)
   private static func usual(
     _ frame: Span<UInt8>, _ limits: borrowing BinaryFrameLimits
