@@ -27,6 +27,16 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   /// The store was closed. Nothing was written.
   case closed
 
+  /// Whether the store has tried to write, so that nobody can tell what it kept.
+  package var isInDoubt: Bool {
+    switch self {
+    case .unavailable, .overloaded, .closed: false
+    case .locked, .newerVersion, .notAStore, .notADirectory, .missing, .noPermission, .diskFull,
+      .corrupted, .inputOutput:
+      true
+    }
+  }
+
   package var description: String {
     switch self {
     case .locked(let path):

@@ -65,6 +65,8 @@ package final class Delivery {
     case durable
     /// A newer notification of the same device and app took its slot.
     case superseded
+    /// Its write failed, and the store may have kept it all the same: see `Shard.settleDoubt`.
+    case inDoubt
   }
 
   package enum Place: Equatable, Sendable {
@@ -170,7 +172,7 @@ package final class Device {
   /// Whether `stored` was read since the device was taken into memory. Before a group with a put or a drain is carried
   /// out, it must have been.
   package var knowsStored = false
-  /// Notifications of failed groups that had ended before: none of them is in the store. Kept while writes are pending.
+  /// Notifications of failed groups that have ended: none of them is to be in the store. Kept while writes are pending.
   var unwrittenOrders: Set<UInt64> = []
   /// Who took each slot, while writes are pending: what it had before is in the store no more.
   var writtenOrders: [MailboxSlot: UInt64] = [:]

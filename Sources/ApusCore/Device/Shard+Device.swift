@@ -180,6 +180,7 @@ extension Shard {
     case .sealed, .durable:
       emptySlot(
         delivery.notification.slot, order: delivery.notification.order, delivery.device)
+    case .inDoubt: delivery.device.unwrittenOrders.insert(delivery.notification.order)
     case .none, .superseded: break
     }
     releaseIfFree(delivery)
@@ -288,7 +289,7 @@ extension Shard {
       group.promote(delivery)
     case .sealed, .durable: note(.storedDeviceOffline, notification, cause: cause)
     case .superseded: note(.replaced, notification)
-    case .none:
+    case .none, .inDoubt:
       // What was to be stored and is not met a failing store; its provider was told so.
       note(
         notification.mayBeStored ? .discardedStoreFailed : .discardedNotStored, notification,

@@ -9,7 +9,7 @@ extension Shard {
     device.retiredMilliseconds = sinceMilliseconds
     for delivery in takeHeldBack(of: device) + endSession(of: device) {
       switch delivery.storage {
-      case .none, .gathering:
+      case .none, .gathering, .inDoubt:
         note(.discardedTokenUnregistered, delivery.notification)
         forget(delivery)
       case .sealed, .durable, .superseded: leaveSession(delivery, cause: .connectionEnded)

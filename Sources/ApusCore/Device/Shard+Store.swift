@@ -135,18 +135,23 @@ extension Shard {
   }
 
   /// The group of that number was written, or could not be. Groups end in the order in which they were sealed.
-  package mutating func committed(_ entries: [GroupEntry], number: UInt64, succeeded: Bool) {
+  ///
+  /// `isInDoubt`: the store tried and failed, so that nobody can tell what it kept; else it has kept nothing.
+  package mutating func committed(
+    _ entries: [GroupEntry], number: UInt64, succeeded: Bool, isInDoubt: Bool = false
+  ) {
     for entry in entries {
       entry.device.pendingWrites -= 1
+      if isInDoubt { doubt(entry) }
       switch entry.kind {
       case .put:
         if let delivery = entry.delivery {
-          if succeeded { written(delivery) } else { unwritten(delivery) }
+          if succeeded { written(delivery) } else { unwritten(delivery, isInDoubt: isInDoubt) }
         }
         if succeeded { settleEnded(entry, number) }
       case .outdated:
         if let delivery = entry.delivery {
-          if succeeded { outdated(delivery) } else { unwritten(delivery) }
+          if succeeded { outdated(delivery) } else { unwritten(delivery, isInDoubt: false) }
         }
       case .delete: if succeeded { settleEnded(entry, number) }
       case .evict:
@@ -173,7 +178,7 @@ extension Shard {
   }
 
   /// Nothing is on its way to the disk any more.
-  private func settle(_ device: Device, succeeded: Bool) {
+  func settle(_ device: Device, succeeded: Bool) {
     if succeeded, !device.endedOrders.isEmpty { device.endedOrders.removeAll() }
     if !device.unwrittenOrders.isEmpty { device.unwrittenOrders.removeAll() }
     if !device.writtenOrders.isEmpty { device.writtenOrders.removeAll() }
@@ -246,9 +251,9 @@ extension Shard {
   }
 
   /// The provider keeps the notification: it was not accepted. A copy that is in the session may still arrive.
-  private mutating func unwritten(_ delivery: Delivery) {
+  private mutating func unwritten(_ delivery: Delivery, isInDoubt: Bool) {
     delivery.groupReferences -= 1
-    delivery.storage = .none
+    delivery.storage = isInDoubt && delivery.place != .none ? .inDoubt : .none
     let notification = delivery.notification
     let device = delivery.device
     if device.overflowOrders[notification.slot] == notification.order {

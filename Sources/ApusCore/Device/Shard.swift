@@ -30,6 +30,8 @@ package struct Shard {
   var drainWaiters: [(group: UInt64, device: Device)] = []
   /// Topics that devices dropped, in the order of time: their tokens die when the grace is over.
   var graces = GraceQueue()
+  /// Slots of which nobody knows what a write that failed has left there.
+  var doubts: [SlotInDoubt] = []
   /// Devices for which a disk that failed is to be asked again.
   var retries: [Device] = []
   var released: [Delivery] = []
@@ -235,6 +237,10 @@ package struct Shard {
         isDurableReplaced = true
         newer.replaced = older.storedFacts
         emptySlot(older.notification.slot, order: older.notification.order, older.device)
+      // If the store kept it, that is taken out with the group that brings the newer one in.
+      case .inDoubt:
+        isDurableReplaced = true
+        older.device.unwrittenOrders.insert(older.notification.order)
       case .none, .superseded: break
       }
       older.hasEnded = true

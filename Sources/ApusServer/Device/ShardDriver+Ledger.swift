@@ -40,6 +40,27 @@ extension ShardDriver {
     shard.loadStored(found, of: device)
   }
 
+  /// Reads what a write that failed has left in the store, before anything else is written.
+  func settleDoubts() {
+    while let doubt = shard.doubt {
+      let place = MailboxKey(
+        device: doubt.device.key.id, topic: doubt.slot.topic,
+        environment: doubt.device.key.environment, index: doubt.slot.index)
+      let value: [UInt8]?
+      do {
+        let key = place.encoded()
+        value = try worker.store.get(.mailbox, key: key.span)
+      } catch {
+        // Still away: what is about to be written is refused for the same reason.
+        return
+      }
+      shard.settleDoubt(
+        found: value.flatMap { value in
+          try? StoredNotification(decoding: value.span).facts(in: value.span, at: place)
+        })
+    }
+  }
+
   // MARK: Writing
 
   /// Takes over what the turn brought.

@@ -229,6 +229,7 @@ final class ShardDriver {
   }
 
   private func seal() {
+    settleDoubts()
     var entries = freeEntryLists.popLast() ?? []
     let number = shard.sealGroup(
       into: &entries, nowMilliseconds: worker.loop.nowMilliseconds, all: isStopping)
@@ -325,7 +326,8 @@ final class ShardDriver {
       succeeded: error == nil, loopMilliseconds: worker.loop.nowMilliseconds)
     ledgerCommitted(succeeded: error == nil)
     var (number, entries) = sealed.removeFirst()
-    shard.committed(entries, number: number, succeeded: error == nil)
+    shard.committed(
+      entries, number: number, succeeded: error == nil, isInDoubt: error?.isInDoubt ?? false)
     entries.removeAll(keepingCapacity: true)
     freeEntryLists.append(entries)
   }

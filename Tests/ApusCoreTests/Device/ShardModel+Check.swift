@@ -31,13 +31,13 @@ extension ShardModel {
     for order in live {
       guard let letter = letters[order] else { continue }
       let isKept =
-        letter.isAccepted == nil || session[order] != nil || kept.contains(order)
-        || overwritten.contains(order)
+        letter.isAccepted == nil || session[order] != nil
+        || !inDoubt.contains(order) && (kept.contains(order) || overwritten.contains(order))
       if !isKept { live.remove(order) }
     }
     checkLedger()
     // What is gone may stay in the store until its deletion is written, no longer.
-    if sealed == nil, shard.isGroupEmpty, !shard.hasRetries {
+    if sealed == nil, shard.isGroupEmpty, !shard.hasRetries, shard.doubt == nil {
       for (slot, order) in store where !live.contains(order) {
         fault("\(order) has ended and is still stored at \(slot.topic)")
       }
@@ -54,6 +54,7 @@ extension ShardModel {
       let known = states[order] ?? []
       let isKept =
         event.causeCode == LedgerCause.replacementFailed.rawValue && known.last == .replaced
+        || event.causeCode == LedgerCause.foundInStore.rawValue && known.last?.isTerminal == true
       if event.state == .received ? !known.isEmpty && !isKept : !pending.contains(order) {
         fault("\(order) comes to \(event.state) after \(known)")
       }

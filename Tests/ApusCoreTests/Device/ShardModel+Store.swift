@@ -6,6 +6,7 @@ extension ShardModel {
 
   func seal(all: Bool = false, trimming: Bool = true) {
     guard sealed == nil else { return }
+    settleDoubts()
     if trimming { shard.trimGroup() }
     var entries: [GroupEntry] = []
     let number = shard.sealGroup(into: &entries, nowMilliseconds: loopMilliseconds, all: all)
@@ -63,24 +64,30 @@ extension ShardModel {
     }
   }
 
-  func commit(succeeded: Bool = true) {
-    if succeeded { write() }
+  /// `keeps`: the disk has a group of which the shard hears that it failed.
+  func commit(succeeded: Bool = true, keeps: Bool = false) {
+    if succeeded || keeps { write() }
     guard let group = sealed else { return }
-    // What is on the disk has not failed.
-    let succeeded = group.isOnDisk
+    // What is on the disk has not failed, unless it is said so.
+    let succeeded = group.isOnDisk && !keeps
     sealed = nil
     let session = inSession()
-    for old in overwritten where session[old] == nil { live.remove(old) }
-    overwritten = []
+    if succeeded {
+      for old in overwritten where session[old] == nil { live.remove(old) }
+      overwritten = []
+    }
     let written = Set(group.writes.compactMap(\.order)).union(group.outdated)
     for order in group.outdated where succeeded && session[order] == nil { live.remove(order) }
     let open = written.filter { letters[$0]?.isAccepted == nil }
     let eventsBefore = shard.events.count
-    shard.committed(group.entries, number: group.number, succeeded: succeeded)
+    shard.committed(
+      group.entries, number: group.number, succeeded: succeeded, isInDoubt: !succeeded)
     for event in shard.events[eventsBefore...]
     where event.causeCode == LedgerCause.replacementFailed.rawValue {
       let order = event.facts.order
-      if !store.values.contains(order) { fault("\(order) is not stored") }
+      if !store.values.contains(order) {
+        if keeps { overwritten.insert(order) } else { fault("\(order) is not stored") }
+      }
       live.insert(order)
     }
     takeVerdicts(allowed: succeeded ? written : [], "commit")
@@ -88,7 +95,9 @@ extension ShardModel {
       if letters[order]?.isAccepted != succeeded { fault("\(order) is not answered") }
       if !succeeded, session[order] == nil { live.remove(order) }
     }
-    if succeeded { noteDurable(group.counters) } else { shard.counters.markAllChanged() }
+    if keeps { inDoubt.formUnion(written) }
+    if succeeded || keeps { noteDurable(group.counters) }
+    if !succeeded { shard.counters.markAllChanged() }
     checkDurable()
   }
 
@@ -140,7 +149,7 @@ extension ShardModel {
   }
 
   /// A notification as it is read from the store.
-  private func notification(_ order: UInt64, at slot: Slot) -> Notification? {
+  func notification(_ order: UInt64, at slot: Slot) -> Notification? {
     letters[order].map { letter in
       let notification = Notification()
       fill(notification, order, letter)
@@ -238,6 +247,7 @@ extension ShardModel {
   /// Disconnects, lets everything be written, connects anew and takes what was kept.
   func cycle(_ device: Device) {
     endRetirement(device)
+    settleDoubts()
     var expected: [TopicKey: [UInt64]] = [:]
     let session = inSession()
     let onTheWay = Set((unanswered[device.key] ?? [:]).values)

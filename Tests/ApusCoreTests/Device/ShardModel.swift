@@ -83,6 +83,8 @@ final class ShardModel {
   var ends: [UInt64: Int] = [:]
   /// Lost their slot to a group that is written, of which the shard has not heard.
   var overwritten: Set<UInt64> = []
+  /// Kept by the disk from groups that failed; the shard does not know.
+  var inDoubt: Set<UInt64> = []
   /// The counters that a crash would leave.
   var durable: [Slot.Topic: TopicCounters] = [:]
 
@@ -115,6 +117,7 @@ final class ShardModel {
     for counters in durable.values { shard.counters.restore(counters) }
     sealed = nil
     overwritten = []
+    inDoubt = []
     unanswered = [:]
     ends = [:]
     filtered = []

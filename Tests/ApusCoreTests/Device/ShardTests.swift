@@ -544,14 +544,13 @@ struct ShardTests: ShardSuite {
     model.disconnect(device)
     let order = try #require(model.submit(device, topic))
     model.seal()
-    model.commit(succeeded: false)
-    let letter = try #require(model.letters[order])
-    #expect(model.shard.isGroupEmpty)
-    let found = model.take()
-    model.fill(found, order, letter)
-    model.shard.expired(found, of: device)
-    #expect(model.shard.isGroupDue(nowMilliseconds: model.loopMilliseconds))
-    let isBalanced = model.shard.counters.snapshot().allSatisfy { $0.isBalanced }
-    #expect(isBalanced)
+    model.commit(succeeded: false, keeps: true)
+    #expect(model.store.values.sorted() == [order])
+    model.settle()
+    model.wallMilliseconds += 86_500_000
+    model.comeBy(device)
+    model.settle()
+    #expect(model.store.isEmpty)
+    expectLawful()
   }
 }

@@ -85,8 +85,9 @@ struct Walker {
       return "write"
     case 86..<91:
       let succeeded = !diskFails || chance(60)
-      model.commit(succeeded: succeeded)
-      return succeeded ? "commit" : "failing commit"
+      let keeps = !succeeded && chance(50)
+      model.commit(succeeded: succeeded, keeps: keeps)
+      return succeeded ? "commit" : keeps ? "failing commit that is kept" : "failing commit"
     case 91..<97:
       model.drain()
       return "drain"

@@ -1,0 +1,34 @@
+import ApusCore
+import ApusModel
+
+extension ShardModel {
+  /// Lets the shard know what the disk has kept of groups that failed, as its driver does before it seals a group.
+  func settleDoubts() {
+    guard sealed == nil, shard.doubt != nil else { return }
+    let first = shard.events.count
+    var found: [UInt64] = []
+    while let doubt = shard.doubt {
+      let place = Slot(
+        device: doubt.device.key, topic: doubt.slot.topic, index: doubt.slot.index)
+      let order = store[place]
+      if let order { found.append(order) }
+      shard.settleDoubt(found: order.flatMap { notification($0, at: place)?.storedFacts })
+    }
+    for event in shard.events[first...]
+    where event.causeCode == LedgerCause.foundInStore.rawValue {
+      if event.state == .received {
+        let known = shard.events[..<first].last { $0.facts.order == event.facts.order }?.state
+        let last = known ?? states[event.facts.order]?.last
+        if last != .discardedStoreFailed { fault("\(event.facts.order) comes back after its end") }
+        live.insert(event.facts.order)
+      } else {
+        live.remove(event.facts.order)
+      }
+    }
+    overwritten = []
+    inDoubt = []
+    // Its provider was told otherwise, and it is kept as well as any.
+    for order in found where live.contains(order) { letters[order]?.isAccepted = true }
+    takeVerdicts(allowed: [], "settle doubts")
+  }
+}
