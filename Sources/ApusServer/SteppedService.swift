@@ -16,9 +16,12 @@ package final class SteppedService {
   ///   - order: Ready to give numbers.
   ///   - loops: One for each worker.
   ///   - seed: What the ids of notifications are made from.
+  ///   - sharesFeedbackDesk: False breaks the rule that a row of feedback goes to one reader at a time, for simulations
+  ///     that are to notice.
   package init(
     _ configuration: ServerConfiguration, doors: [(DoorConfiguration, TLSContext)], trust: Trust,
-    store: any DurableStore, order: AcceptanceOrder, loops: [EventLoop], seed: UInt64
+    store: any DurableStore, order: AcceptanceOrder, loops: [EventLoop], seed: UInt64,
+    sharesFeedbackDesk: Bool = true
   ) throws {
     self.doors = doors.map { door, context in
       Door(
@@ -29,7 +32,9 @@ package final class SteppedService {
       configuration: configuration, store: store, order: order, audit: AuditLog(path: nil),
       expiries: ExpiryWatch(log: configuration.log))
     let workers = loops.enumerated().map { index, loop in
-      Worker(
+      var commons = commons
+      if !sharesFeedbackDesk { commons.feedback = FeedbackDesk() }
+      return Worker(
         index: index, commons: commons, trust: trust, loop: loop,
         ids: RandomIDs(seed: seed &+ UInt64(index)))
     }
@@ -54,6 +59,11 @@ package final class SteppedService {
   /// Swaps what everybody is judged by.
   package func replace(trust: Trust) {
     for worker in workers { worker.loop.perform { worker.replace(trust: trust) } }
+  }
+
+  /// Whether every worker judges by the directory of that generation.
+  package func isUnder(generation: UInt64) -> Bool {
+    workers.allSatisfy { $0.trust.directory.generation == generation }
   }
 
   // MARK: The end
@@ -91,6 +101,11 @@ package final class SteppedService {
   /// Whether everything that was decided is durable and said.
   package var isQuiet: Bool {
     workers.allSatisfy { $0.shard.isQuiet && !$0.shard.hasWork }
+  }
+
+  /// Whether, besides, nothing that failed is to be tried again.
+  package var isSettled: Bool {
+    isQuiet && workers.allSatisfy { !$0.shard.shard.hasRetries && $0.shard.shard.doubt == nil }
   }
 
   /// The largest of what has a limit.

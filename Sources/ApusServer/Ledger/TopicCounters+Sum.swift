@@ -1,8 +1,8 @@
-import ApusModel
+package import ApusModel
 
 extension [TopicCounters] {
   /// One for each topic and environment: the workers' parts added up.
-  func added() -> [TopicCounters] {
+  package func added() -> [TopicCounters] {
     var total: [TopicCounters] = []
     for part in self {
       if let index = total.firstIndex(where: {

@@ -107,6 +107,9 @@ final class DeliveryOracle {
     guard sent[serial].standing == .waiting else { return }
     sent[serial].standing = standing
     sent[serial].answeredTime = timeline.now
+    if standing == .refused, sent[serial].deliveries > 0 {
+      violated("law 5: notification \(serial) was delivered, and its provider told that it was bad")
+    }
     trace("answer", serial, standing == .accepted ? 1 : standing == .refused ? 2 : 3)
   }
 
@@ -151,6 +154,9 @@ final class DeliveryOracle {
     if notification.app != arrival.app || notification.environment != arrival.environment {
       violated("law 2: notification \(serial) came under another topic or environment")
     }
+    if notification.standing == .refused {
+      violated("law 5: notification \(serial) was refused and came all the same")
+    }
     if notification.isSettled {
       violated("law 1: notification \(serial) came again after it was acknowledged durably")
     }
@@ -180,8 +186,7 @@ final class DeliveryOracle {
 
   /// Nothing can bring the notification back: the service had the acknowledgement, and everything is on the disk.
   func settled(_ serial: Int) {
-    // What was not accepted may lie on a disk that failed, and the service does not know.
-    guard !sent[serial].isSettled, sent[serial].standing == .accepted else { return }
+    guard !sent[serial].isSettled else { return }
     sent[serial].isSettled = true
     trace("settled", serial)
     open[sent[serial].device].removeAll { $0 == serial }
@@ -209,15 +214,9 @@ final class DeliveryOracle {
   // MARK: The end
 
   /// Every device is there, and everything has had its time: `waiting` are the notifications in the mailbox.
-  ///
-  /// What a failing disk kept although the service said otherwise, or did not remove, may wait for the next connection.
-  func checkMailbox(_ waiting: [Int], isFresh: Bool) {
-    let forgotten = waiting.filter { serial in
-      guard !isFresh, sent.indices.contains(serial) else { return true }
-      return sent[serial].standing == .accepted && sent[serial].deliveries == 0
-    }
-    guard !forgotten.isEmpty else { return }
-    violated("law 1: notifications \(forgotten) wait for devices that are there")
+  func checkMailbox(_ waiting: [Int]) {
+    guard !waiting.isEmpty else { return }
+    violated("law 1: notifications \(waiting) wait for devices that are there")
   }
 
   /// Nothing is wrong any more.

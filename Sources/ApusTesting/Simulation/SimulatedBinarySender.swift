@@ -2,19 +2,35 @@ import ApusModel
 import ApusTLS
 import ApusWire
 
-/// An old sender: writes notifications and hears nothing, until a packet says which of them was the last good one.
-final class SimulatedBinarySender: ChannelOwner {
-  let index: Int
-  let environment: Environment
-  let door: Int
+/// An old sender: writes notifications and hears nothing, until a packet says which of them was the last good one, or,
+/// with command 0, until the connection ends.
+final class SimulatedBinarySender: LineUser {
+  enum Commands {
+    /// Command 0 alone, which is told nothing.
+    case simple
+    /// Commands 1 and 2.
+    case enhanced
+  }
+
+  private struct Request {
+    var identifier: UInt32
+    /// Nil for one that must be refused.
+    var serial: Int?
+    var isRevoked: Bool
+  }
+
+  let environment = Environment.production
   let app: Int
+  let commands: Commands
   private unowned let world: Simulation
   private var random: SeededRandom
-  private let context: TLSContext
-  private var channel: ClientChannel?
+  let line: SimulatedLine
+  private let editions: CertificateEditions
   /// What was sent on this connection and is not known to be good, in order.
-  private var open: [(identifier: UInt32, serial: Int?)] = []
+  private var open: [Request] = []
   private var input: [UInt8] = []
+  private var openedTime: UInt64 = 0
+  private var generation = 0
   /// It has said that no more comes: a clean end then means that everything was good.
   private var hasFinished = false
   /// A packet came that ends the connection.
@@ -24,53 +40,51 @@ final class SimulatedBinarySender: ChannelOwner {
   private let meanWait: UInt64
 
   init(
-    _ index: Int, environment: Environment, door: Int, app: Int, context: TLSContext,
-    meanWait: UInt64, world: Simulation, random: SeededRandom
+    _ index: Int, door: Int, app: Int, commands: Commands, meanWait: UInt64, world: Simulation,
+    random: SeededRandom
   ) {
-    self.index = index
-    self.environment = environment
-    self.door = door
     self.app = app
-    self.context = context
+    self.commands = commands
     self.meanWait = meanWait
     self.world = world
+    var random = random
+    let editions = CertificateEditions(world, random: random.split())
+    self.editions = editions
+    line = SimulatedLine(.oldSender, index, door: door, world: world, random: random.split()) {
+      try world.credentials.clientContext(certificate: editions.next(of: app), protocols: [])
+    }
     self.random = random
+    line.user = self
   }
 
   func start() {
-    connect()
+    line.connect()
     sendLater()
   }
 
-  private func connect() {
-    guard channel == nil else { return }
-    do {
-      let channel = try ClientChannel(self, door: door, context: context, network: world.network)
-      self.channel = channel
-      world.trace("old sender connects", index, channel.number)
-    } catch {
-      world.oracle.violated("no TLS connection: \(error)")
-    }
-  }
-
-  func channelOpened(_ channel: ClientChannel) {
+  func lineOpened() {
+    openedTime = world.timeline.now
+    generation = world.server.generation
     guard !isQuiet else { return finish() }
     let lifetime = random.between(5, 600) * Timeline.second
+    let channel = line.channel
     world.timeline.after(lifetime) { [weak self, weak channel] in
-      guard let self, channel === self.channel else { return }
+      guard let self, let channel, channel === line.channel else { return }
       finish()
     }
   }
 
   private func finish() {
     hasFinished = true
-    channel?.finish()
+    line.finish()
   }
 
   // MARK: What the service says
 
-  func channelReceived(_ channel: ClientChannel, _ bytes: [UInt8], wallMilliseconds: Int64) {
-    guard channel === self.channel else { return }
+  func lineReceived(_ bytes: [UInt8]) {
+    if case .simple = commands {
+      return world.oracle.violated("a sender with command 0 was told something")
+    }
     input += bytes
     while input.count >= BinaryErrorPacket.byteCount, !wasTold {
       let bytes = Array(input.prefix(BinaryErrorPacket.byteCount))
@@ -92,55 +106,76 @@ final class SimulatedBinarySender: ChannelOwner {
       wasTold = true
       return forgetRest()
     }
-    world.trace("old sender is told", index, Int(packet.status), open[place].serial ?? -1)
-    for good in open[..<place] { accepted(good.serial) }
-    let named = open[place].serial
+    world.trace("old sender is told", line.index, Int(packet.status), open[place].serial ?? -1)
+    for good in open[..<place] { accepted(good) }
+    let named = open[place]
     switch status {
-    case .noError:
-      accepted(named)
-      open.removeSubrange(...place)
-      return
-    case .shutdown: accepted(named)
-    default: if let named { world.oracle.refused(named, mayHaveTaken: status == .processingError) }
+    case .noError, .shutdown: accepted(named)
+    default:
+      if let serial = named.serial {
+        world.oracle.refused(serial, mayHaveTaken: status == .processingError)
+      }
     }
     open.removeSubrange(...place)
+    guard status != .noError else { return }
     wasTold = true
-    forgetRest()
+    // "Notifications already sent after it are discarded." After a fault of the service some may have been taken.
+    forgetRest(isDiscarded: status != .shutdown && status != .processingError)
   }
 
-  private func accepted(_ serial: Int?) {
-    if let serial {
-      world.oracle.accepted(serial)
-    } else {
-      world.oracle.violated("law 2: a bad notification was accepted silently")
+  private func accepted(_ request: Request) {
+    guard let serial = request.serial else {
+      return world.oracle.violated("law 2: a bad notification was accepted silently")
     }
+    if request.isRevoked {
+      world.oracle.violated("law 2: notification \(serial) was accepted from a revoked certificate")
+    }
+    world.oracle.accepted(serial)
   }
 
-  /// What came behind the notification that a packet names was not taken; nobody can be sure of it where the service
-  /// failed by itself.
-  private func forgetRest() {
-    for request in open { if let serial = request.serial { world.oracle.lost(serial) } }
+  /// What came behind the notification that ended the connection.
+  private func forgetRest(isDiscarded: Bool = false) {
+    for request in open {
+      guard let serial = request.serial else { continue }
+      if isDiscarded {
+        world.oracle.refused(serial, mayHaveTaken: false)
+      } else {
+        world.oracle.lost(serial)
+      }
+    }
     open = []
   }
 
-  func channelEnded(_ channel: ClientChannel, _ end: ClientChannel.End) {
-    guard channel === self.channel else { return }
-    world.trace("old sender loses connection", index, channel.number, open.count)
-    if case .closed = end, hasFinished, !wasTold {
-      for request in open { accepted(request.serial) }
-      open = []
+  func lineLost(_ end: ClientChannel.End?) {
+    if case .closed? = end, !wasTold, !world.mayBeRevoked(certificate: editions.current) {
+      switch commands {
+      case .simple: closedSilently()
+      case .enhanced: if hasFinished { takeAllAsGood() }
+      }
     }
-    lost()
-  }
-
-  private func lost() {
     forgetRest()
-    channel = nil
     input = []
     hasFinished = false
     wasTold = false
-    guard !isQuiet else { return }
-    world.timeline.after(random.between(200, 5_000) * 1000) { [weak self] in self?.connect() }
+  }
+
+  private func takeAllAsGood() {
+    for request in open { accepted(request) }
+    open = []
+  }
+
+  /// With command 0 only somebody who knows what was sent, and that nothing else was wrong, can tell what became of it:
+  /// everything before the bad one was taken, and nothing behind it.
+  private func closedSilently() {
+    guard world.wasUntroubled(since: openedTime, generation) else { return }
+    guard let bad = open.firstIndex(where: { $0.serial == nil }) else {
+      if hasFinished { return takeAllAsGood() }
+      return world.oracle.violated("law 5: an old sender was cut off for nothing")
+    }
+    for request in open[..<bad] { accepted(request) }
+    world.trace("old sender is cut off", line.index, bad, open.count)
+    open.removeSubrange(...bad)
+    forgetRest(isDiscarded: true)
   }
 
   // MARK: Notifications
@@ -155,28 +190,39 @@ final class SimulatedBinarySender: ChannelOwner {
 
   func stopSending() {
     isQuiet = true
+    line.reconnects = false
     finish()
   }
 
   private func send(_ count: Int) {
-    guard let channel, channel.isOpen, !hasFinished else { return }
+    guard line.channel?.isOpen == true, !hasFinished else { return }
     var output: [UInt8] = []
     for _ in 0..<count {
       guard let target = world.target(environment: environment, app: app, &random) else { break }
-      let isBad = random.chance(1, in: 200)
-      let expiration =
-        random.chance(1, in: 5)
-        ? 0
-        : UInt32(
-          world.worldSeconds + Int64(random.between(5, 100_000)))
-      var serial: Int?
-      if !isBad {
-        serial = world.sent(target, environment: environment, expiration: Int64(expiration))
-      }
-      sentCount += 1
-      var token = target.token.bytes
-      if isBad { token[31] ^= 1 }
-      let payload = SimulationPayload.bytes(serial ?? 999_999_999, padding: random.below(200))
+      add(target, to: &output)
+    }
+    line.send(output)
+  }
+
+  /// What makes a notification bad, for any rules.
+  private enum Fault: CaseIterable { case token, payload }
+
+  private func add(_ target: Simulation.Target, to output: inout [UInt8]) {
+    let fault = random.chance(1, in: 200) ? random.pick(Fault.allCases) : nil
+    let expiration = expiration()
+    var serial: Int?
+    if fault == nil {
+      serial = world.sent(
+        target, environment: environment, expiration: expiration.map { Int64($0) })
+    }
+    sentCount += 1
+    var token = target.token.bytes
+    if fault == .token { token[31] ^= 1 }
+    let payload =
+      fault == .payload
+      ? Array("[999999999]".utf8)
+      : SimulationPayload.bytes(serial ?? 999_999_999, padding: random.below(200))
+    if let expiration {
       if random.chance(1, in: 3) {
         output.append(
           enhanced: token.span, payload: payload.span, identifier: sentCount,
@@ -186,15 +232,19 @@ final class SimulatedBinarySender: ChannelOwner {
           framed: token.span, payload: payload.span, identifier: sentCount,
           expiration: expiration, priority: random.chance(1, in: 3) ? 5 : 10)
       }
-      open.append((sentCount, serial))
+    } else {
+      output.append(simple: token.span, payload: payload.span)
     }
-    channel.send(output)
+    open.append(
+      Request(
+        identifier: sentCount, serial: serial,
+        isRevoked: world.isRevoked(certificate: editions.current)))
   }
 
-  func suffer(resets: Bool) {
-    guard let channel else { return }
-    world.trace("old sender trouble", index, resets ? 1 : 0)
-    if resets { channel.drop(resets: true) } else { channel.vanish(probed: true) }
-    lost()
+  /// Nil for command 0, which has none: as long as possible.
+  private func expiration() -> UInt32? {
+    guard commands == .enhanced else { return nil }
+    guard !random.chance(1, in: 5) else { return 0 }
+    return UInt32(world.worldSeconds + Int64(random.between(5, 100_000)))
   }
 }

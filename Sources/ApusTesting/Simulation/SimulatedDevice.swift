@@ -28,6 +28,7 @@ final class SimulatedDevice: ChannelOwner {
   private(set) var power = PowerState.active
   /// Whether the app's notifications may be discarded, or were a while ago and may be still.
   private var isOff: [Bool]
+  private var goneApps: Set<Int> = []
   /// Since when nothing has come between the device and the service.
   private var steadySince: UInt64?
   /// How long an acknowledgement takes, in milliseconds; nil: for ever.
@@ -50,6 +51,7 @@ final class SimulatedDevice: ChannelOwner {
     self.world = world
     self.random = random
     states = Array(repeating: .enabled, count: SimulationCredentials.appCount)
+    states[SimulationCredentials.lateApp] = .unlisted
     isOff = Array(repeating: false, count: SimulationCredentials.appCount)
     client = CourierClient(
       configuration: CourierClient.Configuration(
@@ -78,6 +80,9 @@ final class SimulatedDevice: ChannelOwner {
     return isOff[app]
   }
 
+  /// Whether the app was ever removed from the device.
+  func wasEverGone(_ app: Int) -> Bool { goneApps.contains(app) }
+
   private func isRestrictive(_ state: TopicState) -> Bool {
     state == .ignored || state == .unlisted
   }
@@ -94,7 +99,7 @@ final class SimulatedDevice: ChannelOwner {
   // MARK: Connections
 
   func start() {
-    for app in states.indices {
+    for app in states.indices where states[app] != .unlisted {
       var nothing: [UInt8] = []
       _ = client.requestToken(SimulationCredentials.topicHash(app), to: &nothing)
     }
@@ -165,7 +170,7 @@ final class SimulatedDevice: ChannelOwner {
     case .appToken(let topic, let token):
       guard let app = app(of: topic) else { return }
       world.trace("device token", index, app)
-      world.tokens[index][app] = token
+      world.token(token, of: index, app)
     case .tokenRefused: world.oracle.violated("device \(index) was refused a token")
     case .notification(let arrival): acknowledgeLater(arrival.notification.messageID)
     case .noStorage, .issued, .renewal: break
@@ -273,7 +278,8 @@ final class SimulatedDevice: ChannelOwner {
     }
     disturbed()
     let topics = topics
-    if wasGone { world.tokens[index][app] = nil }
+    if wasGone { world.token(nil, of: index, app) }
+    if state == .unlisted { goneApps.insert(app) }
     say { client, output in
       client.setTopics(topics, to: &output)
       // An app that was installed anew may have another token.
@@ -333,7 +339,8 @@ final class SimulatedDevice: ChannelOwner {
     for messageID in neglected { acknowledge(messageID, nil) }
     neglected = []
     for app in states.indices {
-      if states[app] != .enabled { setState(.enabled, of: app) }
+      let isKnown = app != SimulationCredentials.lateApp || world.inEffect.hasLateApp
+      if isKnown, states[app] != .enabled { setState(.enabled, of: app) }
     }
     setPower(.active)
     for ghost in ghosts { ghost.drop(resets: true) }

@@ -25,6 +25,8 @@ final class SimulatedDisk {
   private(set) var syncCount = 0
   /// When the last fault was over, or will be.
   private(set) var troubledUntil: UInt64 = 0
+  /// Called when something was put on the disk.
+  var onWrite: (MemoryStore) -> Void = { _ in }
 
   init(
     _ timeline: Timeline, random: SeededRandom, trace: SimulationTrace, canary: SimulationCanary?
@@ -88,32 +90,41 @@ final class SimulatedDisk {
     for pending in groups {
       guard let group = pending.take() else { continue }
       if canary == .losesGroups, random.chance(1, in: 20) { continue }
-      let kept = canary == .keepsRemoved ? mailboxRows() : []
+      let kept = canary == .keepsRemoved ? rows(.mailbox) : []
+      let counters = canary == .losesCounters && random.chance(1, in: 10) ? rows(.meta) : []
       image.commit(group) { _ in }
       image.runCommits()
-      restore(kept)
+      restore(.mailbox, kept, overwrites: false)
+      restore(.meta, counters, overwrites: true)
     }
+    onWrite(image)
   }
 
   // MARK: What waits for devices
 
-  func mailboxRows() -> [(key: [UInt8], value: [UInt8])] {
+  func mailboxRows() -> [(key: [UInt8], value: [UInt8])] { rows(.mailbox) }
+
+  private func rows(_ family: StoreFamily) -> [(key: [UInt8], value: [UInt8])] {
     var rows: [(key: [UInt8], value: [UInt8])] = []
     let none: [UInt8] = []
-    try? image.scan(.mailbox, prefix: none.span) { key, value in
+    try? image.scan(family, prefix: none.span) { key, value in
       rows.append((key.copied(), value.copied()))
       return true
     }
     return rows
   }
 
-  /// For a canary: puts back what a group removed.
-  private func restore(_ rows: [(key: [UInt8], value: [UInt8])]) {
+  /// For a canary: puts back what a group removed, or changed.
+  private func restore(
+    _ family: StoreFamily, _ rows: [(key: [UInt8], value: [UInt8])], overwrites: Bool
+  ) {
     guard !rows.isEmpty else { return }
     var group = image.makeGroup()
     for row in rows {
-      let present = (try? image.get(.mailbox, key: row.key.span)) ?? nil
-      if present == nil { group.put(.mailbox, key: row.key.span, value: row.value.span) }
+      let present = (try? image.get(family, key: row.key.span)) ?? nil
+      if overwrites || present == nil {
+        group.put(family, key: row.key.span, value: row.value.span)
+      }
     }
     image.commit(group) { _ in }
     image.runCommits()
@@ -248,6 +259,7 @@ final class SimulatedStore: DurableStore, @unchecked Sendable {
 
   func get(_ family: StoreFamily, key: Span<UInt8>) throws(StoreError) -> [UInt8]? {
     try check()
+    if disk.canary == .hidesKept, family == .mailbox { return nil }
     return try disk.image.get(family, key: key)
   }
 

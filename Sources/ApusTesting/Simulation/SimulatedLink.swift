@@ -19,6 +19,8 @@ final class Pipe {
     var wallMilliseconds: Int64 = 0
     var isEnd = false
     var isReset = false
+    /// Its place in the order of sending, which the network keeps.
+    var number: UInt64 = 0
   }
 
   /// Bytes that the two kernels hold together: on their way, or waiting to be read.
@@ -29,12 +31,19 @@ final class Pipe {
   /// What was sent while the network lets nothing through, to be sent again.
   var held: [Segment] = []
   var nextArrival: UInt64 = 0
+  var sentCount: UInt64 = 0
   var hasEnded = false
   var endArrived = false
   /// Since when bytes have waited for an acknowledgement.
   var unacknowledgedSince: UInt64?
 
   init(capacity: Int) { self.capacity = capacity }
+
+  /// Keeps what was on its way, before what was sent later.
+  func hold(_ segment: Segment) {
+    let place = held.firstIndex { $0.number > segment.number } ?? held.count
+    held.insert(segment, at: place)
+  }
 
   var unreadBytes: Int { arrived.count - head }
   var room: Int { max(0, capacity - inFlightBytes - unreadBytes) }
@@ -90,6 +99,9 @@ final class SimulatedLink {
   // MARK: The network between
 
   private func send(_ segment: Pipe.Segment, into pipe: Pipe) {
+    var segment = segment
+    segment.number = pipe.sentCount
+    pipe.sentCount += 1
     pipe.inFlightBytes += segment.bytes.count
     if pipe.unacknowledgedSince == nil, !segment.bytes.isEmpty { awaitProgress(of: pipe) }
     guard !isCut else { return pipe.held.append(segment) }
@@ -99,7 +111,7 @@ final class SimulatedLink {
   }
 
   private func arrive(_ segment: Pipe.Segment, at pipe: Pipe) {
-    guard !isCut else { return pipe.held.append(segment) }
+    guard !isCut else { return pipe.hold(segment) }
     if pipe === toService { arriveAtService(segment) } else { arriveAtPeer(segment) }
   }
 

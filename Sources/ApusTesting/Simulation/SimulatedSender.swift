@@ -1,9 +1,10 @@
 import ApusHTTP2
 import ApusModel
+import ApusServer
 import ApusTLS
 
 /// A provider on the HTTP/2 interface: sends requests, good ones and bad ones, and believes what it is answered.
-final class SimulatedSender: ChannelOwner {
+final class SimulatedSender: LineUser {
   enum Credential {
     /// A token for each request.
     case token
@@ -11,102 +12,95 @@ final class SimulatedSender: ChannelOwner {
     case certificate(app: Int)
   }
 
-  let index: Int
+  private struct Request {
+    var stream: Int32
+    /// Nil for one that must be refused.
+    var serial: Int?
+    var time: UInt64
+    /// Its credential was revoked before it was sent.
+    var isRevoked: Bool
+  }
+
   let environment: Environment
-  let door: Int
   private unowned let world: Simulation
   private var random: SeededRandom
-  private let context: TLSContext
+  let line: SimulatedLine
   private let credential: Credential
-  private var channel: ClientChannel?
   private var session: HTTP2ClientSession?
   /// Requests without an answer.
-  private var open: [(stream: Int32, serial: Int?, time: UInt64)] = []
+  private var open: [Request] = []
   private var fields = RequestFields()
+  /// Of those of its team, by which this connection's tokens are signed.
+  private var key = 0
   private var tokenIssuedAt: Int64 = 0
+  private let editions: CertificateEditions
   private var isQuiet = false
   private let meanWait: UInt64
 
   init(
-    _ index: Int, environment: Environment, door: Int, context: TLSContext,
-    credential: Credential, meanWait: UInt64, world: Simulation, random: SeededRandom
+    _ index: Int, environment: Environment, credential: Credential, meanWait: UInt64,
+    world: Simulation, random: SeededRandom
   ) {
-    self.index = index
     self.environment = environment
-    self.door = door
-    self.context = context
     self.credential = credential
     self.meanWait = meanWait
     self.world = world
+    var random = random
+    let editions = CertificateEditions(world, random: random.split())
+    self.editions = editions
+    line = SimulatedLine(
+      .sender, index, door: SimulationDoor.index(.provider, environment), world: world,
+      random: random.split()
+    ) {
+      let certificate: Int? =
+        if case .certificate(let app) = credential { editions.next(of: app) } else { nil }
+      return try world.credentials.clientContext(certificate: certificate, protocols: ["h2"])
+    }
     self.random = random
+    line.user = self
   }
 
   // MARK: Connection
 
   func start() {
-    connect()
+    line.connect()
     sendLater()
     tick()
   }
 
-  private func connect() {
-    guard channel == nil else { return }
-    session = nil
-    do {
-      let channel = try ClientChannel(self, door: door, context: context, network: world.network)
-      self.channel = channel
-      world.trace("sender connects", index, channel.number)
-    } catch {
-      world.oracle.violated("no TLS connection: \(error)")
-    }
-  }
-
-  func channelOpened(_ channel: ClientChannel) {
-    guard channel === self.channel else { return }
+  func lineOpened() {
     session = HTTP2ClientSession()
+    key = world.key(&random)
+    tokenIssuedAt = 0
     flush()
   }
 
-  func channelReceived(_ channel: ClientChannel, _ bytes: [UInt8], wallMilliseconds: Int64) {
-    guard channel === self.channel, let session else { return }
+  func lineReceived(_ bytes: [UInt8]) {
+    guard let session else { return }
     _ = session.receive(bytes.span)
     takeAnswers()
     flush()
     // The service goes: what is open is still answered.
-    if session.goAway != nil, open.isEmpty { leave() }
+    if session.goAway != nil, open.isEmpty { line.leave() }
   }
 
-  func channelEnded(_ channel: ClientChannel, _ end: ClientChannel.End) {
-    guard channel === self.channel else { return }
-    world.trace("sender loses connection", index, channel.number, open.count)
-    lost()
-  }
-
-  private func leave() {
-    channel?.drop(resets: false)
-    lost()
-  }
-
-  private func lost() {
+  func lineLost(_ end: ClientChannel.End?) {
     session?.connectionLost()
     takeAnswers()
     for request in open { if let serial = request.serial { world.oracle.lost(serial) } }
     open = []
-    channel = nil
     session = nil
-    guard !isQuiet else { return }
-    world.timeline.after(random.between(200, 5_000) * 1000) { [weak self] in self?.connect() }
   }
 
   private func flush() {
-    guard let session, let channel else { return }
+    guard let session else { return }
     var output: [UInt8] = []
     while session.wantsWrite {
       let before = output.count
       session.pendingOutput(into: &output, limit: output.count + 16_384)
       if output.count == before { break }
     }
-    channel.send(output)
+    line.send(output)
   }
 
   // MARK: Answers
@@ -115,14 +109,17 @@ final class SimulatedSender: ChannelOwner {
     while let response = session?.nextResponse() {
       if let place = open.firstIndex(where: { $0.stream == response.streamID }) {
         let request = open.remove(at: place)
-        answered(request.serial, response)
+        answered(request, response)
       }
       session?.release(response)
     }
   }
 
-  private func answered(_ serial: Int?, _ response: HTTP2Response) {
-    guard let serial else {
+  private func answered(_ request: Request, _ response: HTTP2Response) {
+    if request.isRevoked, response.failure == nil, response.status == 200 {
+      world.oracle.violated("law 2: a request was accepted whose credential is revoked")
+    }
+    guard let serial = request.serial else {
       if response.failure == nil, response.status == 200 {
         world.oracle.violated("law 2: a request beyond its sender's rights was accepted")
       }
@@ -139,9 +136,8 @@ final class SimulatedSender: ChannelOwner {
   /// Gives a connection up that does not answer.
   private func tick() {
     if let first = open.first, world.timeline.now - first.time > 60 * Timeline.second {
-      world.trace("sender gives up", index, open.count)
-      channel?.drop(resets: true)
-      lost()
+      world.trace("sender gives up", line.index, open.count)
+      line.leave(resets: true)
     }
     world.timeline.after(seconds: 5) { [weak self] in self?.tick() }
   }
@@ -182,11 +178,20 @@ final class SimulatedSender: ChannelOwner {
       if let serial { world.oracle.lost(serial) }
       return
     }
-    open.append((stream, serial, world.timeline.now))
+    open.append(
+      Request(
+        stream: stream, serial: serial, time: world.timeline.now, isRevoked: isCredentialRevoked))
   }
 
   private var app: Int? {
     if case .certificate(let app) = credential { app } else { nil }
+  }
+
+  private var isCredentialRevoked: Bool {
+    switch credential {
+    case .token: world.isRevoked(key: key)
+    case .certificate: world.isRevoked(certificate: editions.current)
+    }
   }
 
   private func add(_ name: HeaderName, _ value: String) {
@@ -199,7 +204,7 @@ final class SimulatedSender: ChannelOwner {
     if now - tokenIssuedAt > 2400 { tokenIssuedAt = now }
     guard
       let value = try? world.credentials.authorization(
-        world.credentials.key, issuedAt: tokenIssuedAt)
+        world.credentials.keys[key], issuedAt: tokenIssuedAt)
     else { return world.oracle.violated("no provider token") }
     _ = fields.add(.authorization, value: value.span)
   }
@@ -228,14 +233,5 @@ final class SimulatedSender: ChannelOwner {
       add(.apnsCollapseID, "group \(group)")
       world.oracle.collapses(serial, group: group)
     }
-  }
-
-  // MARK: Mischief
-
-  func suffer(resets: Bool) {
-    guard let channel else { return }
-    world.trace("sender trouble", index, resets ? 1 : 0)
-    if resets { channel.drop(resets: true) } else { channel.vanish(probed: true) }
-    lost()
   }
 }

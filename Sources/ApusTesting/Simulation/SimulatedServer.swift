@@ -18,7 +18,8 @@ final class SimulatedServer: @unchecked Sendable {
   private var random: SeededRandom
   private let doors: [(DoorConfiguration, TLSContext)]
   private let configuration: ServerConfiguration
-  private let credentials: SimulationCredentials
+  /// What a process goes by that starts now, and what the operator has made known to the one that runs.
+  private var trust: Trust
   private let workers: Int
 
   private(set) var state = State.down
@@ -33,11 +34,18 @@ final class SimulatedServer: @unchecked Sendable {
   private(set) var upSince: UInt64 = 0
   /// Called when every connection's other end has to reckon with the worst.
   var onEnd: () -> Void = {}
+  /// Called when a process starts on what the disk has.
+  var onStart: () -> Void = {}
+  /// Far smaller than in earnest, so that the ends of blocks are met.
+  var orderBlockSize: UInt64 = 64
+  // For canaries.
+  var sharesFeedbackDesk = true
+  var ignoresReloads = false
 
   init(
     host: SimulatedHost, network: SimulatedNetwork, disk: SimulatedDisk, trace: SimulationTrace,
     doors: [(DoorConfiguration, TLSContext)], configuration: ServerConfiguration,
-    credentials: SimulationCredentials, workers: Int, random: SeededRandom
+    trust: Trust, workers: Int, random: SeededRandom
   ) {
     self.host = host
     self.network = network
@@ -45,7 +53,7 @@ final class SimulatedServer: @unchecked Sendable {
     self.trace = trace
     self.doors = doors
     self.configuration = configuration
-    self.credentials = credentials
+    self.trust = trust
     self.workers = workers
     self.random = random
     network.accept = { [unowned self] in accept($0) }
@@ -62,12 +70,12 @@ final class SimulatedServer: @unchecked Sendable {
       host.boot()
       network.serviceMachineIsBack()
     }
+    onStart()
     let store = disk.open()
     self.store = store
     let generation = generation
     do {
-      // Blocks far smaller than in earnest, so that their ends are met.
-      order = try AcceptanceOrder(store: store, blockSize: 64) { [weak self] error in
+      order = try AcceptanceOrder(store: store, blockSize: orderBlockSize) { [weak self] error in
         guard let self, self.generation == generation, state == .starting else { return }
         if error == nil { serve() } else { fail() }
       }
@@ -89,8 +97,8 @@ final class SimulatedServer: @unchecked Sendable {
     let loops = (0..<workers).map { EventLoop(name: "worker \($0)", simulated: host) }
     do {
       service = try SteppedService(
-        configuration, doors: doors, trust: credentials.trust, store: store, order: order,
-        loops: loops, seed: random.next())
+        configuration, doors: doors, trust: trust, store: store, order: order, loops: loops,
+        seed: random.next(), sharesFeedbackDesk: sharesFeedbackDesk)
     } catch {
       return fail()
     }
@@ -111,6 +119,19 @@ final class SimulatedServer: @unchecked Sendable {
       link.descriptor, from: .loopbackIPv4(port: UInt16(truncatingIfNeeded: link.number)),
       door: link.door, worker: random.below(workers))
     return true
+  }
+
+  // MARK: Reloads
+
+  func replace(trust: Trust) {
+    guard !ignoresReloads else { return }
+    self.trust = trust
+    service?.replace(trust: trust)
+  }
+
+  /// Whether every worker goes by the directory of that generation.
+  func isUnder(generation: UInt64) -> Bool {
+    ignoresReloads || service?.isUnder(generation: generation) == true
   }
 
   // MARK: Ends

@@ -8,11 +8,18 @@ extension Simulation {
     case device, deviceWish, devicePower, acknowledgements, sender, oldSender
     case network, crash, stop, disk, clock, stall
 
-    /// How often, in relation to the others.
-    var weight: Int {
+    /// How often, in relation to the others. A canary's world has more of what shows it.
+    func weight(_ canary: SimulationCanary?) -> Int {
+      switch (self, canary) {
+      case (.deviceWish, .clearsUnread), (.deviceWish, .splitsDesks), (.disk, .hidesKept): 200
+      default: weight
+      }
+    }
+
+    private var weight: Int {
       switch self {
       case .device: 30
-      case .deviceWish: 14
+      case .deviceWish: 28
       case .devicePower: 8
       case .acknowledgements: 8
       case .sender, .oldSender: 6
@@ -24,7 +31,7 @@ extension Simulation {
   }
 
   func beginMischief() {
-    let isIdeal = random.chance(1, in: 10)
+    let isIdeal = random.chance(1, in: 10) && options.canary == nil
     let kinds = Mischief.allCases.filter { _ in random.chance(3, in: 4) && !isIdeal }
     guard !kinds.isEmpty else { return }
     let wait = random.between(1, 20) * Timeline.second
@@ -34,9 +41,9 @@ extension Simulation {
   private func planMischief(_ kinds: [Mischief], _ wait: UInt64) {
     timeline.after(random.wait(mean: wait)) { [weak self] in
       guard let self, !isCalm else { return }
-      var choice = random.below(kinds.reduce(0) { $0 + $1.weight })
+      var choice = random.below(kinds.reduce(0) { $0 + $1.weight(options.canary) })
       for kind in kinds {
-        choice -= kind.weight
+        choice -= kind.weight(options.canary)
         if choice < 0 {
           happen(kind)
           break
@@ -54,9 +61,11 @@ extension Simulation {
       let device = random.pick(devices)
       device.setPower(random.pick(PowerState.allCases))
     case .acknowledgements: changeAcknowledgements(random.pick(devices))
-    case .sender: random.pick(senders).suffer(resets: random.chance(1, in: 2))
+    case .sender: random.pick(senders).line.suffer(resets: random.chance(1, in: 2))
     case .oldSender:
-      if !oldSenders.isEmpty { random.pick(oldSenders).suffer(resets: random.chance(1, in: 2)) }
+      if !oldSenders.isEmpty {
+        random.pick(oldSenders).line.suffer(resets: random.chance(1, in: 2))
+      }
     case .network: partition()
     case .crash:
       server.crash(
@@ -68,13 +77,20 @@ extension Simulation {
     case .stall:
       trace("stall")
       host.stalledUntil = timeline.now + random.between(100_000, 20_000_000)
+      troubledUntil = max(troubledUntil, host.stalledUntil)
       for device in devices { device.disturbed() }
     }
   }
 
   private func wish(_ device: SimulatedDevice) {
-    let app = random.below(SimulationCredentials.appCount)
-    let state: TopicState = random.chance(1, in: 2) ? .enabled : random.pick(TopicState.allCases)
+    let app = random.below(
+      inEffect.hasLateApp ? SimulationCredentials.appCount : SimulationCredentials.lateApp)
+    let state: TopicState =
+      switch random.below(4) {
+      case 0, 1: .enabled
+      case 2: .unlisted
+      default: random.pick(TopicState.allCases)
+      }
     device.setState(state, of: app)
   }
 
@@ -93,7 +109,9 @@ extension Simulation {
   private func partition() {
     network.setDown(true)
     for device in devices { device.disturbed() }
-    timeline.after(random.between(1, 60) * Timeline.second) { [weak self] in
+    let end = timeline.now + random.between(1, 60) * Timeline.second
+    troubledUntil = max(troubledUntil, end + 10 * Timeline.second)
+    timeline.at(end) { [weak self] in
       guard let self else { return }
       network.setDown(false)
       for device in devices { device.disturbed() }
@@ -109,7 +127,9 @@ extension Simulation {
     case 1: disk.isFull = true
     default: disk.syncMicroseconds = random.between(20_000, 4_000_000)
     }
-    timeline.after(random.between(1, 40) * Timeline.second) { [weak self] in
+    let end = timeline.now + random.between(1, 40) * Timeline.second
+    troubledUntil = max(troubledUntil, end + 10 * Timeline.second)
+    timeline.at(end) { [weak self] in
       guard let self else { return }
       disk.faultsPerThousand = 0
       disk.isFull = false

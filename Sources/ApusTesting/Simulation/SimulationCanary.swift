@@ -8,4 +8,16 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
   case keepsRemoved = "keeps-removed"
   /// The mailbox of one device is taken for that of all.
   case mixesDevices = "mixes-devices"
+  /// What a write kept that failed cannot be found.
+  case hidesKept = "hides-kept"
+  /// The counters of one group in ten are not written with it.
+  case losesCounters = "loses-counters"
+  /// The system says of everything that was written to a connection that it has arrived.
+  case clearsUnread = "clears-unread"
+  /// Each worker gives out the feedback lists as if it were alone.
+  case splitsDesks = "splits-desks"
+  /// A running service goes on with the directory that it began with.
+  case ignoresReloads = "ignores-reloads"
+  /// Old senders' payloads are not looked at.
+  case takesBadPayloads = "takes-bad-payloads"
 }

@@ -9,14 +9,23 @@ import Synchronization
 /// Keys and certificates of a simulation. Made once for a process: nothing of them but their places shows in a run.
 final class SimulationCredentials: Sendable {
   static let deviceLimit = 16
-  static let appCount = 3
+  /// The last one is registered while the service runs.
+  static let appCount = 4
+  static let lateApp = 3
+  static let keyCount = 2
+  /// Certificates of each app.
+  static let editionCount = 3
   static let teamID = shortID("SIMTEAM001")
   static let otherTeamID = shortID("SIMTEAM002")
 
-  let trust: Trust
-  /// Every certificate that anybody holds: first those of the devices, then a provider's for each app.
+  private let sealingKeys: TokenSealingKeys
+  private let deviceAuthority: Certificate
+  private let verifiers: [ProviderKeyVerifier]
+  private let fingerprints: [CertificateFingerprint]
+  /// Every certificate that anybody holds: first those of the devices, then the providers' of each app.
   let certificates: [[UInt8]]
-  let key: ProviderKeyPair
+  /// Of the team whose apps they are.
+  let keys: [ProviderKeyPair]
   /// Of the other team: its tokens are good, for other apps.
   let otherKey: ProviderKeyPair
 
@@ -32,47 +41,66 @@ final class SimulationCredentials: Sendable {
         publicKey: PrivateKey.generateP256().publicKey, validity: validity)
       certificates.append(certificate.der)
     }
-    for app in 0..<Self.appCount {
+    var fingerprints: [CertificateFingerprint] = []
+    for place in 0..<Self.appCount * Self.editionCount {
+      let app = place / Self.editionCount
       let certificate = try service.issueProvider(
         ProviderCertificateRequest(
           bundleID: Self.topic(app), teamID: Self.teamID.text, environments: .both, topics: nil,
           publicKey: PrivateKey.generateP256().publicKey, validity: validity))
       certificates.append(certificate.der)
+      guard let fingerprint = CertificateFingerprint(certificate.fingerprint.bytes.span) else {
+        preconditionFailure("a fingerprint of another length")
+      }
+      fingerprints.append(fingerprint)
     }
     self.certificates = certificates
-    key = ProviderKeyPair(
-      id: Self.shortID("SIMKEY0001"), team: Self.teamID, key: try .generateP256())
+    self.fingerprints = fingerprints
+    keys = try (0..<Self.keyCount).map { index in
+      ProviderKeyPair(
+        id: Self.shortID("SIMKEY000\(index)"), team: Self.teamID, key: try .generateP256())
+    }
     otherKey = ProviderKeyPair(
-      id: Self.shortID("SIMKEY0002"), team: Self.otherTeamID, key: try .generateP256())
-    trust = Trust(
-      directory: try Self.directory(key, otherKey),
-      verifiers: [
-        try ProviderKeyVerifier(publicKey: key.key.publicKey),
-        try ProviderKeyVerifier(publicKey: otherKey.key.publicKey),
-      ],
-      sealingKeys: try TokenSealingKeys([
-        TokenSealingKeys.Key(id: 1, bytes: (0..<32).map { UInt8($0) })
-      ]),
-      deviceAuthorities: [devices.certificate])
+      id: Self.shortID("SIMKEY0009"), team: Self.otherTeamID, key: try .generateP256())
+    verifiers = try (keys + [otherKey]).map { try ProviderKeyVerifier(publicKey: $0.key.publicKey) }
+    sealingKeys = try TokenSealingKeys([
+      TokenSealingKeys.Key(id: 1, bytes: (0..<32).map { UInt8($0) })
+    ])
+    deviceAuthority = devices.certificate
   }
 
-  private static func directory(
-    _ key: ProviderKeyPair, _ otherKey: ProviderKeyPair
-  ) throws -> Directory {
+  /// What the service goes by under that directory.
+  func trust(_ state: SimulatedDirectory) throws -> Trust {
+    Trust(
+      directory: try directory(state), verifiers: verifiers, sealingKeys: sealingKeys,
+      deviceAuthorities: [deviceAuthority])
+  }
+
+  private func directory(_ state: SimulatedDirectory) throws -> Directory {
     var builder = DirectoryBuilder()
-    builder.teams = [Team(id: teamID, name: "Team"), Team(id: otherTeamID, name: "Other")]
-    builder.apps = (0..<appCount).map {
-      App(id: AppID(UInt32($0 + 1)), bundleID: Array(topic($0).utf8), team: teamID)
+    builder.teams = [
+      Team(id: Self.teamID, name: "Team"), Team(id: Self.otherTeamID, name: "Other"),
+    ]
+    let known = state.hasLateApp ? Self.appCount : Self.lateApp
+    builder.apps = (0..<known).map {
+      App(id: AppID(UInt32($0 + 1)), bundleID: Array(Self.topic($0).utf8), team: Self.teamID)
     }
     builder.apps.append(
       App(
-        id: AppID(UInt32(appCount + 1)), bundleID: Array("com.example.other".utf8),
-        team: otherTeamID))
-    builder.keys = [
-      ProviderKey(id: key.id, team: teamID, environments: .both, index: 0),
-      ProviderKey(id: otherKey.id, team: otherTeamID, environments: .both, index: 1),
-    ]
-    return try builder.build(generation: 1, sha1: TopicHash.init(of:))
+        id: AppID(UInt32(Self.appCount + 1)), bundleID: Array("com.example.other".utf8),
+        team: Self.otherTeamID))
+    builder.keys = keys.enumerated().map { index, pair in
+      ProviderKey(
+        id: pair.id, team: Self.teamID, environments: .both,
+        isRevoked: index < state.revokedKeys, index: index)
+    }
+    builder.keys.append(
+      ProviderKey(
+        id: otherKey.id, team: Self.otherTeamID, environments: .both, index: Self.keyCount))
+    builder.revokedCertificates = fingerprints.indices.filter {
+      $0 % Self.editionCount < state.revokedEditions[$0 / Self.editionCount]
+    }.map { fingerprints[$0] }
+    return try builder.build(generation: state.generation, sha1: TopicHash.init(of:))
   }
 
   static func topic(_ app: Int) -> String { "com.example.app\(app)" }
@@ -85,7 +113,9 @@ final class SimulationCredentials: Sendable {
     return DeviceID(random.next())
   }
 
-  static func providerCertificate(_ app: Int) -> Int { deviceLimit + app }
+  static func providerCertificate(_ app: Int, edition: Int) -> Int {
+    deviceLimit + app * editionCount + edition
+  }
 
   private static func shortID(_ text: String) -> ShortID {
     guard let id = ShortID(text) else { preconditionFailure("\(text) has not ten letters") }

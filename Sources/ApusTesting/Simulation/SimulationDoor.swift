@@ -19,6 +19,7 @@ struct SimulationDoor {
       rules.confirmsAccepted = confirms
       doors.append(door(.gateway, .production, [], rules: rules))
     }
+    doors.append(door(.feedback, .production, []))
     return doors
   }()
 
@@ -50,10 +51,17 @@ struct SimulationDoor {
     return index
   }
 
+  func configuration(_ canary: SimulationCanary?) -> DoorConfiguration {
+    var door = configuration
+    if canary == .takesBadPayloads { door.rules.acceptsAnyPayload = true }
+    return door
+  }
+
   func serverContext(_ credentials: SimulationCredentials) throws -> TLSContext {
     try TLSContext(
       plain: PlainConfiguration(
-        role: .server(demandsCertificate: configuration.kind == .gateway),
+        role: .server(
+          demandsCertificate: configuration.kind == .gateway || configuration.kind == .feedback),
         applicationProtocols: protocols, certificates: credentials.certificates))
   }
 }

@@ -1,0 +1,20 @@
+/// Which of an app's certificates a provider uses: the one that is good, and now and then one that was revoked.
+final class CertificateEditions {
+  private unowned let world: Simulation
+  private var random: SeededRandom
+  /// The place of the certificate that was given last.
+  private(set) var current = 0
+
+  init(_ world: Simulation, random: SeededRandom) {
+    self.world = world
+    self.random = random
+  }
+
+  /// The place of the certificate for the next connection.
+  func next(of app: Int) -> Int {
+    let good = world.firstGoodEdition(app)
+    let edition = good > 0 && random.chance(1, in: 4) ? good - 1 : good
+    current = SimulationCredentials.providerCertificate(app, edition: edition)
+    return current
+  }
+}

@@ -1,0 +1,119 @@
+import ApusModel
+import ApusServer
+import ApusStore
+
+// What must hold at any time, and at the end.
+
+extension Simulation {
+  /// A notification was acknowledged: finds out when nothing can bring it back.
+  func settle(_ serial: Int, isCurrent: @escaping () -> SimulatedLink?) {
+    let generation = server.generation
+    func look(_ attempts: Int) {
+      timeline.after(seconds: 4) { [self] in
+        guard let link = isCurrent(), !link.isCut, server.generation == generation,
+          server.state == .up
+        else { return }
+        let isTakenIn =
+          link.toService.inFlightBytes == 0 && link.toService.unreadBytes == 0
+          && server.isServing && server.service?.isSettled == true
+        if isTakenIn { oracle.settled(serial) } else if attempts > 1 { look(attempts - 1) }
+      }
+    }
+    look(5)
+  }
+
+  func watchClock() {
+    timeline.after(seconds: 1) { [weak self] in
+      guard let self else { return }
+      oracle.clockMoved()
+      checkLimits()
+      watchClock()
+    }
+  }
+
+  private static let turnsPerSecond = 10_000
+
+  /// Laws 3 and 4, as far as they can be seen from outside.
+  private func checkLimits() {
+    let turns = host.turnCount - countedTurns
+    countedTurns = host.turnCount
+    // A few turns for each thing that happens, and nothing happens here thousands of times a second.
+    if turns > Self.turnsPerSecond {
+      oracle.violated("law 6: the workers took \(turns) turns in a second")
+    }
+    guard let service = server.service else { return }
+    // Adding them up is dear.
+    if timeline.now / Timeline.second % 60 == 0,
+      let topic = service.topicCounters().first(where: { !$0.isBalanced })
+    {
+      oracle.violated(
+        "law 4: of app \(topic.topic.app.rawValue) \(topic.accepted) were accepted, "
+          + "\(topic.ended) have ended, \(topic.pending) are pending")
+    }
+    let extent = service.extent()
+    // A record and the frame that did not fit into it may come on top.
+    if extent.unsentBytes > Limits.outputHighWaterBytes + 65_536 {
+      oracle.violated("law 3: \(extent.unsentBytes) bytes wait for one peer")
+    }
+    if extent.openRequests > Limits.openRequests {
+      oracle.violated("law 3: \(extent.openRequests) requests are open")
+    }
+  }
+
+  func judge() {
+    for device in devices {
+      if !device.isConnected { oracle.violated("device \(device.index) cannot connect") }
+      if !device.hasAllTokens { oracle.violated("device \(device.index) waits for a token") }
+    }
+    oracle.checkMailbox(waiting)
+  }
+
+  /// The serial numbers of what lies in the mailbox; the payload is a record's end.
+  var waiting: [Int] {
+    disk.mailboxRows().map { SimulationPayload.serial(of: $0.value.span) ?? -1 }
+  }
+
+  /// Of some writes, for counting is dear; of all that come soon after a fault of the disk.
+  func checkStoredNowAndThen() {
+    writeCount += 1
+    let isAfterFault =
+      disk.faultCount > 0 && timeline.now < disk.troubledUntil + 2 * Timeline.second
+    if writeCount % 20 == 0 || isAfterFault { checkStored() }
+  }
+
+  /// What is stored, and how much the counters beside it say, which a crash at this moment would leave together.
+  func checkStored() {
+    var stored: [FeedbackTopic: Int64] = [:]
+    for row in disk.mailboxRows() {
+      guard let place = try? MailboxKey(decoding: row.key.span) else { continue }
+      stored[FeedbackTopic(topic: place.topic, environment: place.environment), default: 0] += 1
+    }
+    let counters = ((try? disk.image.readCounters()) ?? []).map(\.counters).added()
+    for topic in counters {
+      let place = FeedbackTopic(topic: topic.topic, environment: topic.environment)
+      let count = stored.removeValue(forKey: place) ?? 0
+      if topic.pending != count || !topic.isBalanced {
+        oracle.violated(
+          "law 4: of app \(topic.topic.app.rawValue) \(count) would be stored after a crash, "
+            + "\(topic.pending) counted as pending, \(topic.accepted) as accepted, "
+            + "\(topic.ended) as ended")
+      }
+    }
+    if !stored.isEmpty { oracle.violated("law 4: what is stored is not counted") }
+  }
+
+  /// Nothing waits any more.
+  func checkPending() {
+    for topic in server.service?.topicCounters() ?? [] where topic.pending != 0 {
+      oracle.violated(
+        "law 4: of app \(topic.topic.app.rawValue) nothing waits, and \(topic.pending) are pending")
+    }
+    checkStored()
+  }
+
+  /// Whether the service could answer everybody in time and with good reason, all the time since then.
+  func wasUntroubled(since time: UInt64, _ generation: Int) -> Bool {
+    server.state == .up && server.generation == generation
+      && max(troubledUntil, disk.troubledUntil) < time
+  }
+}
