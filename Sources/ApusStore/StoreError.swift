@@ -31,8 +31,8 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   package var isInDoubt: Bool {
     switch self {
     case .unavailable, .overloaded, .closed: false
-    case .locked, .newerVersion, .notAStore, .notADirectory, .missing, .noPermission, .diskFull,
-      .corrupted, .inputOutput:
+    case .locked, .newerVersion, .olderVersion, .notAStore, .notADirectory, .missing,
+      .noPermission, .diskFull, .corrupted, .inputOutput:
       true
     }
   }

@@ -1,4 +1,4 @@
-package import ApusModel
+import ApusModel
 
 // After a write that failed nobody can tell whether the disk kept it: an error of a sync says nothing of what had
 // reached the disk before. So the store is asked again, before anything else is written: what it kept is accepted after
