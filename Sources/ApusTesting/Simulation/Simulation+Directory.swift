@@ -11,8 +11,8 @@ struct SimulatedDirectory {
   var revokedEditions = Array(repeating: 0, count: SimulationCredentials.appCount)
 }
 
-// The operator's changes in the middle of the traffic: an app is added, a key or a certificate revoked. Each counts from
-// when every worker goes by it.
+// The operator's changes in the middle of the traffic: an app is added, a key or a certificate revoked. Each counts
+// from when every worker goes by it.
 
 extension Simulation {
   private enum Change: Int, CaseIterable {
