@@ -110,6 +110,7 @@ def main():
     parser.add_argument("--seed", type=int, default=random.randrange(1, 10**9), help="where the random numbers begin")
     parser.add_argument("--tokens", type=int, default=5000, help="dead tokens (5,000)")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / ".build/release", help="folder of the programs")
+    parser.add_argument("--ledger", default="all", metavar="MODE", help="the service's option --ledger (all)")
     options = parser.parse_args()
     say.stream = sys.stderr
     say(f"feedback: seed {options.seed}")

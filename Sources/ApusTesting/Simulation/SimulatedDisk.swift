@@ -25,6 +25,9 @@ final class SimulatedDisk {
   private(set) var syncCount = 0
   /// When the last fault was over, or will be.
   private(set) var troubledUntil: UInt64 = 0
+  /// Until when requests may be refused because a sync took longer than they may wait.
+  private(set) var slowUntil: UInt64 = 0
+  private static let longSync = UInt64(Limits.answerSeconds) * Timeline.second / 2
   /// Called when something was put on the disk.
   var onWrite: (MemoryStore) -> Void = { _ in }
 
@@ -63,7 +66,10 @@ final class SimulatedDisk {
 
   func syncTime() -> UInt64 {
     let base = syncMicroseconds
-    return random.chance(1, in: 100) ? base * 20 : base + random.between(0, base)
+    let time = random.chance(1, in: 100) ? base * 20 : base + random.between(0, base)
+    // What waits for it is refused when its time is up, and some of it after the trouble with the disk is over.
+    if time > Self.longSync { slowUntil = max(slowUntil, timeline.now + time + Self.longSync) }
+    return time
   }
 
   func outcome() -> SyncResult {
