@@ -209,7 +209,7 @@ final class HTTP2Provider {
           refusal.explanation.text(
             fields: request.content.fields, directory: worker.trust.directory)))
     }
-    connection.note(refusal, fields: request.content.fields)
+    connection.note(refusal)
     answer(request, refusal.rejection)
     session.release(request)
     count(refusal.reason)

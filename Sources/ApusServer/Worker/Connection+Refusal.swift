@@ -43,9 +43,11 @@ extension Connection {
   }
 
   /// A request whose sender is not trusted was refused; one that is merely wrong concerns nobody else.
-  func note(_ refusal: Refusal, fields: borrowing RequestFields) {
+  func note(_ refusal: Refusal) {
     guard refusal.reason.status == 403 else { return }
-    let explanation = refusal.explanation.text(fields: fields, directory: worker.trust.directory)
+    // None of these says anything of the other fields.
+    let explanation = refusal.explanation.text(
+      fields: RequestFields(), directory: worker.trust.directory)
     note(.requestRefused, reason: refusal.reason.text.description) {
       [.text("explanation", explanation)]
     }

@@ -53,6 +53,9 @@ final class FeedbackOracle {
     taken.formUnion(rows)
   }
 
+  /// The reader's system had them, and then it was silent for ever.
+  func acknowledged(_ rows: [Row]) { taken.formUnion(rows) }
+
   // MARK: The disk
 
   /// Something was written: what is in no list any more was read, or stands there with a later time.

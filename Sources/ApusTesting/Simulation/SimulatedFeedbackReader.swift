@@ -124,6 +124,9 @@ final class SimulatedFeedbackReader: LineUser {
       do { try reader.finish() } catch { world.oracle.violated("feedback: \(error)") }
       world.trace("feedback read", index, rows.count)
       world.feedback.readToEnd(rows)
+    } else if manner == .vanishes {
+      // Its system has acknowledged them, which is all that the service can know of a reader that is silent then.
+      world.feedback.acknowledged(rows)
     }
     rows = []
   }
