@@ -59,7 +59,8 @@ private enum ValueKind {
   case other
 }
 
-private struct PayloadScanner {
+/// The one pass: reads a payload value by value.
+struct PayloadScanner {
   var found = PayloadScan()
   private var lexer = JSONLexer()
   private var depth = 0
@@ -73,19 +74,46 @@ private struct PayloadScanner {
   /// One loop, in which everything is called from one place: all of it becomes one function, and what it keeps track of
   /// stays in registers. Hence `@inline(always)` here: what the older `@inline(__always)` asks for is too much for it.
   mutating func scan(_ bytes: Span<UInt8>) throws(JSONFault) {
+    try begin(bytes)
+    while try step(bytes) != .end {}
+    try end(bytes)
+  }
+
+  /// What a step has come to.
+  enum Place {
+    /// Right behind a comma. All that was read so far, and nothing behind it, has made the scanner what it is.
+    case behindComma
+    case insideContainer
+    /// Behind the outermost value.
+    case end
+  }
+
+  @inline(always)
+  mutating func begin(_ bytes: Span<UInt8>) throws(JSONFault) {
     let first = lexer.next(bytes)
     guard lexer.offset < bytes.count else { throw .empty }
     guard first == 0x7b else { throw .notObject }
-    repeat {
-      if isInObject { try member(bytes) }
-      let isOpen = try value(bytes)
-      // An empty container is closed where its first member would stand.
-      if isOpen, lexer.next(bytes) != closing { continue }
-      try separators(bytes)
-    } while depth > 0
+  }
+
+  /// Reads a value, or the beginning of one that contains others, and what stands behind it.
+  @inline(always)
+  mutating func step(_ bytes: Span<UInt8>) throws(JSONFault) -> Place {
+    if isInObject { try member(bytes) }
+    let isOpen = try value(bytes)
+    // An empty container is closed where its first member would stand.
+    if isOpen, lexer.next(bytes) != closing { return .insideContainer }
+    try separators(bytes)
+    return depth > 0 ? .behindComma : .end
+  }
+
+  @inline(always)
+  mutating func end(_ bytes: Span<UInt8>) throws(JSONFault) {
     _ = lexer.next(bytes)
     guard lexer.offset == bytes.count else { throw .trailingBytes(offset: lexer.offset) }
   }
+
+  /// The offset of what is read next.
+  var offset: Int { lexer.offset }
 
   private var isInObject: Bool { objects & 1 != 0 }
 

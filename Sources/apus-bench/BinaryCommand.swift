@@ -40,7 +40,7 @@ final class BinaryCommand: BinaryLinkOwner {
     let expiration = invocation.value(BenchOptions.expiration).seconds(now: Int64(time(nil)))
     frames = BinaryFrames(
       tokens: try Self.tokens(invocation, total), expiration: UInt32(clamping: expiration),
-      frameBytes: frameBytes)
+      frameBytes: frameBytes, areUnlike: invocation.isOn(BenchOptions.unlike))
     if waitsForEach { latencies.reserveCapacity(total) }
   }
 

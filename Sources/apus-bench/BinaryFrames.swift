@@ -19,18 +19,23 @@ struct BinaryFrames {
   private(set) var bytes: [UInt8] = []
   let frameBytes: Int
   private let payloadBytes: Int
+  /// Of the identifier's eight digits in the payload.
+  private let digitsOffset: Int
   private let tokens: [DeviceToken]
 
   /// - Parameters:
   ///   - tokens: at least one.
   ///   - frameBytes: at least `smallestFrameBytes`.
-  init(tokens: [DeviceToken], expiration: UInt32, frameBytes: Int) {
+  ///   - areUnlike: whether payloads differ from their first member on, and not in their last one.
+  init(tokens: [DeviceToken], expiration: UInt32, frameBytes: Int, areUnlike: Bool) {
     self.tokens = tokens
     self.frameBytes = frameBytes
     payloadBytes = frameBytes - Self.overheadBytes
+    digitsOffset = areUnlike ? 7 : payloadBytes - 10
+    let payload = Self.payload(payloadBytes, areUnlike: areUnlike)
     bytes.reserveCapacity(Self.perBatch * frameBytes)
     for index in 0..<Self.perBatch {
-      appendFrame(token: tokens[index % tokens.count], expiration: expiration)
+      appendFrame(payload, token: tokens[index % tokens.count], expiration: expiration)
     }
   }
 
@@ -61,11 +66,11 @@ struct BinaryFrames {
 
   private static let tokenOffset = 8
   private static let payloadOffset = tokenOffset + 32 + 3
-  /// Of the identifier's eight digits in the payload, right before its last two characters.
-  private var digitsOffset: Int { payloadBytes - 10 }
   private var identifierOffset: Int { Self.payloadOffset + payloadBytes + 3 }
 
-  private mutating func appendFrame(token: DeviceToken, expiration: UInt32) {
+  private mutating func appendFrame(
+    _ payload: [UInt8], token: DeviceToken, expiration: UInt32
+  ) {
     let start = bytes.count
     bytes.append(2)
     bytes.append(bigEndian: UInt32(frameBytes - 5))
@@ -80,14 +85,16 @@ struct BinaryFrames {
     precondition(bytes.count - start == frameBytes, "a frame is not laid out as said")
   }
 
-  private var payload: [UInt8] {
-    let text = """
-      {"aps":{"alert":{"title":"Platform 4","body":"The 17:42 to Leiden leaves from platform 4 instead of 9, eight \
+  private static func payload(_ byteCount: Int, areUnlike: Bool) -> [UInt8] {
+    let aps = """
+      "aps":{"alert":{"title":"Platform 4","body":"The 17:42 to Leiden leaves from platform 4 instead of 9, eight \
       minutes late. The two coaches at its front go on to Haarlem."},"sound":"default"},"line":"
       """
-    let end = Array("\",\"id\":\"00000000\"}".utf8)
-    let filler = payloadBytes - text.utf8.count - end.count
-    return Array(text.utf8) + [UInt8](repeating: UInt8(ascii: "x"), count: filler) + end
+    let begin = areUnlike ? "{\"id\":\"00000000\"," + aps : "{" + aps
+    let end = areUnlike ? "\"}" : "\",\"id\":\"00000000\"}"
+    let filler = byteCount - begin.utf8.count - end.utf8.count
+    return Array(begin.utf8) + [UInt8](repeating: UInt8(ascii: "x"), count: filler)
+      + Array(end.utf8)
   }
 
   private mutating func write(_ token: DeviceToken, at offset: Int) {

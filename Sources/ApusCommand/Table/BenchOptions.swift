@@ -180,6 +180,9 @@ package enum BenchOptions {
     "--records", .choice("SIZE", [("full", BinaryRecords.full), ("frame", .frame)]),
     in: [BenchVerb.binary], group: .load, scope: .flagOnly, default: "full",
     help: "TLS records of 16 KB (full), or one for each notification (frame).")
+  package static let unlike = Option(
+    "--unlike", .flag, in: [BenchVerb.binary], group: .load, scope: .flagOnly,
+    help: "Payloads that differ from their beginning on, and not in their last member.")
   package static let oneAtATime = Option(
     "--one-at-a-time", .flag, in: [BenchVerb.binary], group: .load, scope: .flagOnly,
     help: "Wait for the confirmation of each, and print how many microseconds each took.")
@@ -236,7 +239,8 @@ package enum BenchOptions {
     exitAfterRegistration.description, gateway.description, source.description,
     certificate.description, certificateKey.description, authority.description,
     tokens.description, frames.description, expiration.description, records.description,
-    oneAtATime.description, halfClose.description, apus.description, kills.description,
+    unlike.description, oneAtATime.description, halfClose.description, apus.description,
+    kills.description,
     seed.description, numberedDevices.description, registered.description, first.description,
     store.description, notifications.description, groupSize.description, frameBytes.description,
     removed.description,

@@ -11,11 +11,11 @@ package struct AdmittedFrame: Sendable {
 }
 
 extension Admission {
-  /// Decides about a frame whose shape is good. `bytes` are the frame's, `claims` what its device token says, nil for
-  /// one that this service did not mint.
+  /// Decides about a frame whose shape is good. Its payload lies at `payload` of the input that `payloads` are in;
+  /// `claims` are what its device token says, nil for one that this service did not mint.
   package static func admit(
-    _ frame: BinaryFrame, _ bytes: Span<UInt8>, token: DeviceToken, claims: TokenClaims?,
-    sender: borrowing BinarySender
+    _ frame: BinaryFrame, payload: Range<Int>, of payloads: inout PayloadSeries,
+    token: DeviceToken, claims: TokenClaims?, sender: borrowing BinarySender
   ) throws(Refusal) -> AdmittedFrame {
     let topic = try sender.requiredTopic()
     let claims = try authentic(claims, environment: sender.environment)
@@ -24,7 +24,7 @@ extension Admission {
     guard claims.topic == topic.key else {
       throw Refusal(.deviceTokenOfOtherTopic(token: claims.topic, request: topic.key))
     }
-    let scan = try scan(bytes.extracting(frame.payload), sender.rules)
+    let scan = try scan(payload, of: &payloads, sender.rules)
     let isBackground = scan?.onlyContentAvailable ?? false
     let head = AdmittedHead(
       messageID: nil, expirationSeconds: expirationSeconds(frame),
@@ -42,10 +42,18 @@ extension Admission {
 
   /// Nil for a payload that is none, where the rules take any.
   private static func scan(
-    _ payload: Span<UInt8>, _ rules: BinaryRules
+    _ payload: Range<Int>, of payloads: inout PayloadSeries, _ rules: BinaryRules
   ) throws(Refusal) -> PayloadScan? {
     do throws(Refusal) {
-      return try scan(payload, byteCount: payload.count, limit: .max)
+      guard !payload.isEmpty else { throw Refusal(.payloadEmpty) }
+      let scan: PayloadScan
+      do throws(JSONFault) {
+        scan = try payloads.scan(payload)
+      } catch {
+        throw Refusal(.payloadNotJSON(error))
+      }
+      try requireKeys(scan)
+      return scan
     } catch {
       guard rules.acceptsAnyPayload else { throw error }
       return nil

@@ -106,9 +106,13 @@ extension Admission {
     } catch {
       throw Refusal(.payloadNotJSON(error))
     }
-    // A push to a managed device has the one key `mdm`.
-    guard scan.hasAPS || scan.hasMDM else { throw Refusal(.payloadWithoutAPS) }
+    try requireKeys(scan)
     return scan
+  }
+
+  /// A payload is about a notification, or a push to a managed device: that has the one key `mdm`.
+  static func requireKeys(_ scan: PayloadScan) throws(Refusal) {
+    guard scan.hasAPS || scan.hasMDM else { throw Refusal(.payloadWithoutAPS) }
   }
 
   /// The last segment of the path, of which `examineHead` found the shape good.

@@ -92,8 +92,10 @@ final class BinaryProvider {
     guard let token = DeviceToken(bytes: bytes.extracting(frame.token)) else {
       throw Refusal(.frame(.tokenLength(byteCount: frame.token.count)))
     }
+    var payloads = PayloadSeries(bytes)
     let admitted = try Admission.admit(
-      frame, bytes, token: token, claims: sealer.open(token), sender: sender)
+      frame, payload: frame.payload, of: &payloads, token: token, claims: sealer.open(token),
+      sender: sender)
     return pass(admitted, payload: bytes.extracting(frame.payload))
   }
 
@@ -107,14 +109,16 @@ final class BinaryProvider {
     // As values of this function: each look into the object would retain and release what it gives.
     let (batch, claims) = (scratch.batch, scratch.claims)
     if batch.count > 1 { shard.warm(claims) }
+    var payloads = PayloadSeries(input)
     for index in 0..<batch.count {
       let frame = batch.frames[index]
-      let bytes = input.extracting(offset..<offset + frame.byteCount)
+      let payload = offset + frame.payload.lowerBound..<offset + frame.payload.upperBound
       offset += frame.byteCount
       do throws(Refusal) {
         let admitted = try Admission.admit(
-          frame, bytes, token: batch.tokens[index], claims: claims[index], sender: sender)
-        let outcome = pass(admitted, payload: bytes.extracting(frame.payload))
+          frame, payload: payload, of: &payloads, token: batch.tokens[index],
+          claims: claims[index], sender: sender)
+        let outcome = pass(admitted, payload: input.extracting(payload))
         note(outcome, of: frame, nowSeconds: nowSeconds)
       } catch {
         return refuse(frame, error, nowSeconds: nowSeconds)

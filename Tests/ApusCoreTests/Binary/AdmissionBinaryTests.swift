@@ -30,8 +30,10 @@ struct BinaryAttempt: Sendable {
       guard let token = DeviceToken(bytes: frame.span.extracting(scanned.token)) else {
         fatalError("a token has 32 bytes")
       }
+      var payloads = PayloadSeries(frame.span)
       return try Admission.admit(
-        scanned, frame.span, token: token, claims: claims, sender: sender)
+        scanned, payload: scanned.payload, of: &payloads, token: token, claims: claims,
+        sender: sender)
     }
   }
 
