@@ -128,12 +128,11 @@ struct RotationTests {
     defer { service.stop() }
     let root = try CertificateAuthority.create(
       commonName: "Outside", validity: Validity(now: now, days: 10))
-    let key = try PrivateKey.generateP256()
-    let own = try root.crossSign(
-      CertificateAuthority(
-        certificate: CertificateAuthority.create(
-          commonName: "Push", validity: Validity(now: now, days: 10)
-        ).certificate, key: key), validity: Validity(now: now, days: 5))
+    let child = try CertificateAuthority.create(
+      commonName: "Push", validity: Validity(now: now, days: 10))
+    let (own, key) = (
+      try root.crossSign(child, validity: Validity(now: now, days: 5)), child.key
+    )
     let outside = OutsideAuthority(
       certificatesPEM: own.pem + root.certificate.pem, keyPEM: isKeyHere ? key.pkcs8PEM : nil)
     #expect(try connects(trusting: service.directory.serviceAuthority.certificate))
