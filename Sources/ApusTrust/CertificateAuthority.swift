@@ -106,70 +106,30 @@ package struct CertificateAuthority: Sendable {
   package func issueServer(
     names: [String], publicKey: PublicKey, validity: Validity
   ) throws(TrustFault) -> Certificate {
-    guard let first = names.first else { throw .noNames }
-    var parts: [[UInt8]] = []
-    for name in names { parts.append(try ServerName.generalName(name)) }
-    // RFC 5280, appendix A, allows 64 characters in CN; what counts is in the alternative names.
-    let subject = Certificate.Subject(commonName: first.utf8.count <= 64 ? first : "Apus")
-    var template = try leaf(subject: subject, publicKey: publicKey, validity: validity)
-    template.addExtendedKeyUsage(.serverAuth)
-    template.add(.subjectAlternativeName, DER.sequence(parts))
-    return try sign(template)
+    try issue(.server(names: names, publicKey: publicKey, validity: validity))
   }
 
   /// For a provider, with Apple's extensions of push certificates.
   package func issueProvider(
     _ request: ProviderCertificateRequest
   ) throws(TrustFault) -> Certificate {
-    let subject = Certificate.Subject(
-      userID: request.bundleID, commonName: request.commonName,
-      organization: Self.providerOrganization, organizationalUnit: request.teamID,
-      country: request.country)
-    var template = try leaf(
-      subject: subject, publicKey: request.publicKey, validity: request.validity)
-    template.addExtendedKeyUsage(.clientAuth)
-    if request.environments.contains(Environment.development) {
-      template.add(.pushDevelopment, DER.null)
-    }
-    if request.environments.contains(Environment.production) {
-      template.add(.pushProduction, DER.null)
-    }
-    if let topics = request.voipTopics { template.add(.pushVoIP, topics.der) }
-    if let topics = request.topics { template.add(.pushTopics, topics.der) }
-    return try sign(template)
+    try issue(.provider(request))
   }
 
   /// For a device, whose id becomes the subject's UID.
   package func issueDevice(
     deviceID: DeviceID, name: String, publicKey: PublicKey, validity: Validity
   ) throws(TrustFault) -> Certificate {
-    let subject = Certificate.Subject(
-      userID: deviceID.text, commonName: name, organization: Self.deviceOrganization)
-    var template = try leaf(subject: subject, publicKey: publicKey, validity: validity)
-    template.addExtendedKeyUsage(.clientAuth)
-    return try sign(template)
+    try issue(
+      .device(deviceID: deviceID, name: name, publicKey: publicKey, validity: validity))
   }
 
-  /// What all certificates have that issue no others.
-  private func leaf(
-    subject: Certificate.Subject, publicKey: PublicKey, validity: Validity
-  ) throws(TrustFault) -> CertificateTemplate {
-    var template = try CertificateTemplate(
-      subject: subject, validity: validity, publicKey: publicKey)
-    template.add(.basicConstraints, critical: true, DER.sequence())
-    // Key encipherment is what TLS 1.2 without Diffie-Hellman takes an RSA key for; an ECDSA key only signs.
-    template.addKeyUsage(
-      publicKey.kind == .p256
-        ? CertificateTemplate.KeyUsage.digitalSignature
-        : CertificateTemplate.KeyUsage.digitalSignature
-          | CertificateTemplate.KeyUsage.keyEncipherment)
-    template.add(
-      .subjectKeyID,
-      DER.element(DER.Tag.octetString, try CertificateTemplate.keyID(of: publicKey)))
+  private func issue(_ leaf: CertificateTemplate) throws(TrustFault) -> Certificate {
+    var template = leaf
     if let keyID = certificate.subjectKeyID {
       template.add(.authorityKeyID, DER.sequence(DER.element(DER.Tag.context(0), keyID)))
     }
-    return template
+    return try sign(template)
   }
 
   private func sign(_ template: CertificateTemplate) throws(TrustFault) -> Certificate {

@@ -18,7 +18,7 @@ extension CertificateRequestFault: CustomStringConvertible {
   package var description: String {
     switch self {
     case .tooLong: "the certificate request is longer than \(Limits.certificateRequestBytes) bytes"
-    case .malformed: "the certificate request cannot be read: it must be PKCS#10 in DER, alone"
+    case .malformed: "the certificate request cannot be read: it must be PKCS#10, alone"
     case .key:
       "the key is neither ECDSA on P-256 (named curve, uncompressed) nor RSA of 2048 to "
         + "\(Limits.deviceRSABits) bits"
@@ -41,7 +41,7 @@ package struct CertificateRequest: Sendable {
   /// SHA-256 of the public key: by it the same device is known again.
   package var keyFingerprint: SHA256Digest { publicKey.spkiSHA256 }
 
-  package var pem: String { PEM.text(label: Self.label, der: der) }
+  package var pem: String { Self.pem(der) }
 
   private static let label = "CERTIFICATE REQUEST"
 
@@ -77,27 +77,20 @@ package struct CertificateRequest: Sendable {
 
   /// Reads the first block of PEM that is a request.
   package init?(pem: String) {
-    let labels = [Self.label, "NEW CERTIFICATE REQUEST"]
-    guard let block = PEM.blocks(of: pem).first(where: { labels.contains($0.label) }),
-      let request = try? CertificateRequest(der: block.der.span)
-    else { return nil }
+    guard let request = try? CertificateRequest(file: Array(pem.utf8)) else { return nil }
     self = request
   }
 
-  /// Makes a request for a key: an empty subject and no attributes, since nobody would believe them.
-  package static func make(for key: PrivateKey) throws(TrustFault) -> [UInt8] {
-    let algorithm: [UInt8]
-    switch key.publicKey.kind {
-    case .p256: algorithm = DER.sequence(OID.ecdsaWithSHA256.der)
-    case .rsa: algorithm = DER.sequence(OID.sha256WithRSA.der, DER.null)
-    case .other: throw .unsupportedKey
-    }
-    let body = DER.sequence(
-      DER.integer([0]), DER.sequence(), key.publicKey.spkiDER,
-      DER.element(DER.Tag.constructed(0), []))
-    let signature = try key.signature(over: body.span, digest: .sha256)
-    return DER.sequence(body, algorithm, DER.bitString(signature))
+  /// Reads a file as whoever asks has made it: PEM, of which the first request counts, or DER.
+  package init(file: [UInt8]) throws(CertificateRequestFault) {
+    let labels = [Self.label, "NEW CERTIFICATE REQUEST"]
+    let blocks = PEM.blocks(of: String(decoding: file, as: UTF8.self))
+    let der = blocks.first { labels.contains($0.label) }?.der ?? file
+    try self.init(der: der.span)
   }
+
+  /// A request as the text of a file.
+  package static func pem(_ der: [UInt8]) -> String { PEM.text(label: label, der: der) }
 
   /// SubjectPublicKeyInfo of an uncompressed point on a named curve. RFC 5480, section 2.
   private static let p256Bytes = 91

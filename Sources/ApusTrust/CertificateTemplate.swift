@@ -33,6 +33,7 @@ extension OID {
   static let clientAuth = OID(1, 3, 6, 1, 5, 5, 7, 3, 2)
 
   static let ecdsaWithSHA256 = OID(1, 2, 840, 10045, 4, 3, 2)
+  static let extensionRequest = OID(1, 2, 840, 113_549, 1, 9, 14)
   static let sha256WithRSA = OID(1, 2, 840, 113_549, 1, 1, 11)
 
   /// Apple's extensions of push certificates: what each means is known from issued ones.
@@ -59,7 +60,7 @@ struct CertificateTemplate {
   var validity: Validity
   var publicKey: PublicKey
   /// Each as a whole `Extension` element.
-  private var extensions: [[UInt8]] = []
+  private(set) var extensions: [[UInt8]] = []
 
   /// Bytes of one text in a subject: a bundle id with the words around it.
   static let subjectTextBytes = 320

@@ -1,5 +1,4 @@
 package import ApusModel
-import COpenSSL
 
 /// Why a certificate does not admit a device.
 package enum DeviceCertificateFault: Error, Sendable, Hashable {
@@ -50,7 +49,7 @@ package struct DeviceCertificate: Sendable, Hashable {
       guard certificate.notBefore <= now else { throw DeviceCertificateFault.notYetValid }
       guard now <= certificate.notAfter else { throw DeviceCertificateFault.expired }
       for authority in authorities where authority.isValid(now: now) {
-        if chains(handle, to: try X509Handle(der: authority.der.span)) { return device }
+        if handle.leads(to: try X509Handle(der: authority.der.span), for: .client) { return device }
       }
       throw DeviceCertificateFault.untrusted
     } catch let fault as DeviceCertificateFault {
@@ -58,26 +57,5 @@ package struct DeviceCertificate: Sendable, Hashable {
     } catch {
       throw .malformed
     }
-  }
-
-  /// RFC 5280, section 6, by OpenSSL: signature, constraints and purpose, with `issuer` as the only anchor. The times
-  /// were compared before: OpenSSL takes the last second of a certificate for one too late.
-  private static func chains(
-    _ leaf: borrowing X509Handle, to issuer: borrowing X509Handle
-  ) -> Bool {
-    defer { OpenSSL.clearErrors() }
-    guard let store = unsafe X509_STORE_new() else { return false }
-    defer { unsafe X509_STORE_free(store) }
-    guard let context = unsafe X509_STORE_CTX_new() else { return false }
-    defer { unsafe X509_STORE_CTX_free(context) }
-    guard unsafe X509_STORE_add_cert(store, issuer.handle) == 1,
-      unsafe X509_STORE_CTX_init(context, store, leaf.handle, nil) == 1,
-      let parameters = unsafe X509_STORE_CTX_get0_param(context),
-      unsafe X509_VERIFY_PARAM_set_purpose(parameters, X509_PURPOSE_SSL_CLIENT) == 1,
-      // The authority is trusted because it is ours, whether or not it signed itself.
-      unsafe X509_VERIFY_PARAM_set_flags(
-        parameters, UInt(X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_NO_CHECK_TIME)) == 1
-    else { return false }
-    return unsafe X509_verify_cert(context) == 1
   }
 }

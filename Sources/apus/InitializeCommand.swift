@@ -11,11 +11,16 @@ struct InitializeCommand {
 
   func run() throws(CommandFailure) {
     let path = invocation.value(ApusOptions.data)
+    let authority = try OutsideAuthority(
+      TrustOptions.serviceAuthority, TrustOptions.serviceAuthorityKey, invocation)
+    let devices = try OutsideAuthority(
+      TrustOptions.deviceAuthority, TrustOptions.deviceAuthorityKey, invocation)
     let service: ProvisionedService
     do {
       service = try DataDirectory(path: path).initialize(
         names: names, topic: invocation.value(ApusOptions.firstTopic),
-        teamName: invocation.value(ApusOptions.teamName), nowSeconds: Process.nowSeconds)
+        teamName: invocation.value(ApusOptions.teamName), service: authority, devices: devices,
+        nowSeconds: Process.nowSeconds)
     } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
@@ -28,7 +33,7 @@ struct InitializeCommand {
         "team": service.teamID.text, "key id": service.keyID.text, "key": service.keyFile,
         "topic": service.topic, "authority": service.authorityFile,
       ]))
-      Next: apus serve --data \(path)
+      Next: \(requests(service))apus serve --data \(path)
 
       """
     Report(
@@ -37,8 +42,18 @@ struct InitializeCommand {
         "key_file": .string(service.keyFile), "topic": .string(service.topic),
         "authority_file": .string(service.authorityFile),
         "device_authority_file": .string(service.deviceAuthorityFile),
+        "request_files": service.requestFiles.isEmpty
+          ? nil : .strings(service.requestFiles),
       ], text: text
     ).print(invocation)
+  }
+
+  /// What must be done before the service has a certificate.
+  private func requests(_ service: ProvisionedService) -> String {
+    guard !service.requestFiles.isEmpty else { return "" }
+    return "have the authority sign each of these, and give its certificate with\n"
+      + "apus cert --data \(invocation.value(ApusOptions.data)) --import FILE\n"
+      + service.requestFiles.map { "  \($0)\n" }.joined() + "Then: "
   }
 
   /// Without a name given, every one that reaches this machine from itself, and the machine's own.
@@ -60,5 +75,26 @@ struct InitializeCommand {
         1...63 ~= label.utf8.count && label.first != "-" && label.last != "-"
           && label.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "-") }
       }
+  }
+}
+
+extension OutsideAuthority {
+  /// Reads what two options name; nil where they are not given.
+  init?(
+    _ certificates: Option<String>, _ key: Option<String>, _ invocation: Invocation
+  ) throws(CommandFailure) {
+    guard let path = invocation[certificates] else {
+      guard !invocation.isGiven(key) else {
+        throw invocation.failure(
+          about: key, "there is no \(certificates.description.flag) beside it")
+      }
+      return nil
+    }
+    var keyPEM: String?
+    if let path = invocation[key] {
+      keyPEM = try Process.text(of: path, for: key, invocation)
+    }
+    self.init(
+      certificatesPEM: try Process.text(of: path, for: certificates, invocation), keyPEM: keyPEM)
   }
 }

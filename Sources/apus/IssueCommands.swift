@@ -19,6 +19,11 @@ struct CertificateCommand {
     if let certificate = invocation[TrustOptions.certificateToRevoke] {
       return try revoke(certificate)
     }
+    let requests = RequestCommand(user)
+    if try requests.importCertificate() { return }
+    if invocation.isGiven(TrustOptions.serverNames) {
+      return try requests.server(invocation.all(TrustOptions.serverNames))
+    }
     let directory = user.directory
     let topic: String
     if let given = invocation[ApusOptions.certifiedTopic] {
@@ -27,15 +32,17 @@ struct CertificateCommand {
       topic = try user.only("app", for: ApusOptions.certifiedTopic).name
     }
     let team = try team(of: topic, in: directory)
-    let identity: IssuedIdentity
-    do {
-      identity = try directory.issueProvider(
-        topic: topic, team: team, extraTopics: topics(topic),
-        environments: invocation.value(ApusOptions.environment),
+    let environments = invocation.value(ApusOptions.environment)
+    if try requests.provider(
+      topic: topic, team: team, extraTopics: topics(topic), environments: environments)
+    {
+      return
+    }
+    let identity = try user.attempt {
+      try directory.issueProvider(
+        topic: topic, team: team, extraTopics: topics(topic), environments: environments,
         rsaBits: invocation[ApusOptions.certificateRSABits], nowSeconds: Process.nowSeconds,
         days: invocation.value(ApusOptions.certificateDays))
-    } catch {
-      throw CommandFailure(.configuration, "\(error)")
     }
     user.record(
       .certificateIssued,
@@ -46,14 +53,14 @@ struct CertificateCommand {
         "key_file": .string(identity.keyFile),
         "pem_file": identity.pemFile.map { .string($0) }, "topic": .string(topic),
         "team": .string(team.text),
-        "authority_file": .string(directory.authorityCertificate(.service)),
+        "authority_file": .string(directory.clientAuthorityFile),
         "sha256": .string(identity.certificate.fingerprint.hex),
       ],
       text: "A certificate for a provider of \(topic).\n"
         + table([
           "certificate": identity.certificateFile, "key": identity.keyFile,
           "both in one": identity.pemFile ?? "",
-          "authority": directory.authorityCertificate(.service),
+          "authority": directory.clientAuthorityFile,
           "SHA-256": identity.certificate.fingerprint.hex,
         ])
     ).print(invocation)
@@ -126,15 +133,11 @@ struct DeviceCommand {
     let directory = DataDirectory(path: invocation.value(ApusOptions.data))
     if let device = invocation[ApusOptions.retired] { return try retire(device, in: directory) }
     if try PendingCommand(invocation).run(directory) { return }
-    let identity: IssuedIdentity
-    let device: DeviceID
-    do {
-      try directory.requireProvisioned()
-      (identity, device) = try directory.issueDevice(
+    if try RequestCommand(user).device(name: invocation.value(ApusOptions.deviceName)) { return }
+    let (identity, device) = try user.attempt {
+      try directory.issueDevice(
         name: invocation.value(ApusOptions.deviceName), rsaBits: invocation[ApusOptions.rsaBits],
         nowSeconds: Process.nowSeconds, days: invocation.value(ApusOptions.deviceDays))
-    } catch {
-      throw CommandFailure(.configuration, "\(error)")
     }
     user.record(
       .certificateIssued,
@@ -143,13 +146,13 @@ struct DeviceCommand {
       fields: [
         "certificate_file": .string(identity.certificateFile),
         "key_file": .string(identity.keyFile), "device_id": .string(device.text),
-        "authority_file": .string(directory.authorityCertificate(.service)),
+        "authority_file": .string(directory.clientAuthorityFile),
         "sha256": .string(identity.certificate.fingerprint.hex),
       ],
       text: "A certificate for the device \(device.text).\n"
         + table([
           "certificate": identity.certificateFile, "key": identity.keyFile,
-          "authority": directory.authorityCertificate(.service),
+          "authority": directory.clientAuthorityFile,
           "SHA-256": identity.certificate.fingerprint.hex,
         ])
     ).print(invocation)

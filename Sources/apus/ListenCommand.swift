@@ -103,7 +103,7 @@ extension Invocation {
       return Array(try Process.text(of: path, for: ApusOptions.authority, self).utf8)
     }
     let directory = DataDirectory(path: value(ApusOptions.data))
-    let path = directory.authorityCertificate(.service)
+    let path = directory.clientAuthorityFile
     guard let text = try Process.textIfPresent(path) else {
       var failure = missing(ApusOptions.authority.description)
       failure.problem = "--authority is missing, and there is no \(path)"

@@ -138,6 +138,11 @@ struct RotateCommand {
     case .serviceAuthority: try rotate(.service, isFinish)
     case .deviceAuthority: try rotate(.devices, isFinish)
     case .server, .sealingKey:
+      guard !invocation.isGiven(TrustOptions.nextAuthority) else {
+        throw invocation.failure(
+          about: TrustOptions.nextAuthority, "only an authority is followed by another",
+          remedy: "Leave --authority out.")
+      }
       guard !isFinish else {
         throw invocation.failure(
           about: TrustOptions.finish, "only an authority has others to be dropped",
@@ -149,7 +154,16 @@ struct RotateCommand {
 
   private func rotateServer() throws(CommandFailure) {
     let directory = user.directory
-    try user.attempt { try directory.rotateServer(nowSeconds: Process.nowSeconds) }
+    let requests = try user.attempt {
+      try directory.rotateServer(nowSeconds: Process.nowSeconds)
+    }
+    guard requests.isEmpty else {
+      return Report(
+        fields: ["rotated": .string("server"), "request_files": .strings(requests)],
+        text: "Have the authority sign these, and give each certificate with "
+          + "apus cert --import FILE\n" + requests.map { "  \($0)\n" }.joined()
+      ).print(invocation)
+    }
     user.record(.certificateRenewed, "server")
     report("server", "The service has new certificates.", directory.serverFiles.certificate)
   }
@@ -172,7 +186,11 @@ struct RotateCommand {
       user.record(.authorityRotated, "\(which.rawValue) authority, dropped \(names)")
       report(which.rawValue, "Not trusted any more: \(names).", file)
     } else {
-      let new = try user.attempt { try directory.rotateAuthority(which, nowSeconds: now) }
+      let outside = try OutsideAuthority(
+        TrustOptions.nextAuthority, TrustOptions.nextAuthorityKey, invocation)
+      let new = try user.attempt {
+        try directory.rotateAuthority(which, to: outside, nowSeconds: now)
+      }
       let name = new.subject.commonName ?? new.serial
       user.record(.authorityRotated, "\(which.rawValue) authority, now \(name)")
       report(which.rawValue, "\(name) issues from now on; the older one is trusted too.", file)

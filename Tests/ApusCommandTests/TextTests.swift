@@ -19,7 +19,8 @@ struct TextTests {
         Usage: apus device [options]
 
         The device shows the certificate when it connects; its id, drawn here, is what
-        tokens lead to.
+        tokens lead to. With --request its key is made elsewhere, and nothing else of
+        the request is believed.
 
         A device can also make its key itself and ask the running service for a
         certificate, with a code from `apus code` or without. One without waits until it
@@ -39,6 +40,10 @@ struct TextTests {
           --rsa BITS          Make an RSA key of 2048, 3072 or 4096 bits. [default: an
                               ECDSA key on P-256]
           --days N            Days for which it is valid. [default: 730]
+          --request FILE      Certify the key of this request (PKCS#10), which stays
+                              where it is. Of its names none is believed.
+          --csr-out FILE      Issue nothing; make a key, and write a request for an
+                              authority elsewhere.
 
         Device
           --retire ID         Retire the device of that id, and issue nothing.

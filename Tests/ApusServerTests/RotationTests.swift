@@ -120,4 +120,45 @@ struct RotationTests {
     // The same device and app, so the same place to wait in: nothing is doubled.
     #expect(try data.rotateSealingKey() == 3)
   }
+
+  @Test(
+    "An authority of the operator's own takes over, its key here or elsewhere",
+    arguments: [true, false])
+  func outside(isKeyHere: Bool) throws {
+    defer { service.stop() }
+    let root = try CertificateAuthority.create(
+      commonName: "Outside", validity: Validity(now: now, days: 10))
+    let child = try CertificateAuthority.create(
+      commonName: "Push", validity: Validity(now: now, days: 10))
+    let (own, key) = (
+      try root.crossSign(child, validity: Validity(now: now, days: 5)), child.key
+    )
+    let outside = OutsideAuthority(
+      certificatesPEM: own.pem + root.certificate.pem, keyPEM: isKeyHere ? key.pkcs8PEM : nil)
+    #expect(try connects(trusting: service.directory.serviceAuthority.certificate))
+    _ = try data.rotateAuthority(.service, to: outside, nowSeconds: now)
+    #expect(data.clientAuthorityFile.hasSuffix("service-above.crt"))
+    if !isKeyHere {
+      let issuing = try CertificateAuthority(certificate: own, key: key)
+      for name in ["server", "server-rsa"] {
+        let request = try CertificateRequest(
+          file: Files.read("\(data.path)/server/\(name).csr"))
+        let certificate = try issuing.issueServer(
+          names: ["localhost"], publicKey: request.publicKey,
+          validity: Validity(now: now, days: 1))
+        #expect(
+          try data.importCertificate(pem: certificate.pem, nowSeconds: now).isOwn)
+        // Nothing waits for it any more.
+        #expect(throws: DirectoryProblem.self) {
+          try data.importCertificate(pem: certificate.pem, nowSeconds: now)
+        }
+      }
+    }
+    service.service.reload()
+    #expect(try connects(trusting: root.certificate))
+    // A provider of the older authority is let in until that is dropped.
+    _ = try data.finishRotation(of: .service, nowSeconds: now)
+    service.service.reload()
+    #expect(throws: (any Error).self) { try connects(trusting: root.certificate) }
+  }
 }

@@ -55,6 +55,48 @@ struct CertificateRequestTests {
     #expect(X509_REQ_verify(handle, X509_REQ_get0_pubkey(handle)) == 1)
   }
 
+  @Test("For an authority elsewhere it asks in words for what would be issued here")
+  func asked() throws {
+    let key = try PrivateKey.generateP256()
+    let wanted = ProviderCertificateRequest(
+      bundleID: "com.example.app", teamID: "TEAM123456", environments: .production,
+      publicKey: key.publicKey, validity: Validity(now: 0, days: 1))
+    for (what, oids) in [
+      (RequestedCertificate.provider(wanted), [OID.extendedKeyUsage, .pushProduction]),
+      (.device(DeviceID(42), name: "phone"), [.extendedKeyUsage]),
+      (.server(names: ["a.example", "127.0.0.1"]), [.extendedKeyUsage, .subjectAlternativeName]),
+    ] {
+      let der = try CertificateRequest.make(what, for: key)
+      #expect(try read(der).publicKey.spkiDER == key.publicKey.spkiDER)
+      let handle = unsafe OpenSSL.decoded(der.span, free: { X509_REQ_free($0) }) {
+        d2i_X509_REQ(nil, $0, $1)
+      }
+      defer { X509_REQ_free(handle) }
+      let extensions = X509_REQ_get_extensions(handle)
+      defer { OPENSSL_sk_free(extensions) }
+      let count = OPENSSL_sk_num(extensions)
+      let found = (0..<count).map { index in
+        let entry = OpaquePointer(OPENSSL_sk_value(extensions, index))
+        defer { X509_EXTENSION_free(entry) }
+        let object = X509_EXTENSION_get_object(entry)
+        return OID(
+          content: Array(
+            UnsafeBufferPointer(start: OBJ_get0_data(object), count: OBJ_length(object))))
+      }
+      #expect(Set(oids + [.basicConstraints, .keyUsage, .subjectKeyID]) == Set(found))
+    }
+  }
+
+  @Test("A file may be PEM or DER")
+  func file() throws {
+    let good = try der(Fixtures.request)
+    #expect(try CertificateRequest(file: good).der == good)
+    #expect(try CertificateRequest(file: Array(("note\n" + Fixtures.request).utf8)).der == good)
+    #expect(throws: CertificateRequestFault.malformed) {
+      _ = try CertificateRequest(file: Array("no request".utf8))
+    }
+  }
+
   @Test(
     "Keys and digests that are not taken",
     arguments: [

@@ -22,9 +22,16 @@ final class Installation {
         apus, ["init", "--data", directory.path, "--topic", Self.topic, "--json"]))
   }
 
+  /// One that somebody else has made, and clears away.
+  init(existing: URL) throws {
+    directory = existing
+    apus = try Programs.product("apus")
+    made = [:]
+  }
+
   deinit {
     service?.stop()
-    try? FileManager.default.removeItem(at: directory)
+    if !made.isEmpty { try? FileManager.default.removeItem(at: directory) }
   }
 
   func text(_ key: String) -> String { made[key] as? String ?? "" }

@@ -53,6 +53,46 @@ package enum TrustOptions {
     "--revoke", .text("FILE|SHA-256"), in: [Verb.cert], group: .change, scope: .flagOnly,
     help: "Revoke a certificate, of a provider or a device, and issue nothing.")
 
+  package static let certificateToImport = Option(
+    "--import", .file, in: [Verb.cert], group: .change, scope: .flagOnly,
+    help: "Take the certificate that an authority elsewhere made of a request from here.")
+  package static let request = Option(
+    "--request", .file, in: [Verb.cert, .device], group: .issue, scope: .flagOnly,
+    help:
+      "Certify the key of this request (PKCS#10), which stays where it is. Of its names none is believed."
+  )
+  package static let requestOut = Option(
+    "--csr-out", .file, in: [Verb.cert, .device], group: .issue, scope: .flagOnly,
+    help: "Issue nothing; make a key, and write a request for an authority elsewhere.")
+  package static let serverNames = Option(
+    "--server", .text("NAME"), in: [Verb.cert], group: .issue, scope: .flagOnly, repeats: true,
+    help: "Certify a server of that name or address instead of a provider. May be repeated.")
+
+  package static let serviceAuthority = outside(
+    "--service-authority", in: .initialize,
+    help:
+      "An authority of your own for servers and providers: its certificate, then those above it.")
+  package static let serviceAuthorityKey = outside(
+    "--service-authority-key", in: .initialize,
+    help: "The key of that; without it, it stays elsewhere and signs requests.")
+  package static let deviceAuthority = outside(
+    "--device-authority", in: .initialize, help: "An authority of your own for devices.")
+  package static let deviceAuthorityKey = outside(
+    "--device-authority-key", in: .initialize,
+    help: "The key of that; without it, it stays elsewhere and signs requests.")
+  package static let nextAuthority = outside(
+    "--authority", in: .rotate,
+    help: "The next authority, of your own: its certificate, then those above it.")
+  package static let nextAuthorityKey = outside(
+    "--authority-key", in: .rotate,
+    help: "The key of that; without it, it stays elsewhere and signs requests.")
+
+  private static func outside(_ flag: String, in verb: Verb, help: String) -> Option<String> {
+    Option(
+      flag, .file, in: [verb], group: verb == .rotate ? .change : .issue, scope: .flagOnly,
+      help: help)
+  }
+
   package static let finish = Option(
     "--finish", .flag, in: [Verb.rotate], group: .change, scope: .flagOnly,
     help: "Drop the trust in the authorities that came before.")
@@ -61,6 +101,10 @@ package enum TrustOptions {
     teamToAdd.description, teamID.description, appToAdd.description, appToRemove.description,
     appTeam.description, keyToAdd.description, keyToRevoke.description, keyTeam.description,
     keyID.description, keyEnvironment.description, keyTopics.description, relatedKey.description,
-    publicKey.description, certificateToRevoke.description, finish.description,
+    publicKey.description, certificateToRevoke.description, certificateToImport.description,
+    request.description, requestOut.description, serverNames.description,
+    serviceAuthority.description, serviceAuthorityKey.description, deviceAuthority.description,
+    deviceAuthorityKey.description, nextAuthority.description, nextAuthorityKey.description,
+    finish.description,
   ]
 }

@@ -54,6 +54,10 @@ extension Verb {
       Who knows only the older service authority goes on as before: it has signed the newer one, and the service shows \
       that. Give clients the new authority file, then finish.
       """,
+      """
+      --authority takes one of your own as the next. Nobody else speaks for it: give it to clients first. Where its \
+      key stays elsewhere, `apus rotate server` makes requests for `apus cert --import`.
+      """,
     ], operands: "WHAT", operandCount: 1...1,
     examples: [
       ("A new certificate before the old one expires", "apus rotate server"),

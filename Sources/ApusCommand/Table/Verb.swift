@@ -77,10 +77,20 @@ extension Verb {
       Providers get the key file, its id, the team and the authority file, all printed at the end. The rest never \
       leaves the directory.
       """,
+      """
+      An authority of your own can take the place of either, best an intermediate that issues for this service alone: \
+      whom it certifies in the form of a provider or a device is let in. Where its key stays elsewhere, requests for \
+      the service's own certificates lie in the directory: have them signed, and give the certificates with `apus \
+      cert --import`.
+      """,
     ],
     examples: [
       ("A service for this machine", "apus init --topic com.example.app"),
       ("One that others reach", "apus init --data /var/lib/apus --name push.example.com"),
+      (
+        "Below your own authority, whose key stays elsewhere",
+        "apus init --name push.example.com --service-authority push-ca.pem"
+      ),
     ])
 
   private static let serveDescription = CommandDescription(
@@ -119,56 +129,6 @@ extension Verb {
           + "--feedback-listen 2196,10.0.0.7:3196+legacy-tls"
       ),
       ("For a test: nothing kept, free ports", "apus serve --ephemeral --http2-listen 0 --json"),
-    ])
-
-  private static let certDescription = CommandDescription(
-    name: "cert", summary: "issue a certificate to a provider, or revoke one",
-    details: [
-      """
-      For providers that prove themselves with a certificate instead of a key. It covers TOPIC and each extra topic; \
-      the label says what the extra one is for, such as voip or complication.
-      """,
-      """
-      Certificate and key are written to files of their own and, for software that wants both in one, as a .pem file. \
-      All three stay in the data directory; keys are readable by their owner alone.
-      """,
-      """
-      A certificate that is revoked, a provider's or a device's, is refused within a second, and the connections end \
-      that were opened with it.
-      """,
-    ],
-    examples: [
-      ("A sender that speaks the binary interface", "apus cert --rsa 2048 --topic com.example.app"),
-      (
-        "An app and its calls",
-        "apus cert --topic com.example.app --extra-topic com.example.app.voip:voip"
-      ),
-      ("One that got lost", "apus cert --revoke sender.crt"),
-    ])
-
-  private static let deviceDescription = CommandDescription(
-    name: "device",
-    summary: "issue a certificate to a device, decide on one that asks, or retire one",
-    details: [
-      "The device shows the certificate when it connects; its id, drawn here, is what tokens lead to.",
-      """
-      A device can also make its key itself and ask the running service for a certificate, with a code from `apus \
-      code` or without. One without waits until it is approved here; KEY is the SHA-256 of its public key, which the \
-      device can show too, as --pending does. Where the key of the devices' authority is not in the data directory, \
-      those with a code wait as well: have the authority sign the request's file and give the certificate with \
-      --certificate.
-      """,
-      """
-      A device that is retired is let in no more. Its tokens are dead from that time on: providers are told, by \
-      answers and by the feedback service, and what waits for it is thrown away. The entry stands in directory.conf, \
-      which a running service reads again when it changes.
-      """,
-    ],
-    examples: [
-      ("A device", "apus device --name kitchen-display"),
-      ("One whose software wants RSA", "apus device --rsa 2048"),
-      ("One that asks for a certificate", "apus device --approve 1f2e3d4c"),
-      ("One that was lost", "apus device --retire 0123456789abcdef"),
     ])
 
   private static let codeDescription = CommandDescription(

@@ -16,8 +16,10 @@ package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
 /// directory.conf            teams, provider keys, apps, revocations, retired devices
 /// authority/service.{crt,key}   the authority for servers and providers
 /// authority/devices.{crt,key}   the authority for devices; behind either's certificate may stand others to trust
+/// authority/service-above.crt   where the first is an operator's own: those above it, for clients
 /// server/server.{crt,key}   the service's own certificate
 /// server/server-rsa.{crt,key}   the same with RSA, for clients that speak TLS 1.0 and know no ECDSA
+/// server/*.csr, *.next.key  requests for either that wait for an authority elsewhere, and their keys
 /// keys/<key id>.p8          provider keys made here; to be handed to the provider
 /// keys/<key id>.pub         their public halves: all that the service reads
 /// sealing.keys              what device tokens are sealed with
@@ -76,6 +78,17 @@ package struct DataDirectory: Sendable {
     // Of several that are trusted, the one whose key is here.
     let own = trusted.first { $0.spkiDER == key.publicKey.spkiDER } ?? trusted[0]
     return try CertificateAuthority(certificate: own, key: key)
+  }
+
+  /// The authority, to issue with it; says what to do where that cannot be done here.
+  package func issuer(_ which: Authority) throws -> CertificateAuthority {
+    guard canIssue(as: which) else {
+      throw DirectoryProblem(
+        "there is no \(authorityKey(which)): the authority's key is kept elsewhere. "
+          + "Have it sign a request (--csr-out FILE), and give the certificate with "
+          + "apus cert --import FILE")
+    }
+    return try authority(which)
   }
 
   func save(_ authority: CertificateAuthority, as which: Authority) throws {
@@ -167,8 +180,13 @@ package struct IdentityFiles: Sendable {
 
   package var exist: Bool { Files.exists(certificate) && Files.exists(key) }
 
-  func read() throws(FileError) -> TLSIdentity {
-    TLSIdentity(
+  func read() throws -> TLSIdentity {
+    if !exist, Files.exists(request) {
+      throw DirectoryProblem(
+        "the service has no certificate yet: have its authority sign \(request), and give the "
+          + "certificate with apus cert --import FILE")
+    }
+    return TLSIdentity(
       certificateChainPEM: try Files.read(certificate), privateKeyPEM: try Files.read(key))
   }
 }

@@ -11,6 +11,8 @@ package struct ProvisionedService: Sendable {
   package var authorityFile: String
   package var deviceAuthorityFile: String
   package var names: [String]
+  /// Requests for the service's own certificates, where the authority's key is kept elsewhere.
+  package var requestFiles: [String]
 }
 
 /// A certificate with its key, as `apus cert` and `apus device` hand them out.
@@ -39,8 +41,12 @@ extension DataDirectory {
   ///
   /// Refuses a directory that already holds one. `directory.conf` is written last, so an attempt that was cut short
   /// counts as none.
+  ///
+  /// - Parameters:
+  ///   - service, devices: Authorities that there are already, in place of new ones.
   package func initialize(
-    names: [String], topic: String, teamName: String, nowSeconds: Int64
+    names: [String], topic: String, teamName: String, service: OutsideAuthority? = nil,
+    devices: OutsideAuthority? = nil, nowSeconds: Int64
   ) throws -> ProvisionedService {
     guard !isProvisioned else {
       throw DirectoryProblem("\(path) already holds a service; choose another --data, or keep it")
@@ -48,16 +54,23 @@ extension DataDirectory {
     for part in ["authority", "server", "keys", "certificates"] {
       try Files.makeDirectory("\(path)/\(part)")
     }
-    let service = try CertificateAuthority.create(
-      commonName: Authority.service.title,
-      validity: Validity(now: nowSeconds, days: ValidityDays.authority))
-    let devices = try CertificateAuthority.create(
-      commonName: Authority.devices.title,
-      validity: Validity(now: nowSeconds, days: ValidityDays.authority))
-    try save(service, as: .service)
-    try save(devices, as: .devices)
-    try issueServerCertificates(
-      names: names, by: service, chain: service.certificate.pem, nowSeconds: nowSeconds)
+    for (which, outside) in [(Authority.service, service), (.devices, devices)] {
+      if let outside {
+        try adopt(outside, as: which, nowSeconds: nowSeconds)
+      } else {
+        try save(
+          .create(
+            commonName: which.title,
+            validity: Validity(now: nowSeconds, days: ValidityDays.authority)), as: which)
+      }
+    }
+    var requests: [String] = []
+    if canIssue(as: .service) {
+      try issueServerCertificates(
+        names: names, by: authority(.service), chain: serviceChain(), nowSeconds: nowSeconds)
+    } else {
+      requests = try requestServerCertificates(names: names)
+    }
     try save(TokenSealingKeys([.random(id: 1)]))
 
     let team = Self.randomShortID()
@@ -75,8 +88,8 @@ extension DataDirectory {
     _ = try trust(generation: 1, allowsES512: false)
     return ProvisionedService(
       teamID: team, keyID: keyID, keyFile: privateKey(keyID), topic: topic,
-      authorityFile: authorityCertificate(.service),
-      deviceAuthorityFile: authorityCertificate(.devices), names: names)
+      authorityFile: clientAuthorityFile,
+      deviceAuthorityFile: authorityCertificate(.devices), names: names, requestFiles: requests)
   }
 
   /// One with ECDSA for everybody, and one with RSA for clients that are too old to know anything else.
@@ -115,8 +128,8 @@ extension DataDirectory {
     topic: String, team: ShortID, extraTopics: TopicsExtension?, environments: EnvironmentSet,
     rsaBits: Int? = nil, nowSeconds: Int64, days: Int = ValidityDays.provider
   ) throws -> IssuedIdentity {
-    let key = try rsaBits.map { try PrivateKey.generateRSA(bits: $0) } ?? .generateP256()
-    let certificate = try authority(.service).issueProvider(
+    let key = try Self.newKey(rsaBits: rsaBits)
+    let certificate = try issuer(.service).issueProvider(
       ProviderCertificateRequest(
         bundleID: topic, teamID: team.text, environments: environments, topics: extraTopics,
         publicKey: key.publicKey, validity: Validity(now: nowSeconds, days: days)))
@@ -132,9 +145,9 @@ extension DataDirectory {
   package func issueDevice(
     name: String, rsaBits: Int? = nil, nowSeconds: Int64, days: Int = ValidityDays.device
   ) throws -> (identity: IssuedIdentity, device: DeviceID) {
-    let key = try rsaBits.map { try PrivateKey.generateRSA(bits: $0) } ?? .generateP256()
+    let key = try Self.newKey(rsaBits: rsaBits)
     let device = DeviceID(randomID().high)
-    let certificate = try authority(.devices).issueDevice(
+    let certificate = try issuer(.devices).issueDevice(
       deviceID: device, name: name, publicKey: key.publicKey,
       validity: Validity(now: nowSeconds, days: days))
     return (try save(certificate, key, name: "device-\(device.text)"), device)
@@ -156,13 +169,18 @@ extension DataDirectory {
   private func save(
     _ certificate: Certificate, _ key: PrivateKey, name: String
   ) throws -> IssuedIdentity {
-    try Files.makeDirectory(issuedPath)
-    // The serial keeps certificates of one name apart.
-    let base = "\(issuedPath)/\(name)-\(certificate.serial.prefix(8))"
-    try Files.write(certificate.pem, to: "\(base).crt", isPrivate: false)
+    let base = String(try save(certificate, name: name).dropLast(".crt".count))
     try Files.write(key.pkcs8PEM, to: "\(base).key", isPrivate: true)
     return IssuedIdentity(
       certificate: certificate, key: key, certificateFile: "\(base).crt",
       keyFile: "\(base).key")
+  }
+  /// Keeps a certificate whose key is none of ours to have, and says where.
+  package func save(_ certificate: Certificate, name: String) throws -> String {
+    try Files.makeDirectory(issuedPath)
+    // The serial keeps certificates of one name apart.
+    let file = "\(issuedPath)/\(name)-\(certificate.serial.prefix(8)).crt"
+    try Files.write(certificate.pem, to: file, isPrivate: false)
+    return file
   }
 }

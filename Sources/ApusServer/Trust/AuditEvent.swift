@@ -10,6 +10,7 @@ package enum AuditEvent: String, Sendable, CaseIterable {
   case keyAdded = "key.added"
   case keyRevoked = "key.revoked"
   case certificateIssued = "certificate.issued"
+  case certificateImported = "certificate.imported"
   case certificateRenewed = "certificate.renewed"
   case certificateRevoked = "certificate.revoked"
   case authorityRotated = "authority.rotated"

@@ -14,11 +14,19 @@ package enum Rotation: String, Sendable, CaseIterable {
 
 extension DataDirectory {
   /// The service's own certificates anew: new keys, the same names, by the authority that issues now.
-  package func rotateServer(nowSeconds: Int64) throws {
+  ///
+  /// - Parameter names: In place of those that they have.
+  /// - Returns: The requests for them, where the authority's key is kept elsewhere; else nothing.
+  @discardableResult
+  package func rotateServer(names: [String] = [], nowSeconds: Int64) throws -> [String] {
     try requireProvisioned()
-    let names = try Certificate(pem: Files.readText(serverFiles.certificate)).serverNames
+    let names =
+      try names.isEmpty
+      ? Certificate(pem: Files.readText(serverFiles.certificate)).serverNames : names
+    guard canIssue(as: .service) else { return try requestServerCertificates(names: names) }
     try issueServerCertificates(
       names: names, by: authority(.service), chain: try serviceChain(), nowSeconds: nowSeconds)
+    return []
   }
 
   /// Another key for new device tokens. Tokens of the older ones stay good; a device that connects gets the new ones.
@@ -39,10 +47,24 @@ extension DataDirectory {
   ///
   /// Of the authority for servers the older one signs the newer, and the service shows that beside its new certificate:
   /// who knows only the old authority (providers, devices) goes on without a change, and has time to learn the new one.
-  package func rotateAuthority(_ which: Authority, nowSeconds: Int64) throws -> Certificate {
+  ///
+  /// - Parameter outside: The operator's own, which is not made here. Its clients must know it before: no other
+  ///   authority speaks for it.
+  package func rotateAuthority(
+    _ which: Authority, to outside: OutsideAuthority? = nil, nowSeconds: Int64
+  ) throws -> Certificate {
     try requireProvisioned()
-    let old = try authority(which)
     let trusted = try certificates(of: which)
+    if let outside {
+      try adopt(outside, as: which, besides: trusted, nowSeconds: nowSeconds)
+      if which == .service { try rotateServer(nowSeconds: nowSeconds) }
+      return try issuingCertificate(of: which)
+    }
+    guard canIssue(as: which), which == .devices || !Files.exists(aboveFile) else {
+      throw DirectoryProblem(
+        "the \(which.rawValue) authority is an operator's own: give its successor with --authority")
+    }
+    let old = try authority(which)
     let new = try CertificateAuthority.create(
       commonName: Self.successorName(of: old.certificate.subject.commonName ?? which.title),
       validity: Validity(now: nowSeconds, days: ValidityDays.authority))
@@ -64,7 +86,7 @@ extension DataDirectory {
   /// - Returns: The authorities that are trusted no more.
   package func finishRotation(of which: Authority, nowSeconds: Int64) throws -> [Certificate] {
     try requireProvisioned()
-    let current = try authority(which).certificate
+    let current = try issuingCertificate(of: which)
     let older = try certificates(of: which).filter { $0 != current }
     guard !older.isEmpty else {
       throw DirectoryProblem("\(authorityCertificate(which)) has one authority only")
@@ -76,15 +98,6 @@ extension DataDirectory {
     try Files.write(current.pem, to: authorityCertificate(which), isPrivate: false)
     return older
   }
-
-  /// What the service shows behind its own certificate: the link from an older authority where there is one, and else
-  /// the authority itself, so that a client that was given only a fingerprint can see both.
-  private func serviceChain() throws -> String {
-    if Files.exists(linkFile) { return try Files.readText(linkFile) }
-    return try authority(.service).certificate.pem
-  }
-
-  private var linkFile: String { "\(path)/authority/service-link.crt" }
 
   /// "Apus device authority" is followed by "Apus device authority 2": two of one name would be taken for each other.
   private static func successorName(of name: String) -> String {

@@ -1,0 +1,70 @@
+extension Verb {
+  static let certDescription = CommandDescription(
+    name: "cert", summary: "issue a certificate to a provider or a server, import or revoke one",
+    details: [
+      """
+      For providers that prove themselves with a certificate instead of a key. It covers TOPIC and each extra topic; \
+      the label says what the extra one is for, such as voip or complication.
+      """,
+      """
+      Certificate and key are written to files of their own and, for software that wants both in one, as a .pem file. \
+      All three stay in the data directory; keys are readable by their owner alone.
+      """,
+      """
+      With --request the provider makes its key itself. Believed of the request is that whoever made it has the key: \
+      it must be signed with it. Topics, team, environments and names are those that are given here. The certificate \
+      alone is printed and kept.
+      """,
+      """
+      Where the authority's key is kept elsewhere, --csr-out makes key and request here. The request names what was \
+      asked for, as subject and as requested extensions; --import checks what the authority made of it, and puts it \
+      beside its key, also where it is one of the service's own (`apus init`, `apus rotate server`).
+      """,
+      """
+      A certificate that is revoked, a provider's or a device's, is refused within a second, and the connections end \
+      that were opened with it.
+      """,
+    ],
+    examples: [
+      ("A sender that speaks the binary interface", "apus cert --rsa 2048 --topic com.example.app"),
+      (
+        "An app and its calls",
+        "apus cert --topic com.example.app --extra-topic com.example.app.voip:voip"
+      ),
+      (
+        "For a key that the provider made", "apus cert --topic com.example.app --request sender.csr"
+      ),
+      ("For a proxy in front", "apus cert --server proxy.example.com --request proxy.csr"),
+      ("By an authority elsewhere", "apus cert --topic com.example.app --csr-out sender.csr"),
+      ("What it made of that", "apus cert --import sender.crt"),
+      ("One that got lost", "apus cert --revoke sender.crt"),
+    ])
+
+  static let deviceDescription = CommandDescription(
+    name: "device",
+    summary: "issue a certificate to a device, decide on one that asks, or retire one",
+    details: [
+      """
+      The device shows the certificate when it connects; its id, drawn here, is what tokens lead to. With --request \
+      its key is made elsewhere, and nothing else of the request is believed.
+      """,
+      """
+      A device can also make its key itself and ask the running service for a certificate, with a code from `apus \
+      code` or without. One without waits until it is approved here; KEY is the SHA-256 of its public key, which the \
+      device can show too, as --pending does. Where the key of the devices' authority is not in the data directory, \
+      those with a code wait as well: have the authority sign the request's file and give the certificate with \
+      --certificate.
+      """,
+      """
+      A device that is retired is let in no more. Its tokens are dead from that time on: providers are told, by \
+      answers and by the feedback service, and what waits for it is thrown away. The entry stands in directory.conf, \
+      which a running service reads again when it changes.
+      """,
+    ],
+    examples: [
+      ("A device", "apus device --name kitchen-display"),
+      ("One whose software wants RSA", "apus device --rsa 2048"),
+      ("One that asks for a certificate", "apus device --approve 1f2e3d4c"),
+      ("One that was lost", "apus device --retire 0123456789abcdef"),
+    ])
+}
