@@ -43,6 +43,12 @@ package struct JSONWriter: Sendable {
     bytes.append(contentsOf: value.description.utf8)
   }
 
+  /// A number in its spelling, which is the caller's to answer for: RFC 8259, section 6.
+  package mutating func number(numeral: String) {
+    separate()
+    bytes.append(contentsOf: numeral.utf8)
+  }
+
   package mutating func string(_ text: String) {
     separate()
     quote(text)

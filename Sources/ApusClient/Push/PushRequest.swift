@@ -1,3 +1,4 @@
+import ApusCore
 public import ApusModel
 
 /// One notification for one device.
@@ -63,5 +64,22 @@ public struct PushRequestError: Error, Sendable, Hashable, CustomStringConvertib
   init(_ code: Code, _ description: String) {
     self.code = code
     self.description = description
+  }
+}
+
+extension PushRequest {
+  /// What is contradictory about the push: what a service refuses, and what it accepts although it comes to nothing.
+  /// Empty where nothing is. Sending does not look at this.
+  ///
+  /// - Parameter nowSeconds: Unix seconds, with which the expiration is compared.
+  public func lint(nowSeconds: Int64? = nil) -> [LintFinding] {
+    PayloadLint.findings(
+      in: payload.span,
+      LintContext(
+        pushType: pushType, topic: topic,
+        // As it is sent.
+        priority: priority ?? (pushType == .background ? .powerSaving : nil),
+        expirationSeconds: expirationSeconds, collapseIDByteCount: collapseID?.utf8.count,
+        nowSeconds: nowSeconds))
   }
 }

@@ -1,0 +1,161 @@
+public import ApusModel
+import ApusWire
+
+// Payloads of pushes that an app or a part of the system gets, and no person.
+
+/// Wakes an app in the background: `content-available` and nothing that can be seen or heard.
+///
+/// "Pushing background updates to your App": priority 5 only, and no more than two or three an hour.
+public struct BackgroundPayload: PushPayload, Hashable {
+  public var custom: CustomKeys
+
+  public init(custom: CustomKeys = CustomKeys()) { self.custom = custom }
+
+  public var pushType: PushType { .background }
+  public var priority: Priority? { .powerSaving }
+
+  public var bytes: [UInt8] {
+    var writer = PayloadWriter()
+    writer.put("content-available", flag: true)
+    return writer.end(custom)
+  }
+}
+
+/// An incoming call. The system shows nothing of the payload by itself: all of it is the app's.
+///
+/// "Responding to VoIP notifications from PushKit". Not kept for later: a call does not ring an hour after.
+public struct VoIPPayload: PushPayload, Hashable {
+  public var custom: CustomKeys
+
+  public init(custom: CustomKeys = CustomKeys()) { self.custom = custom }
+
+  public var pushType: PushType { .voip }
+  public var expirationSeconds: Int64? { 0 }
+
+  public var bytes: [UInt8] {
+    var writer = PayloadWriter()
+    return writer.end(custom)
+  }
+}
+
+/// News for a Push to Talk channel. "Push to Talk": priority 10 and expiration 0.
+public struct PushToTalkPayload: PushPayload, Hashable {
+  /// About the state of the service, and not somebody who speaks: the device then need not play anything.
+  public var isServiceUpdate: Bool
+  public var custom: CustomKeys
+
+  public init(isServiceUpdate: Bool = false, custom: CustomKeys = CustomKeys()) {
+    self.isServiceUpdate = isServiceUpdate
+    self.custom = custom
+  }
+
+  public var pushType: PushType { .pushtotalk }
+  public var priority: Priority? { .immediate }
+  public var expirationSeconds: Int64? { 0 }
+
+  public var bytes: [UInt8] {
+    var writer = PayloadWriter()
+    writer.put("ptt-push-type", isServiceUpdate ? "service-update" : nil)
+    return writer.end(custom)
+  }
+}
+
+/// Asks for the device's position, through the app's location push service extension.
+public struct LocationPayload: PushPayload, Hashable {
+  public var custom: CustomKeys
+
+  public init(custom: CustomKeys = CustomKeys()) { self.custom = custom }
+
+  public var pushType: PushType { .location }
+
+  public var bytes: [UInt8] {
+    var writer = PayloadWriter()
+    return writer.end(custom)
+  }
+}
+
+/// Updates a complication of a watch.
+public struct ComplicationPayload: PushPayload, Hashable {
+  public var custom: CustomKeys
+
+  public init(custom: CustomKeys = CustomKeys()) { self.custom = custom }
+
+  public var pushType: PushType { .complication }
+
+  public var bytes: [UInt8] {
+    var writer = PayloadWriter()
+    return writer.end(custom)
+  }
+}
+
+/// Tells a File Provider extension that something changed. "Using push notifications to signal changes".
+public struct FileProviderPayload: PushPayload, Hashable {
+  /// The container in which it changed.
+  public var containerIdentifier: String?
+  /// The domain's identifier.
+  public var domain: String?
+  public var custom: CustomKeys
+
+  public init(
+    containerIdentifier: String? = nil, domain: String? = nil, custom: CustomKeys = CustomKeys()
+  ) {
+    self.containerIdentifier = containerIdentifier
+    self.domain = domain
+    self.custom = custom
+  }
+
+  public var pushType: PushType { .fileprovider }
+
+  public var bytes: [UInt8] {
+    var writer = PayloadWriter()
+    writer.json.endObject()
+    writer.put("container-identifier", containerIdentifier)
+    writer.put("domain", domain)
+    EncodedValue.write(custom.members, to: &writer.json)
+    writer.json.endObject()
+    return writer.json.bytes
+  }
+}
+
+/// Has a managed device call its server. The only key is `mdm`; there is no `aps`.
+///
+/// The topic is that of the server's push certificate: give it as it is, it has no suffix.
+public struct MDMPayload: PushPayload, Hashable {
+  /// The text that the device gave the server when it enrolled.
+  public var pushMagic: String
+
+  public init(pushMagic: String) { self.pushMagic = pushMagic }
+
+  public var pushType: PushType { .mdm }
+
+  public var bytes: [UInt8] {
+    var json = JSONWriter()
+    json.beginObject()
+    json.key("mdm")
+    json.string(pushMagic)
+    json.endObject()
+    return json.bytes
+  }
+}
+
+/// Has an app's widgets load new timelines. "Updating widgets with WidgetKit push notifications".
+public struct WidgetsPayload: PushPayload, Hashable {
+  public init() {}
+
+  public var pushType: PushType { .widgets }
+  public var bytes: [UInt8] { contentChanged() }
+}
+
+/// Has an app's controls load their state. The same page.
+public struct ControlsPayload: PushPayload, Hashable {
+  public init() {}
+
+  public var pushType: PushType { .controls }
+  public var bytes: [UInt8] { contentChanged() }
+}
+
+private func contentChanged() -> [UInt8] {
+  var writer = PayloadWriter()
+  writer.put("content-changed", .bool(true))
+  return writer.end(CustomKeys())
+}
