@@ -1,92 +1,138 @@
 import ApusLoop
+import ApusModel
 import ApusTrust
 import Synchronization
 
 /// Sends notifications to a push service: Apple's, or any that speaks its HTTP/2 provider API.
 ///
 /// A client has a thread of its own and connects when there is something to send. Any number of tasks may send at once;
-/// the requests share one connection, as many at a time as the service allows. Close a client that is no longer
+/// the requests share a few connections, as many at a time as the service allows. Close a client that is no longer
 /// needed.
 public final class APNSClient: Sendable {
   private let loop: EventLoop
   private let inbox: Inbox<ClientCommand>
+  /// Bulk sends that have pushes: each is in it at most twice.
+  private let bulkInbox: Inbox<BulkJob>
   /// For what ends the client: it always has room.
   private let control: Inbox<ClientControl>
-  private let state = Mutex(State())
+  private let isClosed = Mutex(false)
+  private let timeoutMilliseconds: UInt64
 
-  private struct State {
-    var lastNumber: UInt64 = 0
-    var isClosed = false
-
-    /// Nil when the client is closed.
-    mutating func nextNumber() -> UInt64? {
-      guard !isClosed else { return nil }
-      lastNumber += 1
-      return lastNumber
-    }
-
-    /// False when that had been done.
-    mutating func close() -> Bool {
-      guard !isClosed else { return false }
-      isClosed = true
-      return true
-    }
-  }
+  private static let bulkSends = 10_000
 
   /// Makes a client, which does nothing until its first push. Throws what is wrong with the configuration.
   public init(_ configuration: ClientConfiguration) throws(ClientConfigurationError) {
     try configuration.validate()
-    let context = try configuration.tlsContext()
-    let tokens = try configuration.tokenSource()
+    let credentials = try ClientCredentials(configuration)
     loop = EventLoop(name: "apns-client")
+    timeoutMilliseconds = UInt64(configuration.sendTimeoutSeconds) * 1000
     let driver = ClientDriver(
-      loop: loop, configuration: configuration, context: context, tokens: tokens)
+      loop: loop, configuration: configuration, credentials: credentials)
     // Room for a whole queue, and a cancellation for each of its pushes.
     inbox = Inbox(loop: loop, capacity: 2 * configuration.queueCapacity) { commands in
       driver.handle(commands)
     }
-    control = Inbox(loop: loop, capacity: 2) { commands in driver.handle(commands) }
+    bulkInbox = Inbox(loop: loop, capacity: 2 * Self.bulkSends) { jobs in driver.handle(jobs) }
+    control = Inbox(loop: loop, capacity: 8) { commands in driver.handle(commands) }
     loop.start()
   }
 
-  deinit { if state.withLock({ $0.close() }) { end() } }
+  deinit { if beginClosing() { end() } }
 
-  /// Sends one notification and waits for what becomes of it, `ClientConfiguration.sendTimeoutSeconds` at most.
+  /// Sends one notification and waits for what becomes of it, for `timeout` or
+  /// `ClientConfiguration.sendTimeoutSeconds` at most.
   ///
-  /// What the service refused unread is sent again by itself, with the same id; everything else is told, and sending
+  /// What the service has certainly not acted on is sent again by itself, with the same id, as long as there is time:
+  /// requests that it refused unread, that did not leave this machine whole, and those that a busy service asks to
+  /// bring again (429, 500 and 503; see ``ClientConfiguration/retriesRefusals``). Everything else is told, and sending
   /// again is the caller's to decide. Cancelling the task ends the wait. Throws only for a push that no service would
   /// take, before anything is sent.
-  public func send(_ request: PushRequest) async throws(PushRequestError) -> SendOutcome {
-    let push = try EncodedPush(request, id: request.id ?? randomID())
-    guard let number = state.withLock({ $0.nextNumber() }) else {
+  public func send(
+    _ request: PushRequest, within timeout: Duration? = nil
+  ) async throws(PushRequestError) -> SendOutcome {
+    let push = try EncodedPush(request, id: randomID())
+    let milliseconds = timeout.map(Self.milliseconds) ?? timeoutMilliseconds
+    guard !isClosed.withLock({ $0 }) else {
       return .unknown(UnknownCause(.clientClosed), retryMayDuplicate: false)
     }
+    // What is to be cancelled is known only inside the closure that waits, and that one runs at once.
+    let cancellation = Mutex<PendingSend?>(nil)
     return await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
-        submit(Submission(number: number, push: push) { continuation.resume(returning: $0) })
+        let send = PendingSend(push: push, timeoutMilliseconds: milliseconds) {
+          continuation.resume(returning: $0)
+        }
+        cancellation.withLock { $0 = send }
+        submit(send)
       }
     } onCancel: {
       // In the short time between the look at `Task.isCancelled` and the queue this comes too early; the push then goes
       // its way.
-      _ = inbox.send(.cancel(number))
+      if let send = cancellation.withLock({ $0 }) { _ = inbox.send(.cancel(send)) }
     }
   }
 
-  private func submit(_ submission: Submission) {
+  private func submit(_ send: PendingSend) {
     guard !Task.isCancelled else {
-      return submission.completion(
-        .unknown(UnknownCause(.cancelled), retryMayDuplicate: false))
+      return send.finish(UnknownCause(.cancelled), retryMayDuplicate: false)
     }
-    guard !inbox.send(.send(submission)) else { return }
-    let cause = UnknownCause(state.withLock(\.isClosed) ? .clientClosed : .queueFull)
-    submission.completion(.unknown(cause, retryMayDuplicate: false))
+    guard !inbox.send(.send(send)) else { return }
+    let cause = UnknownCause(isClosed.withLock { $0 } ? .clientClosed : .queueFull)
+    send.finish(cause, retryMayDuplicate: false)
+  }
+
+  private static func milliseconds(_ duration: Duration) -> UInt64 {
+    let (seconds, attoseconds) = duration.components
+    guard seconds >= 0, attoseconds >= 0 else { return 0 }
+    return UInt64(min(seconds, 1 << 40)) * 1000 + UInt64(attoseconds / 1_000_000_000_000_000)
+  }
+
+  /// Sends all notifications of a sequence; the outcomes come as they become known.
+  ///
+  /// ```swift
+  /// for try await outcome in client.send(all: requests) { … }
+  /// ```
+  ///
+  /// The sequence is read no further ahead than `capacity` pushes (1 to 1,000,000): as fast as the service takes them,
+  /// and as fast as the outcomes are read. More than the service takes at a time on all connections together brings
+  /// nothing. The time that a push has (`ClientConfiguration.sendTimeoutSeconds`) runs from when it gets a stream, so
+  /// that any number can wait their turn.
+  public func send<Requests: AsyncSequence & Sendable>(
+    all requests: Requests, capacity: Int = 8192
+  ) -> SendOutcomes<Requests> where Requests.Element == PushRequest {
+    SendOutcomes(client: self, requests: requests, capacity: min(max(capacity, 1), 1_000_000))
+  }
+
+  func bulkJob(capacity: Int) -> BulkJob {
+    BulkJob(capacity: capacity, timeoutMilliseconds: timeoutMilliseconds) {
+      [bulkInbox] in bulkInbox.send($0)
+    }
+  }
+
+  // MARK: The end
+
+  /// False when that had been done.
+  private func beginClosing() -> Bool {
+    isClosed.withLock { isClosed in
+      defer { isClosed = true }
+      return !isClosed
+    }
   }
 
   /// Ends the client: takes no more pushes, waits for the outcome of those under way, and leaves the service in order.
   public func close() async {
-    guard state.withLock({ $0.close() }) else { return }
+    guard beginClosing() else { return }
     await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
       if !control.send(.close { continuation.resume() }) { continuation.resume() }
+    }
+    end()
+  }
+
+  /// Ends the client at once, also while it closes: what has no outcome yet gets one, as far as it can be known.
+  public func closeImmediately() {
+    guard beginClosing() else {
+      _ = control.send(.abandon)
+      return
     }
     end()
   }
@@ -94,13 +140,13 @@ public final class APNSClient: Sendable {
   /// Takes the loop down, with everything on it.
   private func end() {
     _ = control.send(.abandon)
-    loop.perform { [inbox, control] in
+    loop.perform { [inbox, bulkInbox, control] in
       control.close()
-      // A push that was on its way when the client was closed.
-      for case .send(let submission) in inbox.close() {
-        submission.completion(
-          .unknown(UnknownCause(.clientClosed), retryMayDuplicate: false))
+      // What was on its way when the client was closed.
+      for case .send(let send) in inbox.close() {
+        send.finish(UnknownCause(.clientClosed), retryMayDuplicate: false)
       }
+      for job in bulkInbox.close() { job.abandon() }
     }
     loop.stop()
   }

@@ -1,3 +1,4 @@
+import ApusLoop
 public import ApusModel
 import ApusTLS
 import ApusTrust
@@ -35,6 +36,16 @@ public struct ClientConfiguration: Sendable {
   public var connectTimeoutSeconds = 10
   /// Pushes that may wait for a stream; those beyond get their outcome at once. 1 to 1,000,000.
   public var queueCapacity = 10_000
+  /// Connections that are made at most, as pushes wait; those that are not needed end after a minute. 1 to 1000.
+  public var maximumConnections = 8
+  /// Seconds of silence after which the service is asked for a sign of life (PING), so that a connection that a device
+  /// on the way has forgotten is found out before a push is put on it. 1 to 3600.
+  public var pingAfterSeconds = 60
+  /// Whether a push that a busy service refused (429 TooManyRequests, 500 InternalServerError, 503 ServiceUnavailable)
+  /// is sent again by itself while there is time: when the service said (`retry-after`), else after 1, 2 and 4 seconds.
+  public var retriesRefusals = true
+  /// Looks a host up, for tests; nil: the system's resolver.
+  var resolver: Resolver?
 
   public init(
     endpoint: Endpoint, trustRoots: TrustRoots = .system, credential: Credential
@@ -117,6 +128,8 @@ extension ClientConfiguration {
     try require("sendTimeoutSeconds", sendTimeoutSeconds, in: 1...3600)
     try require("connectTimeoutSeconds", connectTimeoutSeconds, in: 1...300)
     try require("queueCapacity", queueCapacity, in: 1...1_000_000)
+    try require("maximumConnections", maximumConnections, in: 1...1000)
+    try require("pingAfterSeconds", pingAfterSeconds, in: 1...3600)
   }
 
   private func require(
@@ -143,14 +156,10 @@ extension ClientConfiguration {
   }
 
   /// Nil where a certificate speaks for the provider.
-  func tokenSource() throws(ClientConfigurationError) -> ProviderTokenSource? {
+  func tokenSource() throws(ClientConfigurationError) -> SharedProviderTokens? {
     guard case .providerToken(let keyPEM, let keyID, let teamID) = credential else { return nil }
     do {
-      let key = try PrivateKey(pem: String(decoding: keyPEM, as: UTF8.self))
-      var source = ProviderTokenSource(key: key, keyID: keyID, teamID: teamID)
-      // A key that cannot sign is found out here, and not by the first push.
-      _ = try source.authorization(nowSeconds: 0)
-      return source
+      return try SharedProviderTokens.shared(keyPEM: keyPEM, keyID: keyID, teamID: teamID)
     } catch TrustFault.badSubject(let text) {
       throw ClientConfigurationError(
         "\"\(text)\" is no id: a key id has 10 letters and digits, a team id 1 to 64")
@@ -158,4 +167,26 @@ extension ClientConfiguration {
       throw ClientConfigurationError("the provider key: \(error)")
     }
   }
+
+  var dispatcherSettings: DispatcherSettings {
+    DispatcherSettings(
+      authority: Array(endpoint.authority.utf8), queueCapacity: queueCapacity,
+      maximumConnections: maximumConnections,
+      pingAfterMilliseconds: UInt64(pingAfterSeconds) * 1000,
+      readyTimeoutMilliseconds: UInt64(connectTimeoutSeconds) * 1000,
+      stallMilliseconds: UInt64(sendTimeoutSeconds) * 1000, retriesRefusals: retriesRefusals)
+  }
+
+  func resolve(
+    _ target: Endpoint, _ loop: EventLoop,
+    _ completion: @escaping (Result<[SocketAddress], SocketError>) -> Void
+  ) {
+    guard let resolver else {
+      return SocketAddress.resolve(
+        host: target.host, port: target.port, on: loop, completion: completion)
+    }
+    completion(resolver(target))
+  }
+
+  typealias Resolver = @Sendable (Endpoint) -> Result<[SocketAddress], SocketError>
 }

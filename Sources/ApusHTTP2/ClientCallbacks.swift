@@ -93,6 +93,7 @@ enum ClientCallbacks {
       buffer, capacity: capacity, from: request.span.extracting(response.requestOffset...),
       flags: flags)
     response.requestOffset += count
+    unsafe clientSession(user).unsentBodyBytes -= count
     return count
   }
 }

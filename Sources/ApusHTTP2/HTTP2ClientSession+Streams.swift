@@ -11,7 +11,8 @@ extension HTTP2ClientSession {
   }
 
   func didReceiveField(streamID: Int32, name: Span<UInt8>, value: Span<UInt8>) {
-    guard let response = response(streamID), let listed = HeaderName(name) else { return }
+    guard let response = response(streamID) else { return }
+    guard let listed = HeaderName(name) else { return readOther(name, value, response) }
     if listed == .status {
       // A second one belongs to the answer behind an interim one.
       response.prepareForAnswer()
@@ -21,6 +22,16 @@ extension HTTP2ClientSession {
     }
     // Fields beyond the room are dropped: an answer has four.
     _ = response.fields.add(listed, value: value)
+  }
+
+  /// Fields of HTTP itself.
+  private func readOther(_ name: Span<UInt8>, _ value: Span<UInt8>, _ response: HTTP2Response) {
+    if name.equals("retry-after") {
+      response.retryAfterSeconds = HTTPDate.retryAfter(value, nowSeconds: serverSeconds)
+    } else if serverSeconds == nil, name.equals("date") {
+      // Once for each connection: it is only compared with a clock.
+      serverSeconds = HTTPDate.seconds(value)
+    }
   }
 
   func didReceiveBody(streamID: Int32, bytes: Span<UInt8>) {

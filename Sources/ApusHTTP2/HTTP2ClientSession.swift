@@ -20,6 +20,10 @@ import CNGHTTP2
   package internal(set) var hasFailed = false
   /// Whether ``close()`` was called.
   var isLeaving = false
+  /// Of bodies that were submitted.
+  var unsentBodyBytes = 0
+  /// What the server's clock said last (the `date` field), in seconds since 1970; nil when it never said so.
+  package internal(set) var serverSeconds: Int64?
   /// What the server's last GOAWAY said; nil while there was none.
   package internal(set) var goAway: HTTP2GoAway?
   /// Answers to ``ping()`` that came.
@@ -47,9 +51,14 @@ import CNGHTTP2
   /// Requests that can be sent now.
   package var availableStreams: Int {
     guard isReady, !isClosing else { return 0 }
+    return max(0, streamLimit - openStreams.count)
+  }
+
+  /// Requests that the server takes at a time, as it said last, up to `Limits.concurrentStreams`.
+  package var streamLimit: Int {
     let announced = unsafe nghttp2_session_get_remote_settings(
       handle, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
-    return max(0, min(Int(announced), Limits.concurrentStreams) - openStreams.count)
+    return min(Int(announced), Limits.concurrentStreams)
   }
 
   /// Whether no more requests can be sent, ever: the server is going, the connection failed, or it has used its 2^30
@@ -62,20 +71,34 @@ import CNGHTTP2
   /// Requests without an outcome.
   package var openStreamCount: Int { openStreams.count }
 
+  /// Bytes of bodies that the server's window for the whole connection has room for, beyond those that were submitted
+  /// already. Negative while these wait for room.
+  package var windowBytes: Int {
+    unsafe Int(nghttp2_session_get_remote_window_size(handle)) - unsentBodyBytes
+  }
+
   /// Sends a request; nil when ``availableStreams`` is 0.
   ///
   /// `fields` has `:method`, `:scheme`, `:path` and `:authority` and what else is to be sent. What identifies one
-  /// notification stays out of the compressor's table. So does `authorization`: nghttp2 never indexes it, as one of
-  /// Apple's two pages on the matter asks ("Sending notification requests to APNs").
+  /// notification stays out of the compressor's table.
   package func submit(fields: borrowing RequestFields, body: Span<UInt8>) -> Int32? {
-    guard availableStreams > 0 else { return nil }
-    let response = free.popLast() ?? HTTP2Response()
-    response.prepare(body: body)
     block.removeAll()
     for rawValue in 0..<Self.nameCount {
       guard let name = HeaderName(rawValue: rawValue), fields.contains(name) else { continue }
-      block.add(name, value: fields.value(name), indexed: isIndexed(name))
+      block.add(name, value: fields.value(name), indexed: name.isIndexed)
     }
+    return submit(block, body: body, tag: 0)
+  }
+
+  /// The same with the fields of `head`. The outcome bears the `tag`.
+  package func submit(head: HTTP2RequestHead, body: Span<UInt8>, tag: Int) -> Int32? {
+    submit(head.block, body: body, tag: tag)
+  }
+
+  private func submit(_ block: HeaderBlock, body: Span<UInt8>, tag: Int) -> Int32? {
+    guard availableStreams > 0 else { return nil }
+    let response = free.popLast() ?? HTTP2Response()
+    response.prepare(body: body, tag: tag)
     let user = unsafe Unmanaged.passUnretained(response).toOpaque()
     let streamID: Int32
     if body.isEmpty {
@@ -93,14 +116,8 @@ import CNGHTTP2
     response.streamID = streamID
     response.slot = openStreams.count
     openStreams.append(response)
+    unsentBodyBytes += body.count
     return streamID
-  }
-
-  private func isIndexed(_ name: HeaderName) -> Bool {
-    switch name {
-    case .path, .apnsID, .apnsCollapseID, .apnsRequestID: false
-    default: true
-    }
   }
 
   /// Asks the server for a sign of life; see ``pongCount``.
@@ -136,6 +153,7 @@ import CNGHTTP2
   func settle(_ response: HTTP2Response, failure: HTTP2StreamFailure? = nil) {
     guard !response.isSettled else { return }
     response.isSettled = true
+    response.wasSentWhole = response.requestOffset == response.request.count
     response.failure = failure
     if failure != nil { response.status = 0 }
     response.isQueued = true
@@ -143,6 +161,8 @@ import CNGHTTP2
   }
 
   func forget(_ response: HTTP2Response) {
+    unsentBodyBytes -= response.request.count - response.requestOffset
+    response.requestOffset = response.request.count
     let last = openStreams.removeLast()
     if last !== response {
       openStreams[response.slot] = last

@@ -18,12 +18,18 @@ package final class HTTP2Response {
   /// `:status`; 0 with a failure.
   package internal(set) var status: UInt16 = 0
   /// The listed fields of the answer.
-  package internal(set) var fields = RequestFields()
+  package internal(set) var fields = RequestFields(byteCapacity: Limits.answerFieldBytes)
   /// The body; of one longer than `Limits.answerBytes` only that much.
   package internal(set) var body = ByteStore(capacity: 128)
   /// Bytes that the body really had.
   package internal(set) var bodyByteCount = 0
   package internal(set) var failure: HTTP2StreamFailure?
+  /// What ``HTTP2ClientSession/submit(head:body:tag:)`` was given.
+  package internal(set) var tag = 0
+  /// Whether the end of the request was among the bytes to be written. A server cannot act on one without its end.
+  package internal(set) var wasSentWhole = false
+  /// Seconds to wait before the request is made again (`retry-after`; RFC 9110, section 10.2.3); nil: not said.
+  package internal(set) var retryAfterSeconds: Int?
 
   /// The body of the request, until the server's window took it.
   var request = ByteStore(capacity: 1024)
@@ -40,8 +46,10 @@ package final class HTTP2Response {
 
   var isInUse: Bool { slot >= 0 || isQueued || isWithApplication }
 
-  func prepare(body: Span<UInt8>) {
+  func prepare(body: Span<UInt8>, tag: Int) {
     streamID = 0
+    self.tag = tag
+    wasSentWhole = false
     request.set(body)
     requestOffset = 0
     failure = nil
@@ -52,6 +60,7 @@ package final class HTTP2Response {
   /// Forgets an interim answer (1xx).
   func prepareForAnswer() {
     status = 0
+    retryAfterSeconds = nil
     fields.removeAll()
     self.body.removeAll()
     bodyByteCount = 0

@@ -11,7 +11,7 @@ import CNGHTTP2
   let fields: UnsafeMutablePointer<nghttp2_nv>
   private(set) var count = 0
   private let bytes: UnsafeMutablePointer<UInt8>
-  private var used = 0
+  private(set) var used = 0
 
   init() {
     unsafe fields = .allocate(capacity: Self.fieldCapacity)
@@ -23,14 +23,36 @@ import CNGHTTP2
     unsafe bytes.deallocate()
   }
 
-  func removeAll() {
-    count = 0
-    used = 0
+  func removeAll() { removeAll(toCount: 0, bytes: 0) }
+
+  /// Forgets all fields from the one of this number on, whose values begin at `bytes`.
+  func removeAll(toCount count: Int, bytes: Int) {
+    self.count = count
+    used = bytes
   }
 
   /// Adds a field. One that is `indexed` may enter the compressor's table; identities, which never come again, would
   /// only push out what does.
   func add(_ name: HeaderName, value: Span<UInt8>, indexed: Bool = true) {
+    let start = unsafe copy(value)
+    unsafe append(name, start, value.count, indexed: indexed)
+  }
+
+  /// Adds a field whose value stands in the program.
+  func add(_ name: HeaderName, text: StaticString, indexed: Bool = true) {
+    unsafe append(
+      name, UnsafeMutablePointer(mutating: text.utf8Start), text.utf8CodeUnitCount,
+      indexed: indexed)
+  }
+
+  /// Puts another value into a field.
+  func setValue(_ value: Span<UInt8>, at place: Int) {
+    precondition(place < count, "no such field")
+    unsafe fields[place].value = copy(value)
+    unsafe fields[place].valuelen = value.count
+  }
+
+  private func copy(_ value: Span<UInt8>) -> UnsafeMutablePointer<UInt8> {
     precondition(used + value.count <= Self.byteCapacity, "header list too long")
     let start = unsafe bytes + used
     unsafe value.withUnsafeBufferPointer { source in
@@ -39,7 +61,7 @@ import CNGHTTP2
       }
     }
     used += value.count
-    unsafe append(name, start, value.count, indexed: indexed)
+    return unsafe start
   }
 
   /// Adds `:status`.
@@ -53,10 +75,7 @@ import CNGHTTP2
   }
 
   func addJSONContentType() {
-    let value: StaticString = "application/json"
-    unsafe append(
-      .contentType, UnsafeMutablePointer(mutating: value.utf8Start), value.utf8CodeUnitCount,
-      indexed: true)
+    add(.contentType, text: "application/json")
   }
 
   private func append(

@@ -118,6 +118,8 @@ public enum Limits {
   public static let settingsFrameCost = 4
   /// Bytes of an answer's body that a client keeps. APNs' are below 100, those of channel requests below 4 KB.
   public static let answerBytes = 4096
+  /// Bytes of the values of an answer's listed fields that a client keeps; an answer of APNs has about 100.
+  public static let answerFieldBytes = 1024
   /// Bytes of a GOAWAY's debug data that a client keeps.
   public static let goAwayDebugBytes = 1024
   /// Answers to PING and SETTINGS that wait for a peer that does not read. nghttp2's own default.

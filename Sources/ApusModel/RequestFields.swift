@@ -24,9 +24,9 @@ public struct RequestFields: Sendable {
   /// Whether any field came more than once.
   public private(set) var hasRepeatedField = false
 
-  /// Makes room for the values that `Limits.headerListBytes` allows.
-  public init() {
-    bytes = [UInt8](repeating: 0, count: Limits.headerListBytes)
+  /// Makes room for the values that `Limits.headerListBytes` allows, or for fewer.
+  public init(byteCapacity: Int = Limits.headerListBytes) {
+    bytes = [UInt8](repeating: 0, count: min(byteCapacity, Limits.headerListBytes))
   }
 
   /// Forgets every field and keeps the memory.

@@ -9,33 +9,53 @@ final class Bench {
   let dispatcher: Dispatcher
   var now: UInt64 = 1000
   private(set) var outcomes: [UInt64: SendOutcome] = [:]
+  private var sends: [UInt64: PendingSend] = [:]
+  /// Called when the service calls the token expired.
+  var renew: () -> Bool = { false }
 
-  init(queueCapacity: Int = 100, authorization: [UInt8]? = Array("bearer a.b.c".utf8)) {
+  init(
+    authorization: [UInt8]? = Array("bearer a.b.c".utf8), entropy: UInt64 = 0,
+    _ change: (inout DispatcherSettings) -> Void = { _ in }
+  ) {
+    var settings = DispatcherSettings(authority: Array("push.example".utf8), queueCapacity: 100)
+    change(&settings)
+    var renew: () -> Bool = { false }
     dispatcher = Dispatcher(
-      queueCapacity: queueCapacity, authority: Array("push.example".utf8),
-      authorization: { authorization }, entropy: { 0 })
+      settings: settings, authorization: { authorization }, renewAuthorization: { renew() },
+      entropy: { entropy })
+    renew = { [unowned self] in self.renew() }
   }
 
   static func id(_ number: UInt64) -> NotificationID {
     NotificationID(high: 0x0123_4567_89ab_cdef, low: number)
   }
 
-  func send(_ numbers: ClosedRange<UInt64>, seconds: UInt64 = 30) throws {
+  func send(
+    _ numbers: ClosedRange<UInt64>, seconds: UInt64 = 30, payloadBytes: Int = 10
+  ) throws {
     for number in numbers {
       var request = PushRequest(
         token: String(repeating: "0a", count: 32), topic: "com.example.app",
         payload: Array("{\"aps\":{}}".utf8))
+      request.payload += [UInt8](repeating: 0x20, count: payloadBytes - request.payload.count)
       request.id = Self.id(number)
-      dispatcher.add(
-        PendingSend(
-          number: number, push: try EncodedPush(request, id: Self.id(0)),
-          deadlineMilliseconds: now + seconds * 1000
-        ) { [self] outcome in
-          #expect(outcomes[number] == nil, "push \(number) has one outcome")
-          outcomes[number] = outcome
-        })
+      let send = PendingSend(
+        push: try EncodedPush(request, id: Self.id(0)), timeoutMilliseconds: seconds * 1000
+      ) { [unowned self] outcome in
+        #expect(outcomes[number] == nil, "push \(number) has one outcome")
+        outcomes[number] = outcome
+      }
+      sends[number] = send
+      dispatcher.add(send, nowMilliseconds: now)
     }
   }
+
+  func cancel(_ number: UInt64) {
+    guard let send = sends[number] else { preconditionFailure("no such push") }
+    dispatcher.cancel(send, nowMilliseconds: now)
+  }
+
+  func fill() { dispatcher.fill(nowMilliseconds: now) }
 
   /// The connection that the dispatcher wants, with the service's first SETTINGS frame.
   func connect(
@@ -43,7 +63,7 @@ final class Bench {
   ) -> ProviderSession {
     let wanted = dispatcher.wantsConnection(nowMilliseconds: now)
     #expect(wanted, "a connection is wanted", sourceLocation: sourceLocation)
-    let session = dispatcher.connected()
+    let session = dispatcher.connected(nowMilliseconds: now)
     if let streams { give(session, Frames.settings(streams: streams)) }
     return session
   }

@@ -5,12 +5,37 @@ enum Frames {
     [0, 0, 6, 0x4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, streams]
   }
 
+  /// SETTINGS with SETTINGS_MAX_CONCURRENT_STREAMS and SETTINGS_INITIAL_WINDOW_SIZE (0x4).
+  static func settings(streams: UInt8, window: UInt16) -> [UInt8] {
+    [0, 0, 12, 0x4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, streams]
+      + [0, 4, 0, 0, UInt8(window >> 8), UInt8(window & 0xff)]
+  }
+
+  /// WINDOW_UPDATE; stream 0 is the connection.
+  static func windowUpdate(_ stream: UInt8, by bytes: UInt16) -> [UInt8] {
+    [0, 0, 4, 0x8, 0, 0, 0, 0, stream, 0, 0, UInt8(bytes >> 8), UInt8(bytes & 0xff)]
+  }
+
+  /// PING with ACK (0x1) and the eight zero bytes that were asked with.
+  static let pong: [UInt8] = [0, 0, 8, 0x6, 0x1, 0, 0, 0, 0] + [UInt8](repeating: 0, count: 8)
+
   /// HEADERS with END_STREAM and END_HEADERS; 0x88 is `:status: 200` of HPACK's static table.
   static func ok(_ stream: UInt8) -> [UInt8] { [0, 0, 1, 0x1, 0x5, 0, 0, 0, stream, 0x88] }
 
   /// HEADERS with a literal value for `:status` (index 8), then the body in one DATA frame with END_STREAM.
   static func answer(_ stream: UInt8, status: String, body: String) -> [UInt8] {
     [0, 0, 5, 0x1, 0x4, 0, 0, 0, stream, 0x08, 3] + Array(status.utf8)
+      + [0, 0, UInt8(body.utf8.count), 0x0, 0x1, 0, 0, 0, stream] + Array(body.utf8)
+  }
+
+  /// The same with one more field, as a literal that is not indexed (RFC 7541, section 6.2.2).
+  static func answer(
+    _ stream: UInt8, status: String, field: String, _ value: String, body: String
+  ) -> [UInt8] {
+    let block =
+      [0x08, 3] + Array(status.utf8) + [0x00, UInt8(field.utf8.count)] + Array(field.utf8)
+      + [UInt8(value.utf8.count)] + Array(value.utf8)
+    return [0, 0, UInt8(block.count), 0x1, 0x4, 0, 0, 0, stream] + block
       + [0, 0, UInt8(body.utf8.count), 0x0, 0x1, 0, 0, 0, stream] + Array(body.utf8)
   }
 

@@ -1,3 +1,4 @@
+import ApusHTTP2
 import ApusModel
 import ApusTrust
 import Testing
@@ -76,11 +77,24 @@ struct PushRequestTests {
 
   /// The fields of the request by name.
   private func sent(_ request: PushRequest) throws -> [HeaderName: String] {
-    var written = RequestFields()
+    let head = HTTP2RequestHead()
     let nothing: [UInt8] = []
-    try EncodedPush(request, id: id).write(
-      to: &written, authority: nothing.span, authorization: nothing.span)
-    let fields = written
+    let authority = Array("push.example".utf8)
+    head.start(authority: authority.span, authorization: nothing.span)
+    let push = try EncodedPush(request, id: id)
+    push.write(to: head)
+    let client = HTTP2ClientSession()
+    let server = HTTP2ServerSession(
+      configuration: .trusted, pool: HTTP2RequestPool(), nowMilliseconds: 0)
+    let settings = Frames.settings(streams: 1)
+    _ = client.receive(settings.span)
+    let payload = push.payload
+    #expect(client.submit(head: head, body: payload.span, tag: 0) == 1)
+    var output: [UInt8] = []
+    client.pendingOutput(into: &output, limit: .max)
+    _ = server.receive(output.span, nowMilliseconds: 0)
+    let received = try #require(server.nextRequest())
+    let fields = received.fields
     var text: [HeaderName: String] = [:]
     for name in HeaderName.allCases where fields.contains(name) {
       text[name] = fields.value(name).text

@@ -125,7 +125,7 @@ struct RetryTests {
     _ = bench.take(first)
     bench.give(first, Frames.ok(1))
     try bench.send(2...3)
-    bench.dispatcher.fill()
+    bench.fill()
     #expect(first.openCount == 2)
     bench.lose(first)
     #expect(bench.outcomes.count == 1)
@@ -174,7 +174,7 @@ struct DeadlineTests {
     _ = bench.take(first)
     bench.wait(milliseconds: 3000)
     try bench.send(2...2, seconds: 5)
-    bench.dispatcher.fill()
+    bench.fill()
     #expect(Frames.opened(bench.take(first)) == [3])
     bench.wait(milliseconds: 2000)
     #expect(try #require(bench.unknown(1)) == (.timedOut, true))
@@ -197,14 +197,14 @@ struct DeadlineTests {
     try bench.send(1...3)
     let session = bench.connect(streams: 2)
     _ = bench.take(session)
-    bench.dispatcher.cancel(1)
-    bench.dispatcher.cancel(3)
+    bench.cancel(1)
+    bench.cancel(3)
     #expect(try #require(bench.unknown(1)) == (.cancelled, true))
     #expect(try #require(bench.unknown(3)) == (.cancelled, false))
     bench.give(session, Frames.ok(1), Frames.ok(3))
     #expect(bench.accepted(2))
     try bench.send(4...4)
-    bench.dispatcher.fill()
+    bench.fill()
     #expect(Frames.opened(bench.take(session)) == [5])
   }
 
@@ -246,12 +246,14 @@ struct DeadlineTests {
       for _ in 0..<20 {
         let isWanted = plan.wantsConnection(nowMilliseconds: now)
         #expect(isWanted)
-        _ = plan.failed(isFinal: false, entropy: entropy, nowMilliseconds: now)
+        _ = plan.failed(
+          isAttempt: true, isFinal: false, entropy: entropy, nowMilliseconds: now)
         var pause: UInt64 = 0
         while !plan.wantsConnection(nowMilliseconds: now + pause) { pause += 1 }
         #expect(pause >= expected / 2 && pause <= expected)
         if share == 2 { #expect(pause == expected / 2) }
-        _ = plan.failed(isFinal: false, entropy: entropy, nowMilliseconds: now)
+        _ = plan.failed(
+          isAttempt: true, isFinal: false, entropy: entropy, nowMilliseconds: now)
         now += 100_000
         expected = min(expected * 4, 8000)
       }
@@ -280,7 +282,7 @@ struct DeadlineTests {
     try bench.send(1...2)
     let session = bench.connect(streams: 1)
     _ = bench.take(session)
-    bench.dispatcher.abandon()
+    bench.dispatcher.abandon(nowMilliseconds: bench.now)
     #expect(try #require(bench.unknown(1)) == (.connectionLost, true))
     #expect(try #require(bench.unknown(2)) == (.clientClosed, false))
     #expect(bench.dispatcher.openCount == 0)

@@ -134,7 +134,7 @@ private final class ScriptedConnection: SocketHandler {
   private func answer(_ request: HTTP2Request) {
     let fields = request.fields
     onRequest(fields.value(.apnsID).text)
-    let stream = UInt8(request.streamID)
+    let stream = UInt8(truncatingIfNeeded: request.streamID)
     let nothing: [UInt8] = []
     switch deeds.popLast() ?? .accept {
     case .accept:

@@ -11,7 +11,7 @@ struct StreamTests {
     let bench = Bench()
     try bench.send(1...3)
     let session = bench.connect(streams: nil)
-    bench.dispatcher.fill()
+    bench.fill()
     #expect(Frames.opened(bench.take(session)) == [])
     bench.give(session, Frames.settings(streams: 2))
     #expect(Frames.opened(bench.take(session)) == [1, 3])
@@ -42,7 +42,7 @@ struct StreamTests {
     #expect(Frames.opened(bench.take(session)) == [1, 3])
     bench.give(session, Frames.settings(streams: 1))
     try bench.send(3...3)
-    bench.dispatcher.fill()
+    bench.fill()
     bench.give(session, Frames.ok(1))
     #expect(Frames.opened(bench.take(session)) == [])
     bench.give(session, Frames.ok(3))
@@ -51,7 +51,7 @@ struct StreamTests {
 
   @Test("What the queue has no room for gets its outcome at once")
   func queueFull() throws {
-    let bench = Bench(queueCapacity: 2)
+    let bench = Bench { $0.queueCapacity = 2 }
     try bench.send(1...3)
     let outcome = try #require(bench.unknown(3))
     #expect(outcome == (.queueFull, false))
@@ -158,10 +158,14 @@ struct AnswerTests {
 
   @Test("A server error with a reason is the service's own word")
   func serverError() throws {
-    guard
-      case .rejected(let rejection) = try outcome(
-        Frames.answer(1, status: "503", body: #"{"reason":"ServiceUnavailable"}"#))
-    else { return #expect(Bool(false), "a rejection") }
+    let bench = Bench { $0.retriesRefusals = false }
+    try bench.send(1...1)
+    let session = bench.connect()
+    _ = bench.take(session)
+    bench.give(session, Frames.answer(1, status: "503", body: #"{"reason":"ServiceUnavailable"}"#))
+    guard case .rejected(let rejection) = bench.outcomes[1] else {
+      return #expect(Bool(false), "a rejection")
+    }
     #expect(rejection.reason.known == .serviceUnavailable)
     #expect(rejection.status == 503)
   }

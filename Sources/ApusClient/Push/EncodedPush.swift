@@ -1,32 +1,46 @@
+import ApusHTTP2
 import ApusModel
 import ApusWire
 
 /// A push that was found good, with its header fields as bytes: the same on every attempt.
+///
+/// Made to be filled again and again: the memory of one push serves the next.
 struct EncodedPush: Sendable {
-  let id: NotificationID
-  let payload: [UInt8]
-  private let path: [UInt8]
-  private let idText: [UInt8]
-  private let topic: [UInt8]?
-  private let pushType: PushType
-  private let priority: Priority?
-  private let expiration: [UInt8]?
-  private let collapseID: [UInt8]?
+  private(set) var id = NotificationID(high: 0, low: 0)
+  private(set) var payload: [UInt8] = []
+  private(set) var pushType = PushType.alert
+  private var priority: Priority?
+  /// The values of the fields, one behind the other: id, path, topic, collapse id, expiration.
+  private var text: [UInt8] = []
+  private var pathEnd = 0
+  private var topicEnd = 0
+  private var collapseEnd = 0
 
   private static let devicePath: StaticString = "/3/device/"
 
+  init() {}
+
   /// - Parameter id: Used where the request has none of its own.
-  init(_ request: PushRequest, id: NotificationID) throws(PushRequestError) {
-    self.id = request.id ?? id
-    idText = Self.text(of: self.id)
-    path = try Self.path(request.token)
-    topic = try Self.field(request.topic, limit: Limits.topicBytes, "topic", .invalidTopic)
-    collapseID = try Self.field(
-      request.collapseID, limit: Limits.collapseIDBytes, "collapse id", .invalidCollapseID)
+  init(_ request: PushRequest, id: @autoclosure () -> NotificationID) throws(PushRequestError) {
+    try encode(request, id: id())
+  }
+
+  /// Puts `request` in place of what was here. After an error this is no push.
+  mutating func encode(
+    _ request: PushRequest, id: @autoclosure () -> NotificationID
+  ) throws(PushRequestError) {
+    text.removeAll(keepingCapacity: true)
+    setID(request.id ?? id())
+    try addPath(request.token)
+    pathEnd = text.count
+    try add(request.topic, limit: Limits.topicBytes, "topic", .invalidTopic)
+    topicEnd = text.count
+    try add(request.collapseID, limit: Limits.collapseIDBytes, "collapse id", .invalidCollapseID)
+    collapseEnd = text.count
     pushType = request.pushType
     // "Pushing background updates to your App": any other priority is an error.
     priority = request.priority ?? (request.pushType == .background ? .powerSaving : nil)
-    expiration = try Self.expiration(request.expirationSeconds)
+    try addExpiration(request.expirationSeconds)
     let limit = request.pushType == .voip ? Limits.voipPayloadBytes : Limits.payloadBytes
     guard (1...limit).contains(request.payload.count) else {
       throw PushRequestError(
@@ -37,90 +51,89 @@ struct EncodedPush: Sendable {
     payload = request.payload
   }
 
-  /// Puts the fields of the request into `fields`. `authorization` is empty where a certificate speaks.
-  func write(
-    to fields: inout RequestFields, authority: Span<UInt8>, authorization: Span<UInt8>
-  ) {
-    fields.removeAll()
-    var fits = add(.method, "POST", to: &fields)
-    fits = add(.scheme, "https", to: &fields) && fits
-    fits = fields.add(.path, value: path.span) && fits
-    fits = fields.add(.authority, value: authority) && fits
-    if !authorization.isEmpty {
-      fits = fields.add(.authorization, value: authorization) && fits
-    }
-    fits = fields.add(.apnsID, value: idText.span) && fits
-    fits = add(.apnsPushType, pushType.name, to: &fields) && fits
-    if let topic { fits = fields.add(.apnsTopic, value: topic.span) && fits }
-    if let priority {
-      var digits: [UInt8] = []
-      digits.append(decimal: Int64(priority.rawValue))
-      fits = fields.add(.apnsPriority, value: digits.span) && fits
-    }
-    if let expiration { fits = fields.add(.apnsExpiration, value: expiration.span) && fits }
-    if let collapseID { fits = fields.add(.apnsCollapseID, value: collapseID.span) && fits }
-    // Each value is limited, and the limits together are far below the room.
-    precondition(fits, "the fields of a push fit into a header list")
-  }
+  /// Lets go of the payload.
+  mutating func clear() { payload = [] }
 
-  private func add(
-    _ name: HeaderName, _ value: StaticString, to fields: inout RequestFields
-  ) -> Bool {
-    let bytes = value.bytes
-    return fields.add(name, value: bytes.span)
+  /// Adds the fields of the request to `head`.
+  func write(to head: HTTP2RequestHead) {
+    let text = text.span
+    head.begin(path: text.extracting(NotificationID.textLength..<pathEnd))
+    head.add(.apnsID, value: text.extracting(0..<NotificationID.textLength))
+    head.add(.apnsPushType, pushType.name)
+    if topicEnd > pathEnd { head.add(.apnsTopic, value: text.extracting(pathEnd..<topicEnd)) }
+    switch priority {
+    case .immediate: head.add(.apnsPriority, "10")
+    case .powerSaving: head.add(.apnsPriority, "5")
+    case .whenActive: head.add(.apnsPriority, "1")
+    case nil: break
+    }
+    if text.count > collapseEnd {
+      head.add(.apnsExpiration, value: text.extracting(collapseEnd..<text.count))
+    }
+    if collapseEnd > topicEnd {
+      head.add(.apnsCollapseID, value: text.extracting(topicEnd..<collapseEnd))
+    }
   }
 
   // MARK: Checking
 
   /// "Sending notification requests to APNs": lower-case letters. `NotificationID` writes the capitals of answers.
-  private static func text(of id: NotificationID) -> [UInt8] {
-    var text = [UInt8](repeating: 0, count: NotificationID.textLength)
+  private mutating func setID(_ id: NotificationID) {
+    self.id = id
+    text.append(contentsOf: repeatElement(0, count: NotificationID.textLength))
     var output = text.mutableSpan
     id.write(to: &output, at: 0)
     // Digits and the hyphen have this bit already.
-    for index in text.indices { text[index] |= 0x20 }
-    return text
+    for index in 0..<NotificationID.textLength { output[index] |= 0x20 }
   }
 
-  private static func path(_ token: String) throws(PushRequestError) -> [UInt8] {
-    let digits = Array(token.utf8)
+  private mutating func addPath(_ token: String) throws(PushRequestError) {
+    text.append(Self.devicePath)
+    let digits = token.utf8.span
     guard digits.count.isMultiple(of: 2), (1...Limits.deviceTokenBytes).contains(digits.count / 2),
-      digits.allSatisfy({ hexValue($0) != nil })
+      Self.areHexadecimal(digits)
     else {
       throw PushRequestError(
         .invalidToken,
         "the device token has \(digits.count) characters: it must have 2 to "
           + "\(2 * Limits.deviceTokenBytes) hexadecimal digits, an even number")
     }
-    return devicePath.bytes + digits
+    text.append(digits)
+  }
+
+  private static func areHexadecimal(_ digits: Span<UInt8>) -> Bool {
+    for index in digits.indices where hexValue(digits[index]) == nil { return false }
+    return true
   }
 
   /// A field's value. RFC 9113, section 8.2.1: no control characters, and no space at either end.
-  private static func field(
-    _ text: String?, limit: Int, _ name: StaticString, _ code: PushRequestError.Code
-  ) throws(PushRequestError) -> [UInt8]? {
-    guard let text else { return nil }
-    let bytes = Array(text.utf8)
+  private mutating func add(
+    _ value: String?, limit: Int, _ name: StaticString, _ code: PushRequestError.Code
+  ) throws(PushRequestError) {
+    guard let value else { return }
+    let bytes = value.utf8.span
     guard (1...limit).contains(bytes.count) else {
       throw PushRequestError(
         code, "the \(name) has \(bytes.count) bytes: 1 to \(limit) are allowed")
     }
-    let isClean = bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
-    guard isClean, bytes.first != 0x20, bytes.last != 0x20 else {
+    guard Self.isClean(bytes), bytes[0] != 0x20, bytes[bytes.count - 1] != 0x20 else {
       throw PushRequestError(
         code, "the \(name) has a control character in it, or a space at one end")
     }
-    return bytes
+    text.append(bytes)
   }
 
-  private static func expiration(_ seconds: Int64?) throws(PushRequestError) -> [UInt8]? {
-    guard let seconds else { return nil }
+  private static func isClean(_ bytes: Span<UInt8>) -> Bool {
+    for index in bytes.indices where bytes[index] < 0x20 || bytes[index] == 0x7f { return false }
+    return true
+  }
+
+  private mutating func addExpiration(_ seconds: Int64?) throws(PushRequestError) {
+    guard let seconds else { return }
     guard seconds >= 0 else {
       throw PushRequestError(
         .invalidExpiration, "the expiration is \(seconds): Unix seconds are not negative")
     }
-    var digits: [UInt8] = []
-    digits.append(decimal: seconds)
-    return digits
+    text.append(decimal: seconds)
   }
 }

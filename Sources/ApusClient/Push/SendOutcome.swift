@@ -23,15 +23,18 @@ public struct PushRejection: Sendable, Hashable {
   public var timestampMilliseconds: Int64?
   /// The id of the request.
   public var apnsID: NotificationID
+  /// Seconds after which the service wants to be asked again, where it said so; with status 429 and 5xx.
+  public var retryAfterSeconds: Int?
 
   public init(
     reason: RejectionReason, status: UInt16, timestampMilliseconds: Int64? = nil,
-    apnsID: NotificationID
+    apnsID: NotificationID, retryAfterSeconds: Int? = nil
   ) {
     self.reason = reason
     self.status = status
     self.timestampMilliseconds = timestampMilliseconds
     self.apnsID = apnsID
+    self.retryAfterSeconds = retryAfterSeconds
   }
 }
 

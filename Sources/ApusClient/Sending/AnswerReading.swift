@@ -27,7 +27,8 @@ extension SendOutcome {
     self = .rejected(
       PushRejection(
         reason: RejectionReason(rawValue: reason ?? ""), status: answer.status,
-        timestampMilliseconds: json?["timestamp"]?.integer, apnsID: id))
+        timestampMilliseconds: json?["timestamp"]?.integer, apnsID: id,
+        retryAfterSeconds: answer.retryAfterSeconds))
   }
 }
 

@@ -1,4 +1,5 @@
-/// Decides when to connect, how long to wait after a failure, and when to stop trying for those who wait.
+/// Decides how many connections are made at a time, how long to wait after a failure, and when to stop trying for those
+/// who wait.
 ///
 /// "Fast connect/disconnect cycles may be treated as a denial-of-service attempt" ("Communicating with APNs"), so a
 /// connection that ended without a single answer counts as a failure like one that was never made.
@@ -9,54 +10,52 @@ struct ConnectPlan {
   static let firstPauseMilliseconds: UInt64 = 250
   static let longestPauseMilliseconds: UInt64 = 8000
 
-  private enum State {
-    case idle
-    case connecting
-    case connected
-    case pausing(untilMilliseconds: UInt64)
-  }
-
   enum Verdict: Equatable {
     case tryAgainLater
     /// The waiting pushes are to get their outcome.
     case giveUp
   }
 
-  private var state = State.idle
+  /// Attempts under way.
+  private(set) var attempts = 0
+  private var pauseEndMilliseconds: UInt64 = 0
   private var failures = 0
 
-  var isConnecting: Bool { if case .connecting = state { true } else { false } }
-
-  /// Asks whether to connect now, since pushes wait and no connection takes them. Yes is said once.
-  mutating func wantsConnection(nowMilliseconds: UInt64) -> Bool {
-    switch state {
-    case .idle: break
-    case .pausing(let until): guard nowMilliseconds >= until else { return false }
-    case .connecting, .connected: return false
-    }
-    state = .connecting
+  /// Asks whether to connect now, with at most `limit` attempts at a time. Each yes is an attempt, which ends with
+  /// ``connected()`` or ``failed(isAttempt:isFinal:entropy:nowMilliseconds:)``.
+  mutating func wantsConnection(limit: Int = 1, nowMilliseconds: UInt64) -> Bool {
+    guard attempts < limit, nowMilliseconds >= pauseEndMilliseconds else { return false }
+    attempts += 1
     return true
   }
 
-  mutating func connected() { state = .connected }
+  mutating func connected() { attempts -= 1 }
 
-  /// The service answered a request: the connection is good.
-  mutating func answered() { failures = 0 }
-
-  /// The connection that was good takes no more requests.
-  mutating func ended() { state = .idle }
+  /// The service answered a request: connections to it are good.
+  mutating func answered() {
+    failures = 0
+    pauseEndMilliseconds = 0
+  }
 
   /// No connection was made, or it ended without an answer.
   ///
   /// - Parameters:
+  ///   - isAttempt: Whether that was one of the attempts under way, and not a connection that was made.
   ///   - isFinal: Whether trying again would come to the same.
   ///   - entropy: Random bits: clients that lost one service must not come back in step.
-  mutating func failed(isFinal: Bool, entropy: UInt64, nowMilliseconds: UInt64) -> Verdict {
+  mutating func failed(
+    isAttempt: Bool, isFinal: Bool, entropy: UInt64, nowMilliseconds: UInt64
+  ) -> Verdict {
+    if isAttempt { attempts -= 1 }
     failures = min(failures + 1, 16)
     let longest = min(
       Self.firstPauseMilliseconds << UInt64(failures - 1), Self.longestPauseMilliseconds)
-    let pause = longest / 2 + entropy % (longest / 2 + 1)
-    state = .pausing(untilMilliseconds: nowMilliseconds + pause)
+    pauseEndMilliseconds = nowMilliseconds + Self.jittered(longest, entropy)
     return isFinal || failures >= Self.attemptLimit ? .giveUp : .tryAgainLater
+  }
+
+  /// Between half of `longest` and the whole.
+  static func jittered(_ longest: UInt64, _ entropy: UInt64) -> UInt64 {
+    longest / 2 + entropy % (longest / 2 + 1)
   }
 }

@@ -6,195 +6,254 @@ import ApusModel
 /// The driver makes a connection when ``wantsConnection(nowMilliseconds:)`` says so, moves bytes between each
 /// connection and its `ProviderSession`, and after that calls ``progress(_:nowMilliseconds:)``.
 final class Dispatcher {
-  /// Requests that are made of one push, when each was refused unread.
+  /// Requests that are made of one push, when each was refused.
   static let attemptLimit = 4
 
-  private var queue: SendQueue
-  private var plan = ConnectPlan()
-  /// The connection that pushes are put on.
-  private var current: ProviderSession?
+  let settings: DispatcherSettings
+  var queue: SendQueue
+  /// Refused pushes that wait for their time to be sent again.
+  var delayed: [(dueMilliseconds: UInt64, send: PendingSend)] = []
+  var bulkJobs: [BulkJob] = []
+  /// Which of them is next.
+  var bulkTurn = 0
+  var plan = ConnectPlan()
+  /// The connections that pushes are put on, the oldest first: the first with room gets the next push, so that those
+  /// that are not needed have none.
+  var sessions: [ProviderSession] = []
   /// Connections that pushes are still on.
-  private var leaving: [ProviderSession] = []
-  private var fields = RequestFields()
-  private let authority: [UInt8]
+  var leaving: [ProviderSession] = []
+  /// Since when pushes have waited although the connections do what they can.
+  var saturatedSinceMilliseconds: UInt64?
+  /// Until when a busy service wants to be left alone.
+  var heldUntilMilliseconds: UInt64 = 0
+  /// Since when pushes of bulk sends have waited while nothing at all went on.
+  var stalledSinceMilliseconds: UInt64?
+  /// What kept waiting pushes waiting when streams were last looked at.
+  var hindrance: WaitingFor?
+  var counters = ClientCounters()
+  private let head = HTTP2RequestHead()
   private let authorization: () -> [UInt8]?
-  private let entropy: () -> UInt64
-  private var lastFailure = ""
+  private let renewAuthorization: () -> Bool
+  let entropy: () -> UInt64
+  private var lastNumber: UInt64 = 0
+  var lastFailure = ""
   private(set) var isClosing = false
 
   /// - Parameters:
   ///   - authorization: The field's value now; empty where a certificate speaks, nil when it cannot be made.
+  ///   - renewAuthorization: Called when the service calls the token expired. False: no other can be made.
   ///   - entropy: Random bits.
   init(
-    queueCapacity: Int, authority: [UInt8], authorization: @escaping () -> [UInt8]?,
-    entropy: @escaping () -> UInt64
+    settings: DispatcherSettings, authorization: @escaping () -> [UInt8]?,
+    renewAuthorization: @escaping () -> Bool = { false }, entropy: @escaping () -> UInt64
   ) {
-    queue = SendQueue(capacity: queueCapacity)
-    self.authority = authority
+    self.settings = settings
+    queue = SendQueue(capacity: settings.queueCapacity)
     self.authorization = authorization
+    self.renewAuthorization = renewAuthorization
     self.entropy = entropy
-  }
-
-  /// Pushes without an outcome.
-  var openCount: Int {
-    queue.count + (current?.openCount ?? 0) + leaving.reduce(0) { $0 + $1.openCount }
   }
 
   // MARK: Pushes
 
-  func add(_ send: PendingSend) {
+  func add(_ send: PendingSend, nowMilliseconds: UInt64) {
+    lastNumber += 1
+    send.number = lastNumber
+    send.deadlineMilliseconds = nowMilliseconds + send.timeoutMilliseconds
     if isClosing {
-      send.finish(UnknownCause(.clientClosed), retryMayDuplicate: false)
+      finish(send, UnknownCause(.clientClosed), retryMayDuplicate: false)
     } else if !queue.append(send) {
-      send.finish(
-        UnknownCause(.queueFull, "\(queue.capacity) pushes wait"), retryMayDuplicate: false)
+      finish(
+        send, UnknownCause(.queueFull, "\(queue.capacity) pushes wait"), retryMayDuplicate: false)
     }
   }
 
-  func cancel(_ number: UInt64) {
-    for send in queue.take(where: { $0.number == number }) {
-      send.finish(UnknownCause(.cancelled), retryMayDuplicate: false)
+  func cancel(_ send: PendingSend, nowMilliseconds: UInt64) {
+    guard !send.isFinished else { return }
+    for session in sessions + leaving {
+      let count = session.cancel(nowMilliseconds: nowMilliseconds) { $0 === send }
+      counters.unknown += UInt64(count)
+      if count > 0 { return }
     }
-    current?.cancel(number)
-    for session in leaving { session.cancel(number) }
+    // It stays where it waits, and is passed over.
+    finish(send, UnknownCause(.cancelled), retryMayDuplicate: false)
   }
 
   /// Puts waiting pushes on free streams.
-  func fill() {
-    guard let current, !queue.isEmpty, current.hasFreeStream else { return }
-    guard let authorization = authorization() else {
-      return fail(UnknownCause(.signingFailed))
+  func fill(nowMilliseconds: UInt64) {
+    hindrance = nil
+    guard !isHeld(nowMilliseconds) else { return }
+    var isHeadReady = false
+    var hindered = WaitingFor.connection
+    for session in sessions {
+      while let send = nextPush() {
+        if let reason = session.hindrance(bodyBytes: send.push.payload.count) {
+          hindered = max(hindered, WaitingFor(reason))
+          break
+        }
+        if !isHeadReady {
+          guard let field = authorization() else {
+            return fail(UnknownCause(.signingFailed))
+          }
+          let authority = settings.authority
+          head.start(authority: authority.span, authorization: field.span)
+          isHeadReady = true
+        }
+        if send.number == 0 {
+          lastNumber += 1
+          send.number = lastNumber
+        }
+        if send.deadlineMilliseconds == .max {
+          send.deadlineMilliseconds = nowMilliseconds + send.timeoutMilliseconds
+        }
+        guard session.put(send, head: head, nowMilliseconds: nowMilliseconds) else { break }
+        dropNextPush()
+      }
     }
-    let authority = authority
-    current.fill(
-      from: &queue, fields: &fields, authority: authority.span,
-      authorization: authorization.span)
+    noteSaturation(hindered, nowMilliseconds)
   }
 
-  private func fail(_ cause: UnknownCause) {
-    for send in queue.takeAll() { send.finish(cause, retryMayDuplicate: false) }
+  private func isHeld(_ nowMilliseconds: UInt64) -> Bool {
+    guard nowMilliseconds < heldUntilMilliseconds, nextPush() != nil else { return false }
+    hindrance = .service
+    saturatedSinceMilliseconds = nil
+    return true
   }
 
-  // MARK: Connections
-
-  /// Whether a connection is to be made now. Asked again after yes, it says no until that one has come to an end.
-  func wantsConnection(nowMilliseconds: UInt64) -> Bool {
-    guard current == nil, !queue.isEmpty else { return false }
-    return plan.wantsConnection(nowMilliseconds: nowMilliseconds)
-  }
-
-  /// There is a connection; its bytes go through the session from now on.
-  func connected() -> ProviderSession {
-    let session = ProviderSession()
-    current = session
-    plan.connected()
-    return session
-  }
-
-  /// No connection came into being. `isFinal`: another attempt would come to the same.
-  func connectFailed(_ text: String, isFinal: Bool, nowMilliseconds: UInt64) {
-    lastFailure = text
-    let verdict = plan.failed(
-      isFinal: isFinal, entropy: entropy(), nowMilliseconds: nowMilliseconds)
-    if verdict == .giveUp { fail(UnknownCause(.connectionFailed, text)) }
-  }
-
-  /// Looks at what became of a session after bytes went through it.
-  func progress(_ session: ProviderSession, nowMilliseconds: UInt64) {
-    settle(session)
-    if session.answerCount > 0 { plan.answered() }
-    if !session.takesPushes {
-      retire(session, session.goAway?.text ?? "the service takes no more requests", nowMilliseconds)
+  /// Whether pushes wait although each connection has shown that it is good.
+  private func noteSaturation(_ hindered: WaitingFor, _ nowMilliseconds: UInt64) {
+    guard nextPush() != nil else {
+      saturatedSinceMilliseconds = nil
+      return
     }
-    leaving.removeAll { $0.isDone }
-    fill()
-  }
-
-  /// The connection under a session is gone.
-  func lost(_ session: ProviderSession, _ text: String, isFinal: Bool, nowMilliseconds: UInt64) {
-    session.connectionLost(text)
-    settle(session)
-    retire(session, session.goAway?.text ?? text, nowMilliseconds, isFinal: isFinal)
-    leaving.removeAll { $0 === session }
-  }
-
-  /// Takes a session out of use.
-  private func retire(
-    _ session: ProviderSession, _ text: String, _ nowMilliseconds: UInt64, isFinal: Bool = false
-  ) {
-    guard current === session else { return }
-    current = nil
-    if !session.isDone { leaving.append(session) }
-    if let reason = session.goAway?.credentialFault { refuseAll(reason) }
-    if session.answerCount > 0 || isClosing {
-      plan.ended()
-    } else {
-      connectFailed(text, isFinal: isFinal, nowMilliseconds: nowMilliseconds)
+    hindrance = hindered
+    // Apple's service takes one request at a time until it has seen a token: that is no reason for a second connection.
+    let isSaturated =
+      !sessions.isEmpty
+      && sessions.allSatisfy { $0.answerCount > 0 || $0.pingedMilliseconds != nil }
+    if !isSaturated {
+      saturatedSinceMilliseconds = nil
+    } else if saturatedSinceMilliseconds == nil {
+      saturatedSinceMilliseconds = nowMilliseconds
     }
+  }
+
+  // MARK: Outcomes
+
+  func finish(_ send: PendingSend, _ outcome: SendOutcome) {
+    guard !send.isFinished else { return }
+    counters.count(outcome)
+    send.finish(outcome)
+  }
+
+  func finish(_ send: PendingSend, _ cause: UnknownCause, retryMayDuplicate: Bool) {
+    finish(send, .unknown(cause, retryMayDuplicate: retryMayDuplicate))
+  }
+
+  /// Gives everything that has no stream its outcome.
+  func fail(_ cause: UnknownCause) {
+    for send in takeWaiting() { finish(send, cause, retryMayDuplicate: false) }
   }
 
   /// The service does not take the credential that all pushes go by.
-  private func refuseAll(_ reason: Reason) {
-    for send in queue.takeAll() {
-      send.finish(
+  func refuseAll(_ reason: Reason) {
+    for send in takeWaiting() {
+      finish(
+        send,
         .rejected(
           PushRejection(
             reason: RejectionReason(reason), status: reason.status, apnsID: send.push.id)))
     }
   }
 
-  private func settle(_ session: ProviderSession) {
+  /// Looks at what became of a session after bytes went through it.
+  func progress(_ session: ProviderSession, nowMilliseconds: UInt64) {
+    session.heard(nowMilliseconds: nowMilliseconds)
+    let answers = session.answerCount
+    settle(session, nowMilliseconds)
+    if session.answerCount > answers { plan.answered() }
+    if !session.takesPushes {
+      retire(session, session.goAway?.text ?? "the service takes no more requests", nowMilliseconds)
+    }
+    leaving.removeAll { $0.isDone }
+    fill(nowMilliseconds: nowMilliseconds)
+  }
+
+  func settle(_ session: ProviderSession, _ nowMilliseconds: UInt64) {
     var again: [PendingSend] = []
-    session.settle { send, settlement in
+    session.settle(nowMilliseconds: nowMilliseconds) { send, settlement in
       switch settlement {
-      case .outcome(let outcome): send.finish(outcome)
-      case .sendAgain(let text):
-        if send.isFinished { return }
-        if send.attempts < Self.attemptLimit {
-          again.append(send)
-        } else {
-          send.finish(UnknownCause(.requestRefused, text), retryMayDuplicate: false)
+      case .outcome(let outcome):
+        counters.latency.add(milliseconds: nowMilliseconds - send.sentMilliseconds)
+        if case .rejected(let rejection) = outcome,
+          resends(send, rejection, session, nowMilliseconds, &again)
+        {
+          return
         }
+        finish(send, outcome)
+      case .sendAgain(let text):
+        resend(send, text, &again)
       }
     }
+    guard !again.isEmpty else { return }
     // Streams end in no particular order.
     again.sort { $0.number < $1.number }
     queue.putBack(again)
   }
 
-  // MARK: Time and the end
-
-  /// Ends what is overdue. To be called several times a second while there are open pushes.
-  func tick(nowMilliseconds: UInt64) {
-    let overdue = queue.take { $0.deadlineMilliseconds <= nowMilliseconds }
-    for send in overdue {
-      send.finish(UnknownCause(.timedOut, waitingText), retryMayDuplicate: false)
-    }
-    for session in leaving { session.expire(nowMilliseconds: nowMilliseconds) }
-    leaving.removeAll { $0.isDone }
-    if let current {
-      current.expire(nowMilliseconds: nowMilliseconds)
-      if !current.takesPushes { retire(current, "no answer came", nowMilliseconds) }
+  private func resend(_ send: PendingSend, _ text: String, _ again: inout [PendingSend]) {
+    if send.attempts < Self.attemptLimit {
+      counters.resent += 1
+      again.append(send)
+    } else {
+      finish(send, UnknownCause(.requestRefused, text), retryMayDuplicate: false)
     }
   }
 
-  private var waitingText: String {
-    current == nil ? lastFailure : "no stream became free"
+  /// Whether a refused push is sent again; if not, the refusal is its outcome.
+  private func resends(
+    _ send: PendingSend, _ rejection: PushRejection, _ session: ProviderSession,
+    _ nowMilliseconds: UInt64, _ again: inout [PendingSend]
+  ) -> Bool {
+    guard send.attempts < Self.attemptLimit, settings.retriesRefusals else { return false }
+    if rejection.reason.known == .expiredProviderToken {
+      guard !send.hasNewToken, renewAuthorization() else { return false }
+      send.hasNewToken = true
+      resend(send, "", &again)
+      return true
+    }
+    switch RetryRules.verdict(on: rejection, attempts: send.attempts, entropy: entropy()) {
+    case .report: return false
+    case .elsewhere:
+      session.retire()
+      resend(send, "", &again)
+    case .again(let pause, let isForAll):
+      let due = nowMilliseconds + pause
+      guard due < send.deadlineMilliseconds else { return false }
+      if isForAll { heldUntilMilliseconds = max(heldUntilMilliseconds, due) }
+      counters.resent += 1
+      delayed.append((due, send))
+    }
+    return true
   }
+
+  // MARK: The end
 
   /// Takes no more pushes; those that are here go on.
   func close() { isClosing = true }
 
   /// Ends all pushes without waiting for anything.
-  func abandon() {
+  func abandon(nowMilliseconds: UInt64) {
     isClosing = true
     fail(UnknownCause(.clientClosed))
-    for session in leaving + [current].compactMap(\.self) {
+    for session in leaving + sessions {
       session.connectionLost("the client was closed")
-      settle(session)
+      settle(session, nowMilliseconds)
     }
     fail(UnknownCause(.clientClosed))
     leaving = []
-    current = nil
+    sessions = []
+    for job in bulkJobs { job.abandon() }
+    bulkJobs = []
   }
 }

@@ -1,9 +1,13 @@
 /// The pushes that wait for a stream, in order.
+///
+/// One that gets its outcome while it waits stays until it is its turn, and is passed over then.
 struct SendQueue {
   let capacity: Int
   /// Those before `head` are taken.
   private var sends: [PendingSend?] = []
   private var head = 0
+  /// No push here has an earlier deadline.
+  private(set) var earliestDeadlineMilliseconds = UInt64.max
 
   init(capacity: Int) { self.capacity = capacity }
 
@@ -14,42 +18,75 @@ struct SendQueue {
   mutating func append(_ send: PendingSend) -> Bool {
     guard count < capacity else { return false }
     sends.append(send)
+    note(send)
     return true
   }
 
   /// Puts pushes back that had a stream already, in front and in their order. They may exceed the capacity, by no more
-  /// than the streams of a connection.
+  /// than the streams of the connections.
   mutating func putBack(_ returned: [PendingSend]) {
     guard !returned.isEmpty else { return }
     sends.replaceSubrange(..<head, with: returned.map(Optional.some))
     head = 0
+    for send in returned { note(send) }
+  }
+
+  private mutating func note(_ send: PendingSend) {
+    earliestDeadlineMilliseconds = min(earliestDeadlineMilliseconds, send.deadlineMilliseconds)
+  }
+
+  /// Drops those in front that have their outcome, and shows the first that has none.
+  mutating func first() -> PendingSend? {
+    while head < sends.count {
+      if let first = sends[head], !first.isFinished { return first }
+      dropFirst()
+    }
+    return nil
   }
 
   mutating func takeFirst() -> PendingSend? {
-    guard head < sends.count else { return nil }
-    let first = sends[head].take()
+    let first = first()
+    if first != nil { dropFirst() }
+    return first
+  }
+
+  private mutating func dropFirst() {
+    sends[head] = nil
     head += 1
     if head == sends.count {
       sends.removeAll(keepingCapacity: true)
       head = 0
+      earliestDeadlineMilliseconds = .max
     } else if head >= 1024, head * 2 >= sends.count {
       sends.removeFirst(head)
       head = 0
     }
-    return first
   }
+
+  var unfinished: [PendingSend] { sends[head...].compactMap(\.self).filter { !$0.isFinished } }
 
   mutating func takeAll() -> [PendingSend] { take(where: { _ in true }) }
 
+  /// Takes out those whose time is over.
+  mutating func takeOverdue(nowMilliseconds: UInt64) -> [PendingSend] {
+    guard earliestDeadlineMilliseconds <= nowMilliseconds else { return [] }
+    return take { $0.deadlineMilliseconds <= nowMilliseconds }
+  }
+
   /// Takes out those that `isWanted` picks; the others keep their order.
-  mutating func take(where isWanted: (PendingSend) -> Bool) -> [PendingSend] {
+  private mutating func take(where isWanted: (PendingSend) -> Bool) -> [PendingSend] {
     var taken: [PendingSend] = []
     var kept: [PendingSend?] = []
+    earliestDeadlineMilliseconds = .max
     for send in sends[head...] {
-      guard let send else { continue }
-      if isWanted(send) { taken.append(send) } else { kept.append(send) }
+      guard let send, !send.isFinished else { continue }
+      if isWanted(send) {
+        taken.append(send)
+      } else {
+        kept.append(send)
+        note(send)
+      }
     }
-    guard !taken.isEmpty else { return [] }
     sends = kept
     head = 0
     return taken

@@ -60,6 +60,10 @@ final class Link: SocketHandler {
   }
 
   let address: SocketAddress
+  /// The round that it was made in.
+  var round: ConnectRound?
+  /// Whether the service's clock was looked at.
+  var isClockKnown = false
   private unowned let owner: any LinkOwner
   private let socket: Socket
   private let tls: TLSConnection
@@ -72,6 +76,7 @@ final class Link: SocketHandler {
 
   private static let readsPerTurn = 4
   private static let closingMilliseconds: UInt64 = 5000
+  private static let userTimeoutMilliseconds = 20_000
 
   init(
     to address: SocketAddress, context: TLSContext, owner: any LinkOwner,
@@ -87,6 +92,9 @@ final class Link: SocketHandler {
       throw LinkFailure(error)
     }
     socket.handler = self
+    // A machine that is gone does not answer a PING either, and its kernel is the first to know.
+    socket.setUserTimeout(milliseconds: Self.userTimeoutMilliseconds)
+    socket.setKeepAlive(.standard)
     socket.setInterest(reading: false, writing: true)
   }
 
@@ -183,6 +191,7 @@ final class Link: SocketHandler {
   /// turn ends.
   func flush() {
     guard case .open(let session) = stage else { return }
+    if let text = session.deathText { return end(LinkFailure(text)) }
     while session.wantsWrite, unsent.isEmpty {
       scratch.removeAll(keepingCapacity: true)
       session.pendingOutput(into: &scratch, limit: TLSBuffers.recordBytes)

@@ -31,11 +31,21 @@ struct ProviderTokenSource: Sendable {
     if let issuedAt, issuedAt <= nowSeconds, nowSeconds - issuedAt < Self.useSeconds {
       return field
     }
-    let issuedAt = nowSeconds / Self.bucketSeconds * Self.bucketSeconds
+    let issuedAt = Self.bucket(nowSeconds)
     let token = try ProviderToken.sign(
       teamID: teamID, keyID: keyID, issuedAt: issuedAt, key: key)
     self.issuedAt = issuedAt
     field = Array("bearer ".utf8) + Array(token.utf8)
     return field
   }
+
+  /// Forgets the token, so that the next one is of this time. False: it is already.
+  mutating func renew(nowSeconds: Int64) -> Bool {
+    guard issuedAt != Self.bucket(nowSeconds) else { return false }
+    issuedAt = nil
+    return true
+  }
+
+  /// The `iat` of a token that is made now.
+  private static func bucket(_ seconds: Int64) -> Int64 { seconds / bucketSeconds * bucketSeconds }
 }

@@ -1,0 +1,283 @@
+import Synchronization
+
+/// One bulk send, between the task that feeds it, the client's loop, and the task that reads the outcomes.
+///
+/// A bounded number of `PendingSend`s goes round: filled by the feeder, sent by the loop, read by the reader, and back.
+/// So a million pushes need no more memory than the bound, and who is too fast for the others waits. Each hand-over is
+/// one lock for as many as there are; the loop is woken only where it ran out of pushes, and a task only where it
+/// waits.
+final class BulkJob: @unchecked Sendable {
+  private struct State {
+    /// Filled, for the loop.
+    var waiting: [PendingSend] = []
+    /// With their outcome, for the reader.
+    var finished: [PendingSend] = []
+    /// For the feeder.
+    var vacant: [PendingSend] = []
+    /// How many there are at all.
+    var madeCount = 0
+    /// How many the feeder gave and the reader did not give back.
+    var openCount = 0
+    /// Whether the loop is to be told of the next push.
+    var isLoopWaiting = true
+    var feeder: CheckedContinuation<Void, Never>?
+    var reader: CheckedContinuation<Void, Never>?
+    var hasInputEnded = false
+    var failure: (any Error)?
+    /// Set when the outcomes are no longer read, or the client is closed: nothing more is taken.
+    var ending: UnknownCause?
+    var task: Task<Void, Never>?
+
+    var isOver: Bool { hasInputEnded && openCount == 0 }
+  }
+
+  /// Pushes that may be on their way between the sequence and the reader.
+  let capacity: Int
+  private let timeoutMilliseconds: UInt64
+  private let state = Mutex(State())
+  /// Tells the loop that there are pushes. False: the loop has ended.
+  private let wake: @Sendable (BulkJob) -> Bool
+
+  // Of the loop.
+  private var taken: [PendingSend] = []
+  private var takenHead = 0
+  private var collected: [PendingSend] = []
+  /// Pushes that the loop has and that have no outcome.
+  private var openOnLoop = 0
+  private var mayHaveMore = false
+  private(set) var isOver = false
+
+  init(
+    capacity: Int, timeoutMilliseconds: UInt64, wake: @escaping @Sendable (BulkJob) -> Bool
+  ) {
+    self.capacity = capacity
+    self.timeoutMilliseconds = timeoutMilliseconds
+    self.wake = wake
+  }
+}
+
+// MARK: The feeder
+
+extension BulkJob {
+  enum Vacancy {
+    case send(PendingSend)
+    /// Wait with ``waitForVacancy()``.
+    case none
+    /// Nothing more is taken.
+    case over
+  }
+
+  func vacancy() -> Vacancy {
+    state.withLock { state in
+      if state.ending != nil { return .over }
+      if let send = state.vacant.popLast() { return .send(send) }
+      guard state.madeCount < capacity else { return .none }
+      state.madeCount += 1
+      return .send(PendingSend(bulk: self, timeoutMilliseconds: timeoutMilliseconds))
+    }
+  }
+
+  /// Until half of the pushes are back, so that the two tasks do not wake each other for every single one.
+  func waitForVacancy() async {
+    await withCheckedContinuation { continuation in
+      let isNeeded = state.withLock { state in
+        guard state.ending == nil, state.vacant.count < max(1, capacity / 2) else { return false }
+        state.feeder = continuation
+        return true
+      }
+      if !isNeeded { continuation.resume() }
+    }
+  }
+
+  /// A filled push, for the loop.
+  func submit(_ send: PendingSend) {
+    let (mustWake, cause) = state.withLock { state -> (Bool, UnknownCause?) in
+      state.openCount += 1
+      if let ending = state.ending { return (false, ending) }
+      state.waiting.append(send)
+      defer { state.isLoopWaiting = false }
+      return (state.isLoopWaiting, nil)
+    }
+    if let cause {
+      send.result = .success(.unknown(cause, retryMayDuplicate: false))
+      giveToReader(send)
+    } else if mustWake, !wake(self) {
+      end(UnknownCause(.clientClosed))
+    }
+  }
+
+  /// A push that no service would take.
+  func reject(_ send: PendingSend, _ error: PushRequestError) {
+    send.result = .failure(error)
+    state.withLock { $0.openCount += 1 }
+    giveToReader(send)
+  }
+
+  private func giveToReader(_ send: PendingSend) {
+    let reader = state.withLock { state in
+      state.finished.append(send)
+      return state.reader.take()
+    }
+    reader?.resume()
+  }
+
+  /// There are no more.
+  func inputEnded(failure: (any Error)?) {
+    let reader = state.withLock { state in
+      state.hasInputEnded = true
+      state.failure = failure
+      return state.reader.take()
+    }
+    reader?.resume()
+    // The loop forgets a bulk send that is over when it next hears of it.
+    _ = wake(self)
+  }
+}
+
+// MARK: The loop
+
+extension BulkJob {
+  /// The feeder said that there are pushes.
+  func hasMore() { mayHaveMore = true }
+
+  /// The next push for a stream.
+  func first() -> PendingSend? {
+    while true {
+      while takenHead < taken.count {
+        if !taken[takenHead].isFinished { return taken[takenHead] }
+        takenHead += 1
+      }
+      guard mayHaveMore else { return nil }
+      taken.removeAll(keepingCapacity: true)
+      takenHead = 0
+      state.withLock { state in
+        swap(&taken, &state.waiting)
+        state.isLoopWaiting = taken.isEmpty
+      }
+      mayHaveMore = !taken.isEmpty
+      openOnLoop += taken.count
+    }
+  }
+
+  func dropFirst() { takenHead += 1 }
+
+  func takeAll() -> [PendingSend] {
+    var all: [PendingSend] = []
+    while let send = first() {
+      all.append(send)
+      dropFirst()
+    }
+    return all
+  }
+
+  var waitingCount: Int { taken.count - takenHead + state.withLock { $0.waiting.count } }
+
+  /// A push got its outcome.
+  func collect(_ send: PendingSend) {
+    collected.append(send)
+    openOnLoop -= 1
+  }
+
+  /// Hands what was collected to the reader.
+  func deliver() {
+    let reader = state.withLock { state in
+      isOver = state.hasInputEnded && state.waiting.isEmpty && openOnLoop == 0
+      guard !collected.isEmpty else { return nil as CheckedContinuation<Void, Never>? }
+      if state.finished.isEmpty {
+        swap(&state.finished, &collected)
+      } else {
+        state.finished.append(contentsOf: collected)
+      }
+      return state.reader.take()
+    }
+    collected.removeAll(keepingCapacity: true)
+    reader?.resume()
+  }
+
+  /// The client is closed: what waits gets its outcome, and what comes is given its own at once.
+  func abandon() {
+    end(UnknownCause(.clientClosed))
+    deliver()
+  }
+
+  /// Takes no more from the feeder; what waits for the loop ends with `cause`, as certainly not sent.
+  private func end(_ cause: UnknownCause) {
+    let (task, feeder, reader) = state.withLock { state in
+      if state.ending == nil { state.ending = cause }
+      // Nobody asks what becomes of what a sequence that does not heed cancellation may still come up with.
+      if cause.code == .cancelled { state.hasInputEnded = true }
+      for send in state.waiting {
+        send.result = .success(.unknown(cause, retryMayDuplicate: false))
+      }
+      state.finished.append(contentsOf: state.waiting)
+      state.waiting = []
+      let reader = state.finished.isEmpty && !state.isOver ? nil : state.reader.take()
+      return (state.task.take(), state.feeder.take(), reader)
+    }
+    task?.cancel()
+    feeder?.resume()
+    reader?.resume()
+  }
+}
+
+// MARK: The reader
+
+extension BulkJob {
+  enum Reading {
+    /// There are outcomes in the array.
+    case some
+    case none
+    case over((any Error)?)
+  }
+
+  /// Gives back what was read, and takes what there is.
+  func exchange(_ sends: inout [PendingSend]) -> Reading {
+    for send in sends { send.reuse() }
+    let (reading, feeder) = state.withLock {
+      state -> (Reading, CheckedContinuation<Void, Never>?) in
+      state.openCount -= sends.count
+      state.vacant.append(contentsOf: sends)
+      sends.removeAll(keepingCapacity: true)
+      swap(&sends, &state.finished)
+      let feeder = state.vacant.count >= max(1, capacity / 2) ? state.feeder.take() : nil
+      if !sends.isEmpty { return (.some, feeder) }
+      return (state.isOver ? .over(state.failure) : .none, feeder)
+    }
+    feeder?.resume()
+    return reading
+  }
+
+  /// Until there are outcomes, or no more will come.
+  func waitForOutcomes() async {
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        let isNeeded = state.withLock { state in
+          guard state.finished.isEmpty, !state.isOver else { return false }
+          state.reader = continuation
+          return true
+        }
+        if !isNeeded { continuation.resume() }
+      }
+    } onCancel: {
+      cancel()
+    }
+  }
+
+  /// The task that feeds.
+  func setTask(_ task: Task<Void, Never>) {
+    let isTooLate = state.withLock { state in
+      state.task = task
+      return state.ending != nil
+    }
+    if isTooLate { task.cancel() }
+  }
+
+  /// Stops the feeder; what has no outcome yet gets it as cancelled.
+  func cancel() {
+    end(UnknownCause(.cancelled))
+    _ = wake(self)
+  }
+
+  /// Whether ``cancel()`` was called. The loop asks when it is woken.
+  var isCancelled: Bool { state.withLock { $0.ending?.code == .cancelled } }
+}

@@ -1,0 +1,135 @@
+public import ApusModel
+import ApusTrust
+
+/// What became of one push of a bulk send.
+public struct BulkOutcome: Sendable {
+  /// The push's place in the sequence, from 0. Outcomes come as they become known, which is not that order.
+  public var index: Int
+  /// The id of the request: its own, or the one that was drawn for it.
+  public var apnsID: NotificationID
+  /// The outcome, or what was wrong with the request, so that it was not sent.
+  public var result: Result<SendOutcome, PushRequestError>
+}
+
+/// The outcomes of a bulk send, as they become known: one for each push, in no particular order.
+///
+/// The sequence of pushes is read as fast as they can be sent and the outcomes are read, and never more than a bounded
+/// number ahead. An error of the sequence comes after the outcomes of all pushes before it. Sending begins with the
+/// first outcome that is asked for. When the task that reads is cancelled, no more is sent, and what has no outcome yet
+/// gets it as cancelled; when the outcomes are no longer read, what waits is not sent. Each iterator sends anew.
+public struct SendOutcomes<Requests: AsyncSequence & Sendable>: AsyncSequence, Sendable
+where Requests.Element == PushRequest {
+  public typealias Element = BulkOutcome
+  public typealias Failure = Requests.Failure
+
+  let client: APNSClient
+  let requests: Requests
+  let capacity: Int
+
+  public func makeAsyncIterator() -> Iterator {
+    Iterator(BulkReader(client: client, requests: requests, capacity: capacity))
+  }
+
+  public struct Iterator: AsyncIteratorProtocol {
+    private let reader: BulkReader<Requests>
+
+    fileprivate init(_ reader: BulkReader<Requests>) { self.reader = reader }
+
+    public mutating func next() async throws(Failure) -> BulkOutcome? {
+      if let outcome = reader.take() { return outcome }
+      return try await reader.wait()
+    }
+
+    public mutating func next(
+      isolation actor: isolated (any Actor)?
+    ) async throws(Failure) -> BulkOutcome? {
+      if let outcome = reader.take() { return outcome }
+      return try await reader.wait(isolation: actor)
+    }
+  }
+}
+
+/// Reads the outcomes of one bulk send, and starts the task that feeds it.
+private final class BulkReader<Requests: AsyncSequence & Sendable>
+where Requests.Element == PushRequest {
+  private let client: APNSClient
+  private let requests: Requests
+  private let job: BulkJob
+  private var hasBegun = false
+  private var sends: [PendingSend] = []
+  private var position = 0
+
+  init(client: APNSClient, requests: Requests, capacity: Int) {
+    self.client = client
+    self.requests = requests
+    job = client.bulkJob(capacity: capacity)
+  }
+
+  deinit { job.cancel() }
+
+  /// An outcome that is here already.
+  func take() -> BulkOutcome? {
+    guard position < sends.count else { return nil }
+    let send = sends[position]
+    position += 1
+    guard let result = send.result else { preconditionFailure("a push without its outcome") }
+    return BulkOutcome(index: send.index, apnsID: send.push.id, result: result)
+  }
+
+  func wait(
+    isolation actor: isolated (any Actor)? = #isolation
+  ) async throws(Requests.Failure) -> BulkOutcome? {
+    if !hasBegun { begin() }
+    while true {
+      position = 0
+      switch job.exchange(&sends) {
+      case .some: return take()
+      case .none: await job.waitForOutcomes()
+      case .over(let failure):
+        guard let failure = failure as? Requests.Failure else { return nil }
+        throw failure
+      }
+    }
+  }
+
+  private func begin() {
+    hasBegun = true
+    job.setTask(
+      Task { [requests, job, client] in
+        await feed(requests, to: job)
+        // Until here the client is not let go of.
+        withExtendedLifetime(client) {}
+      })
+  }
+}
+
+/// Reads the sequence, as long as there is room.
+private func feed<Requests: AsyncSequence>(
+  _ requests: Requests, to job: BulkJob
+) async where Requests.Element == PushRequest {
+  var iterator = requests.makeAsyncIterator()
+  let ids = RandomIDs()
+  var index = 0
+  do throws(Requests.Failure) {
+    while true {
+      switch job.vacancy() {
+      case .over: return job.inputEnded(failure: nil)
+      case .none: await job.waitForVacancy()
+      case .send(let send):
+        guard let request = try await iterator.next(isolation: nil) else {
+          return job.inputEnded(failure: nil)
+        }
+        send.index = index
+        index += 1
+        do throws(PushRequestError) {
+          try send.push.encode(request, id: ids.next())
+          job.submit(send)
+        } catch {
+          job.reject(send, error)
+        }
+      }
+    }
+  } catch {
+    job.inputEnded(failure: error)
+  }
+}

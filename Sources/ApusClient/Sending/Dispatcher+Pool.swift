@@ -1,0 +1,227 @@
+import ApusHTTP2
+import ApusModel
+
+/// What pushes wait for. The later ones say more about the cause.
+enum WaitingFor: Int, Comparable {
+  case connection, streams, silence, window, service
+
+  init(_ hindrance: ProviderSession.Hindrance) {
+    switch hindrance {
+    case .notReady: self = .connection
+    case .streams: self = .streams
+    case .window: self = .window
+    case .silence: self = .silence
+    }
+  }
+
+  static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
+}
+
+// What waits, and the connections.
+extension Dispatcher {
+  // MARK: Waiting pushes
+
+  /// The next push to be put on a stream: single ones before those of bulk sends, which take turns.
+  func nextPush() -> PendingSend? {
+    if let first = queue.first() { return first }
+    for offset in bulkJobs.indices {
+      let place = (bulkTurn + offset) % bulkJobs.count
+      if let first = bulkJobs[place].first() {
+        bulkTurn = place
+        return first
+      }
+    }
+    return nil
+  }
+
+  /// Takes out what ``nextPush()`` showed.
+  func dropNextPush() {
+    if queue.takeFirst() != nil { return }
+    bulkJobs[bulkTurn].dropFirst()
+    bulkTurn += 1
+  }
+
+  func takeWaiting() -> [PendingSend] {
+    var waiting = queue.takeAll() + delayed.map(\.send)
+    delayed = []
+    for job in bulkJobs { waiting += job.takeAll() }
+    return waiting
+  }
+
+  /// Pushes without an outcome.
+  var openCount: Int {
+    let streams = (sessions + leaving).reduce(0) { $0 + $1.openCount }
+    return streams + waitingCount
+  }
+
+  /// Whether there is something to wait for.
+  var isBusy: Bool {
+    nextPush() != nil || !delayed.isEmpty
+      || (sessions + leaving).contains {
+        $0.openCount > 0 || !$0.isReady || $0.pingedMilliseconds != nil
+      }
+  }
+
+  /// Pushes without a stream.
+  var waitingCount: Int {
+    // Those in front that were cancelled are dropped here.
+    let single = queue.first() == nil ? 0 : queue.count
+    return single + delayed.count + bulkJobs.reduce(0) { $0 + $1.waitingCount }
+  }
+
+  // MARK: Bulk sends
+
+  func add(_ job: BulkJob, nowMilliseconds: UInt64) {
+    if isClosing { return job.abandon() }
+    if !bulkJobs.contains(where: { $0 === job }) { bulkJobs.append(job) }
+    job.hasMore()
+    if job.isCancelled { cancel(job, nowMilliseconds) }
+  }
+
+  /// Nobody wants the outcomes of a bulk send any more.
+  private func cancel(_ job: BulkJob, _ nowMilliseconds: UInt64) {
+    let waiting = job.takeAll() + queue.unfinished + delayed.map(\.send)
+    for send in waiting where send.belongs(to: job) {
+      finish(send, UnknownCause(.cancelled), retryMayDuplicate: false)
+    }
+    for session in sessions + leaving {
+      let count = session.cancel(nowMilliseconds: nowMilliseconds) { $0.belongs(to: job) }
+      counters.unknown += UInt64(count)
+    }
+  }
+
+  /// Hands outcomes to those who wait for them, and forgets bulk sends that are over. Called when a turn ends.
+  func deliver() {
+    guard !bulkJobs.isEmpty else { return }
+    for job in bulkJobs { job.deliver() }
+    bulkJobs.removeAll { $0.isOver }
+    if bulkTurn >= bulkJobs.count { bulkTurn = 0 }
+  }
+
+  // MARK: Connections
+
+  /// Whether a connection is to be made now. Each yes stands for one attempt, which ends with
+  /// ``connected(nowMilliseconds:)`` or ``connectFailed(_:isFinal:nowMilliseconds:)``.
+  func wantsConnection(nowMilliseconds: UInt64) -> Bool {
+    guard nextPush() != nil, nowMilliseconds >= heldUntilMilliseconds else { return false }
+    guard !sessions.isEmpty else {
+      return plan.wantsConnection(nowMilliseconds: nowMilliseconds)
+    }
+    guard sessions.count + plan.attempts < settings.maximumConnections,
+      let since = saturatedSinceMilliseconds,
+      nowMilliseconds >= since + settings.growAfterMilliseconds
+    else { return false }
+    // Twice as many each time: the next ones wait until these have shown what they can do.
+    return plan.wantsConnection(limit: sessions.count, nowMilliseconds: nowMilliseconds)
+  }
+
+  /// There is a connection; its bytes go through the session from now on.
+  func connected(nowMilliseconds: UInt64) -> ProviderSession {
+    let session = ProviderSession(nowMilliseconds: nowMilliseconds)
+    sessions.append(session)
+    plan.connected()
+    saturatedSinceMilliseconds = nil
+    counters.connectionsMade += 1
+    return session
+  }
+
+  /// No connection came into being. `isFinal`: another attempt would come to the same.
+  func connectFailed(_ text: String, isFinal: Bool, nowMilliseconds: UInt64) {
+    noteFailure(text, isAttempt: true, isFinal: isFinal, nowMilliseconds)
+  }
+
+  private func noteFailure(
+    _ text: String, isAttempt: Bool, isFinal: Bool, _ nowMilliseconds: UInt64
+  ) {
+    lastFailure = text
+    counters.connectionsFailed += 1
+    let verdict = plan.failed(
+      isAttempt: isAttempt, isFinal: isFinal, entropy: entropy(), nowMilliseconds: nowMilliseconds)
+    // While others go on, nobody waits for this one.
+    if verdict == .giveUp, sessions.isEmpty { fail(UnknownCause(.connectionFailed, text)) }
+  }
+
+  /// The connection under a session is gone.
+  func lost(_ session: ProviderSession, _ text: String, isFinal: Bool, nowMilliseconds: UInt64) {
+    session.connectionLost(text)
+    settle(session, nowMilliseconds)
+    retire(session, session.goAway?.text ?? text, nowMilliseconds, isFinal: isFinal)
+    leaving.removeAll { $0 === session }
+  }
+
+  /// Takes a session out of use.
+  func retire(
+    _ session: ProviderSession, _ text: String, _ nowMilliseconds: UInt64, isFinal: Bool = false
+  ) {
+    guard let place = sessions.firstIndex(where: { $0 === session }) else { return }
+    sessions.remove(at: place)
+    if !session.isDone { leaving.append(session) }
+    if let reason = session.goAway?.credentialFault { refuseAll(reason) }
+    if session.answerCount == 0, !isClosing {
+      noteFailure(text, isAttempt: false, isFinal: isFinal, nowMilliseconds)
+    }
+  }
+
+  // MARK: Time
+
+  /// Ends what is overdue. To be called several times a second while there are open pushes, and every few seconds while
+  /// there are connections.
+  func tick(nowMilliseconds: UInt64) {
+    for send in queue.takeOverdue(nowMilliseconds: nowMilliseconds) {
+      finish(send, UnknownCause(.timedOut, waitingText), retryMayDuplicate: false)
+    }
+    sendDelayed(nowMilliseconds)
+    for session in leaving + sessions {
+      session.expire(nowMilliseconds: nowMilliseconds) { finish($0, $1) }
+      session.watch(settings, nowMilliseconds: nowMilliseconds)
+    }
+    for session in sessions where !session.takesPushes {
+      retire(session, session.deathText ?? "no answer came", nowMilliseconds)
+    }
+    leaving.removeAll { $0.isDone }
+    shrink(nowMilliseconds)
+    fill(nowMilliseconds: nowMilliseconds)
+    endStall(nowMilliseconds)
+  }
+
+  private func sendDelayed(_ nowMilliseconds: UInt64) {
+    guard delayed.contains(where: { $0.dueMilliseconds <= nowMilliseconds }) else { return }
+    var due = delayed.filter { $0.dueMilliseconds <= nowMilliseconds }.map(\.send)
+    delayed.removeAll { $0.dueMilliseconds <= nowMilliseconds }
+    due.sort { $0.number < $1.number }
+    queue.putBack(due)
+  }
+
+  /// Ends connections that have had nothing to do for long, but for the last one.
+  private func shrink(_ nowMilliseconds: UInt64) {
+    while sessions.count > 1, let last = sessions.last, last.openCount == 0,
+      nowMilliseconds >= last.idleSinceMilliseconds + settings.shrinkAfterMilliseconds
+    {
+      last.retire()
+      sessions.removeLast()
+    }
+  }
+
+  /// Pushes of a bulk send have no deadline of their own before they have a stream, so that a million can wait their
+  /// turn. When there is no turn at all, they end like others.
+  private func endStall(_ nowMilliseconds: UInt64) {
+    let goesOn =
+      nowMilliseconds < heldUntilMilliseconds || sessions.contains { $0.openCount > 0 }
+      || !bulkJobs.contains { $0.first() != nil }
+    guard !goesOn, let since = stalledSinceMilliseconds else {
+      stalledSinceMilliseconds = goesOn ? nil : nowMilliseconds
+      return
+    }
+    guard nowMilliseconds >= since + settings.stallMilliseconds else { return }
+    stalledSinceMilliseconds = nil
+    for job in bulkJobs {
+      for send in job.takeAll() {
+        finish(send, UnknownCause(.timedOut, waitingText), retryMayDuplicate: false)
+      }
+    }
+  }
+
+  private var waitingText: String {
+    sessions.isEmpty ? lastFailure : "no stream became free"
+  }
+}
