@@ -124,7 +124,7 @@ let package = Package(
       "ApusClientTests",
       [
         "ApusClient", "ApusDevice", "ApusServer", "ApusModel", "ApusWire", "ApusCore", "ApusHTTP2",
-        "ApusTrust", "ApusLoop", "ApusTLS",
+        "ApusTrust", "ApusLoop", "ApusTLS", "ApusTesting",
       ]),
     tests("SimulationTests", ["ApusTesting"]),
     .testTarget(

@@ -8,6 +8,7 @@ package enum BenchVerb: String, Sendable, CaseIterable {
   case register
   case engine
   case fetch
+  case send
   case help
 }
 
@@ -104,6 +105,15 @@ extension Program {
           """
           One device after the other connects, names its app, and waits for the last notification that is stored for \
           it. Then it prints one JSON object: devices, and how many microseconds each took from its first packet.
+          """
+        ]),
+      CommandDescription(
+        name: BenchVerb.send.rawValue, summary: "send through the client library",
+        details: [
+          """
+          Sends the same notification again and again with `ApusClient`, under a key that was made for it, to a server \
+          that answers everything with 200. Then it prints one JSON object: notifications, microseconds, \
+          cpu_nanoseconds_each, and the most that was ever in memory, before and after.
           """
         ]),
       CommandDescription(
@@ -243,7 +253,9 @@ package enum BenchOptions {
     kills.description,
     seed.description, numberedDevices.description, registered.description, first.description,
     store.description, notifications.description, groupSize.description, frameBytes.description,
-    removed.description,
+    removed.description, http2.description, sinkAuthority.description, connections.description,
+    token.description, payload.description, pushes.description, warmUp.description,
+    form.description, tasks.description,
     data.description,
   ]
 }

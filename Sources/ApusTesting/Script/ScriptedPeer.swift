@@ -1,0 +1,213 @@
+/// The service's end of one HTTP/2 connection, in plaintext, that does what a script says: bytes in, bytes out. It
+/// speaks in frames of its own making, so that no rule of the library under test is taken for granted.
+///
+/// It keeps count of the notifications that it has taken on.
+package struct ScriptedPeer: Sendable {
+  /// A request that is here whole.
+  package struct Request: Sendable, Hashable {
+    package var stream: UInt32
+    /// The `apns-id`.
+    package var id: String
+  }
+
+  /// What is to be sent.
+  package private(set) var output: [UInt8] = []
+  /// Whole requests without a deed.
+  package private(set) var requests: [Request] = []
+  /// The ids of the notifications that were taken on, in order, as often as they were.
+  package private(set) var taken: [String] = []
+  /// Whether the connection is to end now.
+  package private(set) var isCut = false
+  /// What is wrong with what the client sent; a client that is right never sets it.
+  package private(set) var complaint: String?
+  /// PINGs that were not answered yet.
+  package private(set) var pings: [[UInt8]] = []
+  /// The stream limit that was announced last and acknowledged.
+  private var limits: [Int] = []
+  private var acknowledgedLimit = Int.max
+
+  private var input: [UInt8] = []
+  private var hasPreface = false
+  private var decoder = HPACKDecoder()
+  private var ids: [UInt32: String] = [:]
+  private var openStreams: Set<UInt32> = []
+  private var lastStream: UInt32 = 0
+  /// Streams above it were said not to be looked at.
+  private var goAwayStream = UInt32.max
+  /// The highest stream whose notification was taken on: no GOAWAY may say otherwise.
+  private var highestTaken: UInt32 = 0
+  private var connectionWindow = 65_535
+
+  package init() {}
+
+  // MARK: The client's bytes
+
+  package mutating func receive(_ bytes: [UInt8]) {
+    input += bytes
+    if !hasPreface {
+      guard input.count >= HTTP2Frame.preface.count else { return }
+      if !input.starts(with: HTTP2Frame.preface) { complaint = "no preface" }
+      input.removeFirst(HTTP2Frame.preface.count)
+      hasPreface = true
+    }
+    while let frame = nextFrame() { take(frame) }
+  }
+
+  private mutating func nextFrame() -> HTTP2Frame? {
+    guard input.count >= HTTP2Frame.headerBytes else { return nil }
+    let count = Int(input[0]) << 16 | Int(input[1]) << 8 | Int(input[2])
+    guard input.count >= HTTP2Frame.headerBytes + count else { return nil }
+    let stream = input[5..<9].reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
+    let frame = HTTP2Frame(
+      input[3], flags: input[4], stream: stream,
+      Array(input[HTTP2Frame.headerBytes..<HTTP2Frame.headerBytes + count]))
+    input.removeFirst(HTTP2Frame.headerBytes + count)
+    return frame
+  }
+
+  private mutating func take(_ frame: HTTP2Frame) {
+    switch frame.kind {
+    case HTTP2Frame.Kind.headers: takeHeaders(frame)
+    case HTTP2Frame.Kind.data:
+      connectionWindow -= frame.payload.count
+      if connectionWindow < 0 { complaint = "more than the window takes" }
+      if frame.endsStream { finish(frame.stream) }
+    case HTTP2Frame.Kind.settings where frame.isAcknowledgement:
+      if !limits.isEmpty { acknowledgedLimit = limits.removeFirst() }
+    case HTTP2Frame.Kind.settings: output += HTTP2Frame.settingsAcknowledgement.bytes
+    case HTTP2Frame.Kind.ping where !frame.isAcknowledgement: pings.append(frame.payload)
+    case HTTP2Frame.Kind.resetStream: openStreams.remove(frame.stream)
+    default: break
+    }
+  }
+
+  private mutating func takeHeaders(_ frame: HTTP2Frame) {
+    guard let headers = try? decoder.decode(frame.payload) else {
+      complaint = "a header block that cannot be read"
+      return
+    }
+    if frame.stream <= lastStream { complaint = "stream \(frame.stream) after \(lastStream)" }
+    lastStream = frame.stream
+    openStreams.insert(frame.stream)
+    if openStreams.count > acknowledgedLimit {
+      complaint = "\(openStreams.count) streams where \(acknowledgedLimit) are allowed"
+    }
+    ids[frame.stream] = headers.first { $0.name == "apns-id" }?.text ?? ""
+    if frame.endsStream { finish(frame.stream) }
+  }
+
+  private mutating func finish(_ stream: UInt32) {
+    guard stream <= goAwayStream, let id = ids.removeValue(forKey: stream) else { return }
+    requests.append(Request(stream: stream, id: id))
+  }
+
+  // MARK: Deeds
+
+  /// Does something about a request, which is then no longer among those that wait.
+  package mutating func perform(_ deed: PeerDeed, on request: Request) {
+    requests.removeAll { $0 == request }
+    let stream = request.stream
+    switch deed {
+    case .accept(let hasUniqueID, let hasBody):
+      take(request)
+      var headers = [RawHeader(":status", "200"), RawHeader("apns-id", request.id)]
+      if hasUniqueID { headers.append(RawHeader("apns-unique-id", request.id)) }
+      answer(stream, headers, hasBody ? "{}" : nil)
+    case .reject(let status, let reason, let retryAfter):
+      var headers = [RawHeader(":status", "\(status)"), RawHeader("apns-id", request.id)]
+      if let retryAfter { headers.append(RawHeader("retry-after", retryAfter)) }
+      let time = status == 410 ? ",\"timestamp\":1700000000123" : ""
+      answer(stream, headers, "{\"reason\":\"\(reason)\"\(time)}")
+    case .garbage(let status, let body):
+      answer(stream, [RawHeader(":status", "\(status)")], body)
+    case .headersOnly(let status):
+      if status == 200 { take(request) }
+      answer(stream, [RawHeader(":status", "\(status)")], nil)
+    case .half(let status):
+      if status == 200 { take(request) }
+      output += HTTP2Frame.headers(stream, [RawHeader(":status", "\(status)")]).bytes
+    case .reset(let code, let isTaken):
+      if isTaken, code != 7 { take(request) }
+      openStreams.remove(stream)
+      output += HTTP2Frame.resetStream(stream, code: code).bytes
+    case .ignore(let isTaken):
+      if isTaken { take(request) }
+    case .goAway(let includesThis, let isTaken, let debug):
+      let last = includesThis ? stream : stream - 1
+      if includesThis, isTaken, stream <= goAwayStream { take(request) }
+      goAway(last: last, debug: debug)
+    case .cut(let isTaken):
+      if isTaken { take(request) }
+      isCut = true
+    }
+  }
+
+  private mutating func take(_ request: Request) {
+    taken.append(request.id)
+    highestTaken = max(highestTaken, request.stream)
+  }
+
+  private mutating func answer(_ stream: UInt32, _ headers: [RawHeader], _ body: String?) {
+    openStreams.remove(stream)
+    output += HTTP2Frame.headers(stream, headers, endsStream: body == nil).bytes
+    guard let body else { return }
+    output += HTTP2Frame.data(stream, Array(body.utf8)).bytes
+  }
+
+  // MARK: The connection
+
+  /// The first SETTINGS, and later ones. Nil: not said.
+  package mutating func announce(streams: Int?, window: Int? = nil) {
+    var values: [(UInt16, UInt32)] = []
+    if let streams {
+      values.append((HTTP2Frame.Setting.maxConcurrentStreams, UInt32(streams)))
+    }
+    if let window { values.append((HTTP2Frame.Setting.initialWindowSize, UInt32(window))) }
+    limits.append(streams ?? limits.last ?? acknowledgedLimit)
+    output += HTTP2Frame.settings(values).bytes
+  }
+
+  /// Room for more bodies, of the whole connection (stream 0) or of one stream.
+  package mutating func widen(stream: UInt32 = 0, by bytes: Int) {
+    if stream == 0 { connectionWindow += bytes }
+    output += HTTP2Frame.windowUpdate(stream, by: UInt32(bytes)).bytes
+  }
+
+  /// Room for what every stream still holds back.
+  package mutating func widenAll(by bytes: Int) {
+    widen(by: bytes)
+    for stream in ids.keys.sorted() where openStreams.contains(stream) {
+      widen(stream: stream, by: bytes)
+    }
+  }
+
+  package mutating func answerPings() {
+    for ping in pings {
+      output +=
+        HTTP2Frame(HTTP2Frame.Kind.ping, flags: HTTP2Frame.Flag.acknowledge, ping).bytes
+    }
+    pings = []
+  }
+
+  /// GOAWAY without an error. Requests above its last stream, which is `last` or what truth demands, are not looked at
+  /// any more.
+  package mutating func goAway(last: UInt32, debug: String = "") {
+    let last = min(max(last, highestTaken), goAwayStream)
+    goAwayStream = last
+    requests.removeAll { $0.stream > last }
+    for stream in ids.keys where stream > last { ids[stream] = nil }
+    var frame = HTTP2Frame.goAway(lastStream: last, code: 0)
+    frame.payload += Array(debug.utf8)
+    output += frame.bytes
+  }
+
+  /// The highest stream that was opened.
+  package var highestStream: UInt32 { lastStream }
+
+  /// Hands over what is to be sent, `count` bytes at most.
+  package mutating func takeOutput(_ count: Int = .max) -> [UInt8] {
+    let part = Array(output.prefix(count))
+    output.removeFirst(part.count)
+    return part
+  }
+}
