@@ -3,8 +3,8 @@ import ApusWire
 
 /// Holds a push against every rule of ``LintRule``.
 ///
-/// Works on the bytes that are sent, whoever made them. Not for hot paths: it builds the payload's tree. Services accept
-/// most of what is found here, and the device then drops it without a word; that is why it is said.
+/// Works on the bytes that are sent, whoever made them. Not for hot paths: it builds the payload's tree. Services
+/// accept most of what is found here, and the device then drops it without a word; that is why it is said.
 package struct PayloadLint {
   let context: LintContext
   private(set) var findings: [LintFinding] = []
