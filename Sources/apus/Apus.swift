@@ -43,8 +43,7 @@ struct Apus {
     case .device: try DeviceCommand(invocation).run()
     case .code: try CodeCommand(invocation).run()
     case .serve: try ServeCommand(invocation).run()
-    case .send:
-      try runBlocking { () async throws(CommandFailure) in try await SendCommand(invocation).run() }
+    case .send: try SendCommand(invocation).run()
     case .listen: try ListenCommand(invocation).run()
     case .log: try LogCommand(invocation).run()
     case .help: print(help(try invocation.operands.first.map(described)))

@@ -21,6 +21,21 @@ func runBlocking(
   if let failure = outcome.take() { throw failure }
 }
 
+/// Asynchronous work that goes on while the calling thread does something else.
+struct BackgroundWork {
+  private let outcome = Outcome()
+
+  init(_ body: @escaping @Sendable () async -> Void) {
+    Task { [outcome] in
+      await body()
+      outcome.put(nil)
+    }
+  }
+
+  /// Waits for its end. Once.
+  func wait() { _ = outcome.take() }
+}
+
 /// Hands the end of a task to a thread that waits for it.
 @safe private final class Outcome: @unchecked Sendable {
   private let isThere: UnsafeMutablePointer<sem_t>

@@ -42,6 +42,15 @@ enum Process {
   /// Seconds since 1970.
   static var nowSeconds: Int64 { Int64(time(nil)) }
 
+  /// Of a clock that does not jump; its beginning means nothing.
+  static var nanoseconds: UInt64 {
+    var time = timespec()
+    unsafe clock_gettime(CLOCK_MONOTONIC, &time)
+    return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+  }
+
+  static var milliseconds: Int64 { Int64(nanoseconds / 1_000_000) }
+
   static var hostName: String? {
     var name = [CChar](repeating: 0, count: Int(HOST_NAME_MAX) + 1)
     guard unsafe gethostname(&name, name.count) == 0 else { return nil }

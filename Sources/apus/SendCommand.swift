@@ -10,15 +10,55 @@ struct SendCommand: Sendable {
 
   init(_ invocation: Invocation) { self.invocation = invocation }
 
-  func run() async throws(CommandFailure) {
-    let invocation = invocation
+  func run() throws(CommandFailure) {
+    if invocation[SendOptions.tokens] != nil { return try SendListCommand(invocation).run() }
+    try refuseListOptions()
     let message = try Message(invocation) { (path) throws(CommandFailure) in
-      try Process.text(
-        of: path == "-" ? "/dev/stdin" : path, for: ApusOptions.payloadFile, invocation)
+      try Process.payload(path, invocation)
     }
     let credentials = SendCredentials(invocation)
-    let request = request(message, topic: try credentials.topic(for: message.pushType))
-    let client = try client(try credentials.credential())
+    let isDry = invocation.isOn(SendOptions.dryRun)
+    let request = PushRequest(
+      message,
+      // What is only looked at needs no data directory.
+      topic: isDry
+        ? try? credentials.topic(for: message.pushType)
+        : try credentials.topic(for: message.pushType))
+    let findings = request.lint(nowSeconds: Process.nowSeconds)
+    if isDry { return try DryRun(invocation).show(request, findings) }
+    try report(findings)
+    let client = try invocation.client(try credentials.credential())
+    try runBlocking { () async throws(CommandFailure) in try await send(request, client) }
+  }
+
+  private func refuseListOptions() throws(CommandFailure) {
+    let given = [
+      ("--results", invocation.isGiven(SendOptions.results)),
+      ("--resume", invocation.isGiven(SendOptions.resume)),
+      ("--retry-doubtful", invocation.isGiven(SendOptions.retryDoubtful)),
+      ("--rate", invocation.isGiven(SendOptions.rate)),
+      ("--format", invocation.isGiven(SendOptions.format)),
+    ]
+    guard let (flag, _) = given.first(where: \.1) else { return }
+    throw CommandFailure(
+      .usage, "\(flag) is for a list of recipients", remedy: "Give the list with --tokens FILE.")
+  }
+
+  /// Says what is found on standard error; with --strict that is the end.
+  private func report(_ findings: [LintFinding]) throws(CommandFailure) {
+    guard invocation.isOn(SendOptions.strict), let first = findings.first else {
+      for finding in findings { Output.diagnostic("apus send: \(finding)\n") }
+      return
+    }
+    var failure = CommandFailure(
+      .failed, "\(first.place): \(first.problem)", remedy: first.remedy)
+    failure.report = .members([
+      "outcome": .string("invalid"), "findings": .array(findings.map(\.json)),
+    ])
+    throw failure
+  }
+
+  private func send(_ request: PushRequest, _ client: APNSClient) async throws(CommandFailure) {
     let outcome: SendOutcome
     do throws(PushRequestError) {
       outcome = try await client.send(request)
@@ -27,34 +67,6 @@ struct SendCommand: Sendable {
     }
     await client.close()
     try report(outcome)
-  }
-
-  private func request(_ message: Message, topic: String?) -> PushRequest {
-    var request = PushRequest(
-      token: message.token, topic: topic, pushType: message.pushType,
-      payload: Array(message.payload.utf8))
-    request.priority = message.priority
-    request.expirationSeconds = message.expiration?.seconds(now: Process.nowSeconds)
-    request.collapseID = message.collapseID
-    request.id = message.id
-    return request
-  }
-
-  private func client(
-    _ credential: ClientConfiguration.Credential
-  ) throws(CommandFailure) -> APNSClient {
-    let provider = invocation.value(ApusOptions.provider)
-    var configuration = ClientConfiguration(
-      endpoint: Endpoint(host: provider.host, port: provider.port),
-      trustRoots: .pem(try invocation.authorityPEM()), credential: credential)
-    configuration.sendTimeoutSeconds = invocation.value(ApusOptions.timeout)
-    configuration.connectTimeoutSeconds = min(
-      configuration.connectTimeoutSeconds, configuration.sendTimeoutSeconds)
-    do throws(ClientConfigurationError) {
-      return try APNSClient(configuration)
-    } catch {
-      throw CommandFailure(.configuration, "\(error)")
-    }
   }
 
   // MARK: The outcome
@@ -99,5 +111,63 @@ struct SendCommand: Sendable {
       "detail": .string(cause.detail), "retry_may_duplicate": .bool(retryMayDuplicate),
     ])
     return failure
+  }
+}
+
+extension PushRequest {
+  init(_ message: Message, topic: String?) {
+    self.init(
+      token: message.token, topic: message.topic ?? topic, pushType: message.pushType,
+      payload: Array(message.payload.utf8))
+    priority = message.priority
+    expirationSeconds = message.expiration?.seconds(now: Process.nowSeconds)
+    collapseID = message.collapseID
+    id = message.id
+  }
+}
+
+extension Invocation {
+  /// The client that the options describe.
+  func client(
+    _ credential: ClientConfiguration.Credential
+  ) throws(CommandFailure) -> APNSClient {
+    let provider = value(ApusOptions.provider)
+    var configuration = ClientConfiguration(
+      endpoint: Endpoint(host: provider.host, port: provider.port),
+      trustRoots: try trustRoots(for: provider), credential: credential)
+    configuration.sendTimeoutSeconds = value(ApusOptions.timeout)
+    configuration.connectTimeoutSeconds = min(
+      configuration.connectTimeoutSeconds, configuration.sendTimeoutSeconds)
+    do throws(ClientConfigurationError) {
+      return try APNSClient(configuration)
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+  }
+
+  /// Whom to believe about a service: the system's authorities for Apple's hosts, and those of the options or of the
+  /// data directory for all others.
+  func trustRoots(
+    for provider: HostPort
+  ) throws(CommandFailure) -> ClientConfiguration.TrustRoots {
+    let given = self[ApusOptions.authority]
+    if given == "system" || given == nil && provider.isApple { return .system }
+    return .pem(try authorityPEM())
+  }
+}
+
+extension Process {
+  /// The text of a payload's file; `-` is standard input.
+  static func payload(_ path: String, _ invocation: Invocation) throws(CommandFailure) -> String {
+    try text(of: path == "-" ? "/dev/stdin" : path, for: ApusOptions.payloadFile, invocation)
+  }
+}
+
+extension LintFinding {
+  var json: JSONValue {
+    .members([
+      "rule": .string(rule.rawValue), "severity": .string(severity.rawValue),
+      "place": .string(place), "problem": .string(problem), "remedy": .string(remedy),
+    ])
   }
 }

@@ -68,6 +68,11 @@ public struct PushRequestError: Error, Sendable, Hashable, CustomStringConvertib
 }
 
 extension PushRequest {
+  /// Throws what is wrong with the push, as ``APNSClient/send(_:)`` does before anything is sent.
+  public func validate() throws(PushRequestError) {
+    _ = try EncodedPush(self, id: id ?? NotificationID(high: 0, low: 0))
+  }
+
   /// What is contradictory about the push: what a service refuses, and what it accepts although it comes to nothing.
   /// Empty where nothing is. Sending does not look at this.
   ///

@@ -72,7 +72,8 @@ package struct CommandLineParser {
       for given in values[option.flag] ?? [] {
         if let problem = option.check(given.text) { throw failure(option, given, problem) }
       }
-      if option.isRequired, values[option.flag] == nil { throw invocation.missing(option) }
+      let isThere = ([option.flag] + option.alternatives).contains { values[$0] != nil }
+      if option.isRequired, !isThere { throw invocation.missing(option) }
     }
     return invocation
   }

@@ -171,15 +171,18 @@ package enum ApusOptions {
   // MARK: send
 
   package static let provider = Option(
-    "--to", .hostPort, in: [Verb.send], group: .connection, scope: .named("send-to"),
-    default: "localhost:2197", help: "The service's door for providers.")
+    "--to", .providerDoor, in: [Verb.send], group: .connection, scope: .named("send-to"),
+    default: "localhost:2197",
+    help: "The service's door for providers; apple and apple-sandbox are Apple's.")
   package static let courier = Option(
     "--to", .hostPort, in: [Verb.listen], group: .connection, scope: .named("listen-to"),
     default: "localhost:5223", help: "The service's door for devices.")
   package static let authority = Option(
     "--authority", .file, in: [Verb.send, .listen], group: .connection,
-    note: "authority/service.crt in the data directory",
-    help: "The certificate of the authority that signed the service's.")
+    note: "authority/service.crt in the data directory; for Apple's hosts the system's",
+    help:
+      "The certificate of the authority that signed the service's; system for those of the system."
+  )
   package static let timeout = Option(
     "--timeout", .seconds(1...600), in: [Verb.send], group: .connection, default: "30",
     help: "How long to wait for the connection and the answer.")
@@ -206,7 +209,7 @@ package enum ApusOptions {
     help: "The app, by its bundle id, with the suffix that some push types want.")
   package static let token = Option(
     "--token", .deviceToken, in: [Verb.send], group: .message, scope: .flagOnly, isRequired: true,
-    help: "The device token that the app got.")
+    alternatives: ["--tokens"], help: "The device token that the app got.")
   package static let alert = message("--alert", .anyText("TEXT"), "The text that is shown.")
   package static let title = message("--title", .anyText("TEXT"), "The heading above it.")
   package static let subtitle = message("--subtitle", .anyText("TEXT"), "The line between them.")
@@ -221,15 +224,11 @@ package enum ApusOptions {
   package static let payloadFile = message(
     "--payload-file", .file, "The same from a file; - is standard input.")
   package static let pushType = Option(
-    "--push-type",
-    .choice("TYPE", PushType.allCases.map { ($0.name.description, $0) }), in: [Verb.send],
-    group: .message, scope: .flagOnly,
+    "--push-type", .pushType, in: [Verb.send], group: .message, scope: .flagOnly,
     note: "background with --content-available alone, else alert",
     help: "What kind of notification it is.")
   package static let priority = message(
-    "--priority",
-    .choice(
-      "N", [("10", Priority.immediate), ("5", .powerSaving), ("1", .whenActive)]),
+    "--priority", .priority,
     "10 at once, 5 with regard to the battery, 1 without waking the device.")
   package static let expiration = message(
     "--expiration", .expiration, "Until when the service keeps it for a device that is away.")
@@ -272,6 +271,7 @@ package enum ApusOptions {
       subtitle.description, badge.description, sound.description, contentAvailable.description,
       payload.description, payloadFile.description, pushType.description, priority.description,
       expiration.description, collapseID.description, id.description,
+    ] + SendOptions.all + [
       provider.description, courier.description, authority.description, timeout.description,
       providerKey.description, keyID.description, team.description,
       providerCertificate.description, providerCertificateKey.description,

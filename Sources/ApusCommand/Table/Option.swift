@@ -17,6 +17,8 @@ package struct OptionDescription: Sendable {
   /// The commands that take it, by name.
   package var commands: [String]
   package var isRequired: Bool
+  /// Flags of the options that take its place where it is required.
+  package var alternatives: [String]
   /// May be given several times; a source with several values replaces all values of a weaker one.
   package var repeats: Bool
   package var completion: Completion
@@ -38,6 +40,7 @@ package enum Completion: Sendable, Hashable {
 /// The headings of a command's help, in their order.
 package enum OptionGroup: String, Sendable, CaseIterable {
   case message = "Message"
+  case list = "Many recipients"
   case connection = "Connection"
   case credentials = "Credentials"
   case doors = "Doors"
@@ -61,13 +64,14 @@ package struct Option<Value: Sendable>: Sendable {
   init<Verb: RawRepresentable<String>>(
     _ flag: String, _ syntax: ValueSyntax<Value>, in commands: [Verb], group: OptionGroup,
     scope: OptionScope = .everywhere, default defaultText: String? = nil, note: String? = nil,
-    isRequired: Bool = false, repeats: Bool = false, help: String
+    isRequired: Bool = false, alternatives: [String] = [], repeats: Bool = false, help: String
   ) {
     let read = syntax.read
     description = OptionDescription(
       flag: flag, placeholder: syntax.placeholder, environment: scope.environment(flag: flag),
       fileKey: scope.fileKey(flag: flag), defaultText: defaultText, defaultNote: note, help: help,
-      group: group, commands: commands.map(\.rawValue), isRequired: isRequired, repeats: repeats,
+      group: group, commands: commands.map(\.rawValue), isRequired: isRequired,
+      alternatives: alternatives, repeats: repeats,
       completion: syntax.completion,
       check: { text in
         do throws(ValueProblem) {

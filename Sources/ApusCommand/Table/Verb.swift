@@ -153,35 +153,6 @@ extension Verb {
       ("For ten of them, for an hour", "apus code --uses 10 --expires 1"),
     ])
 
-  private static let sendDescription = CommandDescription(
-    name: "send", summary: "send a notification to a device",
-    details: [
-      """
-      What can be found in the data directory need not be given: the authority, and the key, team and topic where \
-      there is one of them. Otherwise give --authority, a topic, and either a key (--key, --key-id, --team) or a \
-      certificate (--certificate, --certificate-key).
-      """,
-      """
-      A notification that the service rejects ends in exit code 1, with the reason. TIME is a span such as +1h, \
-      seconds since 1970, or 0 for "now or never".
-      """,
-    ],
-    examples: [
-      (
-        "From the machine of the service",
-        "apus send --token $TOKEN --title Door --alert 'It rang.'"
-      ),
-      (
-        "From another one",
-        "apus send --to push.example.com:2197 --authority service.crt --key ABC123DEFG.p8 "
-          + "--key-id ABC123DEFG --team TEAM123456 --topic com.example.app --token $TOKEN --alert Hi"
-      ),
-      (
-        "A payload of your own",
-        "jq -n '{aps:{badge:3}}' | apus send --token $TOKEN --payload-file -"
-      ),
-    ])
-
   private static let listenDescription = CommandDescription(
     name: "listen", summary: "be a device: show notifications as they come",
     details: [

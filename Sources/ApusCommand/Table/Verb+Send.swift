@@ -1,0 +1,62 @@
+extension Verb {
+  static let sendDescription = CommandDescription(
+    name: "send", summary: "send a notification to a device, or to many",
+    details: [
+      """
+      What can be found in the data directory need not be given: the authority, and the key, team and topic where \
+      there is one of them. Otherwise give --authority, a topic, and either a key (--key, --key-id, --team) or a \
+      certificate (--certificate, --certificate-key).
+      """,
+      """
+      A notification that the service rejects ends in exit code 1, with the reason. TIME is a span such as +1h, \
+      seconds since 1970, or 0 for "now or never". What a service would accept although it comes to nothing is said on \
+      standard error before it is sent; --dry-run says it and sends nothing, --strict sends nothing of the kind.
+      """,
+      """
+      A list has a device token on each line, or is a table with names in its first line (RFC 4180), or has a JSON \
+      object on each line. Of a row's fields `token` is the recipient; `topic`, `push-type`, `priority`, `expiration`, \
+      `collapse-id`, `id` and `payload` take the place of the option of that name; all others stand in texts as \
+      {{name}}, or as {{name|what else}}. A text that is {{name:json}} alone becomes a number, or whatever JSON it is.
+      """,
+      """
+      With --results each row's outcome is written down as it comes. Rows are marked on the disk before they are sent, \
+      so that --resume, after whatever has ended the run, sends those that were certainly not sent and none twice. \
+      Rows in between are in doubt: they are listed, and sent again with the same id where --retry-doubtful is given. \
+      Answers 403, 429 and 5xx count as not sent.
+      """,
+    ],
+    examples: [
+      (
+        "From the machine of the service",
+        "apus send --token $TOKEN --title Door --alert 'It rang.'"
+      ),
+      (
+        "From another one",
+        "apus send --to push.example.com:2197 --authority service.crt --key ABC123DEFG.p8 "
+          + "--key-id ABC123DEFG --team TEAM123456 --topic com.example.app --token $TOKEN --alert Hi"
+      ),
+      (
+        "Through Apple's service",
+        "apus send --to apple --key AuthKey_ABC123DEFG.p8 --key-id ABC123DEFG --team TEAM123456 "
+          + "--topic com.example.app --token $TOKEN --alert Hi --set aps.thread-id=chat"
+      ),
+      (
+        "A payload of your own",
+        "jq -n '{aps:{badge:3}}' | apus send --token $TOKEN --payload-file -"
+      ),
+      (
+        "To everybody in a table of tokens and names, at most 5,000 a second",
+        "apus send --tokens users.csv --alert 'Hello {{name}}' --rate 5000 "
+          + "--results sent.jsonl"
+      ),
+      (
+        "The same again, after it was interrupted",
+        "apus send --tokens users.csv --alert 'Hello {{name}}' --rate 5000 "
+          + "--results sent.jsonl --resume"
+      ),
+      (
+        "The tokens that are dead, from the results",
+        "jq -r 'select(.status == 410) | .token' sent.jsonl"
+      ),
+    ])
+}

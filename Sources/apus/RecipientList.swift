@@ -1,0 +1,48 @@
+import ApusCommand
+import ApusServer
+import Glibc
+import Synchronization
+
+/// The file of a list, or standard input.
+final class RecipientList: Sendable {
+  let name: String
+  /// Nil where it cannot be known before the end.
+  let totalBytes: Int64?
+  private let descriptor: Int32
+  private let read = Atomic<Int64>(0)
+
+  init(_ invocation: Invocation) throws(CommandFailure) {
+    name = try invocation.require(SendOptions.tokens)
+    descriptor = name == "-" ? STDIN_FILENO : unsafe open(name, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else {
+      let reason = unsafe String(cString: strerror(errno))
+      throw invocation.failure(
+        .configuration, about: SendOptions.tokens, "cannot read \(name): \(reason)")
+    }
+    var facts = stat()
+    let isFile = unsafe fstat(descriptor, &facts) == 0 && facts.st_mode & S_IFMT == S_IFREG
+    totalBytes = isFile ? Int64(facts.st_size) : nil
+  }
+
+  deinit { if descriptor != STDIN_FILENO { close(descriptor) } }
+
+  var readBytes: Int64 { read.load(ordering: .relaxed) }
+
+  /// The next bytes; none at the end.
+  func next() throws(CommandFailure) -> [UInt8] {
+    var piece = [UInt8](repeating: 0, count: 65_536)
+    while true {
+      let count = unsafe piece.withUnsafeMutableBytes { buffer in
+        unsafe Glibc.read(descriptor, buffer.baseAddress, buffer.count)
+      }
+      if count >= 0 {
+        read.add(Int64(count), ordering: .relaxed)
+        return Array(piece[..<count])
+      }
+      guard errno == EINTR else {
+        let reason = unsafe String(cString: strerror(errno))
+        throw CommandFailure(.failed, "cannot read \(name): \(reason)")
+      }
+    }
+  }
+}

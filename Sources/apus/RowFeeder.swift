@@ -1,0 +1,223 @@
+import ApusClient
+import ApusCommand
+import ApusModel
+import ApusWire
+import Glibc
+
+/// Reads a list and makes its rows ready to be sent, on a thread that may wait.
+///
+/// Rows go in blocks: those of an earlier run as that one had them, held against its digest, and new ones together.
+struct RowFeeder {
+  private let list: RecipientList
+  private let template: MessageTemplate
+  private let run: SendRun
+  private let results: ResultsFile
+  private let retriesDoubtful: Bool
+  private let isStrict: Bool
+  private var topics: TopicMemo
+  private var reader: RecordReader
+  private var block: [Record] = []
+  private var earlier: ArraySlice<RunJournal.Block>
+  private var pace: Pace?
+  private let blockRows: Int
+  private var toldRules: Set<LintRule> = []
+  private var toldDoubts = 0
+
+  /// Rows in doubt that are named one by one.
+  private static let namedDoubts = 20
+
+  init(
+    _ invocation: Invocation, _ list: RecipientList, _ template: MessageTemplate,
+    _ credentials: SendCredentials, _ run: SendRun, _ results: ResultsFile
+  ) {
+    self.list = list
+    self.template = template
+    self.run = run
+    self.results = results
+    retriesDoubtful = invocation.isOn(SendOptions.retryDoubtful)
+    isStrict = invocation.isOn(SendOptions.strict)
+    topics = TopicMemo(credentials)
+    reader = RecordReader(format: invocation[SendOptions.format])
+    earlier = results.journal.blocks[...]
+    let rate = invocation[SendOptions.rate]
+    pace = rate.map { Pace(rowsPerSecond: $0) }
+    // A quarter of a second's, so that few are begun that still wait for their turn.
+    blockRows = min(max((rate ?? .max) / 4, 1), RunJournal.blockRows)
+  }
+
+  /// Until the end of the list, or of the run.
+  mutating func feed() throws(CommandFailure) {
+    var isAtEnd = false
+    while !isAtEnd, isGoing {
+      let piece = try list.next()
+      isAtEnd = piece.isEmpty
+      reader.append(piece)
+      while isGoing, let record = try nextRecord() { try take(record) }
+      // What comes through a pipe may have a pause behind it.
+      if isAtEnd || list.totalBytes == nil, earlier.isEmpty { try begin() }
+    }
+    guard isGoing, !earlier.isEmpty else { return }
+    throw CommandFailure(
+      .usage, "\(list.name) has fewer rows than in the earlier run",
+      remedy: "Give the list that the results are of.")
+  }
+
+  private var isGoing: Bool { run.tally.stop == nil && run.failure == nil }
+
+  private mutating func nextRecord() throws(CommandFailure) -> Record? {
+    do throws(RecordProblem) {
+      return try reader.next()
+    } catch {
+      throw CommandFailure(.usage, "\(list.name): \(error)")
+    }
+  }
+
+  private mutating func take(_ record: Record) throws(CommandFailure) {
+    block.append(record)
+    if let old = earlier.first {
+      guard record.number == old.rows.upperBound else { return }
+      earlier.removeFirst()
+      try goOn(old)
+    } else if block.count >= blockRows {
+      try begin()
+    }
+  }
+
+  // MARK: Blocks
+
+  private var digest: UInt64 {
+    var digest = RowDigest()
+    for record in block { digest.add(record.bytes) }
+    return digest.value
+  }
+
+  /// Begins new rows.
+  private mutating func begin() throws(CommandFailure) {
+    guard let first = block.first, let last = block.last else { return }
+    try write(
+      RunJournal.startLine(RunJournal.Block(rows: first.number...last.number, digest: digest)))
+    send(block)
+    block = []
+  }
+
+  /// Goes through the rows of a block of an earlier run.
+  private mutating func goOn(_ old: RunJournal.Block) throws(CommandFailure) {
+    guard digest == old.digest else {
+      throw CommandFailure(
+        .usage,
+        "rows \(old.rows.lowerBound) to \(old.rows.upperBound) of \(list.name) are not those of the "
+          + "earlier run", remedy: "Give the list that the results are of.")
+    }
+    var again: [Record] = []
+    for record in block {
+      switch results.journal.state(of: record.number) {
+      case .settled: run.changeTally { $0.settledBefore += 1 }
+      case .doubtful where !retriesDoubtful: tellDoubt(record)
+      case .doubtful, .notTaken, .unseen: again.append(record)
+      }
+    }
+    block = []
+    guard !again.isEmpty else { return }
+    try write(RunJournal.againLine(again.map(\.number)))
+    send(again)
+  }
+
+  /// What is to be on the disk before a row is sent.
+  private func write(_ line: JSONValue) throws(CommandFailure) {
+    if let failure = results.write(line) ?? results.sync() { throw failure }
+  }
+
+  private mutating func tellDoubt(_ record: Record) {
+    let id = RunJournal.apnsID(run: results.run, row: record.number)
+    var token: String?
+    if case .good(let fields) = record.fields { token = fields["token"]?.string }
+    _ = results.write(
+      RunJournal.line(
+        row: record.number, token: token, id: id,
+        .unknown(cause: "the earlier run ended before the answer", mayBeTaken: true)))
+    run.changeTally { $0.leftInDoubt += 1 }
+    toldDoubts += 1
+    guard toldDoubts <= Self.namedDoubts else { return }
+    Self.say(
+      toldDoubts == Self.namedDoubts
+        ? "more rows may have been sent; the results have them all"
+        : "row \(record.number) (\(token?.prefix(8) ?? "?")…) may have been sent, as \(id.text)")
+  }
+
+  // MARK: Rows
+
+  /// All rows of a block are dealt with: those that the run's end leaves over are written down as not sent.
+  private mutating func send(_ records: [Record]) {
+    for record in records {
+      guard let row = prepare(record) else { continue }
+      waitForTurn()
+      if !run.rows.put(row) { run.noteUnsent([row]) }
+    }
+  }
+
+  /// Nil where the row cannot be sent, which is written down.
+  private mutating func prepare(_ record: Record) -> SendRow? {
+    let id = RunJournal.apnsID(run: results.run, row: record.number)
+    var token: String?
+    do throws(RowProblem) {
+      let message = try template.message(for: record)
+      token = message.token
+      var request = PushRequest(message, topic: try topics.topic(for: message))
+      let rowID = message.id ?? id
+      request.id = rowID
+      if let problem = DryRun.problem(with: request) { throw RowProblem(problem) }
+      try lint(request, record)
+      return SendRow(number: record.number, id: rowID, request: request)
+    } catch {
+      run.note(row: record.number, token: token, id: id, .invalid(error.text))
+      return nil
+    }
+  }
+
+  private mutating func lint(
+    _ request: PushRequest, _ record: Record
+  ) throws(RowProblem) {
+    for finding in request.lint(nowSeconds: Process.nowSeconds) {
+      if isStrict { throw RowProblem("\(finding.place): \(finding.problem)") }
+      guard toldRules.insert(finding.rule).inserted else { continue }
+      Self.say("row \(record.number), and perhaps others: \(finding)")
+    }
+  }
+
+  private mutating func waitForTurn() {
+    guard pace != nil else { return }
+    while isGoing {
+      // In parts, so that an interruption is not slept through.
+      guard let delay = pace?.delay(nowNanoseconds: Process.nanoseconds), delay > 0 else { return }
+      usleep(UInt32(min(delay / 1000 + 1, 200_000)))
+      if delay <= 200_000_000 { return }
+    }
+  }
+
+  private static func say(_ text: String) {
+    let start = isatty(STDERR_FILENO) == 1 ? "\r\u{1b}[K" : ""
+    Output.diagnostic("\(start)apus send: \(NotificationCard.harmless(text))\n")
+  }
+}
+
+/// The topic of a kind of push, looked up once for each.
+struct TopicMemo {
+  private let credentials: SendCredentials
+  private var topics: [PushType: Result<String?, CommandFailure>] = [:]
+
+  init(_ credentials: SendCredentials) { self.credentials = credentials }
+
+  mutating func topic(for message: Message) throws(RowProblem) -> String? {
+    if message.topic != nil { return nil }
+    if topics[message.pushType] == nil {
+      topics[message.pushType] = Result { () throws(CommandFailure) in
+        try credentials.topic(for: message.pushType)
+      }
+    }
+    switch topics[message.pushType] {
+    case .success(let topic)?: return topic
+    case .failure(let failure)?: throw RowProblem(failure.problem)
+    case nil: return nil
+    }
+  }
+}

@@ -1,0 +1,221 @@
+import ApusModel
+import ApusWire
+import Testing
+
+@testable import ApusCommand
+
+@Suite("From the results of a run the next one knows what was sent")
+struct RunJournalTests {
+  private func journal(_ lines: String) throws -> RunJournal {
+    var journal = RunJournal()
+    for line in lines.split(separator: "\n", omittingEmptySubsequences: false) {
+      let bytes = Array(line.utf8)
+      try journal.read(bytes.span)
+    }
+    return journal
+  }
+
+  private static let run = #"{"run":"123E4567-E89B-12D3-A456-426614174000","list":"f"}"#
+
+  @Test("Rows that were not begun are unseen, those without an outcome in doubt")
+  func states() throws {
+    let journal = try journal(
+      """
+      \(Self.run)
+      {"started":{"first":1,"last":9,"digest":"ff"}}
+      {"row":1,"outcome":"accepted","token":"0a","apns_id":"x"}
+      {"row":2,"outcome":"rejected","status":410,"reason":"Unregistered","timestamp":7}
+      {"row":3,"outcome":"rejected","status":429,"reason":"TooManyRequests"}
+      {"row":4,"outcome":"rejected","status":503,"reason":"Shutdown"}
+      {"row":5,"outcome":"unknown","cause":"connection lost","retry_may_duplicate":true}
+      {"row":6,"outcome":"unknown","cause":"connection failed","retry_may_duplicate":false}
+      {"row":7,"outcome":"invalid","problem":"has no token"}
+      {"row":8,"outcome":"unknown"}
+      {"row":9,"outcome":"acc
+      """)
+    let states = (1...10).map { journal.state(of: $0) }
+    #expect(
+      states == [
+        .settled, .settled, .notTaken, .notTaken, .doubtful, .notTaken, .notTaken, .doubtful,
+        .doubtful, .unseen,
+      ])
+    #expect(journal.blocks == [RunJournal.Block(rows: 1...9, digest: 0xff)])
+    #expect(journal.rowCount == 9)
+  }
+
+  @Test("A row that is begun again is in doubt again, whatever was known of it")
+  func again() throws {
+    let lines = """
+      \(Self.run)
+      {"started":{"first":1,"last":2,"digest":"1"}}
+      {"row":1,"outcome":"rejected","status":500,"reason":"a"}
+      {"row":2,"outcome":"rejected","status":500,"reason":"a"}
+      {"again":[1,2]}
+      {"row":2,"outcome":"accepted"}
+      """
+    let journal = try journal(lines)
+    #expect(journal.state(of: 1) == .doubtful && journal.state(of: 2) == .settled)
+  }
+
+  @Test("What is written is read, and an id belongs to a row for good")
+  func roundTrip() throws {
+    let run = NotificationID(high: 1, low: .max)
+    let outcomes: [RowOutcome] = [
+      .accepted(uniqueID: "u"), .accepted(uniqueID: nil),
+      .rejected(status: 410, reason: "Unregistered", timestampMilliseconds: 5),
+      .rejected(status: 403, reason: "x", timestampMilliseconds: nil),
+      .unknown(cause: "c", mayBeTaken: true), .unknown(cause: "c", mayBeTaken: false),
+      .invalid("p"),
+    ]
+    var lines = [
+      RunJournal.runLine(run, list: "f\n"),
+      RunJournal.startLine(.init(rows: 1...7, digest: .max)), RunJournal.againLine([1, 7]),
+    ]
+    for (index, outcome) in outcomes.enumerated() {
+      let id = RunJournal.apnsID(run: run, row: index + 1)
+      lines.append(RunJournal.line(row: index + 1, token: "0a", id: id, outcome))
+    }
+    let journal = try journal(lines.map(\.text).joined(separator: "\n"))
+    #expect(journal.run == run)
+    for (index, outcome) in outcomes.enumerated() {
+      #expect(journal.state(of: index + 1) == outcome.state)
+    }
+    #expect(RunJournal.apnsID(run: run, row: 1) == NotificationID(high: 1, low: 0))
+  }
+
+  @Test(
+    "A file that is none of results, or has a hole, is refused",
+    arguments: [
+      #"{"row":1}"#, run + "\n" + #"{"started":{"first":2,"last":3,"digest":"1"}}"#,
+      run + "\n" + #"{"started":{"first":1,"last":0,"digest":"1"}}"#,
+      run + "\n" + #"{"row":1,"outcome":"accepted"}"#, run + "\n" + #"{"again":[1]}"#,
+      run + "\n" + run.replacing("4000", with: "4001"),
+      run + "\n" + #"{"started":{"first":1,"last":9000000000,"digest":"1"}}"#,
+    ])
+  func damaged(lines: String) {
+    #expect(throws: RecordProblem.self) { try journal(lines) }
+  }
+
+  @Test("A digest tells where one row ends and the next begins")
+  func digest() {
+    func digest(_ rows: String...) -> UInt64 {
+      var digest = RowDigest()
+      for row in rows { digest.add(Array(row.utf8)) }
+      return digest.value
+    }
+    // FNV-1a of nothing, and of "a" and a line feed.
+    #expect(digest() == 0xcbf2_9ce4_8422_2325)
+    let ofA: UInt64 = 0xaf63_dc4c_8601_ec8c
+    #expect(digest("a") == (ofA ^ 0x0a) &* 0x100_0000_01b3)
+    #expect(digest("ab", "c") != digest("a", "bc"))
+  }
+}
+
+@Suite("What a run came to, and when it should end")
+struct RunTallyTests {
+  private let dead = RowOutcome.rejected(
+    status: 410, reason: "Unregistered", timestampMilliseconds: 1)
+
+  @Test("Outcomes are counted, by reason, most frequent first")
+  func counts() {
+    var tally = RunTally()
+    for _ in 0..<1234 { tally.note(.accepted(uniqueID: nil)) }
+    for _ in 0..<3 { tally.note(dead) }
+    tally.note(.unknown(cause: "timed out", mayBeTaken: true))
+    tally.note(.invalid("has no token"))
+    tally.leftInDoubt = 2
+    #expect(!tally.isAllAccepted && tally.stop == nil && tally.done == 1239)
+    #expect(
+      tally.text(milliseconds: 2000) == """
+                1,234  accepted
+                    3  rejected
+                    1  unknown
+                    1  invalid
+                    2  left in doubt
+                    3    410 Unregistered
+                    1    has no token
+                    1    timed out
+          2.0 s, 619 a second
+
+        """)
+    #expect(
+      tally.json(milliseconds: 7).text
+        == #"{"event":"summary","accepted":1234,"rejected":3,"unknown":1,"invalid":1,"#
+        + #""settled_before":0,"left_in_doubt":2,"milliseconds":7,"#
+        + #""reasons":{"410 Unregistered":3,"has no token":1,"timed out":1}}"#)
+  }
+
+  @Test("A refused credential ends a run, and a token that is refused does not")
+  func credential() {
+    var tally = RunTally()
+    tally.note(dead)
+    #expect(tally.stop == nil)
+    tally.note(.rejected(status: 403, reason: "ExpiredProviderToken", timestampMilliseconds: nil))
+    #expect(tally.stop == .credentialRefused(reason: "ExpiredProviderToken"))
+    tally.interrupt()
+    #expect(tally.stop == .credentialRefused(reason: "ExpiredProviderToken"))
+  }
+
+  @Test("A service that was never reached ends a run, one that was reached does not")
+  func unreachable() {
+    func run(first: RowOutcome?) -> RunTally.Stop? {
+      var tally = RunTally()
+      if let first { tally.note(first) }
+      for _ in 0..<RunTally.connectFailures {
+        tally.note(.unknown(cause: "refused", mayBeTaken: false), isFailureToConnect: true)
+      }
+      return tally.stop
+    }
+    #expect(run(first: nil) == .unreachable(cause: "refused"))
+    #expect(run(first: .invalid("a")) == .unreachable(cause: "refused"))
+    #expect(run(first: .accepted(uniqueID: nil)) == nil)
+  }
+
+  @Test("However many reasons a service invents, they are bounded")
+  func bounded() {
+    var tally = RunTally()
+    for number in 0..<1000 {
+      tally.note(.rejected(status: 400, reason: "\(number)", timestampMilliseconds: nil))
+    }
+    #expect(tally.reasons.count == 101 && tally.reasons["other reasons"] == 900)
+  }
+}
+
+@Suite("A run shows how far it is, and keeps its pace")
+struct ProgressTests {
+  private func line(_ read: Int64, of list: Int64?, columns: Int) -> String {
+    ProgressLine(
+      done: 520_000, failed: 12, readBytes: read, listBytes: list, milliseconds: 65_000,
+      perSecond: 8000
+    ).text(columns: columns)
+  }
+
+  @Test("The line fits the terminal")
+  func line() {
+    #expect(
+      line(50, of: 100, columns: 100)
+        == " 50% " + String(repeating: "█", count: 15) + String(repeating: "░", count: 15)
+        + " 520,000 done, 12 failed, 8,000 a second, 1:05 left")
+    #expect(line(1, of: nil, columns: 100) == "520,000 done, 12 failed, 8,000 a second")
+    #expect(line(100, of: 100, columns: 90).hasPrefix("100% █"))
+    #expect(line(200, of: 100, columns: 90).hasPrefix("100% █"))
+    for columns in 1...120 { #expect(line(50, of: 100, columns: columns).count <= columns) }
+  }
+
+  @Test("Rows go at their pace, and a pause is not made up for by a flood")
+  func pace() {
+    var pace = Pace(rowsPerSecond: 100)
+    var now: UInt64 = 1_000_000_000_000
+    func pass(_ count: Int) -> UInt64 {
+      let start = now
+      for _ in 0..<count { now += pace.delay(nowNanoseconds: now) }
+      return now - start
+    }
+    // A tenth of a second's rows are free at first.
+    #expect(pass(11) == 0)
+    #expect(pass(100) == 1_000_000_000)
+    now += 60_000_000_000
+    #expect(pass(11) == 0)
+    #expect(pass(100) == 1_000_000_000)
+  }
+}

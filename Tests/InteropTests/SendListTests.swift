@@ -1,0 +1,143 @@
+import Foundation
+import Testing
+
+/// `apus send --tokens` against a service, killed for real.
+@Suite("A list is sent without doubles, whatever ends the run", .serialized)
+struct SendListTests {
+  private static let count = 600
+
+  private struct Scene {
+    let installation: Installation
+    let device: InstalledDevice
+    let token: String
+    let list: URL
+    let results: URL
+
+    init() throws {
+      installation = try Installation()
+      try installation.start()
+      device = try installation.device("phone")
+      token = try device.connect()
+      list = installation.directory.appending(path: "list.jsonl")
+      results = installation.directory.appending(path: "results.jsonl")
+      let rows = (1...SendListTests.count).map { "{\"token\":\"\(token)\",\"n\":\($0)}\n" }
+      try rows.joined().write(to: list, atomically: true, encoding: .utf8)
+    }
+
+    func run(_ extra: String...) throws -> Companion {
+      try Companion(
+        installation.apus,
+        [
+          "send", "--to", "localhost:\(installation.providerPort)", "--data",
+          installation.directory.path, "--tokens", list.path, "--results", results.path,
+          "--payload", #"{"aps":{"alert":"Number {{n}}"},"n":"{{n}}"}"#, "--json",
+        ] + extra, name: "apus send")
+    }
+
+    /// Rows with their outcomes, as the results tell in the end.
+    func outcomes() throws -> [Int: (outcome: String, id: String)] {
+      let text = try String(contentsOf: results, encoding: .utf8)
+      var outcomes: [Int: (outcome: String, id: String)] = [:]
+      for line in text.split(separator: "\n") {
+        // A line that was cut off is none.
+        guard let object = try? Programs.json(line), let row = object["row"] as? Int else {
+          continue
+        }
+        outcomes[row] = (object["outcome"] as? String ?? "", object["apns_id"] as? String ?? "")
+      }
+      return outcomes
+    }
+  }
+
+  private func waitForOutcomes(_ count: Int, _ run: Companion) throws {
+    _ = try run.wait(for: "\(count) outcomes") { lines in
+      lines.count { $0["outcome"] != nil } >= count ? true : nil
+    }
+  }
+
+  @Test("After SIGKILL every row is sent once, or known to be in doubt", .timeLimit(.minutes(3)))
+  func killed() throws {
+    let scene = try Scene()
+    let first = try scene.run("--rate", "200")
+    try waitForOutcomes(150, first)
+    first.stop(SIGKILL)
+
+    let second = try scene.run("--resume")
+    let summary = try second.first("summary")
+    let doubtful = summary["left_in_doubt"] as? Int ?? -1
+    let outcomes = try scene.outcomes()
+    #expect(outcomes.count == Self.count)
+    let inDoubt = Set(outcomes.filter { $0.value.outcome == "unknown" }.keys)
+    let accepted = Set(outcomes.filter { $0.value.outcome == "accepted" }.keys)
+    #expect(inDoubt.count == doubtful && doubtful < 300)
+    #expect(accepted.count == Self.count - doubtful)
+    #expect(summary["settled_before"] as? Int ?? 0 >= 150)
+    let shown = try scene.device.shown(atLeast: accepted.count)
+    #expect(accepted.isSubset(of: shown))
+    #expect(Set(shown).count == shown.count)
+
+    // The operator decides that a double is better than a gap.
+    let third = try scene.run("--resume", "--retry-doubtful")
+    #expect(try third.first("summary")["accepted"] as? Int == doubtful)
+    let all = try scene.device.shown(atLeast: accepted.count + doubtful)
+    #expect(Set(all) == Set(1...Self.count))
+    for row in inDoubt {
+      let ids = scene.device.ids(of: row)
+      #expect(ids.count <= 2 && ids.allSatisfy { $0 == outcomes[row]?.id })
+    }
+  }
+
+  @Test(
+    "After SIGINT nothing is in doubt, and the next run sends the rest", .timeLimit(.minutes(3)))
+  func interrupted() throws {
+    let scene = try Scene()
+    let first = try scene.run("--rate", "200")
+    try waitForOutcomes(50, first)
+    first.stop(SIGINT)
+    let before = try first.first("summary")["accepted"] as? Int ?? 0
+    #expect((50..<Self.count).contains(before))
+    let second = try scene.run("--resume")
+    let summary = try second.first("summary")
+    #expect(summary["left_in_doubt"] as? Int == 0)
+    #expect(summary["settled_before"] as? Int == before)
+    #expect(summary["accepted"] as? Int == Self.count - before)
+    let shown = try scene.device.shown(atLeast: Self.count)
+    #expect(shown.sorted() == Array(1...Self.count))
+  }
+
+  @Test("Results are neither overwritten nor gone on with by another list")
+  func otherList() throws {
+    let scene = try Scene()
+    let run = try scene.run()
+    #expect(try run.first("summary")["accepted"] as? Int == Self.count)
+    func problem(_ extra: String...) throws -> String {
+      do {
+        try Programs.run(
+          scene.installation.apus,
+          [
+            "send", "--to", "localhost:\(scene.installation.providerPort)", "--data",
+            scene.installation.directory.path, "--tokens", scene.list.path, "--results",
+            scene.results.path, "--alert", "Hi", "--json",
+          ] + extra)
+        return ""
+      } catch let trouble as Trouble { return trouble.description }
+    }
+    let size = try Data(contentsOf: scene.results).count
+    #expect(try problem().contains("ended with 2"))
+    let rows = try String(contentsOf: scene.list, encoding: .utf8).split(separator: "\n")
+    try (rows.dropFirst().joined(separator: "\n") + "\n").write(
+      to: scene.list, atomically: true, encoding: .utf8)
+    #expect(try problem("--resume").contains("ended with 2"))
+    #expect(scene.device.numbers.count == Self.count)
+    #expect(try Data(contentsOf: scene.results).count < size + 10)
+  }
+}
+
+extension InstalledDevice {
+  /// The ids of the notifications that were shown with this "n".
+  func ids(of number: Int) -> [String] {
+    (listener?.all("notification") ?? []).compactMap { line in
+      (line["payload"] as? [String: Any])?["n"] as? Int == number ? line["apns_id"] as? String : nil
+    }
+  }
+}
