@@ -46,6 +46,8 @@ struct Apus {
     case .send: try SendCommand(invocation).run()
     case .listen: try ListenCommand(invocation).run()
     case .log: try LogCommand(invocation).run()
+    case .token: try TokenCommand(invocation).run()
+    case .doctor: try DoctorCommand(invocation).run()
     case .help: print(help(try invocation.operands.first.map(described)))
     case .version: print(versionLine)
     case .completions: try printCompletions(invocation.operands[0])

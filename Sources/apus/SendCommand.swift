@@ -132,9 +132,16 @@ extension Invocation {
     _ credential: ClientConfiguration.Credential
   ) throws(CommandFailure) -> APNSClient {
     let provider = value(ApusOptions.provider)
+    return try client(credential, to: provider, try trustRoots(for: provider))
+  }
+
+  func client(
+    _ credential: ClientConfiguration.Credential, to provider: HostPort,
+    _ roots: ClientConfiguration.TrustRoots
+  ) throws(CommandFailure) -> APNSClient {
     var configuration = ClientConfiguration(
       endpoint: Endpoint(host: provider.host, port: provider.port),
-      trustRoots: try trustRoots(for: provider), credential: credential)
+      trustRoots: roots, credential: credential)
     configuration.sendTimeoutSeconds = value(ApusOptions.timeout)
     configuration.connectTimeoutSeconds = min(
       configuration.connectTimeoutSeconds, configuration.sendTimeoutSeconds)

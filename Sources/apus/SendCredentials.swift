@@ -38,7 +38,7 @@ struct SendCredentials {
       keyPEM: try pem(ApusOptions.providerCertificateKey))
   }
 
-  private func providerToken() throws(CommandFailure) -> ClientConfiguration.Credential {
+  func providerToken() throws(CommandFailure) -> ClientConfiguration.Credential {
     let keyID: String
     if let given = invocation[ApusOptions.keyID] {
       keyID = given

@@ -8,7 +8,7 @@ import Synchronization
 /// A run through a list, as the threads that work on it share it: one reads rows, tasks send them, one shows how far it
 /// is.
 final class SendRun: Sendable {
-  let rows = RowChannel(capacity: 2048)
+  let rows = RowChannel(capacity: 512)
   private let results: ResultsFile
   private let printsOutcomes: Bool
   private let list: RecipientList
@@ -18,6 +18,9 @@ final class SendRun: Sendable {
     var tally = RunTally()
     var failure: CommandFailure?
     var isFinished = false
+    /// Rows without an outcome, by their place in what the client was given.
+    var underWay: [Int: SendRow] = [:]
+    var begun = 0
   }
 
   init(results: ResultsFile, printsOutcomes: Bool, list: RecipientList) {
@@ -33,42 +36,44 @@ final class SendRun: Sendable {
 
   /// Sends what comes through the channel until its end, so many at a time.
   func send(with client: APNSClient, concurrency: Int) async {
-    await withTaskGroup(of: Void.self) { group in
-      for _ in 0..<concurrency {
-        group.addTask {
-          while let row = await self.rows.next() { await self.send(row, with: client) }
-        }
+    for await outcome in client.send(all: RowRequests(run: self), capacity: concurrency) {
+      guard let row = state.withLock({ $0.underWay.removeValue(forKey: outcome.index) }) else {
+        continue
       }
+      note(row, outcome.result)
     }
   }
 
-  private func send(_ row: SendRow, with client: APNSClient) async {
+  /// The next row's request; nil after the last one.
+  fileprivate func nextRequest() async -> PushRequest? {
+    guard let row = await rows.next() else { return nil }
+    state.withLock { state in
+      state.underWay[state.begun] = row
+      state.begun += 1
+    }
+    return row.request
+  }
+
+  private func note(_ row: SendRow, _ result: Result<SendOutcome, PushRequestError>) {
     var isFailureToConnect = false
     let outcome: RowOutcome
-    do throws(PushRequestError) {
-      switch try await client.send(row.request) {
-      case .accepted(_, let uniqueID): outcome = .accepted(uniqueID: uniqueID)
-      case .rejected(let rejection):
-        outcome = .rejected(
-          status: rejection.status, reason: rejection.reason.rawValue,
-          timestampMilliseconds: rejection.timestampMilliseconds)
-      case .unknown(let cause, let mayBeTaken):
-        isFailureToConnect = cause.code == .connectionFailed
-        outcome = .unknown(cause: "\(cause)", mayBeTaken: mayBeTaken)
-      }
-    } catch {
-      outcome = .invalid("\(error)")
+    switch result {
+    case .success(.accepted(_, let uniqueID)): outcome = .accepted(uniqueID: uniqueID)
+    case .success(.rejected(let rejection)):
+      outcome = .rejected(
+        status: rejection.status, reason: rejection.reason.rawValue,
+        timestampMilliseconds: rejection.timestampMilliseconds)
+    case .success(.unknown(let cause, let mayBeTaken)):
+      isFailureToConnect = cause.code == .connectionFailed
+      outcome = .unknown(cause: "\(cause)", mayBeTaken: mayBeTaken)
+    case .failure(let error): outcome = .invalid("\(error)")
     }
-    note(row, outcome, isFailureToConnect: isFailureToConnect)
-  }
-
-  /// Writes a row's outcome down. What says that no further row can succeed ends the run.
-  func note(_ row: SendRow, _ outcome: RowOutcome, isFailureToConnect: Bool = false) {
     note(
       row: row.number, token: row.request.token, id: row.id, outcome,
       isFailureToConnect: isFailureToConnect)
   }
 
+  /// Writes a row's outcome down. What says that no further row can succeed ends the run.
   func note(
     row: Int, token: String?, id: NotificationID, _ outcome: RowOutcome,
     isFailureToConnect: Bool = false
@@ -133,107 +138,19 @@ final class SendRun: Sendable {
   }
 }
 
-/// A row that is ready to be sent.
-struct SendRow: Sendable {
-  var number: Int
-  var id: NotificationID
-  var request: PushRequest
-}
+/// The rows of a run as the client takes them.
+private struct RowRequests: AsyncSequence, Sendable {
+  typealias Failure = Never
 
-/// Rows on their way from the thread that reads them to the tasks that send them.
-@safe final class RowChannel: @unchecked Sendable {
-  private struct State {
-    var rows: [SendRow?] = []
-    var head = 0
-    var waiting: [CheckedContinuation<SendRow?, Never>] = []
-    var isEnded = false
+  let run: SendRun
 
-    var isEmpty: Bool { head == rows.count }
+  func makeAsyncIterator() -> Iterator { Iterator(run: run) }
 
-    mutating func takeFirst() -> SendRow? {
-      guard !isEmpty else { return nil }
-      let row = rows[head].take()
-      head += 1
-      if isEmpty {
-        rows.removeAll(keepingCapacity: true)
-        head = 0
-      }
-      return row
-    }
-  }
+  struct Iterator: AsyncIteratorProtocol {
+    typealias Failure = Never
 
-  /// How many more rows there is room for.
-  private let room: UnsafeMutablePointer<sem_t>
-  private let state = Mutex(State())
+    let run: SendRun
 
-  init(capacity: Int) {
-    unsafe room = .allocate(capacity: 1)
-    unsafe sem_init(room, 0, UInt32(capacity))
-  }
-
-  deinit {
-    unsafe sem_destroy(room)
-    unsafe room.deallocate()
-  }
-
-  /// Waits until there is room. False when the channel has ended: the row is not taken.
-  func put(_ row: SendRow) -> Bool {
-    while unsafe sem_wait(room) != 0 {}
-    let (isTaken, reader) = state.withLock { state in
-      guard !state.isEnded else { return (false, CheckedContinuation<SendRow?, Never>?.none) }
-      guard let reader = state.waiting.popLast() else {
-        state.rows.append(row)
-        return (true, nil)
-      }
-      return (true, reader)
-    }
-    guard isTaken else {
-      unsafe sem_post(room)
-      return false
-    }
-    if let reader {
-      unsafe sem_post(room)
-      reader.resume(returning: row)
-    }
-    return true
-  }
-
-  /// The next row; nil after the last one.
-  func next() async -> SendRow? {
-    await withCheckedContinuation { continuation in
-      let row = state.withLock { state -> SendRow?? in
-        if let row = state.takeFirst() { return .some(row) }
-        if state.isEnded { return .some(nil) }
-        state.waiting.append(continuation)
-        return nil
-      }
-      guard let row else { return }
-      if row != nil { unsafe sem_post(room) }
-      continuation.resume(returning: row)
-    }
-  }
-
-  /// No more rows come; those that are there are still taken.
-  func end() {
-    let waiting = state.withLock { state in
-      state.isEnded = true
-      defer { state.waiting = [] }
-      return state.waiting
-    }
-    for reader in waiting { reader.resume(returning: nil) }
-    // Whoever waits for room.
-    unsafe sem_post(room)
-  }
-
-  /// Ends the channel and gives the rows that nobody took.
-  func abandon() -> [SendRow] {
-    let rows = state.withLock { state in
-      let rows = state.rows[state.head...].compactMap(\.self)
-      state.rows = []
-      state.head = 0
-      return rows
-    }
-    end()
-    return rows
+    mutating func next() async -> PushRequest? { await run.nextRequest() }
   }
 }

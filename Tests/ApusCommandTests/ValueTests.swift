@@ -158,18 +158,32 @@ struct TableTests {
   @Test("Every example is a command line that parses", arguments: programs)
   func examples(program: Program) throws {
     for example in program.commands.flatMap(\.examples) {
-      let words = example.line.split(separator: " ").map(String.init)
+      let words = Self.shellWords(example.line)
       guard let start = words.firstIndex(of: program.name) else { continue }
-      var own = Array(words[(start + 1)...].prefix { $0 != "|" && $0 != ">" })
+      var own = Array(words[(start + 1)...].prefix { !["|", ">", "<"].contains($0) })
       for index in own.indices {
         // What a shell would have put in, or taken away.
         if own[index] == "$TOKEN" { own[index] = "0a" }
-        own[index].removeAll { $0 == ")" || $0 == "'" }
+        own[index].removeAll { $0 == ")" }
       }
-      own.removeAll { $0 == "rang." }
       let parser = CommandLineParser(program: program, environment: [:]) { _ in nil }
       _ = try parser.parse(own)
     }
+  }
+
+  /// The words of a command line, with what stands between single quotation marks as one.
+  private static func shellWords(_ line: String) -> [String] {
+    var words = [""]
+    for (index, part) in line.split(separator: "'", omittingEmptySubsequences: false).enumerated() {
+      guard index.isMultiple(of: 2) else {
+        words[words.count - 1] += part
+        continue
+      }
+      let pieces = part.split(separator: " ", omittingEmptySubsequences: false)
+      words[words.count - 1] += pieces[0]
+      words += pieces.dropFirst().map(String.init)
+    }
+    return words.filter { !$0.isEmpty }
   }
 
   @Test("Every option belongs to commands that are there", arguments: programs)

@@ -4,8 +4,10 @@ package import ApusModel
 package enum ApusOptions {
   private static let working = [
     Verb.initialize, .serve, .team, .app, .key, .cert, .device, .code, .rotate, .send, .listen,
-    .log,
+    .log, .token, .doctor,
   ]
+  /// What acts as a provider.
+  private static let providers = [Verb.send, .token, .doctor]
 
   // MARK: General
 
@@ -171,41 +173,42 @@ package enum ApusOptions {
   // MARK: send
 
   package static let provider = Option(
-    "--to", .providerDoor, in: [Verb.send], group: .connection, scope: .named("send-to"),
+    "--to", .providerDoor, in: [Verb.send, .doctor], group: .connection, scope: .named("send-to"),
     default: "localhost:2197",
     help: "The service's door for providers; apple and apple-sandbox are Apple's.")
   package static let courier = Option(
     "--to", .hostPort, in: [Verb.listen], group: .connection, scope: .named("listen-to"),
     default: "localhost:5223", help: "The service's door for devices.")
   package static let authority = Option(
-    "--authority", .file, in: [Verb.send, .listen], group: .connection,
+    "--authority", .file, in: [Verb.send, .listen, .doctor], group: .connection,
     note: "authority/service.crt in the data directory; for Apple's hosts the system's",
     help:
       "The certificate of the authority that signed the service's; system for those of the system."
   )
   package static let timeout = Option(
-    "--timeout", .seconds(1...600), in: [Verb.send], group: .connection, default: "30",
+    "--timeout", .seconds(1...600), in: [Verb.send, .doctor], group: .connection, default: "30",
     help: "How long to wait for the connection and the answer.")
 
   package static let providerKey = Option(
-    "--key", .file, in: [Verb.send], group: .credentials,
+    "--key", .file, in: providers, group: .credentials,
     note: "keys/KEY-ID.p8 in the data directory",
     help: "The provider key that signs tokens.")
   package static let keyID = Option(
-    "--key-id", .shortID("ID"), in: [Verb.send], group: .credentials,
+    "--key-id", .shortID("ID"), in: providers, group: .credentials,
     note: "the data directory's only key", help: "Its id.")
   package static let team = Option(
-    "--team", .shortID("ID"), in: [Verb.send], group: .credentials, note: "the key's team",
+    "--team", .shortID("ID"), in: providers, group: .credentials, note: "the key's team",
     help: "The team that it belongs to.")
   package static let providerCertificate = Option(
-    "--certificate", .file, in: [Verb.send], group: .credentials,
+    "--certificate", .file, in: [Verb.send, .doctor], group: .credentials,
     help: "A provider's certificate, instead of a key.")
   package static let providerCertificateKey = Option(
-    "--certificate-key", .file, in: [Verb.send], group: .credentials,
+    "--certificate-key", .file, in: [Verb.send, .doctor], group: .credentials,
     help: "The private key of that certificate.")
 
   package static let topic = Option(
-    "--topic", .topic, in: [Verb.send], group: .message, note: "the data directory's only app",
+    "--topic", .topic, in: [Verb.send, .doctor], group: .message,
+    note: "the data directory's only app",
     help: "The app, by its bundle id, with the suffix that some push types want.")
   package static let token = Option(
     "--token", .deviceToken, in: [Verb.send], group: .message, scope: .flagOnly, isRequired: true,
@@ -271,7 +274,7 @@ package enum ApusOptions {
       subtitle.description, badge.description, sound.description, contentAvailable.description,
       payload.description, payloadFile.description, pushType.description, priority.description,
       expiration.description, collapseID.description, id.description,
-    ] + SendOptions.all + [
+    ] + SendOptions.all + TokenOptions.all + [
       provider.description, courier.description, authority.description, timeout.description,
       providerKey.description, keyID.description, team.description,
       providerCertificate.description, providerCertificateKey.description,

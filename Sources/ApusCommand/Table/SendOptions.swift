@@ -28,9 +28,11 @@ package enum SendOptions {
     "--retry-doubtful", .flag, "Send rows again that may have been sent, with the same id.")
   package static let rate = list(
     "--rate", .integer("N", 1...1_000_000), "Send at most N notifications a second.")
+  package static let usualConcurrency = 2000
   package static let concurrency = Option(
     "--concurrency", .integer("N", 1...10_000), in: [Verb.send], group: .list, scope: .flagOnly,
-    default: "1000", help: "Notifications that may wait for their answers at a time.")
+    default: "\(usualConcurrency)", help: "Notifications that may wait for their answers at a time."
+  )
 
   private static func message<Value>(
     _ flag: String, _ syntax: ValueSyntax<Value>, _ help: String
@@ -61,20 +63,26 @@ extension HostPort {
   package var isApple: Bool { host == "push.apple.com" || host.hasSuffix(".push.apple.com") }
 }
 
+extension HostPort {
+  /// Reads a service's door for providers: a host with or without a port, or one of Apple's.
+  package init(providerDoor text: String) throws(ValueProblem) {
+    if let apple = Self.appleNames.first(where: { $0.name == text }) {
+      self.init(host: apple.host, port: 443)
+      return
+    }
+    guard let address = HostPort(text) ?? HostPort(text + ":443"), address.port > 0 else {
+      throw ValueProblem(
+        "is neither a host such as localhost:2197 or [2001:db8::1]:2197, nor apple or apple-sandbox"
+      )
+    }
+    self = address
+  }
+}
+
 extension ValueSyntax where Value == HostPort {
-  /// A service's door for providers: a host with or without a port, or one of Apple's.
   static var providerDoor: ValueSyntax {
     ValueSyntax("HOST:PORT", completion: .words(HostPort.appleNames.map(\.name))) {
-      text throws(ValueProblem) in
-      if let apple = HostPort.appleNames.first(where: { $0.name == text }) {
-        return HostPort(host: apple.host, port: 443)
-      }
-      guard let address = HostPort(text) ?? HostPort(text + ":443"), address.port > 0 else {
-        throw ValueProblem(
-          "is neither a host such as localhost:2197 or [2001:db8::1]:2197, nor apple or apple-sandbox"
-        )
-      }
-      return address
+      text throws(ValueProblem) in try HostPort(providerDoor: text)
     }
   }
 }

@@ -59,4 +59,49 @@ extension Verb {
         "jq -r 'select(.status == 410) | .token' sent.jsonl"
       ),
     ])
+
+  static let tokenDescription = CommandDescription(
+    name: "token", summary: "make a provider token, or say what is wrong with one",
+    details: [
+      """
+      A provider token is what a request's authorization field has behind `bearer`: a JWT that a provider key has \
+      signed, good for an hour. WHAT is make, which prints one, from --key, --key-id and --team or from the data \
+      directory; or check.
+      """,
+      """
+      `check` reads JWT, or standard input for -, and says what is in it, how old it is, and for which reason a \
+      service would refuse it (exit code 1). With --key, either half of the key, it checks the signature too; a \
+      data directory that knows the key does as well. --key-id and --team say which ones there should be.
+      """,
+    ], operands: "WHAT [JWT]", operandCount: 1...2,
+    examples: [
+      (
+        "Send with curl",
+        "curl --http2 --header \"authorization: bearer $(apus token make)\" "
+          + "--data '{\"aps\":{\"alert\":\"Hi\"}}' https://localhost:2197/3/device/$TOKEN"
+      ),
+      ("Why is it refused?", "apus token check - --key AuthKey_ABC123DEFG.p8 < token"),
+    ])
+
+  static let doctorDescription = CommandDescription(
+    name: "doctor", summary: "find out why nothing can be sent, or not faster",
+    details: [
+      """
+      Goes the way of a push step by step: the name, the connection, TLS and the service's certificate, the \
+      credential, and requests with a device token of zeros, which a service in order refuses. Says in words what is \
+      wrong with the first step that fails, and what to do; and where all is well, what bounds the rate.
+      """,
+      """
+      Without HOST it goes to --to. Credentials are found as by `apus send`. A name, a connection or a TLS handshake \
+      that fails ends in exit code 3, a credential that cannot be read in 4, one that is refused in 1.
+      """,
+    ], operands: "[HOST:PORT]", operandCount: 0...1,
+    examples: [
+      ("The service of this machine", "apus doctor"),
+      (
+        "Apple's, with a key of one's own",
+        "apus doctor apple --key AuthKey_ABC123DEFG.p8 --key-id ABC123DEFG --team TEAM123456 "
+          + "--topic com.example.app"
+      ),
+    ])
 }

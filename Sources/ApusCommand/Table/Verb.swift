@@ -12,6 +12,8 @@ package enum Verb: String, Sendable, CaseIterable {
   case send
   case listen
   case log
+  case token
+  case doctor
   case help
   case version
   case completions
@@ -45,6 +47,8 @@ extension Verb {
     case .send: Self.sendDescription
     case .listen: Self.listenDescription
     case .log: Self.logDescription
+    case .token: Self.tokenDescription
+    case .doctor: Self.doctorDescription
     case .help:
       CommandDescription(
         name: rawValue, summary: "describe a command", operands: "[COMMAND]", operandCount: 0...1,

@@ -1,0 +1,286 @@
+import ApusClient
+import ApusCommand
+import ApusLoop
+import ApusModel
+import ApusServer
+import ApusTLS
+import ApusTrust
+import ApusWire
+import Glibc
+
+/// `apus doctor`: goes the way of a push step by step, and says in words what is wrong with the first step that fails.
+struct DoctorCommand {
+  /// A device token that no service has issued.
+  private static let wrongToken = String(repeating: "0", count: 64)
+  /// Requests after the first one whose time is taken.
+  private static let timedRequests = 5
+  /// Days before a certificate's end in which it is worth a word.
+  private static let expiryDays: Int64 = 30
+
+  private let invocation: Invocation
+  private let door: HostPort
+
+  init(_ invocation: Invocation) throws(CommandFailure) {
+    self.invocation = invocation
+    guard let operand = invocation.operands.first else {
+      door = invocation.value(ApusOptions.provider)
+      return
+    }
+    do throws(ValueProblem) {
+      door = try HostPort(providerDoor: operand)
+    } catch {
+      throw CommandFailure(.usage, "\"\(operand)\" \(error.text)")
+    }
+  }
+
+  func run() throws(CommandFailure) {
+    let roots = try invocation.trustRoots(for: door)
+    let addresses = try resolve()
+    let (connection, roundTrip) = try connect(addresses)
+    try handshake(connection, roots)
+    let credential = try credential()
+    try runBlocking { [self] () async throws(CommandFailure) in
+      try await request(credential, roots, roundTrip: roundTrip)
+    }
+  }
+
+  // MARK: The way to the service
+
+  private func resolve() throws(CommandFailure) -> [SocketAddress] {
+    let start = Process.milliseconds
+    do throws(SocketError) {
+      let addresses = try SocketAddress.resolve(host: door.host, port: door.port)
+      let list = addresses.map(\.hostText).joined(separator: ", ")
+      say("name", "\(door.host) is \(list) (\(Process.milliseconds - start) ms)")
+      return addresses
+    } catch {
+      throw failure(
+        "name", .unavailable, "\(door.host) has no address: \(error)",
+        "Check the spelling, and the resolver of this machine (/etc/resolv.conf).")
+    }
+  }
+
+  /// The first address that answers, and the milliseconds of a way there and back.
+  private func connect(
+    _ addresses: [SocketAddress]
+  ) throws(CommandFailure) -> (ProbeConnection, Double) {
+    var problems: [String] = []
+    for address in addresses.prefix(4) {
+      do throws(ProbeProblem) {
+        let connection = try ProbeConnection(to: address, seconds: seconds)
+        for problem in problems { remark("connection", problem) }
+        say("connection", "\(address) in \(Self.text(connection.milliseconds)) ms")
+        return (connection, connection.milliseconds)
+      } catch {
+        problems.append("\(address): \(error.text)")
+      }
+    }
+    throw failure(
+      "connection", .unavailable, problems.joined(separator: "; "),
+      problems.allSatisfy { $0.contains("refused") }
+        ? "Nobody listens on port \(door.port) there: is the service running, is it the right port?"
+        : "Something on the way drops the packets: a firewall, often. Apple's hosts listen on 443 and 2197."
+    )
+  }
+
+  private var seconds: Int { min(invocation.value(ApusOptions.timeout), 30) }
+
+  private func handshake(
+    _ connection: ProbeConnection, _ roots: ClientConfiguration.TrustRoots
+  ) throws(CommandFailure) {
+    let facts: ProbeConnection.Facts
+    do throws(ProbeProblem) {
+      facts = try connection.handshake(tls(roots, verifies: true), seconds: seconds)
+    } catch {
+      let shown = Self.certificate(of: connection.address, tls(roots, verifies: false), seconds)
+      throw failure(
+        "TLS", .unavailable, error.text + (shown.map { "; it shows \(Self.text($0))" } ?? ""),
+        remedy(for: error, shown))
+    }
+    guard facts.applicationProtocol == "h2" else {
+      throw failure(
+        "TLS", .unavailable, "the service does not offer HTTP/2 (ALPN h2)",
+        "It is no push service, or a proxy on the way ends TLS by itself.")
+    }
+    say("TLS", "\(facts.version), HTTP/2, in \(Self.text(facts.milliseconds)) ms")
+    judge(facts.certificate)
+  }
+
+  private func tls(_ roots: ClientConfiguration.TrustRoots, verifies: Bool)
+    -> TLSClientConfiguration
+  {
+    var configuration = TLSClientConfiguration(
+      applicationProtocols: ["h2"], serverName: door.host, keepsSessions: false,
+      insecureSkipVerify: !verifies)
+    if case .pem(let pem) = roots { configuration.trustRoots = .authorities(PEM: pem) }
+    return configuration
+  }
+
+  /// What the service shows, whether or not it is to be believed.
+  private static func certificate(
+    of address: SocketAddress, _ configuration: TLSClientConfiguration, _ seconds: Int
+  ) -> Certificate? {
+    guard let connection = try? ProbeConnection(to: address, seconds: seconds) else { return nil }
+    return (try? connection.handshake(configuration, seconds: seconds))?.certificate
+  }
+
+  private func remedy(for problem: ProbeProblem, _ certificate: Certificate?) -> String {
+    let now = Process.nowSeconds
+    guard let certificate else {
+      return
+        "Something else than a push service listens there, or something on the way breaks TLS off."
+    }
+    if now < certificate.notBefore {
+      return
+        "It is not valid yet. This machine believes that it is \(Log.timestamp(now * 1000)): is its clock right?"
+    }
+    if now > certificate.notAfter {
+      return
+        "It has ended. If this machine's clock is right (\(Log.timestamp(now * 1000))), the service needs a new one."
+    }
+    if problem.text.contains("hostname") || problem.text.contains("IP address") {
+      return
+        "It is for other names: reach the service under one of those, or issue it one for \(door.host)."
+    }
+    return
+      "Give the authority that signed it with --authority FILE, or system for those of this machine."
+  }
+
+  private func judge(_ certificate: Certificate?) {
+    guard let certificate else { return }
+    let days = (certificate.notAfter - Process.nowSeconds) / 86_400
+    say("certificate", Self.text(certificate))
+    if days < Self.expiryDays { remark("certificate", "it ends in \(days) days") }
+  }
+
+  private static func text(_ certificate: Certificate) -> String {
+    let name = certificate.subject.commonName ?? certificate.serial
+    let names = certificate.serverNames.prefix(4).joined(separator: ", ")
+    return "\"\(name)\" for \(names.isEmpty ? "no names" : names), "
+      + "\(Log.timestamp(certificate.notBefore * 1000).prefix(10)) to "
+      + "\(Log.timestamp(certificate.notAfter * 1000).prefix(10))"
+  }
+
+  // MARK: The credential
+
+  private func credential() throws(CommandFailure) -> ClientConfiguration.Credential {
+    let credential = try SendCredentials(invocation).credential()
+    switch credential {
+    case .providerToken(_, let keyID, let teamID):
+      say("credential", "key \(keyID) of team \(teamID)")
+    case .certificate(let pem, _):
+      try say(Self.certificate(pem))
+    }
+    return credential
+  }
+
+  private static func certificate(_ pem: [UInt8]) throws(CommandFailure) -> Certificate {
+    do throws(TrustFault) {
+      return try Certificate(pem: String(decoding: pem, as: UTF8.self))
+    } catch {
+      throw CommandFailure(.configuration, "the certificate cannot be read: \(error)")
+    }
+  }
+
+  private func say(_ certificate: Certificate) throws(CommandFailure) {
+    let now = Process.nowSeconds
+    guard certificate.isValid(now: now) else {
+      throw failure(
+        "credential", .configuration,
+        "the provider's certificate is not valid now: "
+          + Self.text(certificate), "Renew it, or set this machine's clock.")
+    }
+    let topic = certificate.subject.userID ?? "no topic"
+    let days = (certificate.notAfter - now) / 86_400
+    say("credential", "a certificate for \(topic), for \(days) days")
+    if days < Self.expiryDays { remark("credential", "it ends in \(days) days: renew it") }
+  }
+
+  // MARK: A request
+
+  private func request(
+    _ credential: ClientConfiguration.Credential, _ roots: ClientConfiguration.TrustRoots,
+    roundTrip: Double
+  ) async throws(CommandFailure) {
+    let client = try invocation.client(credential, to: door, roots)
+    let topic = try? SendCredentials(invocation).topic(for: .alert)
+    let push = PushRequest(
+      token: Self.wrongToken, topic: topic ?? nil, payload: AlertPayload(body: "Test").bytes)
+    var times: [Double] = []
+    var verdict = DoctorVerdict(
+      .unknown(UnknownCause(.cancelled), retryMayDuplicate: false), topic: topic ?? nil)
+    for number in 0...Self.timedRequests {
+      let start = Process.nanoseconds
+      guard let outcome = try? await client.send(push) else { break }
+      verdict = DoctorVerdict(outcome, topic: topic ?? nil)
+      if number > 0 { times.append(Double(Process.nanoseconds - start) / 1e6) }
+      if verdict.code != nil { break }
+    }
+    await client.close()
+    if let code = verdict.code {
+      throw failure("request", code, verdict.text, verdict.remedy)
+    }
+    say("request", verdict.text)
+    pace(roundTrip: roundTrip, times: times)
+  }
+
+  /// Names what bounds the rate.
+  ///
+  /// - Parameter times: Milliseconds from a request to its answer, at least one.
+  private func pace(roundTrip: Double, times: [Double]) {
+    let sorted = times.sorted()
+    let answer = max(sorted[sorted.count / 2], 0.05)
+    // A machine that is busy takes long to connect as well.
+    let distance = min(roundTrip, sorted[0])
+    var text = "an answer takes \(Self.text(answer)) ms: one at a time that is "
+    text += "\(Digits.grouped(Int(1000 / answer))) a second"
+    if answer > 5 {
+      let concurrency = SendOptions.usualConcurrency
+      let most = Digits.grouped(Int(Double(concurrency) * 1000 / answer))
+      text += ", \(Digits.grouped(concurrency)) at a time, as `apus send` has them, \(most) at most"
+    }
+    if answer - distance > 20, answer > 3 * distance {
+      text += ". The limit is the service, which takes most of that time for itself"
+    } else if distance > 20 {
+      text +=
+        ". The limit is the distance (\(Self.text(distance)) ms there and back): more at a time "
+      text += "(--concurrency) or a sender nearer by helps"
+    } else {
+      text += ". The way is short and the service quick: the limit will be a processor"
+    }
+    say("pace", text)
+  }
+
+  // MARK: Words
+
+  private static func text(_ milliseconds: Double) -> String {
+    let tenths = Int(milliseconds * 10 + 0.5)
+    return tenths >= 100 ? "\((tenths + 5) / 10)" : "\(tenths / 10).\(tenths % 10)"
+  }
+
+  private func say(_ check: String, _ text: String) { print(check, "ok", text) }
+  private func remark(_ check: String, _ text: String) { print(check, "note", text) }
+
+  private func print(_ check: String, _ state: String, _ text: String) {
+    let text = NotificationCard.harmless(text)
+    guard !invocation.isOn(ApusOptions.json) else {
+      return Output.json(
+        .members(["check": .string(check), "state": .string(state), "text": .string(text)]))
+    }
+    let name = check + String(repeating: " ", count: max(0, 11 - check.count))
+    let mark = state + String(repeating: " ", count: 4 - state.count)
+    Output.standard("  \(mark)  \(name)  \(text)\n")
+  }
+
+  private func failure(
+    _ check: String, _ code: ExitCode, _ problem: String, _ remedy: String
+  ) -> CommandFailure {
+    let problem = NotificationCard.harmless(problem)
+    var failure = CommandFailure(code, "\(check): \(problem)", remedy: remedy)
+    failure.report = .members([
+      "check": .string(check), "state": .string("bad"), "text": .string(problem),
+      "remedy": .string(remedy),
+    ])
+    return failure
+  }
+}

@@ -1,0 +1,93 @@
+import ApusDevice
+import ApusModel
+import ApusServer
+import Foundation
+import Testing
+
+@testable import ApusClient
+
+@Suite("The documentation says what is so", .timeLimit(.minutes(2)))
+struct DocumentationTests {
+  private static let root = URL(filePath: #filePath).deletingLastPathComponent()
+    .deletingLastPathComponent().deletingLastPathComponent()
+
+  private func page(_ name: String) throws -> String {
+    try String(
+      contentsOf: Self.root.appending(path: "Sources/ApusClient/ApusClient.docc/\(name).md"),
+      encoding: .utf8)
+  }
+
+  /// The pieces of Swift in a page.
+  private func code(in page: String) -> [String] {
+    page.components(separatedBy: "```swift\n").dropFirst().compactMap {
+      $0.components(separatedBy: "```").first
+    }
+  }
+
+  @Test("The tutorial's code is the code that is compiled here")
+  func tutorial() throws {
+    let source = try String(
+      contentsOf: Self.root.appending(path: "Tests/ApusClientTests/Tutorial.swift"), encoding: .utf8
+    )
+    let pieces = code(in: try page("SendYourFirstPush"))
+    #expect(pieces.count == 8)
+    for piece in pieces {
+      #expect(source.contains("\n\(piece)"), "not in Tutorial.swift: \(piece)")
+    }
+  }
+
+  @Test("The tutorial's code does what the page says")
+  func tutorialRuns() async throws {
+    let live = try LiveService()
+    let apple = try makeClient(key: try live.read(live.provisioned.keyFile))
+    await stop(apple)
+    let device = try live.device()
+    try device.start()
+    let token = try await device.token(for: LiveService.topic)
+    let client = try APNSClient(try live.configuration(try live.tokenCredential()))
+    let order = Order(number: 7, items: ["tea"])
+    let request = keepingTheNewest(
+      try orderIsReady(order, token: token.hex), nowSeconds: LiveService.nowSeconds)
+    #expect(complaints(about: request) == [])
+    #expect(try await send(request, with: client) == .done)
+    var notifications = device.notifications.makeAsyncIterator()
+    let notification = try #require(await notifications.next())
+    #expect(
+      String(decoding: notification.payload, as: UTF8.self)
+        == #"{"aps":{"alert":{"title":"Order 7","body":"Ready at the counter."},"#
+        + #""sound":"default","thread-id":"orders","interruption-level":"time-sensitive"},"#
+        + #""order":{"items":["tea"],"number":7}}"#)
+
+    let nobody = try live.tokenOfNobody().hex
+    #expect(try await send(try orderIsReady(order, token: nobody), with: client) == .forgetToken)
+    let zeros = String(repeating: "0", count: 64)
+    guard case .lookAt = try await send(try orderIsReady(order, token: zeros), with: client) else {
+      Issue.record("a token that is none was taken")
+      return
+    }
+    let dead = await deadTokens(
+      among: [token.hex, nobody, zeros], sending: AlertPayload(body: "Closed"), with: client)
+    #expect(dead == [nobody])
+    let activity = try progress(Delivery(stopsLeft: 2), token: token.hex, nowSeconds: 1000)
+    #expect(complaints(about: activity) == [])
+    #expect(
+      String(decoding: activity.payload, as: UTF8.self)
+        == #"{"aps":{"timestamp":1000,"event":"update","content-state":{"stopsLeft":2},"#
+        + #""stale-date":1600}}"#)
+    await stop(client)
+    await device.stop()
+  }
+
+  @Test("Every rule of the lint stands in its page, with its severity and its source")
+  func rules() throws {
+    let rows = try page("RulesOfTheLint").split(separator: "\n").filter { $0.hasPrefix("| `") }
+    #expect(rows.count == LintRule.allCases.count)
+    for rule in LintRule.allCases {
+      let isThere = rows.contains {
+        $0.hasPrefix("| `\(rule.rawValue)` | \(rule.severity.rawValue) | ")
+          && $0.hasSuffix(" | \(rule.source) |")
+      }
+      #expect(isThere, "\(rule.rawValue)")
+    }
+  }
+}
