@@ -46,6 +46,8 @@ let package = Package(
       name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
     .systemLibrary(name: "CUV", pkgConfig: "libuv", providers: [.apt(["libuv1-dev"])]),
     .systemLibrary(name: "CRocksDB", pkgConfig: "rocksdb", providers: [.apt(["librocksdb-dev"])]),
+    .systemLibrary(
+      name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
     .target(name: "CShims", dependencies: ["COpenSSL"]),
 
     // L0: vocabulary and bytes.
@@ -60,12 +62,13 @@ let package = Package(
     // L3: effects.
     layer("ApusLoop", ["CUV"]),
     layer("ApusStore", ["ApusModel", "ApusWire", "CRocksDB"]),
+    layer("ApusWeb", ["CMicroHTTPD"]),
     // L4: drivers.
     layer(
       "ApusServer",
       [
         "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusHTTP2", "ApusTrust", "ApusLoop",
-        "ApusStore",
+        "ApusStore", "ApusWeb",
       ]),
     layer(
       "ApusClient",
@@ -104,6 +107,7 @@ let package = Package(
     tests("ApusHTTP2Tests", ["ApusHTTP2", "ApusModel"]),
     tests("ApusTrustTests", ["ApusTrust", "ApusModel", "ApusWire", "COpenSSL"]),
     tests("ApusLoopTests", ["ApusLoop"]),
+    tests("ApusWebTests", ["ApusWeb"]),
     tests(
       "ApusServerTests",
       [

@@ -23,6 +23,7 @@ enum LayerRule {
     "CNGHTTP2": Layer(),
     "CUV": Layer(),
     "CRocksDB": Layer(),
+    "CMicroHTTPD": Layer(),
     "CShims": Layer(own: ["COpenSSL"]),
     // Vocabulary and bytes.
     "ApusModel": Layer(),
@@ -40,9 +41,10 @@ enum LayerRule {
     "ApusLoop": Layer(own: ["CUV"], system: effects, mayBeUnsafe: true),
     "ApusStore": Layer(
       own: ["ApusModel", "ApusWire", "CRocksDB"], system: effects, mayBeUnsafe: true),
+    "ApusWeb": Layer(own: ["CMicroHTTPD"], system: effects, mayBeUnsafe: true),
     // Drivers.
     "ApusServer": Layer(
-      own: pure.union(bytes).union(["ApusLoop", "ApusStore"]), system: effects, mayBeUnsafe: true),
+      own: pure.union(bytes).union(["ApusLoop", "ApusStore", "ApusWeb"]), system: effects, mayBeUnsafe: true),
     "ApusClient": Layer(
       own: pure.union(bytes).union(["ApusLoop"]), system: effects, mayBeUnsafe: true),
     "ApusDevice": Layer(

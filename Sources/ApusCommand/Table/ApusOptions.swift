@@ -304,7 +304,7 @@ package enum ApusOptions {
       LogOptions.since.description, LogOptions.until.description, LogOptions.limit.description,
       LogOptions.follow.description, LogOptions.counts.description,
       LogOptions.by.description,
-    ] + TrustOptions.all + [
+    ] + TrustOptions.all + AdminOptions.all + [
       data.description, configuration.description, json.description, logFormat.description,
       logLevel.description,
     ]
