@@ -18,9 +18,10 @@ let common: [SwiftSetting] = [
 let strict: [SwiftSetting] = common + [.strictMemorySafety()]
 
 func layer(
-  _ name: String, _ dependencies: [Target.Dependency] = [], _ settings: [SwiftSetting] = strict
+  _ name: String, _ dependencies: [Target.Dependency] = [], _ settings: [SwiftSetting] = strict,
+  resources: [Resource]? = nil
 ) -> Target {
-  .target(name: name, dependencies: dependencies, swiftSettings: settings)
+  .target(name: name, dependencies: dependencies, resources: resources, swiftSettings: settings)
 }
 
 func tests(_ name: String, _ dependencies: [Target.Dependency], resources: [Resource]? = nil)
@@ -69,7 +70,7 @@ let package = Package(
       [
         "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusHTTP2", "ApusTrust", "ApusLoop",
         "ApusStore", "ApusWeb",
-      ]),
+      ], resources: [.embedInCode("Admin/openapi.json")]),
     layer(
       "ApusClient",
       ["ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusHTTP2", "ApusTrust", "ApusLoop"]),

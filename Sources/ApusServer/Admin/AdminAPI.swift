@@ -68,16 +68,59 @@ struct AdminAPI: WebHandler {
     let (operation, parameters) = try AdminOperation.find(
       method: request.method, segments: request.segments)
     let input = try AdminInput(request, parameters)
-    let answer = try answer(operation, input)
-    try input.requireAllUsed()
-    return answer
+    return try answer(operation, input)
   }
 
   private func answer(
     _ operation: AdminOperation, _ input: AdminInput
   ) throws(AdminProblem) -> WebResponse {
+    let changes = AdminChanges(view, input)
+    let records = AdminRecords(view, input)
     switch operation {
-    case .health: return WebResponse(200, text: "ok\n")
+    case .health, .ready, .metrics, .describe, .status:
+      try input.requireAllUsed()
+      return facts(operation)
+    case .listTeams: return try changes.list("team", name: "team", ["name"])
+    case .listApps: return try changes.list("app", name: "topic", ["team", "id", "retain"])
+    case .listKeys:
+      return try changes.list(
+        "key", name: "key", ["team", "environments", "topics", "related", "revoked"],
+        lists: ["environments", "topics"])
+    case .listCertificates: return try changes.listCertificates()
+    case .listEnrolments: return try changes.listEnrolments()
+    case .listCodes: return try changes.listCodes()
+    case .audit: return try records.audit(refusalsAlone: false)
+    case .refusals: return try records.audit(refusalsAlone: true)
+    case .ledger: return try records.ledger()
+    case .counters: return try records.counters()
+    default:
+      // One at a time: some of them are more than one file.
+      return try view.state.changing { () throws(AdminProblem) in try change(operation, changes) }
+    }
+  }
+
+  private func change(
+    _ operation: AdminOperation, _ changes: AdminChanges
+  ) throws(AdminProblem) -> WebResponse {
+    switch operation {
+    case .addTeam: try changes.addTeam()
+    case .addApp: try changes.addApp()
+    case .removeApp: try changes.removeApp()
+    case .addKey: try changes.addKey()
+    case .revokeKey: try changes.revokeKey()
+    case .revokeCertificate: try changes.revokeCertificate()
+    case .rotate: try changes.rotate()
+    case .approveEnrolment: try changes.approveEnrolment()
+    case .rejectEnrolment: try changes.rejectEnrolment()
+    case .retireDevice: try changes.retireDevice()
+    case .makeCode: try changes.makeCode()
+    case .withdrawCode: try changes.withdrawCode()
+    default: preconditionFailure("\(operation) changes nothing")
+    }
+  }
+
+  private func facts(_ operation: AdminOperation) -> WebResponse {
+    switch operation {
     case .ready:
       guard let problem = view.unreadiness else { return WebResponse(200, text: "ready\n") }
       return WebResponse(503, text: "\(problem)\n")
@@ -86,7 +129,10 @@ struct AdminAPI: WebHandler {
         200, contentType: "text/plain; version=0.0.4; charset=utf-8",
         body: .bytes(AdminMetrics(view).text()))
     case .status: return WebResponse(json: AdminStatus(view).json)
-    default: throw AdminProblem(.unavailable, "not there yet")
+    case .describe:
+      return WebResponse(
+        200, contentType: "application/json", body: .bytes(PackageResources.openapi_json))
+    default: return WebResponse(200, text: "ok\n")
     }
   }
 

@@ -75,7 +75,8 @@ enum AdminOperation: String, Sendable, CaseIterable {
     case .withdrawCode: Route("DELETE", "/v1/codes/{sha256}", .operate)
     case .audit: Route("GET", "/v1/audit", .read)
     case .refusals: Route("GET", "/v1/refusals", .read)
-    case .ledger: Route("GET", "/v1/ledger", .read)
+    // With content, for a device token has no place in a URL, which proxies write down.
+    case .ledger: Route("POST", "/v1/ledger/query", .read)
     case .counters: Route("GET", "/v1/counters", .read)
     }
   }

@@ -79,6 +79,14 @@ final class AdminState: Sendable {
   }
 
   private let state: Mutex<State>
+  private let changes = Mutex(())
+
+  /// Does `body` while nobody else changes anything by way of the administration.
+  func changing<Result, Failure: Error>(
+    _ body: () throws(Failure) -> sending Result
+  ) throws(Failure) -> sending Result {
+    try changes.withLock { _ throws(Failure) in try body() }
+  }
 
   init(_ trust: Trust) { state = Mutex(State(trust: trust)) }
 

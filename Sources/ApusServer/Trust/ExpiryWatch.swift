@@ -115,20 +115,26 @@ package final class ExpiryWatch: Sendable {
 extension DataDirectory {
   /// The service's own certificates, and those of its authorities.
   func ownCertificates() throws -> [ExpiryWatch.Entry] {
-    var entries: [ExpiryWatch.Entry] = []
+    try namedCertificates().map {
+      .init(kind: $0.kind, name: $0.name, notAfter: $0.certificate.notAfter)
+    }
+  }
+
+  /// The same, whole.
+  func namedCertificates() throws
+    -> [(kind: ExpiryWatch.Kind, name: String, certificate: Certificate)]
+  {
+    var named: [(kind: ExpiryWatch.Kind, name: String, certificate: Certificate)] = []
     for files in [serverFiles, serverRSAFiles] where files.exist {
       let certificate = try Certificate(pem: Files.readText(files.certificate))
       let name = certificate.serverNames.first ?? certificate.subject.commonName ?? "server"
-      entries.append(.init(kind: .server, name: name, notAfter: certificate.notAfter))
+      named.append((.server, name, certificate))
     }
     for which in [Authority.service, .devices] {
       for certificate in try certificates(of: which) {
-        entries.append(
-          .init(
-            kind: .authority, name: certificate.subject.commonName ?? which.rawValue,
-            notAfter: certificate.notAfter))
+        named.append((.authority, certificate.subject.commonName ?? which.rawValue, certificate))
       }
     }
-    return entries
+    return named
   }
 }
