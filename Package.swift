@@ -49,6 +49,8 @@ let package = Package(
     .systemLibrary(name: "CRocksDB", pkgConfig: "rocksdb", providers: [.apt(["librocksdb-dev"])]),
     .systemLibrary(
       name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
+    .systemLibrary(
+      name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
     .target(name: "CShims", dependencies: ["COpenSSL"]),
 
     // L0: vocabulary and bytes.
@@ -63,7 +65,7 @@ let package = Package(
     // L3: effects.
     layer("ApusLoop", ["CUV"]),
     layer("ApusStore", ["ApusModel", "ApusWire", "CRocksDB"]),
-    layer("ApusWeb", ["CMicroHTTPD"]),
+    layer("ApusWeb", ["CMicroHTTPD", "CCurl"]),
     // L4: drivers.
     layer(
       "ApusServer",
@@ -88,7 +90,7 @@ let package = Package(
       name: "apus",
       dependencies: [
         "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop",
-        "ApusServer", "ApusClient", "ApusDevice",
+        "ApusWeb", "ApusServer", "ApusClient", "ApusDevice",
       ],
       swiftSettings: strict),
     .executableTarget(

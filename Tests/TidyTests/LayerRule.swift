@@ -24,6 +24,7 @@ enum LayerRule {
     "CUV": Layer(),
     "CRocksDB": Layer(),
     "CMicroHTTPD": Layer(),
+    "CCurl": Layer(),
     "CShims": Layer(own: ["COpenSSL"]),
     // Vocabulary and bytes.
     "ApusModel": Layer(),
@@ -41,7 +42,7 @@ enum LayerRule {
     "ApusLoop": Layer(own: ["CUV"], system: effects, mayBeUnsafe: true),
     "ApusStore": Layer(
       own: ["ApusModel", "ApusWire", "CRocksDB"], system: effects, mayBeUnsafe: true),
-    "ApusWeb": Layer(own: ["CMicroHTTPD"], system: effects, mayBeUnsafe: true),
+    "ApusWeb": Layer(own: ["CMicroHTTPD", "CCurl"], system: effects, mayBeUnsafe: true),
     // Drivers.
     "ApusServer": Layer(
       own: pure.union(bytes).union(["ApusLoop", "ApusStore", "ApusWeb"]), system: effects, mayBeUnsafe: true),
@@ -58,7 +59,7 @@ enum LayerRule {
     "apus": Layer(
       own: [
         "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop",
-        "ApusServer", "ApusClient", "ApusDevice",
+        "ApusWeb", "ApusServer", "ApusClient", "ApusDevice",
       ],
       system: effects.union(["FoundationEssentials"]), mayBeUnsafe: true),
     "apus-bench": Layer(

@@ -3,8 +3,8 @@ package import ApusModel
 /// The options of `apus`. Each is described here and nowhere else.
 package enum ApusOptions {
   private static let working = [
-    Verb.initialize, .serve, .team, .app, .key, .cert, .device, .code, .rotate, .send, .listen,
-    .log,
+    Verb.initialize, .serve, .team, .app, .key, .cert, .device, .code, .rotate, .admin, .status,
+    .send, .listen, .log,
   ]
 
   // MARK: General
