@@ -115,7 +115,7 @@ let package = Package(
       "ApusServerTests",
       [
         "ApusServer", "ApusTesting", "ApusModel", "ApusWire", "ApusLoop", "ApusTLS", "ApusHTTP2",
-        "ApusTrust", "ApusCore", "ApusStore",
+        "ApusTrust", "ApusCore", "ApusStore", "ApusWeb",
       ]),
     tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusWire"]),
     tests("ApusCommandTests", ["ApusCommand", "ApusModel", "ApusWire"]),
