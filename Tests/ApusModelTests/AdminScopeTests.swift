@@ -10,7 +10,7 @@ struct AdminScopeTests {
       ("trust,read", [.read, .trust], "read,trust"),
       ("operate send", [.send, .operate], "send,operate"),
       ("read,send,operate,trust", .all, "read,send,operate,trust"),
-    ])
+    ] as [(String, AdminScopes, String)])
   func names(text: String, scopes: AdminScopes, written: String) {
     #expect(AdminScopes(text: text) == scopes)
     #expect(scopes.text == written)
@@ -31,7 +31,7 @@ struct AdminScopeTests {
       ([.send, .trust], [.read, .send, .trust]),
       (.all, .all),
       ([], []),
-    ])
+    ] as [(AdminScopes, AdminScopes)])
   func implied(given: AdminScopes, effective: AdminScopes) {
     #expect(given.effective == effective)
   }

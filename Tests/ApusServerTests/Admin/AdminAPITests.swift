@@ -1,3 +1,4 @@
+import ApusCore
 import ApusModel
 import ApusTesting
 import ApusWeb
@@ -10,7 +11,8 @@ import Testing
 @Suite("What the administration does")
 struct AdminAPITests {
   private func document() throws -> JSONValue {
-    try JSONValue(parsing: PackageResources.openapi_json.span)
+    let bytes = PackageResources.openapi_json
+    return try JSONValue(parsing: bytes.span)
   }
 
   @Test("The description has each operation, with its path, its method and its scope, and no other")
