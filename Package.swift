@@ -18,9 +18,10 @@ let common: [SwiftSetting] = [
 let strict: [SwiftSetting] = common + [.strictMemorySafety()]
 
 func layer(
-  _ name: String, _ dependencies: [Target.Dependency] = [], _ settings: [SwiftSetting] = strict
+  _ name: String, _ dependencies: [Target.Dependency] = [], _ settings: [SwiftSetting] = strict,
+  resources: [Resource]? = nil
 ) -> Target {
-  .target(name: name, dependencies: dependencies, swiftSettings: settings)
+  .target(name: name, dependencies: dependencies, resources: resources, swiftSettings: settings)
 }
 
 func tests(_ name: String, _ dependencies: [Target.Dependency], resources: [Resource]? = nil)
@@ -46,6 +47,10 @@ let package = Package(
       name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
     .systemLibrary(name: "CUV", pkgConfig: "libuv", providers: [.apt(["libuv1-dev"])]),
     .systemLibrary(name: "CRocksDB", pkgConfig: "rocksdb", providers: [.apt(["librocksdb-dev"])]),
+    .systemLibrary(
+      name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
+    .systemLibrary(
+      name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
     .target(name: "CShims", dependencies: ["COpenSSL"]),
 
     // L0: vocabulary and bytes.
@@ -60,13 +65,14 @@ let package = Package(
     // L3: effects.
     layer("ApusLoop", ["CUV"]),
     layer("ApusStore", ["ApusModel", "ApusWire", "CRocksDB"]),
+    layer("ApusWeb", ["CMicroHTTPD", "CCurl"]),
     // L4: drivers.
     layer(
       "ApusServer",
       [
         "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusHTTP2", "ApusTrust", "ApusLoop",
-        "ApusStore",
-      ]),
+        "ApusStore", "ApusWeb",
+      ], resources: [.embedInCode("Admin/openapi.json")]),
     layer(
       "ApusClient",
       ["ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusHTTP2", "ApusTrust", "ApusLoop"]),
@@ -84,7 +90,7 @@ let package = Package(
       name: "apus",
       dependencies: [
         "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop",
-        "ApusServer", "ApusClient", "ApusDevice",
+        "ApusWeb", "ApusServer", "ApusClient", "ApusDevice",
       ],
       swiftSettings: strict),
     .executableTarget(
@@ -104,11 +110,12 @@ let package = Package(
     tests("ApusHTTP2Tests", ["ApusHTTP2", "ApusModel"]),
     tests("ApusTrustTests", ["ApusTrust", "ApusModel", "ApusWire", "COpenSSL"]),
     tests("ApusLoopTests", ["ApusLoop"]),
+    tests("ApusWebTests", ["ApusWeb"]),
     tests(
       "ApusServerTests",
       [
         "ApusServer", "ApusTesting", "ApusModel", "ApusWire", "ApusLoop", "ApusTLS", "ApusHTTP2",
-        "ApusTrust", "ApusCore", "ApusStore",
+        "ApusTrust", "ApusCore", "ApusStore", "ApusWeb",
       ]),
     tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusWire"]),
     tests("ApusCommandTests", ["ApusCommand", "ApusModel", "ApusWire"]),

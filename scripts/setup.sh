@@ -9,13 +9,15 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-# Each package with the reason that is printed when it has to be installed. libssl-dev and the three after it bring
+# Each package with the reason that is printed when it has to be installed. libssl-dev and the five after it bring
 # the headers that the module maps in Sources/C* name; pkg-config is how the Swift package manager finds them.
 build_packages=(
   "libssl-dev:TLS, certificates, provider tokens"
   "libnghttp2-dev:HTTP/2 framing"
   "libuv1-dev:event loop, timers"
   "librocksdb-dev:the durable store"
+  "libmicrohttpd-dev:the administration's HTTP server"
+  "libcurl4-openssl-dev:the commands' way to a service elsewhere"
   "pkg-config:how the build finds those libraries"
   "make:runs the Makefile"
   "curl:speaks HTTP/2 to the service in 'make run'"
@@ -86,12 +88,12 @@ as_root() {
 # Without apt there is nothing to install with; a machine that has the libraries all the same may go on.
 without_apt() {
   local module absent=()
-  for module in openssl libnghttp2 libuv rocksdb; do
+  for module in openssl libnghttp2 libuv rocksdb libmicrohttpd libcurl; do
     pkg-config --exists "$module" 2>/dev/null || absent+=("$module")
   done
   [ ${#absent[@]} = 0 ] || die \
     "this is not a Debian system (no dpkg-query and apt-get), and pkg-config does not find: ${absent[*]}" \
-    "Install the development packages of OpenSSL 3, nghttp2, libuv and RocksDB in your system's own way," \
+    "Install the development packages of OpenSSL 3, nghttp2, libuv, RocksDB, libmicrohttpd and libcurl in your system's own way," \
     "or use Debian 12, for which this script does it."
 }
 

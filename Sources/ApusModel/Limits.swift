@@ -227,6 +227,27 @@ public enum Limits {
   /// Requests for renewal on one connection at once; one comes back each hour.
   public static let renewalsPerConnection = 3
 
+  // MARK: Administration
+
+  /// Tokens for the administration that there may be.
+  public static let adminTokens = 256
+  /// Bytes of a token's name.
+  public static let adminNameBytes = 64
+  /// Failed attempts of one address (or /64) that are answered at once.
+  public static let failuresAnsweredAtOnce = 3
+  /// Milliseconds for which the answer to the next one is held back; twice as long for each further one.
+  public static let firstHoldMilliseconds: Int64 = 100
+  /// Failed attempts from which on the address is refused unseen.
+  public static let failuresUntilRefused = 10
+  /// Seconds for which it is refused then; twice as long for each further failure, up to 32 times.
+  public static let firstRefusalSeconds: Int64 = 30
+  /// Seconds in which one failure is forgotten.
+  public static let failureForgivenSeconds: Int64 = 60
+  /// Addresses whose failures are remembered.
+  public static let guardedAddresses = 4096
+  /// Lines that one answer of the administration has at most, of the ledger or the audit log.
+  public static let adminPageLines = 1000
+
   // MARK: Connections
 
   /// Seconds for a TLS handshake.

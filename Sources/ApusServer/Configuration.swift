@@ -69,6 +69,8 @@ package struct ServerConfiguration: Sendable {
   package var enrolment = EnrolmentMode.all
   /// Days for which the certificates are valid that the running service issues.
   package var deviceDays = DataDirectory.ValidityDays.device
+  /// Where it can be administered; nil nowhere.
+  package var admin: AdminConfiguration?
   /// Keeps everything in memory, for tests and development.
   package var isEphemeral = false
   package var log = Log()

@@ -28,6 +28,8 @@ package final class Service {
   private let watch: TrustWatch
   private let expiries: ExpiryWatch
   private let enrolment: EnrolmentDesk
+  private let admin: AdminDoor?
+  private let audit: AuditLog
 
   /// Reads the data directory and opens the store. Throws what keeps the service from starting, in words for the
   /// operator.
@@ -64,6 +66,11 @@ package final class Service {
       enrolment: enrolment)
     let workers = (0..<count).map { Worker(index: $0, commons: commons, trust: trust) }
     self.workers = workers
+    self.audit = audit
+    let admin = configuration.admin.map {
+      AdminDoor($0, dataDirectory, trust, log: configuration.log)
+    }
+    self.admin = admin
     watch = TrustWatch(dataDirectory, expiries) {
       loader.reload { trust in
         // First what may fail: all of it counts, or none.
@@ -72,6 +79,7 @@ package final class Service {
         for worker in workers {
           worker.loop.perform { worker.replace(trust: trust, contexts: renewed) }
         }
+        admin?.trustReplaced(trust)
       }
     }
     for worker in workers { worker.connect(to: workers) }
@@ -116,6 +124,12 @@ package final class Service {
     enrolment.start()
     for worker in workers { worker.loop.start() }
     watch.start()
+    do {
+      try startAdministration()
+    } catch {
+      stop()
+      throw error
+    }
     for door in doors {
       for address in door.addresses {
         log(
@@ -124,6 +138,21 @@ package final class Service {
       }
     }
   }
+
+  private func startAdministration() throws {
+    try admin?.start { state in
+      ServiceView(
+        configuration: configuration, directory: DataDirectory(path: configuration.dataDirectory),
+        workers: workers, store: store, expiries: expiries, audit: audit, doors: doors,
+        startedMilliseconds: EventLoop.wallClockMilliseconds(), state: state)
+    }
+  }
+
+  /// The UNIX socket by which it is administered; nil where there is none.
+  package var adminSocket: String? { admin?.socket }
+
+  /// Where it is administered over TLS.
+  package var adminAddresses: [SocketAddress] { admin?.addresses ?? [] }
 
   /// Every worker listens on every address; the kernel spreads the connections (SO_REUSEPORT).
   private func open(_ configured: DoorConfiguration, _ context: TLSContext) throws {
@@ -196,6 +225,7 @@ package final class Service {
   /// Stops: no new connections, every open request answered, GOAWAY and goodbye, everything durable.
   package func stop() {
     log(.notice, "stopping")
+    admin?.drain()
     watch.stop()
     for worker in workers { worker.ask { $0.beginDrain() } }
     let deadline =
@@ -213,6 +243,8 @@ package final class Service {
     {
       usleep(5_000)
     }
+    // Its answers ask workers and store, so it goes before them.
+    admin?.stop()
     store.close()
     for worker in workers {
       worker.loop.stop()

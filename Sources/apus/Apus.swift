@@ -39,6 +39,8 @@ struct Apus {
     case .app: try AppCommand(invocation).run()
     case .key: try KeyCommand(invocation).run()
     case .rotate: try RotateCommand(invocation).run()
+    case .admin: try AdminCommand(invocation).run()
+    case .status: try StatusCommand(invocation).run()
     case .cert: try CertificateCommand(invocation).run()
     case .device: try DeviceCommand(invocation).run()
     case .code: try CodeCommand(invocation).run()

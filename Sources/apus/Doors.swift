@@ -55,7 +55,7 @@ struct Opening {
     var taken: [(address: HostPort, flag: String)] = []
     for door in NamedDoor.all {
       for group in invocation.value(door.option).groups {
-        let addresses = try addresses(group.places, of: door, invocation)
+        let addresses = try addresses(group.places, for: door.option, invocation)
         for address in addresses.compactMap({ HostPort($0.description) }) {
           if let other = taken.first(where: { $0.address.collides(with: address) }) {
             throw invocation.failure(
@@ -89,8 +89,8 @@ struct Opening {
       allowsLegacyTLS: modifiers.contains(.legacyTLS))
   }
 
-  private static func addresses(
-    _ places: [ListenAddress.Place], of door: NamedDoor, _ invocation: Invocation
+  static func addresses(
+    _ places: [ListenAddress.Place], for option: Option<ListenAddresses>, _ invocation: Invocation
   ) throws(CommandFailure) -> [SocketAddress] {
     var addresses: [SocketAddress] = []
     for place in places {
@@ -103,7 +103,7 @@ struct Opening {
         do throws(SocketError) {
           addresses.append(try SocketAddress(address.description))
         } catch {
-          throw invocation.failure(about: door.option, "\(error)")
+          throw invocation.failure(about: option, "\(error)")
         }
       }
     }

@@ -19,6 +19,7 @@ struct CodeCommand {
   init(_ invocation: Invocation) { self.invocation = invocation }
 
   func run() throws(CommandFailure) {
+    if let remote = try AdminRemote(invocation) { return try remote.code() }
     let directory = DataDirectory(path: invocation.value(ApusOptions.data))
     do {
       try directory.requireProvisioned()

@@ -16,6 +16,7 @@ struct CertificateCommand {
   }
 
   func run() throws(CommandFailure) {
+    if let remote = try AdminRemote(invocation) { return try remote.certificate() }
     if let certificate = invocation[TrustOptions.certificateToRevoke] {
       return try revoke(certificate)
     }
@@ -130,6 +131,7 @@ struct DeviceCommand {
   }
 
   func run() throws(CommandFailure) {
+    if let remote = try AdminRemote(invocation) { return try remote.device() }
     let directory = DataDirectory(path: invocation.value(ApusOptions.data))
     if let device = invocation[ApusOptions.retired] { return try retire(device, in: directory) }
     if try PendingCommand(invocation).run(directory) { return }

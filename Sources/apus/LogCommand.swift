@@ -12,6 +12,7 @@ struct LogCommand {
 
   func run() throws(CommandFailure) {
     try refuseCombinations()
+    if let remote = try AdminRemote(invocation) { return try remote.log() }
     let directory = DataDirectory(path: invocation.value(ApusOptions.data))
     let log: LedgerLog
     do {

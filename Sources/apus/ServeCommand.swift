@@ -29,6 +29,10 @@ struct ServeCommand {
       throw CommandFailure(
         .unavailable, "\(error)",
         remedy: "Does another service hold the port? `apus serve --help` tells how to choose one.")
+    } catch let error as AdminDoorError {
+      throw CommandFailure(
+        .unavailable, "\(error)",
+        remedy: "--admin and --admin-listen say where the service is administered.")
     } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
@@ -77,6 +81,7 @@ struct ServeCommand {
     configuration.deviceDays = invocation.value(EnrolmentOptions.deviceDays)
     configuration.isEphemeral = invocation.isOn(ApusOptions.ephemeral)
     configuration.log = Log(invocation)
+    configuration.admin = try AdminServing(invocation).configuration()
     return configuration
   }
 
@@ -93,14 +98,17 @@ struct ServeCommand {
         let addresses = opened.filter { $0.name == door.name }.flatMap(\.addresses)
         members.append(.init(key: door.name, value: .strings(addresses.map(\.description))))
       }
+      members.append(.init(key: "admin", value: .strings(AdminServing.places(service))))
       return Output.json(.object(JSONObject(members)))
     }
-    let rows = NamedDoor.all.map { door in
+    var rows = NamedDoor.all.map { door in
       let addresses = opened.filter { $0.name == door.name }.flatMap { opened in
         opened.addresses.map { "\($0)\(ListenModifier.text(opened.modifiers))" }
       }
       return (door.title, addresses.isEmpty ? "off" : addresses.joined(separator: "  "))
     }
+    let places = AdminServing.places(service)
+    rows.append(("administration", places.isEmpty ? "off" : places.joined(separator: "  ")))
     Output.standard(
       "Apus serves \(service.configuration.dataDirectory). Ctrl-C stops it.\n\(table(rows))")
   }

@@ -15,6 +15,7 @@ struct TeamCommand {
   }
 
   func run() throws(CommandFailure) {
+    if let remote = try AdminRemote(invocation) { return try remote.team() }
     guard let name = invocation[TrustOptions.teamToAdd] else {
       return try user.list("team", ["name"])
     }
@@ -39,6 +40,7 @@ struct AppCommand {
   }
 
   func run() throws(CommandFailure) {
+    if let remote = try AdminRemote(invocation) { return try remote.app() }
     if let topic = invocation[TrustOptions.appToAdd] {
       let team = try user.team(TrustOptions.appTeam)
       try user.attempt { try user.directory.addApp(topic, team: team) }
@@ -69,6 +71,7 @@ struct KeyCommand {
   }
 
   func run() throws(CommandFailure) {
+    if let remote = try AdminRemote(invocation) { return try remote.key() }
     if let text = invocation[TrustOptions.keyToRevoke] {
       try revoke(text)
     } else if invocation.isOn(TrustOptions.keyToAdd) {
@@ -128,6 +131,7 @@ struct RotateCommand {
   }
 
   func run() throws(CommandFailure) {
+    if let remote = try AdminRemote(invocation) { return try remote.rotate() }
     let text = invocation.operands[0]
     guard let what = Rotation(rawValue: text) else {
       let known = Rotation.allCases.map(\.rawValue).joined(separator: ", ")

@@ -23,6 +23,8 @@ enum LayerRule {
     "CNGHTTP2": Layer(),
     "CUV": Layer(),
     "CRocksDB": Layer(),
+    "CMicroHTTPD": Layer(),
+    "CCurl": Layer(),
     "CShims": Layer(own: ["COpenSSL"]),
     // Vocabulary and bytes.
     "ApusModel": Layer(),
@@ -40,9 +42,10 @@ enum LayerRule {
     "ApusLoop": Layer(own: ["CUV"], system: effects, mayBeUnsafe: true),
     "ApusStore": Layer(
       own: ["ApusModel", "ApusWire", "CRocksDB"], system: effects, mayBeUnsafe: true),
+    "ApusWeb": Layer(own: ["CMicroHTTPD", "CCurl"], system: effects, mayBeUnsafe: true),
     // Drivers.
     "ApusServer": Layer(
-      own: pure.union(bytes).union(["ApusLoop", "ApusStore"]), system: effects, mayBeUnsafe: true),
+      own: pure.union(bytes).union(["ApusLoop", "ApusStore", "ApusWeb"]), system: effects, mayBeUnsafe: true),
     "ApusClient": Layer(
       own: pure.union(bytes).union(["ApusLoop"]), system: effects, mayBeUnsafe: true),
     "ApusDevice": Layer(
@@ -56,7 +59,7 @@ enum LayerRule {
     "apus": Layer(
       own: [
         "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop",
-        "ApusServer", "ApusClient", "ApusDevice",
+        "ApusWeb", "ApusServer", "ApusClient", "ApusDevice",
       ],
       system: effects.union(["FoundationEssentials"]), mayBeUnsafe: true),
     "apus-bench": Layer(

@@ -159,9 +159,14 @@ package struct CommandLineParser {
   }
 
   /// Variables that begin as ours do, that nobody reads, and that are one slip away from one that somebody reads.
+  /// Variables that are read and are no options: what a secret is, nobody should type as one.
+  private static let secrets: Set = [AdminOptions.tokenVariable]
+
   private func misspeltVariables() -> [String] {
     let known = Set(program.options.compactMap(\.environment)).sorted()
-    return environment.keys.filter { $0.hasPrefix("APUS_") && !known.contains($0) }.sorted()
+    return environment.keys
+      .filter { $0.hasPrefix("APUS_") && !known.contains($0) && !Self.secrets.contains($0) }
+      .sorted()
       .compactMap { name in
         Suggestion.nearest(to: name, among: known).map {
           "nothing reads \(name) (environment); did you mean \($0)?"

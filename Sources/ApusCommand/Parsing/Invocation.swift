@@ -50,6 +50,11 @@ package struct Invocation: Sendable {
     if case .builtIn = given(option).last?.origin ?? .builtIn("") { false } else { true }
   }
 
+  /// Whether it stands on the command line itself, so that it was meant for this call.
+  package func isFlagged(_ option: Option<some Sendable>) -> Bool {
+    if case .flag = given(option).last?.origin { true } else { false }
+  }
+
   /// A failure about the value of an option, which says where that value stands.
   package func failure(
     _ code: ExitCode = .usage, about option: Option<some Sendable>, _ problem: String,

@@ -3,8 +3,8 @@ package import ApusModel
 /// The options of `apus`. Each is described here and nowhere else.
 package enum ApusOptions {
   private static let working = [
-    Verb.initialize, .serve, .team, .app, .key, .cert, .device, .code, .rotate, .send, .listen,
-    .log, .token, .doctor,
+    Verb.initialize, .serve, .team, .app, .key, .cert, .device, .code, .rotate, .admin, .status,
+    .send, .listen, .log, .token, .doctor,
   ]
   /// What acts as a provider.
   private static let providers = [Verb.send, .token, .doctor]
@@ -307,7 +307,7 @@ package enum ApusOptions {
       LogOptions.since.description, LogOptions.until.description, LogOptions.limit.description,
       LogOptions.follow.description, LogOptions.counts.description,
       LogOptions.by.description,
-    ] + TrustOptions.all + [
+    ] + TrustOptions.all + AdminOptions.all + [
       data.description, configuration.description, json.description, logFormat.description,
       logLevel.description,
     ]

@@ -50,6 +50,7 @@ package enum OptionGroup: String, Sendable, CaseIterable {
   case device = "Device"
   case search = "What to look for"
   case load = "Load"
+  case elsewhere = "A service elsewhere"
   case general = "General"
 }
 

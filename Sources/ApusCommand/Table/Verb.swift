@@ -9,6 +9,8 @@ package enum Verb: String, Sendable, CaseIterable {
   case device
   case code
   case rotate
+  case admin
+  case status
   case send
   case listen
   case log
@@ -41,6 +43,8 @@ extension Verb {
     case .app: Self.appDescription
     case .key: Self.keyDescription
     case .rotate: Self.rotateDescription
+    case .admin: Self.adminDescription
+    case .status: Self.statusDescription
     case .cert: Self.certDescription
     case .device: Self.deviceDescription
     case .code: Self.codeDescription

@@ -16,6 +16,8 @@ package enum AuditEvent: String, Sendable, CaseIterable {
   case authorityRotated = "authority.rotated"
   case sealingKeyRotated = "sealing-key.rotated"
   case deviceRetired = "device.retired"
+  case administratorAdded = "administrator.added"
+  case administratorRemoved = "administrator.removed"
 
   // How devices come in.
   case codeMade = "code.made"

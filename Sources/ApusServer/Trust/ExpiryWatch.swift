@@ -31,6 +31,8 @@ package final class ExpiryWatch: Sendable {
   private struct State {
     /// With the days of the last warning.
     var warned: [Entry: Int64] = [:]
+    /// When the certificate that a provider showed last ends, by the provider's name.
+    var providers: [String: Int64] = [:]
   }
 
   private let log: Log
@@ -41,6 +43,7 @@ package final class ExpiryWatch: Sendable {
   /// Takes a look at a certificate; cheap for one that is not near its end.
   package func look(at entry: Entry, nowSeconds: Int64) {
     let left = entry.notAfter - nowSeconds
+    if entry.kind == .provider { remember(entry) }
     guard left <= Self.horizonSeconds else { return }
     // The nearest mark that was passed.
     let mark = Self.warningDays.last { left <= $0 * 86_400 } ?? Self.warningDays[0]
@@ -62,6 +65,22 @@ package final class ExpiryWatch: Sendable {
       .number("days_left", max(0, left / 86_400)),
       .text("ends", Log.timestamp(entry.notAfter * 1000)),
       .text("remedy", Self.remedy(entry.kind)))
+  }
+
+  private func remember(_ provider: Entry) {
+    state.withLock { state in
+      guard state.providers[provider.name] != nil || state.providers.count < Self.capacity else {
+        return
+      }
+      state.providers[provider.name] = provider.notAfter
+    }
+  }
+
+  /// All that is remembered: the certificates of ``entries()``, and those that providers showed last, whenever they end.
+  func known() -> [Entry] {
+    let (warned, providers) = state.withLock { ($0.warned.keys, $0.providers) }
+    return warned.filter { $0.kind != .provider }
+      + providers.map { Entry(kind: .provider, name: $0.key, notAfter: $0.value) }
   }
 
   /// Forgets what ended more than a day ago: nobody can show it any more.
@@ -96,20 +115,26 @@ package final class ExpiryWatch: Sendable {
 extension DataDirectory {
   /// The service's own certificates, and those of its authorities.
   func ownCertificates() throws -> [ExpiryWatch.Entry] {
-    var entries: [ExpiryWatch.Entry] = []
+    try namedCertificates().map {
+      .init(kind: $0.kind, name: $0.name, notAfter: $0.certificate.notAfter)
+    }
+  }
+
+  /// The same, whole.
+  func namedCertificates() throws
+    -> [(kind: ExpiryWatch.Kind, name: String, certificate: Certificate)]
+  {
+    var named: [(kind: ExpiryWatch.Kind, name: String, certificate: Certificate)] = []
     for files in [serverFiles, serverRSAFiles] where files.exist {
       let certificate = try Certificate(pem: Files.readText(files.certificate))
       let name = certificate.serverNames.first ?? certificate.subject.commonName ?? "server"
-      entries.append(.init(kind: .server, name: name, notAfter: certificate.notAfter))
+      named.append((.server, name, certificate))
     }
     for which in [Authority.service, .devices] {
       for certificate in try certificates(of: which) {
-        entries.append(
-          .init(
-            kind: .authority, name: certificate.subject.commonName ?? which.rawValue,
-            notAfter: certificate.notAfter))
+        named.append((.authority, certificate.subject.commonName ?? which.rawValue, certificate))
       }
     }
-    return entries
+    return named
   }
 }

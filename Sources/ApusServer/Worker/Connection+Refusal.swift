@@ -7,10 +7,12 @@ import ApusTrust
 // Who is not wanted, for those who look after the service: in its log, and in the audit log.
 
 extension Connection {
-  /// Has somebody told when the peer's certificate is near its end.
+  /// Has somebody told when the peer's certificate is near its end. Of providers, who are few, all are looked at.
   func lookAtExpiry() {
     let now = worker.wallSeconds
-    guard tls.peerCertificateEnds(before: now + ExpiryWatch.horizonSeconds),
+    guard
+      door.kind != .courier
+        || tls.peerCertificateEnds(before: now + ExpiryWatch.horizonSeconds),
       let der = tls.peerCertificateDER, let certificate = try? Certificate(der: der.span)
     else { return }
     worker.expiries.look(

@@ -53,6 +53,7 @@ enum WorkerMessage: Sendable {
   private var connections: [Connection?] = []
   private var generations: [UInt32] = []
   private var freeSlots: [Int32] = []
+  private(set) var census = ConnectionCensus()
   private var dirty: [Connection] = []
   private var wheel: DeadlineWheel
   private var due: [DeadlineWheel.Entry] = []
@@ -151,6 +152,7 @@ enum WorkerMessage: Sendable {
         worker: self, door: door, slot: slot, generation: generation, descriptor: descriptor,
         peer: peer, tls: tls, acceptedMilliseconds: loop.nowMilliseconds)
       connections[Int(slot)] = connection
+      census.add(door)
       watch(connection)
     } catch {
       refuse(slot, peer, error)
@@ -176,6 +178,7 @@ enum WorkerMessage: Sendable {
     connections[index] = nil
     generations[index] &+= 1
     freeSlots.append(connection.slot)
+    census.remove(connection.door)
   }
 
   func markDirty(_ connection: Connection) {
@@ -305,6 +308,7 @@ enum WorkerMessage: Sendable {
         descriptor: device.descriptor, peer: device.peer, tls: device.tls,
         acceptedMilliseconds: device.acceptedMilliseconds, stage: .open)
       connections[Int(slot)] = connection
+      census.add(device.door)
       connection.resume(CourierConnection(connection, resuming: device))
       // It was under way while this worker told its connections to end.
       if isDraining { connection.drain() }
@@ -367,6 +371,7 @@ enum WorkerMessage: Sendable {
   }
 
   var connectionCount: Int { connections.count - freeSlots.count }
+  var inboxDepth: Int { inbox?.count ?? 0 }
 
   /// Bytes that the connection which has most of them waiting has not got rid of.
   var largestUnsent: Int { connections.reduce(0) { max($0, $1?.unsentByteCount ?? 0) } }

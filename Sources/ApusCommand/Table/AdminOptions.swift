@@ -1,0 +1,95 @@
+package import ApusModel
+
+/// Whether a service has a UNIX socket for its administration.
+package enum AdminSocketChoice: Sendable { case unix, off }
+
+/// The options about administration.
+package enum AdminOptions {
+  // MARK: serve
+
+  package static let socket = Option(
+    "--admin", .choice("WHERE", [("unix", AdminSocketChoice.unix), ("off", .off)]),
+    in: [Verb.serve], group: .doors, scope: .named("admin-socket"), default: "unix",
+    help:
+      "The administration on this machine: admin.sock in the data directory, for its owner (unix), or off."
+  )
+  package static let listen = Option(
+    "--admin-listen", .listen(port: 2190), in: [Verb.serve], group: .doors, default: "off",
+    help: "The administration from elsewhere: TLS, for those with a token of `apus admin`.")
+
+  // MARK: admin
+
+  package static let scopes = Option(
+    "--scopes", .adminScopes, in: [Verb.admin], group: .change, scope: .flagOnly,
+    default: "read", help: "What its holder may do: read, send, operate, trust, between commas.")
+  package static let expires = Option(
+    "--expires", .integer("DAYS", 1...3650), in: [Verb.admin], group: .change, scope: .flagOnly,
+    note: "never", help: "Days after which it opens nothing.")
+
+  // MARK: At a service elsewhere
+
+  /// The commands that can act on a service elsewhere.
+  private static let remote = [
+    Verb.team, .app, .key, .cert, .device, .code, .rotate, .log, .status,
+  ]
+
+  package static let url = Option(
+    "--admin", .adminURL, in: remote, group: .elsewhere, scope: .named("admin"),
+    note: "the data directory, on this machine",
+    help: "Act on a service elsewhere: https://HOST:PORT of its --admin-listen.")
+  /// The variable that has the token itself, for those who keep secrets there. Never an option: everybody on a machine
+  /// can read the command lines of all.
+  package static let tokenVariable = "APUS_ADMIN_TOKEN"
+  package static let tokenFile = Option(
+    "--token-file", .file, in: remote, group: .elsewhere, scope: .named("admin-token-file"),
+    note: "the token itself in \(tokenVariable)",
+    help: "A file with the token of `apus admin add`, for its owner alone.")
+  package static let authority = Option(
+    "--admin-authority", .file, in: remote, group: .elsewhere,
+    note: "authority/service.crt in the data directory, or else the system's",
+    help: "The certificate of the authority that signed that service's.")
+
+  static let all: [OptionDescription] = [
+    socket.description, listen.description, scopes.description, expires.description,
+    url.description, tokenFile.description, authority.description,
+  ]
+}
+
+extension ValueSyntax where Value == AdminScopes {
+  static var adminScopes: ValueSyntax {
+    ValueSyntax("SCOPES", completion: .words(AdminScopes.names.map(\.name))) {
+      text throws(ValueProblem) in
+      guard let scopes = AdminScopes(text: text) else {
+        let names = AdminScopes.names.map(\.name).joined(separator: ", ")
+        throw ValueProblem("is not some of \(names), between commas")
+      }
+      return scopes
+    }
+  }
+}
+
+/// Where a service elsewhere is administered: `https`, a host and a port, and nothing else.
+package struct AdminURL: Sendable, Hashable, CustomStringConvertible {
+  package var place: HostPort
+
+  package init(place: HostPort) { self.place = place }
+
+  package var description: String { "https://\(place)" }
+}
+
+extension ValueSyntax where Value == AdminURL {
+  static var adminURL: ValueSyntax {
+    ValueSyntax("URL") { text throws(ValueProblem) in
+      var rest = Substring(text)
+      guard rest.lowercased().hasPrefix("https://") else {
+        throw ValueProblem("is not https://HOST:PORT; a token must not travel in the clear")
+      }
+      rest = rest.dropFirst("https://".count)
+      if rest.last == "/" { rest = rest.dropLast() }
+      guard let place = HostPort(rest), place.port > 0,
+        !place.host.contains(where: { "/@?#%".contains($0) })
+      else { throw ValueProblem("is not https://HOST:PORT, with nothing else in it") }
+      return AdminURL(place: place)
+    }
+  }
+}

@@ -1,0 +1,122 @@
+import ApusCore
+import ApusLoop
+import ApusTLS
+import ApusWeb
+import Synchronization
+
+/// The service's door for those who administer it: a UNIX socket in the data directory, and TLS for those with a token.
+final class AdminDoor: Sendable {
+  private struct State {
+    var servers: [WebServer] = []
+    var secureServers: [WebServer] = []
+    var addresses: [SocketAddress] = []
+    var socket: String?
+  }
+
+  private let configuration: AdminConfiguration
+  private let log: Log
+  private let directory: DataDirectory
+  private let facts: AdminState
+  private let state = Mutex(State())
+
+  init(
+    _ configuration: AdminConfiguration, _ directory: DataDirectory, _ trust: Trust, log: Log
+  ) {
+    self.configuration = configuration
+    self.directory = directory
+    self.log = log
+    facts = AdminState(trust)
+  }
+
+  /// Listens from now on. `view` gets the door's own part of the facts.
+  func start(_ view: (AdminState) -> ServiceView) throws {
+    let view = view(facts)
+    let api = AdminAPI(view: view, gate: AdminGate(directory, audit: view.audit, log: log))
+    do {
+      if configuration.hasSocket {
+        try openSocket(api)
+      }
+      for address in configuration.addresses {
+        try listen(on: address, api)
+      }
+    } catch {
+      stop()
+      throw AdminDoorError(description: "\(error)")
+    }
+  }
+
+  private func openSocket(_ api: AdminAPI) throws(WebError) {
+    let path = directory.adminSocket
+    do throws(WebError) {
+      let server = try WebServer(.init(place: .unix(path: path)), handler: api)
+      state.withLock { state in
+        state.servers.append(server)
+        state.socket = path
+      }
+      log(.notice, "listening", .text("door", "admin"), .text("address", path))
+    } catch {
+      guard case .pathTooLong = error else { throw error }
+      // Nobody asked for just this path, and the service is worth more than its socket.
+      log(.warning, "no socket for the administration", .text("reason", "\(error)"))
+    }
+  }
+
+  private func listen(on address: SocketAddress, _ api: AdminAPI) throws {
+    let text = address.description
+    guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...])
+    else { throw WebError.badAddress(text) }
+    let host = text[..<colon].filter { $0 != "[" && $0 != "]" }
+    var server = WebServerConfiguration(place: .tcp(host: host, port: port))
+    server.identity = WebIdentity(try directory.serverFiles.read())
+    let opened = try WebServer(server, handler: api)
+    let bound = try SocketAddress("\(text[..<colon]):\(opened.port ?? port)")
+    state.withLock { state in
+      state.secureServers.append(opened)
+      state.addresses.append(bound)
+    }
+    log(.notice, "listening", .text("door", "admin"), .text("address", bound.description))
+  }
+
+  var socket: String? { state.withLock { $0.socket } }
+
+  /// Where there is TLS.
+  var addresses: [SocketAddress] { state.withLock { $0.addresses } }
+
+  /// What is trusted has changed, and the service's certificate perhaps with it.
+  func trustReplaced(_ trust: Trust) {
+    facts.trust = trust
+    let servers = state.withLock { $0.secureServers }
+    guard !servers.isEmpty else { return }
+    do {
+      let identity = WebIdentity(try directory.serverFiles.read())
+      for server in servers { try server.replace(identity) }
+    } catch {
+      log(
+        .error, "the administration keeps its old certificate", .text("reason", "\(error)"))
+    }
+  }
+
+  /// From now on the service is not ready for work.
+  func drain() { facts.drain() }
+
+  /// Returns when every answer was given.
+  func stop() {
+    let servers = state.withLock { state in
+      defer { state = State() }
+      return state.servers + state.secureServers
+    }
+    for server in servers { server.stop() }
+  }
+}
+
+/// Why a service cannot be administered as it was to be.
+package struct AdminDoorError: Error, Sendable, CustomStringConvertible {
+  package var description: String
+}
+
+extension WebIdentity {
+  fileprivate init(_ identity: TLSIdentity) {
+    self.init(
+      certificatePEM: identity.certificateChainPEM, keyPEM: identity.privateKeyPEM)
+  }
+}

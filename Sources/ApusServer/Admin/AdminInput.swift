@@ -1,0 +1,137 @@
+import ApusCore
+import ApusModel
+import ApusTrust
+import ApusWeb
+import ApusWire
+
+/// What a request says: the parts of its path, its query, and the members of its body. What nobody has asked for when the
+/// request is answered is unknown, and is refused: a misspelt name would otherwise do less than was meant.
+final class AdminInput {
+  let request: WebRequest
+  private let parameters: [String]
+  private let members: [JSONObject.Member]
+  private var used: Set<String> = []
+
+  init(_ request: WebRequest, _ parameters: [String]) throws(AdminProblem) {
+    self.request = request
+    self.parameters = parameters
+    guard !request.body.isEmpty else {
+      members = request.query.map { .init(key: $0.name, value: .string($0.value)) }
+      return
+    }
+    guard request.query.isEmpty else {
+      throw AdminProblem(.malformed, "a request with content takes no query")
+    }
+    let json: JSONValue
+    do throws(JSONFault) {
+      json = try JSONValue(parsing: request.body.span)
+    } catch {
+      throw AdminProblem(.malformed, "the content is not JSON: \(error)")
+    }
+    guard let object = json.object else {
+      throw AdminProblem(.malformed, "the content must be a JSON object")
+    }
+    members = object.members
+  }
+
+  /// Who asks; nobody where everybody may.
+  var caller: WebCaller? { request.caller }
+
+  /// What stands in the path's variable part.
+  func parameter<Value>(
+    _ name: String, _ read: (String) -> Value?, _ form: String
+  ) throws(AdminProblem) -> Value {
+    guard let text = parameters.first, let value = read(text) else {
+      throw AdminProblem(.invalid, "\(name) in the path must be \(form)")
+    }
+    return value
+  }
+
+  /// Refuses members that nobody asked for, and those that came twice.
+  ///
+  /// Before anything is changed: an answer that was given cannot be taken back.
+  func requireAllUsed() throws(AdminProblem) {
+    var seen: Set<String> = []
+    for member in members {
+      guard used.contains(member.key) else {
+        let known = used.sorted().joined(separator: ", ")
+        throw AdminProblem(
+          .invalid,
+          "\"\(member.key)\" is unknown here"
+            + (known.isEmpty ? "; this takes none" : "; there are \(known)"))
+      }
+      guard seen.insert(member.key).inserted else {
+        throw AdminProblem(.invalid, "\"\(member.key)\" stands there twice")
+      }
+    }
+  }
+
+  // MARK: Members
+
+  private func member(_ name: String) -> JSONValue? {
+    used.insert(name)
+    guard let value = members.last(where: { $0.key == name })?.value, value != .null else {
+      return nil
+    }
+    return value
+  }
+
+  private func problem(_ name: String, _ form: String) -> AdminProblem {
+    AdminProblem(.invalid, "\"\(name)\" must be \(form)")
+  }
+
+  func value<Value>(
+    _ name: String, _ form: String, _ read: (String) -> Value?
+  ) throws(AdminProblem) -> Value? {
+    guard let member = member(name) else { return nil }
+    guard let text = member.string, let value = read(text) else { throw problem(name, form) }
+    return value
+  }
+
+  func text(_ name: String, maximumBytes: Int = 256) throws(AdminProblem) -> String? {
+    try value(name, "a text of 1 to \(maximumBytes) bytes without control characters") { text in
+      let isFit =
+        1...maximumBytes ~= text.utf8.count
+        && text.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7f }
+      return isFit ? text : nil
+    }
+  }
+
+  func required<Value>(_ value: Value?, _ name: String) throws(AdminProblem) -> Value {
+    guard let value else { throw AdminProblem(.invalid, "\"\(name)\" is missing") }
+    return value
+  }
+
+  func shortID(_ name: String) throws(AdminProblem) -> ShortID? {
+    try value(name, "ten letters and digits") { ShortID($0) }
+  }
+
+  /// A number, or in a query the text of one.
+  func integer(
+    _ name: String, _ range: ClosedRange<Int64>, default fallback: Int64
+  ) throws(AdminProblem) -> Int64 {
+    guard let member = member(name) else { return fallback }
+    guard let number = member.integer ?? member.string.flatMap({ Int64($0) }), range ~= number
+    else { throw problem(name, "a number from \(range.lowerBound) to \(range.upperBound)") }
+    return number
+  }
+
+  func bool(_ name: String) throws(AdminProblem) -> Bool {
+    guard let member = member(name) else { return false }
+    guard let value = member.bool else { throw problem(name, "true or false") }
+    return value
+  }
+
+  func texts(_ name: String, maximumCount: Int) throws(AdminProblem) -> [String] {
+    guard let member = member(name) else { return [] }
+    guard let elements = member.array, elements.count <= maximumCount else {
+      throw problem(name, "a list of at most \(maximumCount) texts")
+    }
+    var texts: [String] = []
+    for element in elements {
+      guard let text = element.string, !text.isEmpty else { throw problem(name, "a list of texts") }
+      texts.append(text)
+    }
+    return texts
+  }
+}

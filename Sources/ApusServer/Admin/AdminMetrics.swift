@@ -1,0 +1,154 @@
+import ApusCore
+import ApusModel
+import ApusStore
+
+/// What Prometheus reads: its text format, version 0.0.4.
+struct AdminMetrics {
+  private let view: ServiceView
+  private var writer = MetricsWriter()
+
+  init(_ view: ServiceView) { self.view = view }
+
+  func text() -> [UInt8] {
+    var copy = self
+    copy.write()
+    return Array(copy.writer.text.utf8)
+  }
+
+  private mutating func write() {
+    let version = view.configuration.admin?.version ?? ""
+    writer.family("apus_info", .gauge, "The version of the service.")
+    writer.sample(["version": version], 1)
+    writer.family("apus_start_time_seconds", .gauge, "When the service was started, Unix seconds.")
+    writer.sample([:], view.startedMilliseconds / 1000)
+    writer.family("apus_ready", .gauge, "Whether the service takes work.")
+    writer.sample([:], view.unreadiness == nil ? 1 : 0)
+    writer.family("apus_store_available", .gauge, "Whether the store takes writes.")
+    writer.sample([:], view.store.isAvailable ? 1 : 0)
+    writeWorkers()
+    writeNotifications()
+    writeRefusals()
+    writeCertificates()
+  }
+
+  private mutating func writeWorkers() {
+    let workers = view.workerFacts()
+    let census = workers.reduce(ConnectionCensus()) { $0 + $1.connections }
+    writer.family("apus_connections", .gauge, "Open connections of a door.")
+    for kind in ConnectionCensus.kinds {
+      for environment in Environment.allCases {
+        writer.sample(
+          ["door": kind.rawValue, "environment": environment.name], census[kind, environment])
+      }
+    }
+    writer.family(
+      "apus_open_requests", .gauge,
+      "Requests of providers whose notification is being decided about.")
+    for (index, worker) in workers.enumerated() {
+      writer.sample(["worker": "\(index)"], worker.openRequests)
+    }
+    writer.family(
+      "apus_worker_inbox_depth", .gauge, "Messages of other workers that wait for this one.")
+    for (index, worker) in workers.enumerated() {
+      writer.sample(["worker": "\(index)"], worker.inboxDepth)
+    }
+  }
+
+  private mutating func writeNotifications() {
+    let trust = view.trust
+    let counters = view.topicCounters().map { ($0, view.text($0.topic, trust)) }
+    writer.family(
+      "apus_notifications_total", .counter,
+      "Notifications that reached a state. Those accepted are in the state received.")
+    for (counters, topic) in counters {
+      for state in DeliveryState.allCases where counters[state] > 0 {
+        for type in [nil] + PushType.allCases.map(Optional.some) {
+          for priority in Priority.allCases {
+            let number = counters[state, type, priority]
+            guard number > 0 else { continue }
+            writer.sample(
+              [
+                "topic": topic, "environment": counters.environment.name,
+                "state": state.label.description, "push_type": type?.name.description ?? "",
+                "priority": "\(priority.rawValue)",
+              ], number)
+          }
+        }
+      }
+    }
+    writer.family(
+      "apus_notifications_pending", .gauge, "Notifications that were accepted and have not ended.")
+    for (counters, topic) in counters {
+      writer.sample(["topic": topic, "environment": counters.environment.name], counters.pending)
+    }
+  }
+
+  private mutating func writeRefusals() {
+    writer.family("apus_requests_refused_total", .counter, "Requests that were refused.")
+    for (reason, number) in view.rejections() {
+      writer.sample(
+        ["reason": reason.text.description, "status": "\(reason.status)"], number)
+    }
+  }
+
+  private mutating func writeCertificates() {
+    writer.family(
+      "apus_certificate_expiry_seconds", .gauge,
+      "Until when a certificate is valid, Unix seconds: those of the service, of its authorities, and those that "
+        + "providers have shown; of devices those that end within 30 days.")
+    // Of two under one name the one that ends first counts: a series must not come twice.
+    var ends: [String: (entry: ExpiryWatch.Entry, notAfter: Int64)] = [:]
+    let own = (try? view.directory.ownCertificates()) ?? []
+    for entry in own + view.expiries.known() {
+      let key = "\(entry.kind.rawValue) \(entry.name)"
+      let earliest = min(ends[key]?.notAfter ?? .max, entry.notAfter)
+      ends[key] = (entry, earliest)
+    }
+    for (_, end) in ends.sorted(by: { $0.key < $1.key }) {
+      writer.sample(["kind": end.entry.kind.rawValue, "name": end.entry.name], end.notAfter)
+    }
+  }
+}
+
+/// Writes families of samples.
+struct MetricsWriter {
+  enum Kind: String {
+    case counter
+    case gauge
+  }
+
+  private(set) var text = ""
+  private var name = ""
+
+  /// Begins a family; the samples that follow are its.
+  mutating func family(_ name: String, _ kind: Kind, _ help: String) {
+    self.name = name
+    text += "# HELP \(name) \(help)\n# TYPE \(name) \(kind.rawValue)\n"
+  }
+
+  mutating func sample(_ labels: KeyValuePairs<String, String>, _ value: some BinaryInteger) {
+    text += name
+    if !labels.isEmpty {
+      text += "{"
+      for (index, (key, value)) in labels.enumerated() {
+        text += "\(index == 0 ? "" : ",")\(key)=\"\(Self.escaped(value))\""
+      }
+      text += "}"
+    }
+    text += " \(value)\n"
+  }
+
+  /// In a label's value the backslash, the quotation mark and the end of a line are escaped.
+  private static func escaped(_ value: String) -> String {
+    var escaped = ""
+    for scalar in value.unicodeScalars {
+      switch scalar {
+      case "\\": escaped += "\\\\"
+      case "\"": escaped += "\\\""
+      case "\n": escaped += "\\n"
+      default: escaped.unicodeScalars.append(scalar)
+      }
+    }
+    return escaped
+  }
+}

@@ -1,0 +1,59 @@
+import ApusCore
+import ApusLoop
+import ApusModel
+import ApusStore
+import ApusWire
+
+/// How the service is: `GET /v1/status`.
+struct AdminStatus {
+  private let view: ServiceView
+
+  init(_ view: ServiceView) { self.view = view }
+
+  var json: JSONValue {
+    let now = EventLoop.wallClockMilliseconds()
+    let workers = view.workerFacts()
+    let census = workers.reduce(ConnectionCensus()) { $0 + $1.connections }
+    let directory = view.trust.directory
+    let unreadiness = view.unreadiness
+    return .fields([
+      "service": .string("apus"),
+      "version": .string(view.configuration.admin?.version ?? ""),
+      "ready": .bool(unreadiness == nil),
+      "problem": unreadiness.map(JSONValue.string),
+      "started": .string(Log.timestamp(view.startedMilliseconds)),
+      "uptime_seconds": .number(max(0, now - view.startedMilliseconds) / 1000),
+      "data": .string(view.directory.path),
+      "ephemeral": .bool(view.configuration.isEphemeral),
+      "workers": .number(view.workers.count),
+      "doors": .array(doors(census)),
+      "devices_connected": .number(
+        Environment.allCases.reduce(0) { $0 + census[.courier, $1] }),
+      "open_requests": .number(workers.reduce(0) { $0 + $1.openRequests }),
+      "pending_notifications": .integer(view.topicCounters().reduce(0) { $0 + $1.pending }),
+      "store_available": .bool(view.store.isAvailable),
+      "trust": .fields([
+        "generation": .number(directory.generation), "teams": .number(directory.teams.count),
+        "apps": .number(directory.apps.count), "keys": .number(directory.keys.count),
+        "revoked_certificates": .number(directory.revokedCount),
+        "retired_devices": .number(directory.retirements.count),
+      ]),
+      "certificates_ending": .number(view.expiries.entries().count),
+    ])
+  }
+
+  /// Several listeners may be of one kind and environment, and their connections are counted together.
+  private func doors(_ census: ConnectionCensus) -> [JSONValue] {
+    ConnectionCensus.kinds.flatMap { kind in
+      Environment.allCases.compactMap { environment -> JSONValue? in
+        let addresses = view.doors.filter { $0.kind == kind && $0.environment == environment }
+          .flatMap(\.addresses).map { JSONValue.string($0.description) }
+        guard !addresses.isEmpty else { return nil }
+        return .fields([
+          "kind": .string(kind.rawValue), "environment": .string(environment.name),
+          "addresses": .array(addresses), "connections": .number(census[kind, environment]),
+        ])
+      }
+    }
+  }
+}

@@ -1,0 +1,132 @@
+import ApusCore
+import ApusLoop
+import ApusModel
+import ApusStore
+import Synchronization
+
+/// What the administration can see of the service that runs, from threads of its own: the workers are asked, everything
+/// else can be read by anybody.
+struct ServiceView: Sendable {
+  var configuration: ServerConfiguration
+  var directory: DataDirectory
+  var workers: [Worker]
+  var store: any DurableStore
+  var expiries: ExpiryWatch
+  var audit: AuditLog
+  var doors: [OpenDoor]
+  var startedMilliseconds: Int64
+  let state: AdminState
+
+  var log: Log { configuration.log }
+  var trust: Trust { state.trust }
+  var nowSeconds: Int64 { EventLoop.wallClockMilliseconds() / 1000 }
+
+  /// What one worker says of itself.
+  struct WorkerFacts: Sendable {
+    var connections: ConnectionCensus
+    /// Requests whose notification is being decided about.
+    var openRequests: Int
+    /// Messages of other workers that wait for it.
+    var inboxDepth: Int
+  }
+
+  func workerFacts() -> [WorkerFacts] {
+    workers.map { worker in
+      worker.ask {
+        WorkerFacts(
+          connections: $0.census, openRequests: $0.openRequests.count, inboxDepth: $0.inboxDepth)
+      }
+    }
+  }
+
+  func topicCounters() -> [TopicCounters] {
+    workers.flatMap { worker in worker.ask { $0.shard.counters() } }.added()
+  }
+
+  func rejections() -> [(reason: Reason, number: UInt64)] {
+    var total: [Reason: UInt64] = [:]
+    for worker in workers {
+      let counters = worker.ask { $0.shard.ledger.rejections }
+      for reason in Reason.allCases { total[reason, default: 0] += counters[reason] }
+    }
+    return Reason.allCases.compactMap { reason in
+      total[reason].flatMap { $0 > 0 ? (reason, $0) : nil }
+    }
+  }
+
+  /// Why the service should not be sent work; nil where it should.
+  var unreadiness: String? {
+    if state.isDraining { return "the service stops" }
+    if doors.isEmpty { return "no door is open" }
+    if !store.isAvailable { return "the store takes no writes" }
+    return nil
+  }
+
+  /// The topic's text; its number where the app was taken out of the directory.
+  func text(_ topic: TopicKey, _ trust: Trust) -> String {
+    guard let bytes = trust.directory.topicText(topic) else {
+      return "app \(topic.app.rawValue)\(topic.suffix.text)"
+    }
+    return String(decoding: bytes, as: UTF8.self)
+  }
+}
+
+/// What changes while the service runs.
+final class AdminState: Sendable {
+  private struct State {
+    var trust: Trust
+    var isDraining = false
+  }
+
+  private let state: Mutex<State>
+  private let changes = Mutex(())
+
+  /// Does `body` while nobody else changes anything by way of the administration.
+  func changing<Result, Failure: Error>(
+    _ body: () throws(Failure) -> sending Result
+  ) throws(Failure) -> sending Result {
+    try changes.withLock { _ throws(Failure) in try body() }
+  }
+
+  init(_ trust: Trust) { state = Mutex(State(trust: trust)) }
+
+  var trust: Trust {
+    get { state.withLock { $0.trust } }
+    set { state.withLock { $0.trust = newValue } }
+  }
+
+  var isDraining: Bool { state.withLock { $0.isDraining } }
+
+  func drain() { state.withLock { $0.isDraining = true } }
+}
+
+/// How many connections a worker has of each kind and environment.
+struct ConnectionCensus: Sendable {
+  private var byDoor = [Int](repeating: 0, count: Self.kinds.count * Environment.allCases.count)
+
+  static let kinds: [DoorConfiguration.Kind] = [.provider, .courier, .gateway, .feedback]
+
+  private static func place(_ kind: DoorConfiguration.Kind, _ environment: Environment) -> Int {
+    let row =
+      switch kind {
+      case .provider: 0
+      case .courier: 1
+      case .gateway: 2
+      case .feedback: 3
+      }
+    return row * 2 + Int(environment.rawValue)
+  }
+
+  subscript(kind: DoorConfiguration.Kind, environment: Environment) -> Int {
+    byDoor[Self.place(kind, environment)]
+  }
+
+  mutating func add(_ door: Door) { byDoor[Self.place(door.kind, door.environment)] += 1 }
+  mutating func remove(_ door: Door) { byDoor[Self.place(door.kind, door.environment)] -= 1 }
+
+  static func + (left: ConnectionCensus, right: ConnectionCensus) -> ConnectionCensus {
+    var sum = left
+    for place in sum.byDoor.indices { sum.byDoor[place] += right.byDoor[place] }
+    return sum
+  }
+}

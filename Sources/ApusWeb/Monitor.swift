@@ -1,0 +1,72 @@
+import Glibc
+
+/// A value that threads share, and on which they can wait for each other.
+@safe final class Monitor<Value>: @unchecked Sendable {
+  private let mutex: UnsafeMutablePointer<pthread_mutex_t>
+  private let condition: UnsafeMutablePointer<pthread_cond_t>
+  private var value: Value
+
+  init(_ value: sending Value) {
+    self.value = value
+    unsafe mutex = .allocate(capacity: 1)
+    unsafe condition = .allocate(capacity: 1)
+    unsafe pthread_mutex_init(mutex, nil)
+    var attributes = pthread_condattr_t()
+    unsafe pthread_condattr_init(&attributes)
+    unsafe pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+    unsafe pthread_cond_init(condition, &attributes)
+    unsafe pthread_condattr_destroy(&attributes)
+  }
+
+  deinit {
+    unsafe pthread_mutex_destroy(mutex)
+    unsafe pthread_cond_destroy(condition)
+    unsafe mutex.deallocate()
+    unsafe condition.deallocate()
+  }
+
+  func withLock<Result>(_ body: (inout Value) throws -> Result) rethrows -> Result {
+    unsafe pthread_mutex_lock(mutex)
+    defer { unsafe pthread_mutex_unlock(mutex) }
+    return try body(&value)
+  }
+
+  /// Changes the value and wakes those that wait for it.
+  func notify<Result>(_ body: (inout Value) -> Result) -> Result {
+    unsafe pthread_mutex_lock(mutex)
+    defer {
+      unsafe pthread_cond_broadcast(condition)
+      unsafe pthread_mutex_unlock(mutex)
+    }
+    return body(&value)
+  }
+
+  enum Look<Result> {
+    case found(Result)
+    /// Not before this time of `monotonicMilliseconds`, unless the value changes; nil: not before it changes.
+    case wait(untilMilliseconds: Int64?)
+  }
+
+  /// Waits until `look` finds what it is after.
+  func wait<Result>(_ look: (inout Value) -> Look<Result>) -> Result {
+    unsafe pthread_mutex_lock(mutex)
+    defer { unsafe pthread_mutex_unlock(mutex) }
+    while true {
+      switch look(&value) {
+      case .found(let result): return result
+      case .wait(nil): unsafe pthread_cond_wait(condition, mutex)
+      case .wait(let milliseconds?):
+        var until = timespec(
+          tv_sec: Int(milliseconds / 1000), tv_nsec: Int(milliseconds % 1000) * 1_000_000)
+        unsafe pthread_cond_timedwait(condition, mutex, &until)
+      }
+    }
+  }
+}
+
+/// Milliseconds of a clock that nobody sets.
+package func monotonicMilliseconds() -> Int64 {
+  var now = timespec()
+  unsafe clock_gettime(CLOCK_MONOTONIC, &now)
+  return Int64(now.tv_sec) * 1000 + Int64(now.tv_nsec) / 1_000_000
+}

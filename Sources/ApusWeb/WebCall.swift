@@ -1,0 +1,164 @@
+import CCurl
+import Glibc
+
+/// One request to a server, by libcurl, which waits for the answer.
+package struct WebCall: Sendable {
+  package enum Place: Sendable, Hashable {
+    /// The server that listens on that UNIX socket.
+    case unix(path: String)
+    /// TLS. The certificate must be for the host, and lead to what stands in the file (PEM) or, without one, to an
+    /// authority that the system knows.
+    case tls(host: String, port: UInt16, authorityFile: String?)
+  }
+
+  package var place: Place
+  package var method: String
+  /// Between slashes; percent signs are put in where they are needed.
+  package var segments: [String]
+  package var query: [WebField] = []
+  package var headers: [WebField] = []
+  /// JSON; nil for no content.
+  package var body: [UInt8]?
+  /// Seconds until the answer is there.
+  package var timeoutSeconds = 60
+
+  package init(_ place: Place, _ method: String, _ segments: [String]) {
+    self.place = place
+    self.method = method
+    self.segments = segments
+  }
+
+  package struct Answer: Sendable {
+    package var status: Int
+    package var body: [UInt8]
+  }
+
+  /// Why there is no answer, in libcurl's words.
+  package struct Fault: Error, Sendable, Hashable, CustomStringConvertible {
+    package var description: String
+  }
+
+  /// Bytes of an answer that are taken.
+  private static let largestAnswer = 16 * 1024 * 1024
+
+  // The whole of libcurl is made ready once, before the first use.
+  private static let isReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
+
+  package func perform() throws(Fault) -> Answer {
+    guard Self.isReady, let handle = unsafe curl_easy_init() else {
+      throw Fault(description: "libcurl cannot be used")
+    }
+    defer { unsafe curl_easy_cleanup(handle) }
+    let fields = unsafe headerList()
+    defer { unsafe curl_slist_free_all(fields) }
+    let message = UnsafeMutablePointer<CChar>.allocate(capacity: Int(CURL_ERROR_SIZE))
+    unsafe message.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
+    defer { unsafe message.deallocate() }
+    unsafe ccurl_set_error_buffer(handle, message)
+    guard unsafe set(handle, fields) else { throw Fault(description: "libcurl is too old") }
+    var sink = Sink(limit: Self.largestAnswer)
+    let code = unsafe withUnsafeMutablePointer(to: &sink) { sink in
+      unsafe ccurl_set_writer(handle, receive, sink)
+      return unsafe curl_easy_perform(handle)
+    }
+    guard code == CURLE_OK else {
+      let text = unsafe String(cString: message)
+      let known = unsafe String(cString: curl_easy_strerror(code))
+      throw Fault(description: text.isEmpty ? known : text)
+    }
+    return Answer(status: unsafe ccurl_status(handle), body: sink.bytes)
+  }
+
+  // MARK: Options
+
+  private func set(
+    _ handle: UnsafeMutableRawPointer, _ fields: UnsafeMutablePointer<curl_slist>?
+  ) -> Bool {
+    var codes: [CURLcode] = []
+    func text(_ option: CURLoption, _ value: String) {
+      codes.append(unsafe ccurl_set_text(handle, option, value))
+    }
+    func number(_ option: CURLoption, _ value: Int) {
+      codes.append(unsafe ccurl_set_number(handle, option, value))
+    }
+    text(CURLOPT_URL, url)
+    text(CURLOPT_CUSTOMREQUEST, method)
+    codes.append(unsafe ccurl_set_list(handle, CURLOPT_HTTPHEADER, fields))
+    number(CURLOPT_NOSIGNAL, 1)
+    number(CURLOPT_FOLLOWLOCATION, 0)
+    number(CURLOPT_CONNECTTIMEOUT, 10)
+    number(CURLOPT_TIMEOUT, timeoutSeconds)
+    switch place {
+    case .unix(let path):
+      text(CURLOPT_PROTOCOLS_STR, "http")
+      text(CURLOPT_UNIX_SOCKET_PATH, path)
+    case .tls(_, _, let authorityFile):
+      text(CURLOPT_PROTOCOLS_STR, "https")
+      number(CURLOPT_SSL_VERIFYPEER, 1)
+      number(CURLOPT_SSL_VERIFYHOST, 2)
+      number(CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2))
+      if let authorityFile { text(CURLOPT_CAINFO, authorityFile) }
+    }
+    if let body {
+      number(CURLOPT_POSTFIELDSIZE, body.count)
+      let copied = unsafe body.withUnsafeBytes { bytes in
+        unsafe ccurl_set_text(
+          handle, CURLOPT_COPYPOSTFIELDS, bytes.baseAddress?.assumingMemoryBound(to: CChar.self))
+      }
+      codes.append(copied)
+    }
+    return codes.allSatisfy { $0 == CURLE_OK }
+  }
+
+  private func headerList() -> UnsafeMutablePointer<curl_slist>? {
+    var lines = headers.map { "\($0.name): \($0.value)" }
+    lines.append("accept: application/json")
+    if body != nil { lines.append("content-type: application/json") }
+    var list: UnsafeMutablePointer<curl_slist>?
+    for line in lines { unsafe list = curl_slist_append(list, line) }
+    return unsafe list
+  }
+
+  private var url: String {
+    let base =
+      switch place {
+      case .unix: "http://localhost"
+      case .tls(let host, let port, _):
+        "https://\(host.contains(":") ? "[\(host)]" : host):\(port)"
+      }
+    let path = segments.map { "/" + Self.escaped($0) }.joined()
+    let query = query.map { "\(Self.escaped($0.name))=\(Self.escaped($0.value))" }
+    return base + path + (query.isEmpty ? "" : "?" + query.joined(separator: "&"))
+  }
+
+  /// All but the unreserved characters of RFC 3986, section 2.3.
+  static func escaped(_ text: String) -> String {
+    let digits = Array("0123456789ABCDEF")
+    return text.utf8.reduce(into: "") { escaped, byte in
+      switch byte {
+      case 0x30...0x39, 0x41...0x5a, 0x61...0x7a, 0x2d, 0x2e, 0x5f, 0x7e:
+        escaped.unicodeScalars.append(Unicode.Scalar(byte))
+      default:
+        escaped += "%\(digits[Int(byte >> 4)])\(digits[Int(byte & 15)])"
+      }
+    }
+  }
+}
+
+private struct Sink {
+  var bytes: [UInt8] = []
+  let limit: Int
+}
+
+/// `CURLOPT_WRITEFUNCTION`. Taking fewer bytes than there are ends the request.
+private func receive(
+  _ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int,
+  _ context: UnsafeMutableRawPointer?
+) -> Int {
+  guard let sink = unsafe context?.assumingMemoryBound(to: Sink.self) else { return 0 }
+  let total = size * count
+  guard unsafe sink.pointee.bytes.count + total <= sink.pointee.limit else { return 0 }
+  unsafe sink.pointee.bytes.append(
+    contentsOf: UnsafeRawBufferPointer(start: bytes, count: total))
+  return total
+}

@@ -1,0 +1,238 @@
+import CMicroHTTPD
+import Glibc
+
+/// One daemon of libmicrohttpd: a thread that reads requests and writes answers, and never waits for an answer.
+///
+/// A request whose answer takes its time is suspended and handed to the pool; the thread there leaves its answer and
+/// resumes it. So a slow answer holds up nobody but its own connection.
+@safe final class WebDaemon: @unchecked Sendable {
+  private struct Record {
+    var descriptor: Int32
+    /// Since when a request is awaited or comes in, on `monotonicMilliseconds`; nil while it is answered.
+    var sinceMilliseconds: Int64?
+  }
+
+  private struct State {
+    var isStopping = false
+    /// Connections that are suspended.
+    var asleep = 0
+    /// By the address of the connection's object.
+    var connections: [ObjectIdentifier: Record] = [:]
+    var streams: [ObjectIdentifier: WebStream] = [:]
+  }
+
+  private let handler: any WebHandler
+  private let limits: WebLimits
+  private let pool: WebPool
+  private let state = Monitor(State())
+  private var daemon: OpaquePointer?
+
+  /// TLS 1.2 and 1.3 with forward secrecy and authenticated encryption, and nothing else.
+  private static let priorities =
+    "NONE:+VERS-TLS1.3:+VERS-TLS1.2:+AES-128-GCM:+AES-256-GCM:+CHACHA20-POLY1305:+ECDHE-ECDSA:"
+    + "+ECDHE-RSA:+AEAD:+GROUP-X25519:+GROUP-SECP256R1:+GROUP-SECP384R1:+SIGN-ALL:-SIGN-RSA-SHA1:"
+    + "-SIGN-ECDSA-SHA1:-SIGN-DSA-SHA1:+COMP-NULL:+CTYPE-X509:%SERVER_PRECEDENCE"
+
+  init(
+    _ listener: WebListener, _ configuration: WebServerConfiguration, pool: WebPool,
+    handler: any WebHandler
+  ) throws(WebError) {
+    self.handler = handler
+    self.pool = pool
+    limits = configuration.limits
+    let (certificate, key) = (
+      configuration.identity.map { $0.certificatePEM + [0] },
+      configuration.identity.map { $0.keyPEM + [0] }
+    )
+    let context = unsafe Unmanaged.passUnretained(self).toOpaque()
+    unsafe daemon = Self.withText(certificate) { certificate in
+      unsafe Self.withText(key) { key in
+        unsafe Self.priorities.withCString { priorities in
+          var options = unsafe cmhd_options(
+            listener: listener.descriptor, connection_limit: limits.connections,
+            address_limit: limits.connectionsPerAddress, idle_seconds: limits.idleSeconds,
+            connection_bytes: limits.headBytes + limits.headBytes / 2, certificate: certificate,
+            key: key, priorities: priorities)
+          return unsafe cmhd_start(&options, handle, completed, connected, context)
+        }
+      }
+    }
+    guard unsafe daemon != nil else {
+      throw .notStarted(place: listener.path ?? "port \(listener.port ?? 0)")
+    }
+  }
+
+  private static func withText<Result>(
+    _ text: [UInt8]?, _ body: (UnsafePointer<CChar>?) -> Result
+  ) -> Result {
+    guard let text else { return body(nil) }
+    return unsafe text.withUnsafeBytes {
+      unsafe body($0.baseAddress?.assumingMemoryBound(to: CChar.self))
+    }
+  }
+
+  // MARK: The end
+
+  /// Takes no more connections; those that are there go on. The listener stays open.
+  func quiesce() { unsafe _ = MHD_quiesce_daemon(daemon) }
+
+  /// Ends all connections, those with a request that is being answered last. Called once.
+  func stop() {
+    quiesce()
+    let streams = state.notify { state in
+      state.isStopping = true
+      return Array(state.streams.values)
+    }
+    for stream in streams { stream.end() }
+    // libmicrohttpd must not be stopped while a connection is suspended.
+    state.wait { $0.asleep == 0 ? .found(()) : .wait(untilMilliseconds: nil) }
+    unsafe MHD_stop_daemon(daemon)
+  }
+
+  func mayFallAsleep() -> Bool {
+    state.withLock { state in
+      guard !state.isStopping else { return false }
+      state.asleep += 1
+      return true
+    }
+  }
+
+  func wokeUp() { state.notify { $0.asleep -= 1 } }
+
+  /// Cuts off those who have been at one request for too long. Each second.
+  func cutOffSlow() {
+    let latest = monotonicMilliseconds() - limits.requestSeconds * 1000
+    state.withLock { state in
+      for record in state.connections.values {
+        // Under the lock, so that the descriptor is still this connection's.
+        if let since = record.sinceMilliseconds, since < latest {
+          shutdown(record.descriptor, Int32(SHUT_RDWR))
+        }
+      }
+    }
+  }
+
+  /// Connections that are open.
+  var connectionCount: Int { state.withLock { $0.connections.count } }
+
+  // MARK: Connections, on the daemon's thread
+
+  func started(_ handle: OpaquePointer) -> Connection {
+    let connection = unsafe Connection(handle, self)
+    state.withLock { state in
+      state.connections[ObjectIdentifier(connection)] = Record(
+        descriptor: connection.descriptor, sinceMilliseconds: monotonicMilliseconds())
+    }
+    return connection
+  }
+
+  func ended(_ connection: Connection) {
+    state.withLock { $0.connections[ObjectIdentifier(connection)] = nil }
+  }
+
+  private func note(_ connection: Connection, awaitsRequest: Bool) {
+    let now = awaitsRequest ? monotonicMilliseconds() : nil
+    state.withLock { $0.connections[ObjectIdentifier(connection)]?.sinceMilliseconds = now }
+  }
+
+  // MARK: Requests, on the daemon's thread
+
+  /// The head is there. Nil where the connection is to be closed.
+  func begin(
+    _ handle: OpaquePointer, _ connection: Connection, method: String, path: String
+  ) -> WebExchange {
+    var request: WebRequest
+    do throws(WebHead.Fault) {
+      request = try unsafe WebHead.read(
+        handle, method: method, path: path, peer: connection.peer, bodyLimit: limits.bodyBytes)
+    } catch {
+      let empty = WebRequest(method: method, segments: [], peer: connection.peer)
+      let exchange = WebExchange(connection, empty)
+      exchange.answer =
+        switch error {
+        case .bad(let problem): handler.malformed(problem)
+        case .tooLarge: handler.tooLarge(limitBytes: limits.bodyBytes)
+        }
+      return exchange
+    }
+    let answer = handler.screen(&request)
+    let exchange = WebExchange(connection, request)
+    exchange.answer = answer
+    return exchange
+  }
+
+  /// All of the request is there, or its answer.
+  func proceed(_ handle: OpaquePointer, _ exchange: WebExchange) -> MHD_Result {
+    if exchange.isTooLarge, exchange.answer == nil {
+      exchange.answer = handler.tooLarge(limitBytes: limits.bodyBytes)
+    }
+    note(exchange.connection, awaitsRequest: false)
+    if exchange.answer == nil
+      || (exchange.answer?.holdMilliseconds ?? 0) > 0 && !exchange.isAnswering
+    {
+      return answerLater(exchange) ? .YES : .NO
+    }
+    guard let answer = exchange.answer else { return .NO }
+    return unsafe queue(answer, handle, exchange)
+  }
+
+  private func answerLater(_ exchange: WebExchange) -> Bool {
+    guard !exchange.isAnswering else { return true }
+    guard exchange.connection.suspend() else { return false }
+    exchange.isAnswering = true
+    let hold = exchange.answer?.holdMilliseconds ?? 0
+    pool.submit(afterMilliseconds: hold) { [handler, pool] in
+      if hold > 0 { return exchange.connection.resume() }
+      let answer = handler.answer(exchange.request)
+      exchange.answer = answer
+      guard answer.holdMilliseconds > 0 else { return exchange.connection.resume() }
+      pool.submit(afterMilliseconds: answer.holdMilliseconds) { exchange.connection.resume() }
+    }
+    return true
+  }
+
+  private func queue(
+    _ answer: WebResponse, _ handle: OpaquePointer, _ exchange: WebExchange
+  ) -> MHD_Result {
+    guard let response = unsafe makeResponse(answer, exchange) else { return .NO }
+    defer { unsafe MHD_destroy_response(response) }
+    for field in answer.allHeaders {
+      unsafe MHD_add_response_header(response, field.name, field.value)
+    }
+    return unsafe MHD_queue_response(handle, UInt32(answer.status), response)
+  }
+
+  private func makeResponse(_ answer: WebResponse, _ exchange: WebExchange) -> OpaquePointer? {
+    switch answer.body {
+    case .bytes(let bytes):
+      return unsafe bytes.withUnsafeBytes { bytes in
+        unsafe MHD_create_response_from_buffer(
+          bytes.count, UnsafeMutableRawPointer(mutating: bytes.baseAddress),
+          .RESPMEM_MUST_COPY)
+      }
+    case .stream(let stream):
+      exchange.stream = stream
+      state.withLock { $0.streams[ObjectIdentifier(exchange)] = stream }
+      let context = unsafe Unmanaged.passRetained(exchange).toOpaque()
+      return unsafe MHD_create_response_from_callback(
+        .max, 16_384, readStream, context,
+        { context in
+          guard let context = unsafe context else { return }
+          unsafe Unmanaged<WebExchange>.fromOpaque(context).release()
+        })
+    }
+  }
+
+  /// Its answer was sent, or its connection is gone.
+  func finish(_ exchange: WebExchange) {
+    if let stream = exchange.stream {
+      state.withLock { $0.streams[ObjectIdentifier(exchange)] = nil }
+      stream.close()
+    }
+    note(exchange.connection, awaitsRequest: true)
+  }
+
+  func take(_ exchange: WebExchange, _ bytes: UnsafeRawBufferPointer) -> Bool {
+    unsafe exchange.take(bytes, limit: limits.bodyBytes)
+  }
+}

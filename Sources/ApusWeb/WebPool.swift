@@ -1,0 +1,83 @@
+import Glibc
+
+/// The threads that answer requests. Jobs wait in order of the time at which they are due.
+///
+/// How many wait is bounded by the connections that there may be: each has one request under way.
+final class WebPool: Sendable {
+  private struct Job {
+    var dueMilliseconds: Int64
+    var body: @Sendable () -> Void
+  }
+
+  private struct State {
+    var jobs: [Job] = []
+    /// What is held back is held back no longer.
+    var isHurried = false
+    var isStopping = false
+    var running = 0
+  }
+
+  private let state = Monitor(State())
+
+  init(threads: Int, name: String) {
+    for _ in 0..<threads { start(name) }
+  }
+
+  /// Has a thread do it, not before so many milliseconds have gone by.
+  func submit(afterMilliseconds delay: Int64 = 0, _ body: @escaping @Sendable () -> Void) {
+    let due = monotonicMilliseconds() + delay
+    state.notify { state in
+      let place = state.jobs.firstIndex { $0.dueMilliseconds > due } ?? state.jobs.endIndex
+      state.jobs.insert(Job(dueMilliseconds: due, body: body), at: place)
+    }
+  }
+
+  /// From now on does everything at once, whenever it is due.
+  func hurry() { state.notify { $0.isHurried = true } }
+
+  /// Does what waits at once, whenever it is due, and returns when all threads have ended.
+  func stop() {
+    state.notify { state in
+      state.isHurried = true
+      state.isStopping = true
+    }
+    state.wait { $0.running == 0 ? .found(()) : .wait(untilMilliseconds: nil) }
+  }
+
+  private func start(_ name: String) {
+    state.withLock { $0.running += 1 }
+    let entry = unsafe Unmanaged.passRetained(Entry(self))
+    var thread = pthread_t()
+    let code = unsafe pthread_create(
+      &thread, nil,
+      { argument in
+        guard let argument = unsafe argument else { return nil }
+        unsafe Unmanaged<Entry>.fromOpaque(argument).takeRetainedValue().pool.run()
+        return nil
+      }, entry.toOpaque())
+    precondition(code == 0, "the system has no thread for the administration")
+    pthread_detach(thread)
+  }
+
+  private final class Entry {
+    let pool: WebPool
+    init(_ pool: WebPool) { self.pool = pool }
+  }
+
+  private func run() {
+    while let job = next() { job.body() }
+    state.notify { $0.running -= 1 }
+  }
+
+  private func next() -> Job? {
+    state.wait { state in
+      guard let first = state.jobs.first else {
+        return state.isStopping ? .found(nil) : .wait(untilMilliseconds: nil)
+      }
+      guard state.isHurried || first.dueMilliseconds <= monotonicMilliseconds() else {
+        return .wait(untilMilliseconds: first.dueMilliseconds)
+      }
+      return .found(state.jobs.removeFirst())
+    }
+  }
+}

@@ -1,0 +1,86 @@
+import Synchronization
+
+/// An HTTP/1.1 server, on libmicrohttpd.
+///
+/// One thread reads and writes; a few more answer (``WebLimits/threads``). A handler is called on those and reaches the
+/// rest of the program as any foreign thread does.
+package final class WebServer: Sendable {
+  private struct State {
+    var configuration: WebServerConfiguration
+    /// Nil once it has stopped.
+    var daemon: WebDaemon?
+  }
+
+  private let listener: WebListener
+  private let handler: any WebHandler
+  private let pool: WebPool
+  private let state: Mutex<State>
+
+  /// Listens and answers from now on.
+  package init(
+    _ configuration: WebServerConfiguration, handler: any WebHandler
+  ) throws(WebError) {
+    let listener = try WebListener(configuration.place)
+    let pool = WebPool(threads: configuration.limits.threads, name: "apus-web")
+    do throws(WebError) {
+      let daemon = try WebDaemon(listener, configuration, pool: pool, handler: handler)
+      state = Mutex(State(configuration: configuration, daemon: daemon))
+    } catch {
+      pool.stop()
+      listener.close()
+      throw error
+    }
+    self.listener = listener
+    self.handler = handler
+    self.pool = pool
+    watchSlow()
+  }
+
+  /// The port that was bound; nil for a UNIX socket.
+  package var port: UInt16? { listener.port }
+
+  /// Connections that are open.
+  package var connectionCount: Int { state.withLock { $0.daemon }?.connectionCount ?? 0 }
+
+  /// Shows another certificate from the next handshake on. Connections that are there are ended, each after the answer
+  /// that is under way.
+  ///
+  /// With an identity that cannot be used the old one stays.
+  package func replace(_ identity: WebIdentity) throws(WebError) {
+    let (old, configuration) = state.withLock { ($0.daemon, $0.configuration) }
+    guard let old, configuration.identity != identity else { return }
+    var renewed = configuration
+    renewed.identity = identity
+    // Both have the listener for a moment; the older one takes no more from it.
+    let daemon = try WebDaemon(listener, renewed, pool: pool, handler: handler)
+    let isStopped = state.withLock { state in
+      guard state.daemon != nil else { return true }
+      state = State(configuration: renewed, daemon: daemon)
+      return false
+    }
+    (isStopped ? daemon : old).stop()
+  }
+
+  /// Returns when every answer is given and every thread has ended.
+  package func stop() {
+    let daemon = state.withLock { state in
+      defer { state.daemon = nil }
+      return state.daemon
+    }
+    guard let daemon else { return }
+    pool.hurry()
+    daemon.stop()
+    pool.stop()
+    listener.close()
+  }
+
+  deinit { stop() }
+
+  private func watchSlow() {
+    pool.submit(afterMilliseconds: 1000) { [weak self] in
+      guard let self, let daemon = state.withLock({ $0.daemon }) else { return }
+      daemon.cutOffSlow()
+      watchSlow()
+    }
+  }
+}

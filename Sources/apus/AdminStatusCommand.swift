@@ -1,0 +1,52 @@
+import ApusCommand
+import ApusServer
+import ApusWire
+
+/// `apus status`
+struct StatusCommand {
+  let invocation: Invocation
+
+  init(_ invocation: Invocation) { self.invocation = invocation }
+
+  func run() throws(CommandFailure) {
+    let status = try service().ask("GET", ["status"])
+    let isReady = status["ready"]?.bool == true
+    if invocation.isOn(ApusOptions.json) {
+      Output.json(status)
+    } else {
+      Output.standard(text(status, isReady))
+    }
+    guard isReady else {
+      var failure = CommandFailure(
+        .failed, "the service is not ready: \(status["problem"]?.string ?? "it does not say why")")
+      // What a script reads was printed.
+      failure.report = .members(["ready": .bool(false)])
+      throw failure
+    }
+  }
+
+  private func service() throws(CommandFailure) -> AdminRemote {
+    if let remote = try AdminRemote(invocation) { return remote }
+    let directory = DataDirectory(path: invocation.value(ApusOptions.data))
+    do throws(DirectoryProblem) {
+      try directory.requireProvisioned()
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+    return AdminRemote(socketOf: directory, invocation)
+  }
+
+  private func text(_ status: JSONValue, _ isReady: Bool) -> String {
+    var rows: [JSONObject.Member] = status.object?.members ?? []
+    let doors = status["doors"]?.array ?? []
+    rows.removeAll { ["service", "doors"].contains($0.key) }
+    let lines = doors.map { door in
+      (
+        key: "\(door["kind"]?.string ?? ""), \(door["environment"]?.string ?? "")",
+        value: "\(door["connections"]?.integer ?? 0) connections on "
+          + (door["addresses"]?.array ?? []).compactMap(\.string).joined(separator: "  ")
+      )
+    }
+    return AdminRemote.rows(.object(JSONObject(rows))) + "\n" + table(lines)
+  }
+}

@@ -1,0 +1,257 @@
+import ApusCommand
+import ApusModel
+import ApusServer
+import ApusTrust
+import ApusWire
+
+// What the commands do at a service elsewhere.
+
+extension AdminRemote {
+  // MARK: Teams, apps and keys
+
+  func team() throws(CommandFailure) {
+    guard let name = invocation[TrustOptions.teamToAdd] else {
+      return showList(try ask("GET", ["teams"]), "teams", name: "team")
+    }
+    let made = try ask(
+      "POST", ["teams"],
+      body: .members([
+        "name": .string(name), "team": invocation[TrustOptions.teamID].map(JSONValue.string),
+      ]))
+    show(made, "The team \(made["team"]?.string ?? "") is added.\n")
+  }
+
+  func app() throws(CommandFailure) {
+    if let topic = invocation[TrustOptions.appToAdd] {
+      let made = try ask(
+        "POST", ["apps"],
+        body: .members([
+          "topic": .string(topic), "team": invocation[TrustOptions.appTeam].map(JSONValue.string),
+        ]))
+      show(made, "The app \(topic) is added to team \(made["team"]?.string ?? "").\n")
+    } else if let topic = invocation[TrustOptions.appToRemove] {
+      show(try ask("DELETE", ["apps", topic]), "The app \(topic) is taken out.\n")
+    } else {
+      showList(try ask("GET", ["apps"]), "apps", name: "topic")
+    }
+  }
+
+  func key() throws(CommandFailure) {
+    if let id = invocation[TrustOptions.keyToRevoke] {
+      show(
+        try ask("POST", ["keys", id, "revoke"]),
+        "The key \(id) is revoked. The service closes what it opened within a second.\n")
+    } else if invocation.isOn(TrustOptions.keyToAdd) {
+      try addKey()
+    } else {
+      showList(try ask("GET", ["keys"]), "keys", name: "key")
+    }
+  }
+
+  private func addKey() throws(CommandFailure) {
+    var publicPEM: String?
+    if let path = invocation[TrustOptions.publicKey] {
+      publicPEM = try Process.text(of: path, for: TrustOptions.publicKey, invocation)
+    }
+    let topics = invocation.all(TrustOptions.keyTopics)
+    let environments = invocation.value(TrustOptions.keyEnvironment)
+    let made = try ask(
+      "POST", ["keys"],
+      body: .members([
+        "team": invocation[TrustOptions.keyTeam].map(JSONValue.string),
+        "key": invocation[TrustOptions.keyID].map(JSONValue.string),
+        "environments": .string(
+          environments == .both
+            ? "both" : environments == .production ? "production" : "development"),
+        "topics": topics.isEmpty ? nil : .strings(topics),
+        "related": invocation[TrustOptions.relatedKey].map(JSONValue.string),
+        "public_key": publicPEM.map(JSONValue.string),
+      ]))
+    let id = made["key"]?.string ?? ""
+    var rows = [("key id", id), ("team", made["team"]?.string ?? "")]
+    var file: String?
+    if let secret = made["private_key"]?.string {
+      let path = "\(id).p8"
+      try write(secret, path)
+      rows.append(("key", path))
+      file = path
+    }
+    // The key itself is in its file, not on the screen.
+    let shown = JSONValue.members([
+      "key_id": .string(id), "team": made["team"], "key_file": file.map(JSONValue.string),
+    ])
+    show(shown, "A provider key is added.\n" + table(rows))
+  }
+
+  private func write(_ secret: String, _ path: String) throws(CommandFailure) {
+    guard !Files.exists(path) else {
+      throw CommandFailure(
+        .failed, "\(path) is there already, so the new key was not kept here",
+        remedy: "Revoke it, and add another in an empty directory.")
+    }
+    do throws(FileError) {
+      try Files.write(secret, to: path, isPrivate: true)
+    } catch {
+      throw CommandFailure(
+        .failed, "\(error)", remedy: "The key is added; revoke it, and add another.")
+    }
+  }
+
+  // MARK: Certificates and authorities
+
+  func certificate() throws(CommandFailure) {
+    guard let given = invocation[TrustOptions.certificateToRevoke] else {
+      throw CommandFailure(
+        .usage, "certificates are issued on the machine of the service, where the keys stay",
+        remedy: "Run `apus cert` there; from here --revoke works.")
+    }
+    let digest: SHA256Digest
+    if let known = SHA256Digest(hex: given) {
+      digest = known
+    } else {
+      let pem = try Process.text(of: given, for: TrustOptions.certificateToRevoke, invocation)
+      do throws(TrustFault) {
+        digest = try Certificate(pem: pem).fingerprint
+      } catch {
+        throw invocation.failure(
+          .configuration, about: TrustOptions.certificateToRevoke, "\(error)")
+      }
+    }
+    show(
+      try ask("POST", ["certificates", digest.hex, "revoke"]),
+      "The certificate \(digest.hex) is revoked.\n"
+        + "The service closes what was opened with it within a second.\n")
+  }
+
+  func rotate() throws(CommandFailure) {
+    try refuse(TrustOptions.nextAuthority)
+    try refuse(TrustOptions.nextAuthorityKey)
+    let said = try ask(
+      "POST", ["rotations"],
+      body: .members([
+        "what": .string(invocation.operands[0]),
+        "finish": invocation.isOn(TrustOptions.finish) ? .bool(true) : nil,
+      ]))
+    show(said, Self.rows(said))
+  }
+
+  // MARK: Devices and codes
+
+  func device() throws(CommandFailure) {
+    if let device = invocation[ApusOptions.retired] {
+      return show(
+        try ask("POST", ["devices", device.text, "retire"]),
+        "The device \(device.text) is retired. The service learns of it within a second.\n")
+    }
+    if let key = invocation[EnrolmentOptions.approve] { return try approve(key) }
+    if let key = invocation[EnrolmentOptions.reject] {
+      return show(
+        try ask("POST", ["enrolments", key, "reject"]),
+        "The request is refused. The device learns of it when it asks again.\n")
+    }
+    guard invocation.isOn(EnrolmentOptions.pending) else {
+      throw CommandFailure(
+        .usage, "certificates are issued on the machine of the service, where the keys stay",
+        remedy:
+          "Run `apus device` there; from here --pending, --approve, --reject and --retire work.")
+    }
+    showList(try ask("GET", ["enrolments"]), "enrolments", name: "key")
+  }
+
+  private func approve(_ key: String) throws(CommandFailure) {
+    var pem: String?
+    if let path = invocation[EnrolmentOptions.certificate] {
+      pem = try Process.text(of: path, for: EnrolmentOptions.certificate, invocation)
+    }
+    let isNamed = invocation.isGiven(ApusOptions.deviceName)
+    let said = try ask(
+      "POST", ["enrolments", key, "approve"],
+      body: .members([
+        "certificate": pem.map(JSONValue.string),
+        "name": isNamed ? invocation[ApusOptions.deviceName].map(JSONValue.string) : nil,
+        "days": .integer(Int64(invocation.value(ApusOptions.deviceDays))),
+      ]))
+    show(
+      said,
+      "The device \(said["device"]?.string ?? "") is approved. It gets its certificate when it asks "
+        + "again.\n")
+  }
+
+  func code() throws(CommandFailure) {
+    if invocation.isOn(EnrolmentOptions.list) {
+      return showList(try ask("GET", ["codes"]), "codes", name: "sha256")
+    }
+    if let text = invocation[EnrolmentOptions.withdraw] {
+      // The code itself stays here: what is in a URL may be written down on the way.
+      let bytes = Array(text.utf8)
+      let hash = EnrolmentCode(text: bytes.span).map(EnrolmentCodes.hash) ?? text.lowercased()
+      return show(
+        try ask("DELETE", ["codes", hash]),
+        "The code is withdrawn. Devices that it made stay: `apus device --retire` ends one.\n")
+    }
+    let made = try ask(
+      "POST", ["codes"],
+      body: .members([
+        "name": invocation[EnrolmentOptions.codeName].map(JSONValue.string),
+        "hours": .integer(Int64(invocation.value(EnrolmentOptions.expires))),
+        "uses": .integer(Int64(invocation.value(EnrolmentOptions.uses))),
+      ]))
+    show(
+      made,
+      "\(made["code"]?.string ?? "")\n\nGood until \(made["expires"]?.string ?? ""). It is shown "
+        + "this once.\n")
+  }
+
+  // MARK: The ledger
+
+  func log() throws(CommandFailure) {
+    try refuse(LogOptions.follow)
+    guard !invocation.isOn(LogOptions.counts) else { return try counts() }
+    let now = Process.nowSeconds * 1000
+    func moment(_ option: Option<Moment>) -> JSONValue? {
+      invocation[option].map { .integer($0.milliseconds(nowMilliseconds: now)) }
+    }
+    let states = Set(invocation.all(LogOptions.state).flatMap { $0 })
+    let said = try ask(
+      "POST", ["ledger", "query"],
+      body: .members([
+        "id": (invocation[LogOptions.id]?.text).map(JSONValue.string),
+        "unique_id": (invocation[LogOptions.uniqueID]?.text).map(JSONValue.string),
+        "token": invocation[LogOptions.token].map(JSONValue.string),
+        "device": (invocation[LogOptions.device]?.text).map(JSONValue.string),
+        "topic": invocation[LogOptions.topic].map(JSONValue.string),
+        "states": states.isEmpty ? nil : .strings(states.map { "\($0.label)" }.sorted()),
+        "since_milliseconds": moment(LogOptions.since),
+        "until_milliseconds": moment(LogOptions.until),
+        "limit": .integer(Int64(min(invocation.value(LogOptions.limit), Limits.adminPageLines))),
+      ]))
+    let lines = said["lines"]?.array ?? []
+    if invocation.isOn(ApusOptions.json) {
+      for line in lines { Output.json(line) }
+      return
+    }
+    for line in lines {
+      let words = ["time", "state", "topic", "id", "device", "cause"].compactMap {
+        line[$0]?.string
+      }
+      Output.standard(words.joined(separator: "  ") + "\n")
+    }
+  }
+
+  private func counts() throws(CommandFailure) {
+    let said = try ask("GET", ["counters"])
+    let name =
+      switch invocation.value(LogOptions.by) {
+      case .topic: "topics"
+      case .reason: "refused"
+      case .pushType, .priority:
+        throw invocation.failure(
+          about: LogOptions.by, "a service elsewhere parts them by topic or reason",
+          remedy: "Its /metrics parts them by push type and priority.")
+      }
+    let wanted = invocation[LogOptions.topic]
+    for part in said[name]?.array ?? [] where wanted == nil || part["topic"]?.string == wanted {
+      show(part, Self.rows(part) + "\n")
+    }
+  }
+}

@@ -1,0 +1,180 @@
+import ApusModel
+import ApusTesting
+import ApusWeb
+import ApusWire
+import Foundation
+import Testing
+
+@testable import ApusServer
+
+@Suite("Who is let in to administer")
+struct AdminGateTests {
+  /// A path of each route, with something in its variable part, and a body where it takes one.
+  private static func example(_ operation: AdminOperation) -> (path: String, body: String?) {
+    let parts = operation.route.pattern.map { part in
+      switch part {
+      case "{sha256}": String(repeating: "ab", count: 32)
+      case "{device}": "0123456789abcdef"
+      case "{key}": operation == .revokeKey ? "ABCDEFGHIJ" : "0123456789abcdef"
+      case "{topic}": "com.example.none"
+      default: part
+      }
+    }
+    return ("/" + parts.joined(separator: "/"), operation.takesBody ? "{}" : nil)
+  }
+
+  @Test(
+    "Each operation is open to those alone whose scopes cover it",
+    arguments: AdminOperation.allCases, [AdminScopes.read, .send, .operate, .trust])
+  func scopes(operation: AdminOperation, scope: AdminScopes) throws {
+    let bench = try AdminBench()
+    let token = try bench.token("t", scope)
+    let (path, body) = Self.example(operation)
+    let answer = try bench.ask(
+      operation.route.method, path, body, token: token, peer: AdminBench.stranger)
+    guard let needed = operation.route.scope else {
+      #expect(answer.status == 200 || answer.status == 503)
+      return
+    }
+    let isCovered =
+      scope == needed || (needed == .read && (scope == .operate || scope == .trust))
+    #expect((answer.status != 403) == isCovered, "\(answer)")
+    #expect(answer.status != 401 && answer.status != 405)
+    guard !isCovered else { return }
+    #expect(answer.json["reason"]?.string == "scope-missing")
+    #expect(answer.json["detail"]?.string?.contains("needs \(needed.text)") == true)
+    let line = try #require(try bench.auditLines().last)
+    #expect(line["event"]?.string == "administrator.refused")
+    #expect(line["operation"]?.string == operation.rawValue)
+    #expect(line["actor"]?.string == "token t at 192.0.2.1:40000")
+  }
+
+  @Test("Whoever is at the socket may do everything, unless nobody knows who that is")
+  func socket() throws {
+    let bench = try AdminBench()
+    #expect(try bench.ask("GET", "/v1/status").status == 200)
+    let nobody = WebPeer.local(user: .max, process: 0)
+    #expect(try bench.ask("GET", "/v1/status", peer: nobody).status == 401)
+  }
+
+  @Test("Without a token there is a challenge, and no attempt is counted")
+  func noToken() throws {
+    let bench = try AdminBench()
+    for _ in 0..<20 {
+      let answer = try bench.ask("GET", "/v1/status", peer: AdminBench.stranger)
+      #expect(answer.status == 401 && answer.holdMilliseconds == 0)
+      #expect(answer.headers.contains(WebField("WWW-Authenticate", "Bearer realm=\"apus\"")))
+    }
+    #expect(try bench.auditLines().isEmpty)
+  }
+
+  @Test("Wrong tokens are answered later and later, then refused unseen; another address is not")
+  func bruteForce() throws {
+    let bench = try AdminBench()
+    let token = try bench.token("t", .read)
+    var holds: [Int64] = []
+    for _ in 1..<Limits.failuresUntilRefused {
+      let answer = try bench.ask(
+        "GET", "/v1/status", token: "apus_wrong", peer: AdminBench.stranger)
+      #expect(answer.status == 401)
+      holds.append(answer.holdMilliseconds)
+    }
+    #expect(holds == [0, 0, 0, 100, 200, 400, 800, 1600, 3200])
+    let last = try bench.ask("GET", "/v1/status", token: "apus_wrong", peer: AdminBench.stranger)
+    #expect(last.status == 429)
+    #expect(last.headers.contains(WebField("Retry-After", "30")))
+    // The right one does not help now, and nobody learns that it is right.
+    let right = try bench.ask("GET", "/v1/status", token: token, peer: AdminBench.stranger)
+    #expect(right.status == 429 && right.json["reason"]?.string == "too-many-attempts")
+    let elsewhere = WebPeer.address([192, 0, 2, 2], port: 1)
+    #expect(try bench.ask("GET", "/v1/status", token: token, peer: elsewhere).status == 200)
+    let lines = try bench.auditLines()
+    #expect(lines.count == Limits.failuresUntilRefused + 1)
+    #expect(lines.allSatisfy { $0["event"]?.string == "administrator.refused" })
+  }
+
+  @Test(
+    "What is not Bearer and one token opens nothing",
+    arguments: ["", "Bearer", "Basic YTpi", "Bearer a b", "Bearer  ", "apus_x"])
+  func badField(field: String) throws {
+    let bench = try AdminBench()
+    var request = WebRequest(
+      method: "GET", segments: ["v1", "status"], headers: [WebField("authorization", field)],
+      peer: AdminBench.stranger)
+    #expect(bench.api.screen(&request)?.status == 401)
+  }
+
+  @Test("Two authorization fields open nothing, not even with a good token among them")
+  func twoFields() throws {
+    let bench = try AdminBench()
+    let field = WebField("authorization", "bearer \(try bench.token("t", .all))")
+    var request = WebRequest(
+      method: "GET", segments: ["v1", "status"], headers: [field], peer: AdminBench.stranger)
+    #expect(bench.api.screen(&request) == nil)
+    request.headers = [field, field]
+    #expect(bench.api.screen(&request)?.status == 401)
+  }
+}
+
+@Suite("Tokens of administrators")
+struct AdminTokenTests {
+  @Test(
+    "A token is 256 random bits behind a prefix, kept as its SHA-256 alone, for the owner alone")
+  func made() throws {
+    let bench = try AdminBench()
+    let secret = try bench.token("kim", [.operate, .trust])
+    #expect(secret.hasPrefix("apus_") && secret.utf8.count == 5 + 43)
+    #expect(try bench.token("lee", .read) != secret)
+    let file = bench.data.adminTokenFile
+    let text = try String(contentsOfFile: file, encoding: .utf8)
+    #expect(!text.contains(secret.dropFirst(5)))
+    #expect(text.contains("[token kim]") && text.contains("scopes = operate,trust"))
+    let mode = try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions]
+    #expect(mode as? Int == 0o600)
+  }
+
+  @Test("It opens from its making to its removal or its end, without a restart")
+  func life() throws {
+    let bench = try AdminBench()
+    let peer = AdminBench.stranger
+    let secret = try bench.token("kim", .read)
+    let other = try bench.token("lee", .read)
+    #expect(try bench.ask("GET", "/v1/status", token: secret, peer: peer).status == 200)
+    try bench.data.removeAdminToken(name: "kim")
+    #expect(try bench.ask("GET", "/v1/status", token: secret, peer: peer).status == 401)
+    #expect(try bench.ask("GET", "/v1/status", token: other, peer: peer).status == 200)
+    let tokens = try bench.data.adminTokens()
+    let now = TestDirectory.nowSeconds
+    let short = try bench.data.addAdminToken(
+      name: "short", scopes: .read, nowSeconds: now, expiresSeconds: now + 10)
+    #expect(tokens.token(of: short, nowSeconds: now) == nil)
+    let renewed = try bench.data.adminTokens()
+    #expect(renewed.token(of: short, nowSeconds: now + 9)?.name == "short")
+    #expect(renewed.token(of: short, nowSeconds: now + 10) == nil)
+  }
+
+  @Test("A file that cannot be read lets nobody in")
+  func broken() throws {
+    let bench = try AdminBench()
+    let secret = try bench.token("kim", .read)
+    let file = bench.data.adminTokenFile
+    let good = try String(contentsOfFile: file, encoding: .utf8)
+    try Files.write(good + "\n[token x]\nscopes = everything\n", to: file, isPrivate: true)
+    let answer = try bench.ask("GET", "/v1/status", token: secret, peer: AdminBench.stranger)
+    #expect(answer.status == 401)
+    #expect(throws: DirectoryProblem.self) { try bench.token("lee", .read) }
+    try Files.write(good, to: file, isPrivate: true)
+    let again = try bench.ask("GET", "/v1/status", token: secret, peer: AdminBench.stranger)
+    #expect(again.status == 200)
+  }
+
+  @Test("A second of the same name, or one that no section can have, is refused")
+  func names() throws {
+    let bench = try AdminBench()
+    _ = try bench.token("kim", .read)
+    for name in ["kim", "", "a b", "a]b", "ü", String(repeating: "a", count: 65)] {
+      #expect(throws: DirectoryProblem.self, "\(name)") { try bench.token(name, .read) }
+    }
+    #expect(throws: DirectoryProblem.self) { try bench.data.removeAdminToken(name: "lee") }
+  }
+}

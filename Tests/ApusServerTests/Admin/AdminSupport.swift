@@ -1,0 +1,92 @@
+import ApusCore
+import ApusModel
+import ApusStore
+import ApusTesting
+import ApusTrust
+import ApusWeb
+import ApusWire
+import Foundation
+import Testing
+
+@testable import ApusServer
+
+/// The administration of a data directory, without a service, and without sockets.
+struct AdminBench {
+  let directory: TestDirectory
+  let api: AdminAPI
+  var data: DataDirectory { directory.data }
+
+  static let stranger = WebPeer.address([192, 0, 2, 1], port: 40_000)
+  static let owner = WebPeer.local(user: 1000, process: 1)
+
+  init() throws {
+    directory = try TestDirectory()
+    var configuration = ServerConfiguration(dataDirectory: directory.data.path, doors: [])
+    configuration.admin = AdminConfiguration(hasSocket: true, version: "1.2.3")
+    configuration.log = Log(minimumLevel: .error, sink: { _ in })
+    let trust = try directory.data.trust(generation: 1, allowsES512: false)
+    let audit = AuditLog(path: directory.data.auditFile)
+    let view = ServiceView(
+      configuration: configuration, directory: directory.data, workers: [], store: MemoryStore(),
+      expiries: ExpiryWatch(log: configuration.log), audit: audit, doors: [],
+      startedMilliseconds: 1_700_000_000_000, state: AdminState(trust))
+    api = AdminAPI(
+      view: view, gate: AdminGate(directory.data, audit: audit, log: configuration.log))
+  }
+
+  struct Answer {
+    var status: Int
+    var json: JSONValue
+    var text: String
+    var headers: [WebField]
+    var holdMilliseconds: Int64
+  }
+
+  /// As the server does: the head first, then the whole.
+  func ask(
+    _ method: String, _ path: String, _ body: String? = nil, token: String? = nil,
+    peer: WebPeer = owner, contentType: String = "application/json"
+  ) throws -> Answer {
+    let parts = path.split(separator: "?", maxSplits: 1)
+    var request = WebRequest(
+      method: method, segments: try #require(WebRequest.segments(ofPath: String(parts[0]))),
+      peer: peer)
+    if parts.count > 1 {
+      request.query = parts[1].split(separator: "&").map { pair in
+        let sides = pair.split(separator: "=", maxSplits: 1).map(String.init)
+        return WebField(sides[0], sides.count > 1 ? sides[1] : "")
+      }
+    }
+    if let token { request.headers.append(WebField("authorization", "Bearer \(token)")) }
+    if let body {
+      request.headers += [
+        WebField("content-type", contentType), WebField("content-length", "\(body.utf8.count)"),
+      ]
+    }
+    if let refusal = api.screen(&request) { return answer(refusal) }
+    request.body = Array((body ?? "").utf8)
+    return answer(api.answer(request))
+  }
+
+  private func answer(_ response: WebResponse) -> Answer {
+    guard case .bytes(let bytes) = response.body else {
+      preconditionFailure("no stream is asked for")
+    }
+    return Answer(
+      status: response.status, json: (try? JSONValue(parsing: bytes.span)) ?? .null,
+      text: String(decoding: bytes, as: UTF8.self), headers: response.headers,
+      holdMilliseconds: response.holdMilliseconds)
+  }
+
+  func token(_ name: String, _ scopes: AdminScopes) throws -> String {
+    try data.addAdminToken(name: name, scopes: scopes, nowSeconds: TestDirectory.nowSeconds)
+  }
+
+  func auditLines() throws -> [JSONValue] {
+    let text = (try? String(contentsOfFile: data.auditFile, encoding: .utf8)) ?? ""
+    return try text.split(separator: "\n").map { line in
+      let bytes = Array(line.utf8)
+      return try JSONValue(parsing: bytes.span)
+    }
+  }
+}

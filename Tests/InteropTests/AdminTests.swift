@@ -1,0 +1,237 @@
+import Foundation
+import Testing
+
+/// The administration of a service that runs, with curl and with the commands.
+@Suite("Administration", .serialized)
+struct AdminTests {
+  private static let curl = URL(filePath: "/usr/bin/curl")
+
+  /// A service with both of its doors for administrators, and where the one for those elsewhere is.
+  private func start(_ extra: [String] = []) throws -> (Installation, url: String) {
+    let installation = try Installation()
+    try installation.start(["--admin-listen", "127.0.0.1:0"] + extra)
+    let ready = try #require(installation.service).first("ready")
+    let places = try #require(ready["admin"] as? [String])
+    return (installation, try #require(places.first { $0.hasPrefix("https://") }))
+  }
+
+  private func socket(_ installation: Installation) -> String {
+    installation.directory.appending(path: "admin.sock").path
+  }
+
+  /// A token's file.
+  private func token(
+    _ name: String, _ scopes: String, in installation: Installation
+  ) throws -> (file: String, secret: String) {
+    let made = try Programs.json(
+      Programs.run(
+        installation.apus,
+        ["admin", "add", name, "--scopes", scopes, "--data", installation.directory.path, "--json"])
+    )
+    let secret = try #require(made["token"] as? String)
+    let file = installation.directory.appending(path: "\(name).token").path
+    try "\(secret)\n".write(toFile: file, atomically: true, encoding: .utf8)
+    return (file, secret)
+  }
+
+  private func apus(
+    _ arguments: [String], at url: String, _ token: String, _ installation: Installation,
+    expecting code: Int = 0
+  ) throws -> String {
+    try Programs.run(
+      URL(filePath: "/bin/sh"),
+      [
+        "-c", #"timeout 60 "$0" "$@" 2>&1; [ $? = \#(code) ]"#, installation.apus.path,
+      ] + arguments + [
+        // Nothing of the directory is used but the authority that is named.
+        "--data", "/nonexistent", "--admin", url, "--token-file", token, "--admin-authority",
+        installation.authority,
+      ])
+  }
+
+  @Test("curl is answered over the socket: health, status, metrics, and the description")
+  func socketWithCurl() throws {
+    let (installation, _) = try start()
+    func get(_ path: String) throws -> String {
+      try Programs.run(
+        Self.curl,
+        [
+          "--silent", "--show-error", "--fail", "--max-time", "30", "--unix-socket",
+          socket(installation),
+          "http://localhost\(path)",
+        ])
+    }
+    #expect(try get("/healthz") == "ok\n")
+    #expect(try get("/readyz") == "ready\n")
+    let status = try Programs.json(get("/v1/status"))
+    #expect(status["ready"] as? Bool == true)
+    let doors = try #require(status["doors"] as? [[String: Any]])
+    #expect(
+      Set(doors.compactMap { $0["kind"] as? String }) == [
+        "http2", "courier", "gateway", "feedback",
+      ])
+    let device = try installation.device("phone")
+    let deviceToken = try device.connect()
+    try installation.send(1, to: deviceToken)
+    _ = try #require(device.listener).first("notification")
+    let metrics = try get("/metrics")
+    #expect(metrics.contains("apus_connections{door=\"courier\",environment=\"production\"} 1\n"))
+    #expect(
+      metrics.contains(
+        "apus_notifications_total{topic=\"com.example.app\",environment=\"production\","
+          + "state=\"Received by APNs\",push_type=\"alert\",priority=\"10\"} 1\n"))
+    #expect(metrics.contains("apus_certificate_expiry_seconds{kind=\"server\""))
+    let description = try Programs.json(get("/v1/openapi.json"))
+    #expect((description["paths"] as? [String: Any])?["/v1/status"] != nil)
+  }
+
+  @Test("The commands do elsewhere what they do on the machine, as far as the token's scopes go")
+  func remoteCommands() throws {
+    let (installation, url) = try start()
+    let (trust, _) = try token("kim", "trust", in: installation)
+    let (read, _) = try token("lee", "read", in: installation)
+    let made = try Programs.json(
+      apus(["team", "--add", "Kitchen", "--json"], at: url, trust, installation))
+    let team = try #require(made["team"] as? String)
+    _ = try apus(
+      ["app", "--add", "com.example.clock", "--team", team], at: url, trust, installation)
+    #expect(
+      try apus(["app"], at: url, read, installation).contains("com.example.clock  team \(team)"))
+    let refused = try apus(
+      ["app", "--remove", "com.example.clock"], at: url, read, installation, expecting: 1)
+    #expect(refused.contains("lee") && refused.contains("trust"))
+    let pending = try apus(
+      ["device", "--approve", "0123456789"], at: url, trust, installation, expecting: 1)
+    #expect(pending.contains("operate"))
+    _ = try apus(["app", "--remove", "com.example.clock"], at: url, trust, installation)
+    // What is left says the same on the machine.
+    let here = try Programs.run(installation.apus, ["app", "--data", installation.directory.path])
+    #expect(!here.contains("com.example.clock"))
+    #expect(try apus(["status"], at: url, read, installation).contains("ready"))
+    #expect(try apus(["log", "--counts"], at: url, read, installation).isEmpty)
+    let audit = try String(
+      contentsOf: installation.directory.appending(path: "audit.jsonl"), encoding: .utf8)
+    #expect(
+      audit.contains(
+        #""event":"team.added","actor":"token kim","subject":"team \#(team)","from":"127.0.0.1:"#))
+  }
+
+  @Test("A key that is made elsewhere is used at once, and revoked within a second")
+  func keyFromElsewhere() throws {
+    let (installation, url) = try start()
+    let (trust, _) = try token("kim", "trust", in: installation)
+    let folder = installation.directory.appending(path: "elsewhere")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    let said = try Programs.run(
+      URL(filePath: "/bin/sh"),
+      [
+        "-c", #"cd "$0" && exec timeout 60 "$@""#, folder.path, installation.apus.path, "key",
+        "--add", "--json", "--data", "/nonexistent", "--admin", url, "--token-file", trust,
+        "--admin-authority", installation.authority,
+      ])
+    let file = try #require(try Programs.json(said)["key_file"] as? String)
+    let mode = try FileManager.default.attributesOfItem(
+      atPath: folder.appending(path: file).path)[.posixPermissions]
+    #expect(mode as? Int == 0o600)
+    #expect(!said.contains("PRIVATE KEY"))
+  }
+
+  @Test(
+    "The service's certificate is replaced while administrators are connected, and the new one is shown"
+  )
+  func rotation() throws {
+    let (installation, url) = try start()
+    let (trust, _) = try token("kim", "trust", in: installation)
+    let port = try #require(url.split(separator: ":").last)
+    func shown() throws -> String {
+      try Programs.run(
+        URL(filePath: "/bin/sh"),
+        [
+          "-c",
+          "timeout 30 openssl s_client -connect 127.0.0.1:\(port) </dev/null 2>/dev/null "
+            + "| openssl x509 -noout -fingerprint -sha256",
+        ])
+    }
+    let before = try shown()
+    _ = try apus(["rotate", "server"], at: url, trust, installation)
+    var after = before
+    for _ in 0..<600 where after == before {
+      usleep(100_000)
+      after = try shown()
+    }
+    #expect(after != before && after.contains("Fingerprint"))
+    #expect(try apus(["status"], at: url, trust, installation).contains("ready"))
+  }
+
+  @Test("sslscan finds nothing weak at the administration's door")
+  func scan() throws {
+    let (_, url) = try start()
+    let report = try Programs.run(
+      URL(filePath: "/usr/bin/sslscan"),
+      ["--no-colour", "--sni-name=localhost", String(url.dropFirst("https://".count))])
+    let lines = report.split(separator: "\n").map(String.init)
+    for version in ["SSLv2", "SSLv3", "TLSv1.0", "TLSv1.1"] {
+      #expect(lines.contains { $0.hasPrefix(version) && $0.hasSuffix("disabled") })
+    }
+    #expect(lines.contains { $0.hasPrefix("TLSv1.3") && $0.hasSuffix("enabled") })
+    let ciphers = lines.filter { $0.hasPrefix("Accepted") || $0.hasPrefix("Preferred") }
+    #expect(!ciphers.isEmpty)
+    for cipher in ciphers {
+      for weak in ["RC4", "DES", "NULL", "EXP", "MD5", "ADH", "AECDH", "CBC", " 40 ", " 56 "] {
+        #expect(!cipher.contains(weak), "\(cipher)")
+      }
+      #expect(cipher.contains("TLSv1.3") || cipher.contains("ECDHE"), "\(cipher)")
+    }
+  }
+
+  @Test("A token's secret is in no log, no audit line, no error and no command line")
+  func secrets() throws {
+    let (installation, url) = try start()
+    let (file, secret) = try token("kim", "read", in: installation)
+    let wrong = "apus_" + String(repeating: "w", count: 43)
+    let wrongFile = installation.directory.appending(path: "wrong.token").path
+    try wrong.write(toFile: wrongFile, atomically: true, encoding: .utf8)
+    var said = try apus(["app"], at: url, file, installation)
+    said += try apus(["app", "--add", "com.example.x"], at: url, file, installation, expecting: 1)
+    said += try apus(["app"], at: url, wrongFile, installation, expecting: 1)
+    try "\(secret) \(secret)".write(toFile: wrongFile, atomically: true, encoding: .utf8)
+    said += try apus(["app"], at: url, wrongFile, installation, expecting: 4)
+    let audit = try String(
+      contentsOf: installation.directory.appending(path: "audit.jsonl"), encoding: .utf8)
+    #expect(audit.contains("unknown token"))
+    for text in [said, audit] {
+      #expect(!text.contains(secret) && !text.contains(wrong))
+      #expect(!text.contains(secret.dropFirst(5).prefix(12)))
+    }
+    // There is no option that takes one.
+    let help = try Programs.run(installation.apus, ["app", "--help"])
+    #expect(help.contains("--token-file") && !help.contains("--token "))
+  }
+
+  @Test("Two services on one data directory: the second is refused, and the first one goes on")
+  func twoServices() throws {
+    let (installation, _) = try start()
+    let said = try Programs.run(
+      URL(filePath: "/bin/sh"),
+      [
+        "-c", #"timeout 60 "$0" "$@" 2>&1; [ $? != 0 ]"#, installation.apus.path, "serve", "--data",
+        installation.directory.path, "--ephemeral", "--http2-listen", "127.0.0.1:0",
+        "--http2-development-listen", "off", "--courier-listen", "off",
+        "--courier-development-listen", "off", "--gateway-listen", "off",
+        "--gateway-development-listen", "off", "--feedback-listen", "off",
+        "--feedback-development-listen", "off",
+      ])
+    #expect(said.contains("admin.sock") && said.contains("another service answers"))
+    let status = try Programs.run(
+      installation.apus, ["status", "--data", installation.directory.path])
+    #expect(status.contains("ready"))
+    installation.service?.stop()
+    let down = try Programs.run(
+      URL(filePath: "/bin/sh"),
+      [
+        "-c", #""$0" "$@" 2>&1; [ $? = 3 ]"#, installation.apus.path, "status", "--data",
+        installation.directory.path,
+      ])
+    #expect(down.contains("apus serve"))
+  }
+}
