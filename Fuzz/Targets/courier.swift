@@ -67,6 +67,7 @@ func check(_ frame: Frame) {
   case .enrolmentAnswer: again(CourierEnrolmentAnswer.self, body)
   case .renewalRequest: again(CourierRenewalRequest.self, body)
   case .renewalAnswer: again(CourierRenewalAnswer.self, body)
+  case .renewalAdvice: again(CourierRenewalAdvice.self, body)
   case .keepAliveAnswer, .flushAnswer, .channel, nil: break
   }
 }

@@ -25,6 +25,7 @@ package enum CourierCommand: UInt8, Sendable, CaseIterable, Hashable {
   case enrolmentAnswer = 0x82
   case renewalRequest = 0x83
   case renewalAnswer = 0x84
+  case renewalAdvice = 0x85
 
   /// Whether the command may be sent only to a peer that negotiated the extensions.
   package var isExtension: Bool { rawValue >= 0x80 }

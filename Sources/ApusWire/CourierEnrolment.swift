@@ -10,6 +10,8 @@ internal import ApusModel
 //   0x83 renewal request    device -> service   on a connection that was let in by its certificate
 //     0x41  certificate request, PKCS#10 DER    for the same key or a new one
 //   0x84 renewal answer     service -> device   the connection goes on
+//   0x85 renewal advice     service -> device   ask now: the certificate will be worth nothing before its time
+//     0x44  seconds within which to ask (u32)   each device at a moment of its own
 //
 // Both answers have the same fields:
 //
@@ -182,6 +184,27 @@ package struct CourierEnrolmentAnswer: CourierMessage {
 
   package func encode(to output: inout [UInt8]) {
     issuance.encode(as: .enrolmentAnswer, to: &output)
+  }
+}
+
+/// 0x85: the certificate that the device was let in by is of an authority that is being replaced.
+package struct CourierRenewalAdvice: CourierMessage {
+  /// Seconds within which to ask for the next one.
+  package var withinSeconds: UInt32
+
+  package init(withinSeconds: UInt32) { self.withinSeconds = withinSeconds }
+
+  package init(decoding body: Span<UInt8>) throws(CourierFault) {
+    var seconds: UInt32?
+    var fields = CourierFields(.renewalAdvice, body)
+    while let field = try fields.next() {
+      if field.id == 0x44 { seconds = try field.u32() }
+    }
+    withinSeconds = try seconds.required(.renewalAdvice, 0x44)
+  }
+
+  package func encode(to output: inout [UInt8]) {
+    output.appendFrame(.renewalAdvice, room: 7) { $0.appendField(0x44, withinSeconds) }
   }
 }
 

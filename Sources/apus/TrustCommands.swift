@@ -1,5 +1,6 @@
 import ApusCommand
 import ApusCore
+import ApusModel
 import ApusServer
 import ApusTrust
 import ApusWire
@@ -138,6 +139,11 @@ struct RotateCommand {
       throw CommandFailure(.usage, "\"\(text)\" cannot be rotated", remedy: "Name one of \(known).")
     }
     let isFinish = invocation.isOn(TrustOptions.finish)
+    if invocation.isOn(TrustOptions.force), !isFinish || what != .deviceAuthority {
+      throw invocation.failure(
+        about: TrustOptions.force, "only `device-authority --finish` locks anybody out",
+        remedy: "Leave --force out.")
+    }
     switch what {
     case .serviceAuthority: try rotate(.service, isFinish)
     case .deviceAuthority: try rotate(.devices, isFinish)
@@ -185,10 +191,14 @@ struct RotateCommand {
     let (directory, now) = (user.directory, Process.nowSeconds)
     let file = directory.authorityCertificate(which)
     if isFinish {
+      let lockedOut = try lockedOut(which)
       let dropped = try user.attempt { try directory.finishRotation(of: which, nowSeconds: now) }
       let names = dropped.map { $0.subject.commonName ?? $0.serial }.joined(separator: ", ")
       user.record(.authorityRotated, "\(which.rawValue) authority, dropped \(names)")
-      report(which.rawValue, "Not trusted any more: \(names).", file)
+      let devices =
+        lockedOut > 0
+        ? " \(lockedOut) known device\(lockedOut == 1 ? " is" : "s are") let in no more." : ""
+      report(which.rawValue, "Not trusted any more: \(names).\(devices)", file)
     } else {
       let outside = try OutsideAuthority(
         TrustOptions.nextAuthority, TrustOptions.nextAuthorityKey, invocation)
@@ -199,6 +209,21 @@ struct RotateCommand {
       user.record(.authorityRotated, "\(which.rawValue) authority, now \(name)")
       report(which.rawValue, "\(name) issues from now on; the older one is trusted too.", file)
     }
+  }
+
+  /// How many devices would lose their way in, which somebody must want.
+  private func lockedOut(_ which: DataDirectory.Authority) throws(CommandFailure) -> Int {
+    guard which == .devices else { return 0 }
+    let devices = try user.attempt { try user.directory.devicesOfOlderAuthority() }
+    guard !devices.isEmpty, !invocation.isOn(TrustOptions.force) else { return devices.count }
+    let some = devices.prefix(5).map(\.text).joined(separator: ", ")
+    throw invocation.failure(
+      .failed, about: TrustOptions.finish,
+      "\(devices.count) known device\(devices.count == 1 ? "" : "s") would be let in no more: "
+        + some + (devices.count > 5 ? " …" : ""),
+      remedy:
+        "They get a certificate of the new authority when they connect to the running service. "
+        + "Wait for them, retire those that are gone (apus device --retire), or give --force.")
   }
 
   private func report(_ what: String, _ text: String, _ file: String) {

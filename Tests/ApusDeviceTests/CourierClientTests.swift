@@ -66,6 +66,7 @@ struct Scripted {
       if acknowledges { client.acknowledge(fields.messageID, to: &said) }
     case .issued(let issuance): heard.append("issued \(issuance.status.rawValue)")
     case .renewal(let issuance): heard.append("renewal \(issuance.status.rawValue)")
+    case .renewalAdvised(let seconds): heard.append("renewal advised \(seconds)")
     case .noStorage: heard.append("no storage")
     case .goodbye(let reason): heard.append("goodbye \(reason)")
     case .fault(let fault): heard.append("fault \(fault)")

@@ -218,6 +218,26 @@ struct DeviceEnrolmentTests {
     init(_ description: String) { self.description = description }
   }
 
+  @Test("It renews at once when its authority is being replaced, and comes back with the new one")
+  func renewsEarly() async throws {
+    let live = try LiveService()
+    defer { live.service.stop() }
+    let old = try live.issueDevice()
+    let pair = DeviceIdentity(
+      certificatePEM: old.certificate.pem, keyPEM: old.key.pkcs8PEM)
+    var configuration = try configuration(live, pair)
+    configuration.keepIdentity = { _ in }
+    _ = try live.data.rotateAuthority(.devices, nowSeconds: now)
+    live.service.reload()
+    let device = try PushDevice(configuration: configuration)
+    try device.start()
+    let new = try await renewed(device)
+    #expect(new.deviceID == pair.deviceID)
+    let issuer = try live.data.certificates(of: .devices)[0]
+    #expect(try Certificate(pem: new.certificatePEM).leads(to: [issuer], for: .client))
+    await device.stop()
+  }
+
   @Test(
     "It renews by itself, stays the same device, and keeps its token",
     arguments: [

@@ -55,6 +55,25 @@ struct RenewalScheduleTests {
     schedule.pending(retrySeconds: 0, nowMilliseconds: 1000)
     #expect(schedule.dueMilliseconds == 2000)
   }
+
+  @Test(
+    "A service that advises to renew is asked at the device's own moment of the time that it names")
+  func advised() {
+    for (spread, seconds, wait) in [
+      (Int64(500), UInt32(100), UInt64(50_000)), (0, 100, 0), (1000, .max, 86_400_000),
+    ] {
+      var schedule = schedule(spread: spread)
+      schedule.advised(withinSeconds: seconds, spread: spread, nowMilliseconds: 1000)
+      #expect(schedule.dueMilliseconds == nil, "without a connection")
+      schedule.connected(
+        serverMilliseconds: UInt64(1001 * Self.day) * 1000, nowMilliseconds: 1000)
+      schedule.advised(withinSeconds: seconds, spread: spread, nowMilliseconds: 1000)
+      #expect(schedule.dueMilliseconds == 1000 + wait)
+      // Sooner is sooner.
+      schedule.advised(withinSeconds: .max, spread: 1000, nowMilliseconds: 1000)
+      #expect(schedule.dueMilliseconds == 1000 + wait)
+    }
+  }
 }
 
 @Suite("The courier client asks for certificates")

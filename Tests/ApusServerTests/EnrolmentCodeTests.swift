@@ -28,6 +28,27 @@ struct EnrolmentCodeTests {
     #expect(try connected.token().count == 64)
   }
 
+  @Test("What an interrupted command left is removed at a start once it is old, and nothing else")
+  func leftovers() throws {
+    service.stop()
+    let folder = URL(filePath: directory.data.path).appending(path: "enrolment/codes")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    let code = try directory.code()
+    let old = Date(timeIntervalSinceNow: -7200)
+    for (name, date) in [("ab.1.part", old), ("ab.2.part.new", old), ("ab.3.part", Date())] {
+      let file = folder.appending(path: name)
+      try Data().write(to: file)
+      try FileManager.default.setAttributes([.modificationDate: date], ofItemAtPath: file.path)
+    }
+    let restarted = try TestService(directory)
+    defer { restarted.stop() }
+    // The desk does one thing after the other: with an answer the start's own is done.
+    _ = try Applicant(restarted).enrolled(code: code)
+    let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
+    #expect(names.filter { $0.contains("part") } == ["ab.3.part"])
+    #expect(names.count == 3)
+  }
+
   @Test("The operator's name for the device counts, not the device's own")
   func name() throws {
     let code = try directory.code(name: "kitchen")

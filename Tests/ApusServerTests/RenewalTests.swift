@@ -106,6 +106,56 @@ struct RenewalTests {
       try renew(service.connect(due), CertificateRequest.make(for: due.key))[0x40] == [0])
   }
 
+  @Test(
+    "While one authority follows another, every device is told to renew at once, connected or not")
+  func advised() throws {
+    let service = try TestService(nil, .init { $0.isEphemeral = false })
+    let (directory, data) = (service.directory, service.directory.data)
+    defer { service.stop() }
+    let day: Int64 = 86_400
+    let now = TestDirectory.nowSeconds
+    let young = Validity(notBefore: now - day, notAfter: now + 300 * day)
+    let devices = try (0..<3).map { _ in try directory.device(validity: young) }
+    let online = try service.connect(devices[0])
+    try online.enable(TestDirectory.topic)
+    let gone = try service.connect(devices[2])
+    _ = try gone.token()
+    // In an earlier second than any certificate of the new one.
+    _ = try data.rotateAuthority(.devices, nowSeconds: now - 60)
+    service.service.reload()
+
+    // Behind the answer to its next frame.
+    try online.client.send(RawCourierFrame(0x0f, (1, [0, 0])))
+    _ = try online.client.expect(0x10)
+    #expect(try online.client.expect(0x85)[0x44]?.count == 4)
+    let late = try service.connect(devices[1])
+    #expect(try late.client.expect(0x85)[0x44]?.count == 4)
+    let others = try ConnectedDevice(
+      service.courier(devices[1], protocols: [TestService.oldCourierProtocol]), devices[1])
+    try others.settle()
+
+    let answer = try renew(online, CertificateRequest.make(for: devices[0].key))
+    let renewed = try device(answer, key: devices[0].key)
+    #expect(try data.devicesOfOlderAuthority().contains(devices[0].id))
+    // It is to come back with the new one, while the old one would still do.
+    let reason = try online.client.expect(0x80, deadline: Deadline(seconds: 60))[0x40] ?? []
+    #expect(String(decoding: reason, as: UTF8.self).contains("newer certificate"))
+    let again = try service.connect(renewed)
+    #expect(again.baseToken == online.baseToken)
+    // Its answer waits for the record.
+    _ = try again.token()
+    let left = try data.devicesOfOlderAuthority()
+    #expect(Set(left) == [devices[1].id, devices[2].id])
+    // One of the new authority is as young as any.
+    try renew(again, CertificateRequest.make(for: devices[0].key)).expectRefused(7)
+    try data.retire(devices[2].id, nowSeconds: now)
+    #expect(try data.devicesOfOlderAuthority() == [devices[1].id])
+    _ = try data.finishRotation(of: .devices, nowSeconds: now)
+    #expect(try data.devicesOfOlderAuthority().isEmpty)
+    service.service.reload()
+    _ = try service.connect(renewed)
+  }
+
   @Test("A request that proves nothing, and too many of them")
   func bad() throws {
     let device = try directory.agedDevice()

@@ -35,6 +35,17 @@ struct EnrolmentMessageTests {
     #expect(try decode(CourierRenewalRequest.self, fields: "41 0002 3000") == message)
   }
 
+  @Test("The advice to renew")
+  func advice() throws {
+    let message = CourierRenewalAdvice(withinSeconds: 300)
+    #expect(frame(message) == hex("85 00000007" + "44 0004 0000012c"))
+    #expect(
+      try decode(CourierRenewalAdvice.self, fields: "63 0001 ff 44 0004 0000012c") == message)
+    #expect(throws: CourierFault.missingField(command: 0x85, id: 0x44)) {
+      _ = try decode(CourierRenewalAdvice.self, fields: "")
+    }
+  }
+
   @Test("Every answer, to a first request (0x82) and to a renewal (0x84)")
   func answers() throws {
     let cases: [(CourierIssuance, String)] = [

@@ -96,6 +96,26 @@ struct TrustCommandTests {
       try run(["cert", "--revoke", digest], in: installation, expecting: 4).contains("already"))
   }
 
+  @Test("Finishing locks nobody out by mistake", .timeLimit(.minutes(5)))
+  func lockedOut() throws {
+    let installation = try Installation()
+    try installation.start()
+    let device = try installation.device("phone")
+    _ = try device.connect()
+    _ = try run(["rotate", "device-authority"], in: installation)
+    // An identity of two files cannot be renewed: the device stays with the one that it has.
+    let refusal = try run(
+      ["rotate", "device-authority", "--finish"], in: installation, expecting: 1)
+    #expect(refusal.contains("1 known device would be let in no more"))
+    #expect(refusal.contains("--force"))
+    #expect(
+      try run(["rotate", "sealing-key", "--force"], in: installation, expecting: 2)
+        .contains("--force"))
+    let said = try run(
+      ["rotate", "device-authority", "--finish", "--force"], in: installation)
+    #expect(said.contains("1 known device is let in no more"))
+  }
+
   @Test("What rotates is what OpenSSL takes: old and new root both lead to the new certificate")
   func rotation() throws {
     let installation = try Installation()

@@ -97,6 +97,10 @@ package enum TrustOptions {
     "--finish", .flag, in: [Verb.rotate], group: .change, scope: .flagOnly,
     help: "Drop the trust in the authorities that came before.")
 
+  package static let force = Option(
+    "--force", .flag, in: [Verb.rotate], group: .change, scope: .flagOnly,
+    help: "With --finish: lock out the devices that have no certificate of the new authority yet.")
+
   static let all: [OptionDescription] = [
     teamToAdd.description, teamID.description, appToAdd.description, appToRemove.description,
     appTeam.description, keyToAdd.description, keyToRevoke.description, keyTeam.description,
@@ -105,6 +109,6 @@ package enum TrustOptions {
     request.description, requestOut.description, serverNames.description,
     serviceAuthority.description, serviceAuthorityKey.description, deviceAuthority.description,
     deviceAuthorityKey.description, nextAuthority.description, nextAuthorityKey.description,
-    finish.description,
+    finish.description, force.description,
   ]
 }

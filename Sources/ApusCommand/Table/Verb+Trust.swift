@@ -55,6 +55,11 @@ extension Verb {
       that. Give clients the new authority file, then finish.
       """,
       """
+      Devices that connect are told to ask for a certificate of the new authority at once, those of Apus' own dialect: \
+      others need one from `apus device`. --finish counts the known devices that have none yet, and does nothing \
+      without --force while there are such.
+      """,
+      """
       --authority takes one of your own as the next. Nobody else speaks for it: give it to clients first. Where its \
       key stays elsewhere, `apus rotate server` makes requests for `apus cert --import`.
       """,
@@ -63,7 +68,7 @@ extension Verb {
       ("A new certificate before the old one expires", "apus rotate server"),
       ("Another authority for devices", "apus rotate device-authority"),
       (
-        "A year later, when every device has a certificate of the new one",
+        "When every device has a certificate of the new one, or is given up",
         "apus rotate device-authority --finish"
       ),
     ])

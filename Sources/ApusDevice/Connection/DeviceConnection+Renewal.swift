@@ -32,6 +32,12 @@ extension DeviceConnection {
       schedule.connected(serverMilliseconds: serverMilliseconds, nowMilliseconds: nowMilliseconds)
     }
 
+    /// The service said that the certificate will not be good for as long as it says itself.
+    mutating func advised(withinSeconds: UInt32, nowMilliseconds: UInt64) {
+      schedule.advised(
+        withinSeconds: withinSeconds, spread: spread, nowMilliseconds: nowMilliseconds)
+    }
+
     /// The renewal that follows this one, on the same connection.
     func next(_ certificate: Certificate, _ key: PrivateKey, nowMilliseconds: UInt64) -> Renewal {
       var next = Renewal(

@@ -191,6 +191,8 @@ extension DeviceConnection {
       minimumWaitMilliseconds = delegate?.deviceConnection(self, issued: issuance) ?? 0
       end(.closed)
     case .renewal(let issuance): renewed(issuance)
+    case .renewalAdvised(let seconds):
+      renewal?.advised(withinSeconds: seconds, nowMilliseconds: now)
     case .appToken(let topic, let token):
       delegate?.deviceConnection(self, appToken: token, for: topic)
     case .tokenRefused(let topic, _):

@@ -246,6 +246,9 @@ package struct CourierClient: Sendable {
     case .connectResponse: return end(.unexpected(command: frame.command))
     case .renewalAnswer where configuration.dialect.allowsExtensions:
       return .renewal(try CourierRenewalAnswer(decoding: fields).issuance)
+    case .renewalAdvice where configuration.dialect.allowsExtensions:
+      return .renewalAdvised(
+        withinSeconds: try CourierRenewalAdvice(decoding: fields).withinSeconds)
     case .goodbye where configuration.dialect.allowsExtensions:
       return .goodbye(reason: try CourierGoodbye(decoding: fields).reason)
     default:

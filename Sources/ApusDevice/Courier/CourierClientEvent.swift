@@ -13,6 +13,8 @@ package enum CourierClientEvent: Sendable {
   case issued(CourierIssuance)
   /// What became of the request for the next certificate.
   case renewal(CourierIssuance)
+  /// The certificate will be worth nothing before its time: the next one is to be asked for within these seconds.
+  case renewalAdvised(withinSeconds: UInt32)
   /// The token that an app gives its provider.
   case appToken(topic: TopicHash, token: DeviceToken)
   /// The service has no token for the topic.

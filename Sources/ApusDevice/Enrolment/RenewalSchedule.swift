@@ -53,6 +53,17 @@ package struct RenewalSchedule: Sendable, Hashable {
     dueMilliseconds = nowMilliseconds + UInt64(max(0, wait))
   }
 
+  /// The service wants to be asked within `withinSeconds`: at the device's own moment of it (`spread` in thousandths),
+  /// and in a day at the latest. Says nothing new where it is being asked, or will be sooner.
+  package mutating func advised(
+    withinSeconds: UInt32, spread: Int64, nowMilliseconds: UInt64
+  ) {
+    guard let due = dueMilliseconds else { return }
+    let window = min(UInt64(withinSeconds) * 1000, Self.mostRetryMilliseconds)
+    dueMilliseconds = min(
+      due, nowMilliseconds + window / 1000 * UInt64(min(max(spread, 0), 1000)))
+  }
+
   package mutating func disconnected() { dueMilliseconds = nil }
 
   /// Whether to ask now; if so, it is not said again before `refused` or the next connection.

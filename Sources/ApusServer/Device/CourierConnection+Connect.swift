@@ -110,6 +110,7 @@ extension CourierConnection {
         serverMilliseconds: UInt64(max(0, worker.wallMilliseconds))
       ).encode(to: &output)
       stage = .awaitingFilter
+      adviseRenewal()
       worker.log(
         .info, "device connected", .text("device", key.id.text),
         .text("peer", connection.peer.description), .text("protocol", dialect.name.description),

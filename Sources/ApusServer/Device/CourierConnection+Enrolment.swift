@@ -2,6 +2,7 @@ import ApusCore
 import ApusLoop
 import ApusModel
 import ApusTLS
+import ApusTrust
 import ApusWire
 
 /// A connection's request for a certificate.
@@ -50,7 +51,7 @@ extension CourierConnection {
       issuing.held = nil
       return answer(held)
     }
-    end(reason: isStopping ? Self.stopReason : "the request for a certificate took too long")
+    end(reason: stopReason ?? "the request for a certificate took too long")
   }
 
   // MARK: The next one
@@ -76,6 +77,38 @@ extension CourierConnection {
     guard device != nil else { return }
     CourierRenewalAnswer(issuance).encode(to: &output)
     worker.markDirty(connection)
+    guard issuance.status == .accepted, stage == .serving, isOfOlderAuthority else { return }
+    // It comes back with the new one, while the old one would still do: then the service knows that it has it.
+    stopReason = "the device has a newer certificate"
+    connection.deadlineSeconds = worker.nowSeconds + Self.renewedSeconds
+    worker.watch(connection)
+  }
+
+  /// Seconds in which a device may put its certificate away.
+  private static let renewedSeconds: UInt64 = 2
+
+  // MARK: While one authority follows another
+
+  /// Whether the certificate is of another authority than the one that issues now: worth nothing once the older ones
+  /// are dropped.
+  private var isOfOlderAuthority: Bool {
+    let authorities = worker.trust.deviceAuthorities
+    guard authorities.count > 1, let der = connection.tls.peerCertificateDER,
+      let certificate = try? Certificate(der: der.span)
+    else { return false }
+    return !certificate.leads(to: [authorities[0]], for: .client)
+  }
+
+  /// Tells a device of an older authority to ask for a certificate of the new one. With its connect message, and with
+  /// the next frame after a change: devices speak at moments of their own, and no second has to judge all of them.
+  func adviseRenewal() {
+    authorityGeneration = worker.authorityGeneration
+    guard dialect.allowsExtensions, worker.enrolment != nil, isOfOlderAuthority else { return }
+    // Twice as long as the desk needs for all that are connected.
+    let connections = worker.connectionCount * worker.workerCount
+    CourierRenewalAdvice(
+      withinSeconds: UInt32(clamping: 1 + 2 * connections / Limits.enrolmentsPerSecond)
+    ).encode(to: &output)
   }
 
   // MARK: The desk

@@ -47,12 +47,16 @@ final class CourierConnection {
   /// Between the connect message and the hand-over: who it is, and what came behind the message.
   var known: (identity: DeviceIdentity, presentedToken: DeviceToken?)?
   var unread: [UInt8] = []
-  var isStopping = false
+  /// Why the connection ends soon; nil while it does not.
+  var stopReason: String?
+  var isStopping: Bool { stopReason != nil }
+  /// Which generation of devices' authorities its certificate was last held against.
+  var authorityGeneration: UInt32 = 0
   /// The request for a certificate that is under way.
   var issuing = CertificateIssuing()
 
   static let drainSpreadSeconds: UInt64 = 5
-  static let stopReason = "the service stops"
+  private static let serviceStops = "the service stops"
 
   /// A keep-alive a second, and a burst of ten: clients send one each 5 seconds at the most.
   static let keepAliveLimit = RateLimit(capacity: 10, refill: 1)
@@ -141,9 +145,11 @@ final class CourierConnection {
     case .renewalRequest where dialect.allowsExtensions:
       renew(try CourierRenewalRequest(decoding: fields), device)
     case .connectResponse, .keepAliveAnswer, .noStorage, .flushAnswer, .appTokenAnswer, .channel,
-      .goodbye, .enrolmentRequest, .enrolmentAnswer, .renewalRequest, .renewalAnswer:
+      .goodbye, .enrolmentRequest, .enrolmentAnswer, .renewalRequest, .renewalAnswer,
+      .renewalAdvice:
       skippedFrames += 1
     }
+    if authorityGeneration != worker.authorityGeneration { adviseRenewal() }
     worker.markDirty(connection)
   }
 
@@ -230,11 +236,11 @@ final class CourierConnection {
   func deadlineReached() {
     switch stage {
     case .awaitingConnect:
-      end(reason: isStopping ? Self.stopReason : "no connect message came in time")
+      end(reason: stopReason ?? "no connect message came in time")
     case .enrolling: enrolmentDeadlineReached()
-    case .awaitingFilter: end(reason: isStopping ? Self.stopReason : "no filter came in time")
+    case .awaitingFilter: end(reason: stopReason ?? "no filter came in time")
     case .serving:
-      if isStopping { return end(reason: Self.stopReason) }
+      if let stopReason { return end(reason: stopReason) }
       if let device { worker.shard.deadlineReached(device) }
       setDeadline()
       if silenceSeconds <= worker.nowSeconds {
@@ -262,8 +268,8 @@ final class CourierConnection {
     guard stage != .over else { return }
     let spread = UInt64(connection.slot) % Self.drainSpreadSeconds
     connection.deadlineSeconds = worker.nowSeconds + spread
-    isStopping = true
-    if spread == 0 { end(reason: Self.stopReason) } else { worker.watch(connection) }
+    stopReason = Self.serviceStops
+    if spread == 0 { end(reason: Self.serviceStops) } else { worker.watch(connection) }
   }
 
   /// A newer connection of the device took its place; its shard has moved on already or is about to.

@@ -97,6 +97,12 @@ package struct DataDirectory: Sendable {
     try Files.write(authority.key.pkcs8PEM, to: authorityKey(which), isPrivate: true)
   }
 
+  /// Whose devices are let in, the one that issues now first.
+  private func deviceAuthorities() throws -> [Certificate] {
+    let issuing = try issuingCertificate(of: .devices)
+    return [issuing] + (try certificates(of: .devices).filter { $0 != issuing })
+  }
+
   // MARK: Sealing keys
 
   package func sealingKeys() throws -> TokenSealingKeys {
@@ -161,7 +167,7 @@ package struct DataDirectory: Sendable {
       return Trust(
         directory: try builder.build(generation: generation, sha1: TopicHash.init(of:)),
         verifiers: verifiers, sealingKeys: try sealingKeys(),
-        deviceAuthorities: try certificates(of: .devices))
+        deviceAuthorities: try deviceAuthorities())
     } catch let faults as DirectoryFaults {
       throw DirectoryProblem("\(directoryFile): \(faults)")
     }
@@ -197,7 +203,7 @@ package struct Trust: Sendable {
   /// By `ProviderKey.index`.
   package var verifiers: [ProviderKeyVerifier]
   package var sealingKeys: TokenSealingKeys
-  /// Whose devices are let in: the one that issues, and those that it took over from.
+  /// Whose devices are let in: first the one that issues, then those that it took over from.
   package var deviceAuthorities: [Certificate]
 
   package init(

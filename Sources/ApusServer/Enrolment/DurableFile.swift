@@ -29,6 +29,25 @@ enum DurableFile {
 
   /// The names in a directory, in no order, without what an interrupted `create` left; none where there is none.
   static func names(in directory: String) throws(FileError) -> [String] {
+    try allNames(in: directory).filter { !$0.contains(leftover) }
+  }
+
+  /// Seconds after which what a `create` left is that of one that was interrupted: a whole one takes a sync or two.
+  static let leftoverSeconds = 3600
+
+  /// Removes what interrupted calls of `create` left.
+  static func removeLeftovers(in directory: String, nowSeconds: Int64) throws(FileError) {
+    for name in try allNames(in: directory) where name.contains(leftover) {
+      var status = stat()
+      let file = "\(directory)/\(name)"
+      guard unsafe stat(file, &status) == 0,
+        Int64(status.st_mtim.tv_sec) < nowSeconds - Int64(leftoverSeconds)
+      else { continue }
+      try remove(file)
+    }
+  }
+
+  private static func allNames(in directory: String) throws(FileError) -> [String] {
     guard let stream = unsafe opendir(directory) else {
       if errno == ENOENT { return [] }
       throw FileError(path: directory, operation: "read", code: errno)
@@ -41,7 +60,7 @@ enum DurableFile {
           to: CChar.self, capacity: MemoryLayout.size(ofValue: pointer.pointee)
         ) { unsafe String(cString: $0) }
       }
-      if !name.hasPrefix("."), !name.contains(leftover) { names.append(name) }
+      if !name.hasPrefix(".") { names.append(name) }
     }
     return names
   }

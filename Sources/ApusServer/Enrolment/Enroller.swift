@@ -59,6 +59,9 @@ struct Enroller: Sendable {
 
   /// Removes what nobody asks for any more.
   func prune(nowSeconds: Int64) throws {
+    for folder in [directory.enrolmentCodes.path, directory.pendingEnrolments.path] {
+      try DurableFile.removeLeftovers(in: folder, nowSeconds: nowSeconds)
+    }
     try directory.enrolmentCodes.prune(nowSeconds: nowSeconds)
     try directory.pendingEnrolments.prune(nowSeconds: nowSeconds)
   }
@@ -187,7 +190,11 @@ struct Enroller: Sendable {
     // Only in the last third of its life: then a device has at most two that are good, and one that asks at each
     // connect, or a thief who wants a supply, gets no more.
     let due = old.notAfter - (old.notAfter - old.notBefore) / 3
-    guard query.nowSeconds >= due else {
+    // Or where it is of an authority that is being replaced: then it ends before its time.
+    let isEnding =
+      query.trust.deviceAuthorities.count > 1
+      && !old.leads(to: [query.trust.deviceAuthorities[0]], for: .client)
+    guard query.nowSeconds >= due || isEnding else {
       return refuse(
         .early, "the certificate is not in the last third of its life", .early, device.text,
         retrySeconds: due - query.nowSeconds)

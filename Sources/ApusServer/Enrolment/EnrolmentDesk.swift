@@ -47,7 +47,10 @@ final class EnrolmentDesk: Sendable {
       directory: directory, mode: configuration.enrolment, days: configuration.deviceDays)
   }
 
-  func start() { loop.start() }
+  func start() {
+    loop.start()
+    loop.perform { [self] in prune(nowSeconds: EventLoop.wallClockMilliseconds() / 1000) }
+  }
 
   func stop() {
     loop.stop()

@@ -9,8 +9,8 @@ import Glibc
 package final class LedgerLog {
   private let directory: Directory
   private let sealer: TokenSealer
-  private let follower: RocksFollower
-  private let scratch: String
+  private let following: StoreFollowing
+  private var follower: RocksFollower { following.store }
   private var position = LedgerPosition()
 
   /// - Throws: what keeps the directory or its store from being read, in words for the operator.
@@ -23,38 +23,7 @@ package final class LedgerLog {
         "\(data.path) has no ledger: no service has run there, or only one that kept nothing "
           + "(--ephemeral)")
     }
-    scratch = try Self.makeScratch()
-    do {
-      follower = try RocksFollower(path: data.storePath, scratch: scratch)
-    } catch {
-      Self.remove(scratch)
-      throw error
-    }
-  }
-
-  deinit { Self.remove(scratch) }
-
-  private static func makeScratch() throws -> String {
-    let base = unsafe getenv("TMPDIR").map { unsafe String(cString: $0) } ?? "/tmp"
-    var template = Array("\(base)/apus-log-XXXXXX".utf8CString)
-    guard unsafe mkdtemp(&template) != nil else {
-      throw DirectoryProblem("no directory can be made in \(base): set TMPDIR to another one")
-    }
-    return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-  }
-
-  /// Removes a directory that holds files alone.
-  private static func remove(_ path: String) {
-    if let directory = unsafe opendir(path) {
-      while let entry = unsafe readdir(directory) {
-        let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) {
-          unsafe $0.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
-        }
-        if name != ".", name != ".." { unsafe unlink("\(path)/\(name)") }
-      }
-      unsafe closedir(directory)
-    }
-    unsafe rmdir(path)
+    following = try StoreFollowing(data.storePath)
   }
 
   // MARK: Names

@@ -1,5 +1,5 @@
 import ApusCore
-import ApusTrust
+package import ApusTrust
 
 extension DataDirectory {
   /// The files of authorities' revocation lists.
@@ -29,7 +29,7 @@ extension DataDirectory {
   }
 
   /// The certificates in an authority's file: its own, and those that lead to its root.
-  func certificates(of which: Authority) throws(DirectoryProblem) -> [Certificate] {
+  package func certificates(of which: Authority) throws(DirectoryProblem) -> [Certificate] {
     let file = authorityCertificate(which)
     do {
       return try Certificate.all(pem: Files.readText(file))

@@ -1,3 +1,6 @@
+import ApusCore
+package import ApusModel
+import ApusStore
 package import ApusTrust
 
 /// What can be replaced while the service runs and what was issued stays good.
@@ -55,6 +58,10 @@ extension DataDirectory {
   ) throws -> Certificate {
     try requireProvisioned()
     let trusted = try certificates(of: which)
+    // Before the change: a certificate that is issued in between counts as one of the older authority.
+    if which == .devices {
+      try Files.write("\(nowSeconds)\n", to: rotationTimeFile, isPrivate: false)
+    }
     if let outside {
       try adopt(outside, as: which, besides: trusted, nowSeconds: nowSeconds)
       if which == .service { try rotateServer(nowSeconds: nowSeconds) }
@@ -96,7 +103,34 @@ extension DataDirectory {
       try rotateServer(nowSeconds: nowSeconds)
     }
     try Files.write(current.pem, to: authorityCertificate(which), isPrivate: false)
+    if which == .devices { Files.remove(rotationTimeFile) }
     return older
+  }
+
+  /// Since when the devices' authority issues that issues now, Unix seconds, while older ones are trusted beside it.
+  private var rotationTimeFile: String { "\(path)/authority/devices.since" }
+
+  /// The devices that were last let in by a certificate of an authority that ``finishRotation(of:nowSeconds:)`` drops,
+  /// and would be let in no more. The service may be running.
+  ///
+  /// What the store knows of a device is since when its newest certificate is valid: those that are issued here begin
+  /// an hour before they are made.
+  package func devicesOfOlderAuthority() throws -> [DeviceID] {
+    let trusted = try certificates(of: .devices)
+    guard trusted.count > 1, Files.exists(storePath) else { return [] }
+    let text = Files.exists(rotationTimeFile) ? try Files.readText(rotationTimeFile) : ""
+    let hour: Int64 = 3600
+    var since = try issuingCertificate(of: .devices).notBefore + hour
+    if let written = Int64(text.prefix { $0.isNumber }) { since = written }
+    let retired = try trust(generation: 1, allowsES512: false).directory
+    var devices: Set<DeviceID> = []
+    try StoreFollowing(storePath).scanDevices { device, record in
+      // One of the new authority that was made in the same second counts too: better one too many.
+      if record.issuedSeconds <= since - hour, retired.retiredMilliseconds(of: device) == nil {
+        devices.insert(device)
+      }
+    }
+    return devices.sorted { $0.text < $1.text }
   }
 
   /// "Apus device authority" is followed by "Apus device authority 2": two of one name would be taken for each other.

@@ -41,6 +41,8 @@ enum WorkerMessage: Sendable {
   var openRequests: OpenRequests
   /// What providers and devices are judged by; replaced as a whole.
   private(set) var trust: Trust
+  /// Counts the changes of the devices' authorities.
+  private(set) var authorityGeneration: UInt32 = 0
   private(set) var sealer: TokenSealer
   private(set) var isDraining = false
   private var owner: ShardDriver?
@@ -348,6 +350,7 @@ enum WorkerMessage: Sendable {
   func replace(trust: Trust, contexts: [TLSContext] = []) {
     for (place, context) in zip(doors.indices, contexts) { doors[place].context = context }
     let previous = self.trust.directory
+    if trust.deviceAuthorities != self.trust.deviceAuthorities { authorityGeneration += 1 }
     self.trust = trust
     sealer = TokenSealer(trust.sealingKeys)
     shard.directoryReplaced(previous)
@@ -370,6 +373,7 @@ enum WorkerMessage: Sendable {
     drains = DrainQueue(worker: self, gateways)
   }
 
+  var workerCount: Int { peers.count }
   var connectionCount: Int { connections.count - freeSlots.count }
   var inboxDepth: Int { inbox?.count ?? 0 }
 

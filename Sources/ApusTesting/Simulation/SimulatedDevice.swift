@@ -173,7 +173,7 @@ final class SimulatedDevice: ChannelOwner {
       world.token(token, of: index, app)
     case .tokenRefused: world.oracle.violated("device \(index) was refused a token")
     case .notification(let arrival): acknowledgeLater(arrival.notification.messageID)
-    case .noStorage, .issued, .renewal: break
+    case .noStorage, .issued, .renewal, .renewalAdvised: break
     case .refused, .goodbye, .fault:
       // The service closes, or is given up.
       if case .goodbye = event { return }

@@ -1,0 +1,60 @@
+import ApusModel
+import ApusStore
+import Glibc
+
+/// A store that is read beside the service that writes it, with the scratch directory that the engine wants for that.
+final class StoreFollowing {
+  let store: RocksFollower
+  private let scratch: String
+
+  init(_ path: String) throws {
+    scratch = try Self.makeScratch()
+    do {
+      store = try RocksFollower(path: path, scratch: scratch)
+    } catch {
+      Self.remove(scratch)
+      throw error
+    }
+  }
+
+  deinit { Self.remove(scratch) }
+
+  /// Visits what is known of each device, once for each environment that it was seen in.
+  func scanDevices(_ visit: (DeviceID, DeviceRecord) -> Void) throws {
+    var failure: RecordError?
+    try store.scan(.devices, prefix: Span()) { key, value in
+      do throws(RecordError) {
+        visit(
+          try DeviceID(storeKey: key.extracting(first: 8)), try DeviceRecord(decoding: value))
+        return true
+      } catch {
+        failure = error
+        return false
+      }
+    }
+    if let failure { throw failure }
+  }
+
+  private static func makeScratch() throws -> String {
+    let base = unsafe getenv("TMPDIR").map { unsafe String(cString: $0) } ?? "/tmp"
+    var template = Array("\(base)/apus-log-XXXXXX".utf8CString)
+    guard unsafe mkdtemp(&template) != nil else {
+      throw DirectoryProblem("no directory can be made in \(base): set TMPDIR to another one")
+    }
+    return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+
+  /// Removes a directory that holds files alone.
+  private static func remove(_ path: String) {
+    if let directory = unsafe opendir(path) {
+      while let entry = unsafe readdir(directory) {
+        let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) {
+          unsafe $0.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
+        }
+        if name != ".", name != ".." { unsafe unlink("\(path)/\(name)") }
+      }
+      unsafe closedir(directory)
+    }
+    unsafe rmdir(path)
+  }
+}
