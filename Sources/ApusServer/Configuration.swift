@@ -64,7 +64,7 @@ package struct ServerConfiguration: Sendable {
   /// Megabytes (2^20 bytes) of the store's tables that are kept in memory.
   package var storeCacheMegabytes = 32
   /// Megabytes (2^20 bytes) of what is remembered of devices that are not connected.
-  package var deviceCacheMegabytes = 192
+  package var deviceCacheMegabytes = 256
   /// Which devices without a certificate get one over the courier door.
   package var enrolment = EnrolmentMode.all
   /// Days for which the certificates are valid that the running service issues.

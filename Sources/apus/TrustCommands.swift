@@ -44,19 +44,30 @@ struct AppCommand {
     if let remote = try AdminRemote(invocation) { return try remote.app() }
     if let topic = invocation[TrustOptions.appToAdd] {
       let team = try user.team(TrustOptions.appTeam)
-      try user.attempt { try user.directory.addApp(topic, team: team) }
+      let retention = invocation[TrustOptions.appRetention]
+      try user.attempt { try user.directory.addApp(topic, team: team, retention: retention) }
       user.record(.appAdded, "app \(topic)")
       Report(
         fields: ["topic": .string(topic), "team": .string(team.text)],
         text: "The app \(topic) is added to team \(team.text).\n"
       ).print(invocation)
+    } else if let topic = invocation[TrustOptions.appToChange] {
+      let retention = try invocation.require(TrustOptions.appRetention)
+      try user.attempt { try user.directory.changeApp(topic, retention: retention) }
+      user.record(.appChanged, "app \(topic)")
+      Report(
+        fields: ["topic": .string(topic), "retain": .integer(Int64(retention))],
+        text: "Of the app \(topic) the newest \(retention) wait for a device that is away.\n"
+      ).print(invocation)
+    } else if invocation.isGiven(TrustOptions.appRetention) {
+      throw invocation.missing(TrustOptions.appToChange.description)
     } else if let topic = invocation[TrustOptions.appToRemove] {
       try user.attempt { try user.directory.removeApp(topic) }
       user.record(.appRemoved, "app \(topic)")
       Report(fields: ["removed": .string(topic)], text: "The app \(topic) is taken out.\n")
         .print(invocation)
     } else {
-      try user.list("app", ["team", "id"])
+      try user.list("app", ["team", "id", "retain"])
     }
   }
 }

@@ -36,7 +36,7 @@ struct DeviceCacheTests {
 
   @Test("What was not used since the generation before last is forgotten")
   func generations() {
-    var cache = DeviceCache(byteCount: 8 * 10 * DeviceCache.weight(of: device(0)))
+    var cache = DeviceCache(byteCount: 16 * 10 * DeviceCache.weight(of: device(0)))
     let used = device(1000)
     let unused = device(1001)
     cache.insert(used)
@@ -57,7 +57,7 @@ struct DeviceCacheTests {
 
   @Test("A device that is connected, or that has writes pending, is not forgotten")
   func kept() {
-    var cache = DeviceCache(byteCount: 8 * 10 * DeviceCache.weight(of: device(0)))
+    var cache = DeviceCache(byteCount: 16 * 10 * DeviceCache.weight(of: device(0)))
     let connected = device(1000)
     let busy = device(1001)
     busy.pendingWrites = 1
@@ -88,7 +88,7 @@ struct DeviceCacheTests {
     }
     let each = DeviceCache.weight(of: large(0))
     #expect(each > 40_000)
-    var cache = DeviceCache(byteCount: 8 * 10 * each)
+    var cache = DeviceCache(byteCount: 16 * 10 * each)
     for id in 0..<100 as Range<UInt64> { cache.insert(large(id)) }
     let kept = (0..<100).filter { cache.peek(key($0)) != nil }.count
     #expect((10...20).contains(kept))
@@ -100,7 +100,7 @@ struct DeviceCacheTests {
 
   @Test("What is forgotten is folded, unless something of it is still under way")
   func folded() throws {
-    var cache = DeviceCache(byteCount: 8 * 10 * DeviceCache.weight(of: device(0)))
+    var cache = DeviceCache(byteCount: 16 * 10 * DeviceCache.weight(of: device(0)))
     let topic = TopicRegistration(
       topic: TopicKey(app: AppID(3), suffix: .voip), generation: 7, state: .opportunistic,
       wasListed: true, stateSinceMilliseconds: 5, generationSinceMilliseconds: 6)
@@ -113,16 +113,80 @@ struct DeviceCacheTests {
     cache.insert(unwritten)
     for id in 0..<30 as Range<UInt64> { cache.insert(device(id)) }
     #expect(cache.peek(known.key) == nil && cache.peek(unwritten.key) == nil)
+    // What a notification needs to be judged; the rest is in the store.
     let found = cache.unfold(known.key)
-    let folded = try #require(found)
-    #expect(folded.record.topics == [topic])
-    #expect(folded.record.fingerprint.words.0 == 0x0102_0304_0506_0708)
-    #expect(folded.record.fingerprint.words.3 == 0x191a_1b1c_1d1e_1f20)
-    #expect(folded.stored == nil)
+    let remembered = try #require(found)
+    #expect(remembered.record == nil && remembered.stored == nil)
+    var registration = topic
+    registration.stateSinceMilliseconds = 0
+    registration.generationSinceMilliseconds = 0
+    #expect(remembered.registration?.topics == [registration])
     for key in [known.key, unwritten.key, key(29)] {
       let other = cache.unfold(key)
       #expect(other == nil)
     }
+  }
+
+  @Test("A device that is unlike all others is folded with its record")
+  func unlike() throws {
+    let topics = (1...9).map {
+      TopicRegistration(
+        topic: TopicKey(app: AppID($0)), generation: 7, state: .opportunistic, wasListed: true,
+        stateSinceMilliseconds: 5, generationSinceMilliseconds: 6)
+    }
+    let known = Device(key: key(2000), registration: Registration(topics: topics))
+    known.keyFingerprint = Array(1...32)
+    var cache = DeviceCache(byteCount: 16 * 10 * DeviceCache.weight(of: device(0)))
+    cache.insert(known)
+    for id in 0..<30 as Range<UInt64> { cache.insert(device(id)) }
+    let found = cache.unfold(known.key)
+    let remembered = try #require(found)
+    #expect(remembered.record?.topics == topics)
+    #expect(remembered.record?.fingerprint.words.0 == 0x0102_0304_0506_0708)
+    #expect(remembered.record?.fingerprint.words.3 == 0x191a_1b1c_1d1e_1f20)
+    #expect(remembered.registration == nil)
+  }
+
+  @Test(
+    "Who is stored is remembered with its ids where they will be asked for",
+    arguments: [true, false])
+  func ids(_ needsIDs: Bool) throws {
+    var shard = Shard(lingerMilliseconds: 0, unregisterGraceMilliseconds: 0)
+    let facts = NotificationFacts(
+      order: 0x1234_5678_9abc, id: NotificationID(high: 1, low: 2),
+      uniqueID: NotificationID(high: 3, low: 4), device: DeviceID(2000),
+      topic: TopicKey(app: AppID(3)), environment: .production, tokenPrefix: 5, pushType: .voip,
+      priority: .powerSaving, interface: .binary)
+    var cache = DeviceCache(
+      byteCount: 16 * 10 * DeviceCache.weight(of: device(0)), needsIDs: needsIDs)
+    let known = device(2000)
+    shard.loadStored([StoredFacts(facts: facts)], of: known)
+    cache.insert(known)
+    for id in 0..<30 as Range<UInt64> { cache.insert(device(id)) }
+    let found = cache.unfold(known.key)
+    let stored = try #require(found?.stored?.first)
+    var expected = facts
+    if !needsIDs {
+      expected.id = NotificationID(high: 0, low: 0)
+      expected.uniqueID = expected.id
+      expected.tokenPrefix = 0
+    }
+    #expect(stored == expected)
+    #expect(found?.registration != nil && found?.record == nil)
+  }
+
+  @Test("Of a flood of devices with writes pending, none is lost, and each is found")
+  func pending() {
+    var cache = DeviceCache(byteCount: 16 * 10 * DeviceCache.weight(of: device(0)))
+    let devices = (0..<1000 as Range<UInt64>).map { device($0) }
+    for device in devices {
+      device.pendingWrites = 1
+      cache.insert(device)
+    }
+    for device in devices { #expect(cache.peek(device.key) === device) }
+    for device in devices { device.pendingWrites = 0 }
+    for id in 2000..<4000 as Range<UInt64> { cache.insert(self.device(id)) }
+    #expect(devices.allSatisfy { cache.peek($0.key) == nil })
   }
 
   @Test("A newer object takes the place of an older one")

@@ -50,7 +50,7 @@ struct FoldedDevicesTests {
       let id = number &* 0x9e37_79b9_7f4a_7c15
       guard let found = folded.take(key(id)) else { continue }
       count += 1
-      #expect(found.record.topics == [topic(id)])
+      #expect(found.record?.topics == [topic(id)])
       #expect(found.stored == [facts(id)])
       let again = folded.take(key(id))
       #expect(again == nil)
@@ -97,7 +97,7 @@ struct FoldedDevicesTests {
     for number in 1...count {
       guard let found = folded.take(key(number)) else { continue }
       kept.append(number)
-      #expect(found.record.topics.count == Int(number % 5) + 1)
+      #expect(found.record?.topics.count == Int(number % 5) + 1)
       #expect(found.stored == [facts(number)])
     }
     // Nearly all of the newest, for a set of the table may be full.
@@ -106,13 +106,29 @@ struct FoldedDevicesTests {
     #expect(kept.last == count)
   }
 
+  @Test("One whose record is remembered elsewhere takes less, and says who is stored")
+  mutating func withoutRecord() {
+    var folded = FoldedDevices(byteCount: 256 * 1024)
+    let count: UInt64 = 3000
+    for number in 1...count { folded.fold(device(number), withRecord: false) }
+    var kept = 0
+    for number in 1...count {
+      guard let found = folded.take(key(number)) else { continue }
+      kept += 1
+      #expect(found.record == nil)
+      #expect(found.stored == [facts(number)])
+    }
+    // With their records there is room for 1,640.
+    #expect(kept > 2200)
+  }
+
   @Test("One that was folded again is found as it is now")
   mutating func again() {
     var folded = FoldedDevices(byteCount: 256 * 1024)
     for topics in 1...3 {
       folded.fold(device(6, topics: topics))
       let found = folded.take(key(6))
-      #expect(found?.record.topics.count == topics)
+      #expect(found?.record?.topics.count == topics)
     }
   }
 
@@ -123,6 +139,6 @@ struct FoldedDevicesTests {
     folded.fold(device(2, topics: 20))
     let (large, small) = (folded.take(key(1)), folded.take(key(2)))
     #expect(large == nil)
-    #expect(small?.record.topics.count == 20)
+    #expect(small?.record?.topics.count == 20)
   }
 }

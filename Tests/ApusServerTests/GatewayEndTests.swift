@@ -210,4 +210,30 @@ struct GatewayStopTests {
     try again.filter([(2, TestDirectory.topic)])
     #expect(try again.notification()[3] == GatewayFrame.payload("\(last[5])"))
   }
+
+  @Test("What was refused is counted, under the word that the HTTP/2 interface has for it")
+  func counted() throws {
+    let service = try TestService(nil, .init { $0.gatewayRules = Gateways.rules })
+    let token = try service.absentToken()
+    let identity = try service.directory.providerIdentity()
+    let late = GatewayFrame.framed(9, Array(repeating: 1, count: 32))
+    let refused: [(bytes: [UInt8], reason: Reason)] = [
+      (GatewayFrame.knownBad(1), .missingDeviceToken),
+      (GatewayFrame.framed(1, Array(repeating: 1, count: 32)), .badDeviceToken),
+      (GatewayFrame.framed(1, token, [0x61]), .badRequestPayload),
+      (GatewayFrame.framed(1, token, GatewayFrame.payload(byteCount: 2049)), .payloadTooLarge),
+      ([3], .badRequestPayload),
+    ]
+    var expected: [Reason: UInt64] = [:]
+    for (bytes, reason) in refused {
+      let client = try service.gateway(.standard, identity: identity)
+      // Of what comes behind it nobody says anything.
+      try client.send(GatewayFrame.framed(0, token) + bytes + late)
+      _ = try client.end()
+      client.tls.close()
+      expected[reason, default: 0] += 1
+      #expect(service.service.rejections().filter { $0.value > 0 } == expected)
+    }
+    service.stop()
+  }
 }

@@ -147,6 +147,29 @@ struct RetentionTests {
     service.stop()
   }
 
+  @Test(
+    "However far its expiration, a notification is kept for 30 days at most",
+    arguments: [(29, 29), (31, 30), (3650, 30)] as [(Int64, Int64)])
+  func longestStorage(askedDays: Int64, keptDays: Int64) throws {
+    let service = try Shared.service
+    let device = try service.connect()
+    let token = try device.token()
+    try device.enable(TestDirectory.topic)
+    let provider = try service.provider()
+    let before = TestDirectory.nowSeconds
+    let headers = try service.pushHeaders(to: token, authorization: service.authorization())
+      .setting("apns-expiration", "\(before + askedDays * 86_400)")
+    let stream = try provider.request(headers, body: payload(1))
+    let frame = try device.notification()
+    let after = TestDirectory.nowSeconds
+    let expiration = (frame[5] ?? []).reduce(Int64(0)) { $0 << 8 | Int64($1) }
+    // The service's clock was somewhere between, and counts only where it cuts.
+    let latest = askedDays > keptDays ? after : before
+    #expect((before + keptDays * 86_400...latest + keptDays * 86_400).contains(expiration))
+    try device.acknowledge(frame)
+    #expect(try provider.response(to: stream).status == 200)
+  }
+
   @Test("Without a limit none is refused")
   func unlimited() throws {
     let service = try service {

@@ -60,6 +60,14 @@ struct FoldedDeviceTests {
     }
   }
 
+  @Test("Without its record it is two zeros, and what is stored")
+  func withoutRecord() throws {
+    let device = FoldedDevice(record: nil, stored: [LedgerTests.facts])
+    #expect(encoded(device) == [0, 0] + storedBytes)
+    let bytes = [0, 0] + storedBytes
+    #expect(try FoldedDevice(decoding: bytes.span, device: LedgerTests.facts.device) == device)
+  }
+
   @Test("Bytes that end too early are refused")
   func truncated() {
     let bytes = [0, UInt8(recordBytes.count)] + recordBytes + storedBytes

@@ -56,6 +56,32 @@ struct TrustCommandTests {
         == ["service.initialized", "team.added", "app.added", "key.added", "key.revoked"])
   }
 
+  @Test("How many of an app's notifications wait is said when it is added, and changed later")
+  func retention() throws {
+    let installation = try Installation()
+    func listed() throws -> String { try run(["app", "--json"], in: installation) }
+    #expect(try !listed().contains("retain"))
+    _ = try run(["app", "--add", "com.example.clock", "--retain", "3"], in: installation)
+    #expect(try listed().contains(#""retain":"3""#))
+    let changed = try Programs.json(
+      run(["app", "--change", "com.example.clock", "--retain", "100", "--json"], in: installation))
+    #expect(changed["retain"] as? Int == 100)
+    #expect(try listed().contains(#""retain":"100""#))
+    // What cannot be is refused before anything is changed.
+    for wrong in [
+      ["--change", "com.example.clock"], ["--retain", "3"],
+      ["--change", "com.example.clock", "--retain", "101"],
+      ["--change", "com.example.clock", "--retain", "0"],
+    ] {
+      _ = try run(["app"] + wrong, in: installation, expecting: 2)
+    }
+    let unknown = try run(
+      ["app", "--change", "com.example.none", "--retain", "2"], in: installation, expecting: 4)
+    #expect(unknown.contains("com.example.none"))
+    #expect(try listed().contains(#""retain":"100""#))
+    #expect(try audit(installation) == ["service.initialized", "app.added", "app.changed"])
+  }
+
   @Test("A key that the provider made with OpenSSL is registered by its public half")
   func foreignKey() throws {
     let installation = try Installation()

@@ -159,7 +159,7 @@ package enum ApusOptions {
     default: "1024", help: "Megabytes beyond which its oldest lines go early.")
   package static let deviceCacheMegabytes = Option(
     "--device-cache-megabytes", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
-    default: "192", help: "Megabytes for what is remembered of devices that are not connected.")
+    default: "256", help: "Megabytes for what is remembered of devices that are not connected.")
   package static let storeCacheMegabytes = Option(
     "--store-cache-megabytes", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
     default: "32", help: "Megabytes for parts of the store's tables.")

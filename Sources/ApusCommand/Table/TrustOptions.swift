@@ -19,6 +19,14 @@ package enum TrustOptions {
     "--team", .shortID("ID"), in: [Verb.app], group: .change, scope: .flagOnly,
     note: "the data directory's only team", help: "The team that it belongs to.")
 
+  package static let appToChange = Option(
+    "--change", .topic, in: [Verb.app], group: .change, scope: .flagOnly,
+    help: "Change the app: see --retain.")
+  package static let appRetention = Option(
+    "--retain", .integer("N", 1...Limits.retainedNotifications), in: [Verb.app], group: .change,
+    scope: .flagOnly, note: "1",
+    help: "How many of its newest notifications wait for a device that is away.")
+
   package static let keyToAdd = Option(
     "--add", .flag, in: [Verb.key], group: .change, scope: .flagOnly,
     help: "Add a provider key.")
@@ -103,7 +111,8 @@ package enum TrustOptions {
 
   static let all: [OptionDescription] = [
     teamToAdd.description, teamID.description, appToAdd.description, appToRemove.description,
-    appTeam.description, keyToAdd.description, keyToRevoke.description, keyTeam.description,
+    appTeam.description, appToChange.description, appRetention.description, keyToAdd.description,
+    keyToRevoke.description, keyTeam.description,
     keyID.description, keyEnvironment.description, keyTopics.description, relatedKey.description,
     publicKey.description, certificateToRevoke.description, certificateToImport.description,
     request.description, requestOut.description, serverNames.description,

@@ -7,7 +7,7 @@ extension Verb {
     examples: [("Another team", "apus team --add Kitchen")])
 
   static let appDescription = CommandDescription(
-    name: "app", summary: "list the apps, add one, or take one out",
+    name: "app", summary: "list the apps, add or change one, or take one out",
     details: [
       """
       An app is a bundle id. With it come the topics that it makes with a suffix, such as .voip. An app that is named \
@@ -17,6 +17,7 @@ extension Verb {
     examples: [
       ("Another app", "apus app --add com.example.clock"),
       ("One of another team", "apus app --add com.example.clock --team TEAM123456"),
+      ("The newest five shall wait", "apus app --change com.example.clock --retain 5"),
     ])
 
   static let keyDescription = CommandDescription(

@@ -132,6 +132,9 @@ package struct DeviceKey: Hashable, Sendable {
 package final class Device {
   package let key: DeviceKey
   package var registration: Registration
+  /// Whether only that is known of it which most notifications need: `registration` has no times, and key and
+  /// certificate are not known. See `canJudge`.
+  package var isAbridged = false
   // These three stand together, and first: each notification looks at them, and most devices are in no cache of the
   // processor when it does.
   /// Unix milliseconds since which the device is gone for good; nil while it is not.
@@ -199,6 +202,12 @@ package final class Device {
     session == nil && pendingWrites == 0 && durableRecordVersion == recordVersion
       && !awaitsRetry && !mustDrainAgain && retiredMilliseconds == nil
       && overflowOrders.isEmpty && endedOrders.isEmpty && unwrittenOrders.isEmpty
+  }
+
+  /// Whether what is known of the device is enough to judge a token's claims. Else its record is to be read first.
+  @inline(__always)
+  package func canJudge(_ claims: TokenClaims) -> Bool {
+    !isAbridged || retiredMilliseconds == nil && registration.isSurelyActive(claims)
   }
 
   /// Judges a token's claims, by the registration and by the device's retirement.

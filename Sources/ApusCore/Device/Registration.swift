@@ -66,6 +66,33 @@ package struct Registration: Sendable, Equatable {
     return .active(entry.state)
   }
 
+  /// Whether the token is active whatever the time: what an abridged registration can tell.
+  ///
+  /// Not so of a topic that was dropped, whose grace may be over, nor of a generation that is another, whose time of
+  /// death is to be named.
+  package func isSurelyActive(_ claims: TokenClaims) -> Bool {
+    guard let entry = self[claims.topic] else { return false }
+    return (claims.generation == 0 || claims.generation == entry.generation)
+      && (entry.state != .unlisted || !entry.wasListed)
+  }
+
+  /// The same without its times, which need not be known to say that a token is active.
+  package func abridged() -> Registration {
+    var topics = topics
+    for index in topics.indices {
+      topics[index].stateSinceMilliseconds = 0
+      topics[index].generationSinceMilliseconds = 0
+    }
+    return Registration(topics: topics)
+  }
+
+  /// Whether both say the same, apart from times.
+  package func isAbridged(of other: Registration) -> Bool {
+    guard topics.count == other.topics.count else { return false }
+    for index in topics.indices where !topics[index].isSame(other.topics[index]) { return false }
+    return true
+  }
+
   /// What a new filter changed.
   package struct FilterChange: Equatable {
     /// Topics from which stored notifications may flow now and could not before.
@@ -144,6 +171,14 @@ package struct Registration: Sendable, Equatable {
       topics[index].stateSinceMilliseconds = nowMilliseconds
     }
     return (topics[index].generation, true)
+  }
+}
+
+extension TopicRegistration {
+  /// Whether both say the same, apart from times.
+  fileprivate func isSame(_ other: TopicRegistration) -> Bool {
+    topic == other.topic && generation == other.generation && state == other.state
+      && wasListed == other.wasListed
   }
 }
 

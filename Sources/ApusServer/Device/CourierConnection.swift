@@ -41,6 +41,8 @@ final class CourierConnection {
   var tokenAnswers: [(version: UInt64, answer: CourierAppTokenAnswer)] = []
   var idleSeconds = UInt64(Limits.courierIdleSeconds)
   var lastFrameSeconds: UInt64
+  /// Since when something has waited for its acknowledgement.
+  private var waitingSinceSeconds: UInt64?
   var keepAlives = RateLimit.Bucket()
   /// Frames that were skipped: of unknown commands, or with another connection's token.
   var skippedFrames = 0
@@ -219,6 +221,8 @@ final class CourierConnection {
 
   func setDeadline() {
     guard let device, stage == .serving, !isStopping else { return }
+    let isWaiting = (device.session?.inFlightCount ?? 0) > 0
+    waitingSinceSeconds = isWaiting ? waitingSinceSeconds ?? worker.nowSeconds : nil
     var deadline = silenceSeconds
     if let milliseconds = device.session?.deadlineMilliseconds {
       deadline = min(deadline, milliseconds / 1000 + 1)
@@ -227,10 +231,11 @@ final class CourierConnection {
     worker.watch(connection)
   }
 
-  /// Until when the device may be silent. "After 60 s with un-acked frames and no other traffic, close."
+  /// Until when the device may be silent. "After 60 s with un-acked frames and no other traffic, close": whatever it
+  /// was before there were any.
   private var silenceSeconds: UInt64 {
-    let isWaiting = (device?.session?.inFlightCount ?? 0) > 0
-    return lastFrameSeconds + (isWaiting ? UInt64(Limits.courierAcknowledgeSeconds) : idleSeconds)
+    guard let waitingSinceSeconds else { return lastFrameSeconds + idleSeconds }
+    return max(lastFrameSeconds, waitingSinceSeconds) + UInt64(Limits.courierAcknowledgeSeconds)
   }
 
   func deadlineReached() {

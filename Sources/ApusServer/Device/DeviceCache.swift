@@ -7,20 +7,15 @@ import ApusStore
 /// Connected devices stay. The others live in two generations: what is used moves to the younger one, and when that
 /// has its share of the bytes the older one is forgotten and they change places. So the cache is bounded without a list
 /// to keep in order.
-/// What is forgotten there is folded, and in that form stays for much longer.
+/// What is forgotten there is abridged or folded, and in that form stays for much longer.
 ///
 /// One table for all of them, as each notification looks its device up: a place of the table says of which generation
-/// its device is. Nothing is ever taken out of it alone, so a search ends at the first free place.
+/// its device is.
 struct DeviceCache {
-  private enum Generation: UInt8 {
-    case connected
-    case recent
-    case older
-  }
-
   private struct Place {
     var key: DeviceKey
-    var generation: Generation
+    /// The number of its generation; 0 while it is connected.
+    var generation: UInt32
     /// Bytes of the device when it came here: it grows while it is connected, and does not count then.
     var weight: UInt32
     /// Nil where the place is free.
@@ -34,8 +29,8 @@ struct DeviceCache {
 
     static var free: Place {
       Place(
-        key: DeviceKey(id: DeviceID(0), environment: .production), generation: .older,
-        weight: 0, device: nil)
+        key: DeviceKey(id: DeviceID(0), environment: .production), generation: 0, weight: 0,
+        device: nil)
     }
   }
 
@@ -43,20 +38,73 @@ struct DeviceCache {
   private var places = [Place](repeating: .free, count: 16)
   private var takenCount = 0
   private var recentBytes = 0
+  /// The number of the younger generation.
+  private var generation: UInt32 = 1
+  /// Who came to be of each; some are no more.
+  private var younger: [DeviceKey] = []
+  private var older: [DeviceKey] = []
 
   /// Bytes that the younger generation may take.
   private let generationBytes: Int
+  /// Bytes that make the next generation: more where many devices have writes pending, so that they are not looked
+  /// through for each that comes.
+  private var agingBytes: Int
+  private var abridged: AbridgedDevices
   private var folded: FoldedDevices
 
-  /// - Parameter byteCount: about as many bytes are taken by devices that are not connected: a quarter by those that
-  ///   were looked at lately, the rest by those that are folded.
-  init(byteCount: Int) {
-    generationBytes = byteCount / 8
-    folded = FoldedDevices(byteCount: byteCount / 4 * 3)
+  /// - Parameter byteCount: about as many bytes are taken by devices that are not connected: an eighth by those that
+  ///   were looked at lately; of the rest five sevenths by those that are abridged, or where ids are needed by those
+  ///   that are folded.
+  /// - Parameter needsIDs: whether the ids of what is stored will be asked for.
+  init(byteCount: Int, needsIDs: Bool = true) {
+    generationBytes = byteCount / 16
+    agingBytes = generationBytes
+    let (much, little) = (byteCount / 8 * 5, byteCount / 4)
+    abridged = AbridgedDevices(byteCount: needsIDs ? little : much, needsIDs: needsIDs)
+    folded = FoldedDevices(byteCount: needsIDs ? much : little)
   }
 
-  /// Takes the device out of those that are folded.
-  mutating func unfold(_ key: DeviceKey) -> FoldedDevice? { folded.take(key) }
+  /// What is remembered of a device that was not looked at lately.
+  struct Remembered {
+    /// Nil where it is not known, or not whole.
+    var record: DeviceRecord?
+    /// What stands in for the record; nil where not even that is known.
+    var registration: Registration?
+    /// Nil where it is not known.
+    var stored: [NotificationFacts]?
+  }
+
+  /// Takes the device out of those that were not looked at lately.
+  mutating func unfold(_ key: DeviceKey) -> Remembered? {
+    let (short, long) = (abridged.take(key), folded.take(key))
+    guard short != nil || long != nil else { return nil }
+    return Remembered(
+      record: long?.record, registration: short?.registration,
+      stored: long?.stored ?? short?.stored)
+  }
+
+  /// Puts a device away that is not looked at any more.
+  private mutating func fold(_ device: Device) {
+    let extent = abridged.put(device)
+    guard extent != .all else { return }
+    let needsRecord = extent == .nothing && !device.isAbridged
+    if needsRecord || device.knowsStored { folded.fold(device, withRecord: needsRecord) }
+  }
+
+  // MARK: Ahead
+
+  /// Whether what is read ahead would only take the place of what is remembered.
+  var isFull: Bool { abridged.isFull }
+
+  /// Whether anything is known of the device.
+  func remembers(_ key: DeviceKey) -> Bool {
+    places[index(of: key)].device != nil || abridged.contains(key)
+  }
+
+  /// Remembers a device that nobody has asked for, as its record says. What is folded of it goes on to count.
+  mutating func readAhead(_ key: DeviceKey, record: Span<UInt8>) {
+    abridged.put(key, record: record)
+  }
 
   /// Bytes that a device takes, about: the object, its places here and what the allocator adds (measured with one
   /// topic), its topics, and what is known to be stored for it.
@@ -68,7 +116,8 @@ struct DeviceCache {
     mutating get {
       let index = index(of: key)
       guard let device = places[index].device else { return nil }
-      if places[index].generation == .older { put(device, .recent, at: index) }
+      let generation = places[index].generation
+      if generation != 0, generation != self.generation { put(device, self.generation, at: index) }
       return device
     }
   }
@@ -81,14 +130,14 @@ struct DeviceCache {
   /// not count ahead.
   func warm(_ key: DeviceKey) -> UInt {
     let place = unsafe unsafeBitCast(places[index(of: key)].device, to: UInt.self)
-    guard let object = unsafe UnsafeRawPointer(bitPattern: place) else { return 0 }
+    guard let object = unsafe UnsafeRawPointer(bitPattern: place) else { return abridged.warm(key) }
     return unsafe object.load(as: UInt.self) &+ object.load(fromByteOffset: 64, as: UInt.self)
   }
 
-  mutating func insert(_ device: Device) { put(device, .recent, at: index(of: device.key)) }
+  mutating func insert(_ device: Device) { put(device, generation, at: index(of: device.key)) }
 
   /// The device is connected: it must not be forgotten.
-  mutating func keep(_ device: Device) { put(device, .connected, at: index(of: device.key)) }
+  mutating func keep(_ device: Device) { put(device, 0, at: index(of: device.key)) }
 
   mutating func letGo(_ device: Device) { insert(device) }
 
@@ -111,49 +160,75 @@ struct DeviceCache {
     return Int(truncatingIfNeeded: mixed &>> 32)
   }
 
-  private mutating func put(_ device: Device, _ generation: Generation, at index: Int) {
+  private mutating func put(_ device: Device, _ generation: UInt32, at index: Int) {
+    var wasRecent = false
     if places[index].device == nil {
       takenCount += 1
-    } else if places[index].generation == .recent {
+    } else if places[index].generation == self.generation {
       recentBytes -= Int(places[index].weight)
+      wasRecent = true
     }
     let weight = Self.weight(of: device)
     places[index] = Place(
       key: device.key, generation: generation, weight: UInt32(clamping: weight), device: device)
-    if generation == .recent { recentBytes += weight }
-    if recentBytes > generationBytes { age() }
-    if takenCount * 2 > places.count { rebuild(places) }
+    if generation == self.generation {
+      recentBytes += weight
+      if !wasRecent { younger.append(device.key) }
+    }
+    // One that comes and goes stands among the younger ones each time.
+    if recentBytes > agingBytes || younger.count > agingBytes / 64 + 64 { age() }
+    if takenCount * 2 > places.count { rebuild() }
   }
 
   /// The older generation is forgotten, and the younger one becomes it.
   private mutating func age() {
-    var kept: [Place] = []
+    let leaving = older
+    let past = generation - 1
+    generation += 1
+    older = younger
+    younger = []
     recentBytes = 0
-    for var place in places {
-      guard let device = place.device else { continue }
-      switch place.generation {
-      case .connected: break
-      case .recent: place.generation = .older
-      case .older:
-        // Two objects for one device would not know of each other's writes: who has some pending stays.
-        guard device.pendingWrites > 0 else {
-          if device.isAtRest { folded.fold(device) }
-          continue
-        }
-        place.generation = .recent
-        recentBytes += Int(place.weight)
+    for key in leaving {
+      let index = index(of: key)
+      // Who was used or has connected since is of another generation.
+      guard let device = places[index].device, places[index].generation == past else { continue }
+      // Two objects for one device would not know of each other's writes: who has some pending stays.
+      guard device.pendingWrites == 0 else {
+        places[index].generation = generation
+        recentBytes += Int(places[index].weight)
+        younger.append(key)
+        continue
       }
-      kept.append(place)
+      if device.isAtRest { fold(device) }
+      remove(at: index)
     }
-    rebuild(kept)
+    agingBytes = max(generationBytes, 2 * recentBytes)
+    if takenCount * 16 < places.count { rebuild() }
   }
 
-  /// Makes a table of what is taken among `kept`, with room for as much again.
-  private mutating func rebuild(_ kept: [Place]) {
-    takenCount = kept.reduce(0) { $1.device == nil ? $0 : $0 + 1 }
+  /// Frees a place, and moves those behind it that a search would not find otherwise.
+  private mutating func remove(at index: Int) {
+    let mask = places.count - 1
+    var free = index
+    var next = (index + 1) & mask
+    while places[next].device != nil {
+      let start = Self.start(of: places[next].key) & mask
+      if (next - start) & mask >= (next - free) & mask {
+        places.swapAt(free, next)
+        free = next
+      }
+      next = (next + 1) & mask
+    }
+    places[free] = .free
+    takenCount -= 1
+  }
+
+  /// Makes a table with room for as much again.
+  private mutating func rebuild() {
+    let old = places
     var count = 16
     while count < takenCount * 4 { count *= 2 }
     places = [Place](repeating: .free, count: count)
-    for place in kept where place.device != nil { places[index(of: place.key)] = place }
+    for place in old where place.device != nil { places[index(of: place.key)] = place }
   }
 }

@@ -41,13 +41,15 @@ struct FoldedDevices {
   }
 
   /// Puts a device away. `device` must be at rest.
-  mutating func fold(_ device: Device) {
+  ///
+  /// - Parameter withRecord: false where its record is remembered elsewhere, or is not known.
+  mutating func fold(_ device: Device, withRecord: Bool = true) {
     let fingerprint = device.keyFingerprint
+    let record = DeviceRecord(
+      fingerprint: KeyFingerprint(bytes: fingerprint.span) ?? .none,
+      issuedSeconds: device.issuedSeconds, topics: device.registration.topics)
     let folded = FoldedDevice(
-      record: DeviceRecord(
-        fingerprint: KeyFingerprint(bytes: fingerprint.span) ?? .none,
-        issuedSeconds: device.issuedSeconds, topics: device.registration.topics),
-      stored: Self.plainFacts(of: device))
+      record: withRecord ? record : nil, stored: Self.plainFacts(of: device))
     folded.encode(into: &output, scratch: &scratch)
     guard Self.headerByteCount + output.count <= Self.largestBytes else { return }
     var entry = [UInt8](capacity: Self.headerByteCount) { header in

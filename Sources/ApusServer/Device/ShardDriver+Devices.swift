@@ -7,37 +7,73 @@ import ApusStore
 extension ShardDriver {
   /// The device as the cache or the store knows it; without any topic if it never connected.
   func device(_ key: DeviceKey) throws(StoreError) -> Device {
+    let device = try known(key)
+    if device.isAbridged { try complete(device) }
+    return device
+  }
+
+  /// The same, with as much of it as it takes to judge `claims`: most often that needs no look at the store.
+  func device(judging claims: TokenClaims) throws(StoreError) -> Device {
+    let device = try known(DeviceKey(id: claims.device, environment: claims.environment))
+    if !device.canJudge(claims) { try complete(device) }
+    return device
+  }
+
+  /// Whole or abridged: enough for what is stored for it.
+  func known(_ key: DeviceKey) throws(StoreError) -> Device {
     if let device = cache[key] { return device }
-    if let folded = cache.unfold(key) {
-      let device = make(key, folded.record)
-      if let stored = folded.stored {
-        shard.loadStored(stored.map { StoredFacts(facts: $0) }, of: device)
-      }
-      return remember(device)
+    guard let remembered = cache.unfold(key) else { return try read(key, stored: nil) }
+    let stored = remembered.stored?.map { StoredFacts(facts: $0) }
+    let device: Device
+    if let record = remembered.record {
+      device = Device(key: key, registration: Registration())
+      fill(device, record)
+    } else if let registration = remembered.registration {
+      device = Device(key: key, registration: registration)
+      device.isAbridged = true
+    } else {
+      return try read(key, stored: stored)
     }
-    let bytes = DeviceRecord.key(key.id, key.environment)
-    guard let value = try worker.store.get(.devices, key: bytes.span) else {
+    if let stored { shard.loadStored(stored, of: device) }
+    return remember(device)
+  }
+
+  private func read(
+    _ key: DeviceKey, stored: [StoredFacts]?
+  ) throws(StoreError) -> Device {
+    let device = Device(key: key, registration: Registration())
+    if let record = try record(key) {
+      fill(device, record)
+      if let stored { shard.loadStored(stored, of: device) }
+    } else {
       // Remembered as unknown, so that a provider who keeps asking costs no read each time.
-      let stranger = Device(key: key, registration: Registration())
-      stranger.knowsStored = true
-      return remember(stranger)
+      device.knowsStored = true
     }
-    let decoded: DeviceRecord
+    return remember(device)
+  }
+
+  /// Reads what an abridged device leaves out.
+  private func complete(_ device: Device) throws(StoreError) {
+    if let record = try record(device.key) { fill(device, record) }
+    device.isAbridged = false
+  }
+
+  private func record(_ key: DeviceKey) throws(StoreError) -> DeviceRecord? {
+    let bytes = DeviceRecord.key(key.id, key.environment)
+    guard let value = try worker.store.get(.devices, key: bytes.span) else { return nil }
     do {
-      decoded = try DeviceRecord(decoding: value.span)
+      return try DeviceRecord(decoding: value.span)
     } catch {
       throw .corrupted(
         path: worker.configuration.dataDirectory,
         detail: "record of device \(key.id.text): \(error)")
     }
-    return remember(make(key, decoded))
   }
 
-  private func make(_ key: DeviceKey, _ record: DeviceRecord) -> Device {
-    let device = Device(key: key, registration: Registration(topics: record.topics))
+  private func fill(_ device: Device, _ record: DeviceRecord) {
+    device.registration = Registration(topics: record.topics)
     if record.fingerprint != .none { device.keyFingerprint = record.fingerprint.bytes }
     device.issuedSeconds = record.issuedSeconds
-    return device
   }
 
   private func remember(_ device: Device) -> Device {

@@ -30,11 +30,13 @@ final class ShardDriver {
   private var feedback = FeedbackNotes()
   /// Retired devices whose tokens and stored notifications are still to be dealt with.
   var retirements = RetirementQueue()
+  var readAhead: ReadAhead?
 
   /// - Parameter cacheByteCount: bytes of what is remembered of devices that are not connected.
   init(worker: Worker, cacheByteCount: Int) {
     self.worker = worker
-    cache = DeviceCache(byteCount: cacheByteCount)
+    cache = DeviceCache(
+      byteCount: cacheByteCount, needsIDs: worker.configuration.ledger != .off)
     order = worker.order
     shard = Shard(
       lingerMilliseconds: worker.configuration.lingerMilliseconds,
@@ -51,12 +53,14 @@ final class ShardDriver {
     gatheringTimer = LoopTimer(loop: worker.loop) {}
     shard.retentions = worker.trust.directory.retentions
     retirements.append(worker.trust.directory.retirements.keys.filter(worker.owns))
+    readAhead = ReadAhead(loop: worker.loop) { [unowned self] in readOn() }
   }
 
   /// Nothing lingers any more: every group is written at once. True when nothing is left to write.
   func stop() -> Bool {
     isStopping = true
     lingerTimer?.stop()
+    readAhead = nil
     return isQuiet
   }
 
@@ -73,9 +77,7 @@ final class ShardDriver {
     // Numbered by the device's owner, so that the order of acceptance is the order in which the shard decides.
     guard let order = order.next() else { return unavailable(notification, answer) }
     notification.order = order
-    let key = DeviceKey(
-      id: notification.claims.device, environment: notification.claims.environment)
-    guard let device = cache[key] ?? readDevice(key) else {
+    guard let device = device(toJudge: notification.claims) else {
       return unavailable(notification, answer)
     }
     return shard.decide(
@@ -84,11 +86,11 @@ final class ShardDriver {
   }
 
   /// Nil where the store cannot tell, which is logged.
-  private func readDevice(_ key: DeviceKey) -> Device? {
+  private func device(toJudge claims: TokenClaims) -> Device? {
     do {
-      return try device(key)
+      return try device(judging: claims)
     } catch {
-      worker.logUnreadable(.record, of: key.id, error)
+      worker.logUnreadable(.record, of: claims.device, error)
       return nil
     }
   }
@@ -299,6 +301,7 @@ final class ShardDriver {
       group.delete(.mailbox, key: key.span)
     case .record:
       let device = entry.device
+      precondition(!device.isAbridged, "what was not read cannot be written")
       let fingerprint = device.keyFingerprint
       DeviceRecord(
         fingerprint: KeyFingerprint(bytes: fingerprint.span) ?? .none,

@@ -16,7 +16,9 @@ extension DataDirectory {
   }
 
   /// Numbers of apps are drawn, not counted: a token carries its app's, and must not lead to another that came after.
-  package func addApp(_ topic: String, team: ShortID) throws {
+  ///
+  /// - Parameter retention: how many of its notifications wait for a device; nil says nothing, which stands for 1.
+  package func addApp(_ topic: String, team: ShortID, retention: Int? = nil) throws {
     try edit { text, records in
       try refuseSecond("app", topic, records)
       let used = Set(records.sections.filter { $0.kind == "app" }.compactMap { $0["id"] })
@@ -24,8 +26,16 @@ extension DataDirectory {
       repeat {
         number = UInt32(truncatingIfNeeded: randomID().low)
       } while number == 0 || used.contains(String(number))
-      text.append(
-        .init(kind: "app", name: topic, values: [("id", String(number)), ("team", team.text)]))
+      var values = [("id", String(number)), ("team", team.text)]
+      if let retention { values.append(("retain", String(retention))) }
+      text.append(.init(kind: "app", name: topic, values: values))
+    }
+  }
+
+  /// Sets how many of an app's notifications wait for a device.
+  package func changeApp(_ topic: String, retention: Int) throws {
+    try edit { text, records in
+      text.set("retain", to: String(retention), in: try section("app", topic, of: records))
     }
   }
 

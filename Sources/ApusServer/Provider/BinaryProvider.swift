@@ -71,7 +71,7 @@ final class BinaryProvider {
       }
       switch machine.next(input, at: &offset, nowSeconds: now) {
       case .wait, .over: return
-      case .fault(let fault): log(Refusal(.frame(fault)))
+      case .fault(let fault): note(Refusal(.frame(fault)))
       case .frame(let frame):
         do throws(Refusal) {
           let outcome = try judge(
@@ -127,7 +127,7 @@ final class BinaryProvider {
   }
 
   private func refuse(_ frame: BinaryFrame, _ refusal: Refusal, nowSeconds: Int64) {
-    log(refusal)
+    note(refusal)
     machine.refuse(frame, status: refusal.explanation.status, nowSeconds: nowSeconds)
   }
 
@@ -153,6 +153,7 @@ final class BinaryProvider {
     guard let verdict = worker.route(notification(admitted, payload), answer, own: shard) else {
       return .undecided
     }
+    if let rejection = verdict.rejection { shard.noteRejection(rejection.reason) }
     return Self.status(verdict.rejection).map { .failed($0) } ?? .accepted
   }
 
@@ -177,7 +178,9 @@ final class BinaryProvider {
     return notification
   }
 
-  private func log(_ refusal: Refusal) {
+  /// Counts what was wrong with a frame, by the word that the HTTP/2 interface has for it, and says it.
+  private func note(_ refusal: Refusal) {
+    shard.noteRejection(refusal.reason)
     guard worker.log.writes(.debug) else { return }
     worker.log(
       .debug, "notification refused", .text("peer", connection.peer.description),
@@ -191,6 +194,7 @@ final class BinaryProvider {
 
   /// A frame was decided about.
   func finish(_ sequence: UInt32, rejection: Rejection?) {
+    if let rejection { shard.noteRejection(rejection.reason) }
     machine.decide(sequence, status: Self.status(rejection))
     worker.markDirty(connection)
   }

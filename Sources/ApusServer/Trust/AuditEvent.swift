@@ -6,6 +6,7 @@ package enum AuditEvent: String, Sendable, CaseIterable {
   case trustNotReloaded = "trust.not-reloaded"
   case teamAdded = "team.added"
   case appAdded = "app.added"
+  case appChanged = "app.changed"
   case appRemoved = "app.removed"
   case keyAdded = "key.added"
   case keyRevoked = "key.revoked"

@@ -111,6 +111,7 @@ enum WorkerMessage: Sendable {
       cacheByteCount: configuration.deviceCacheMegabytes * 1024 * 1024 / workers.count)
     inbox = Inbox(loop: loop, capacity: Self.inboxCapacity) { [unowned self] messages in
       wallMilliseconds = loop.wallMilliseconds
+      if messages.count > 1 { shard.warm(messages) }
       for message in messages { handle(message) }
       messages.removeAll(keepingCapacity: true)
     }

@@ -33,6 +33,11 @@ extension RocksDatabase {
       unsafe rocksdb_readoptions_set_prefix_same_as_start(options, isOneDevice ? 1 : 0)
       unsafe rocksdb_readoptions_set_total_order_seek(options, isOneDevice ? 0 : 1)
     }
+    if prefix.isEmpty {
+      // A whole table: in long reads, and without pushing out of the cache what single rows are looked up in.
+      unsafe rocksdb_readoptions_set_readahead_size(options, Self.wholeTableReadBytes)
+      unsafe rocksdb_readoptions_set_fill_cache(options, 0)
+    }
     let bound = Self.upperBound(of: prefix)
     // The engine keeps the pointer, not the bytes: they must outlive the iterator.
     let failure: String? = unsafe bound.withUnsafeBufferPointer { bound in
@@ -49,6 +54,8 @@ extension RocksDatabase {
     }
     if let failure { throw StoreError(engine: failure, path: path, while: .reading) }
   }
+
+  private static let wholeTableReadBytes = 256 * 1024
 
   /// One iterator for all: to make one costs as much as to find the rows of two devices.
   func scanMailbox(

@@ -36,6 +36,20 @@ package struct DeviceRecord: Sendable, Hashable {
     return bytes
   }
 
+  /// Reads what `key` wrote.
+  package static func decode(
+    key bytes: Span<UInt8>
+  ) throws(RecordError) -> (device: DeviceID, environment: Environment) {
+    var cursor = RecordCursor()
+    let device = DeviceID(try cursor.integer("device", in: bytes))
+    let number: UInt8 = try cursor.integer("environment", in: bytes)
+    guard let environment = Environment(rawValue: number) else {
+      throw .malformed(field: "environment")
+    }
+    try cursor.end(in: bytes)
+    return (device, environment)
+  }
+
   private static let wasListedBit: UInt8 = 0x80
 
   /// Writes the record over `output`, whose room is used again. Stops the program with more than `maximumTopics`.
@@ -77,6 +91,21 @@ package struct DeviceRecord: Sendable, Hashable {
     topics.reserveCapacity(Int(count))
     for _ in 0..<count { topics.append(try Self.topic(at: &cursor, in: bytes)) }
     try cursor.end(in: bytes)
+  }
+
+  /// Whether a record has these topics, whatever their times. Nothing is allocated.
+  package static func has(_ topics: [TopicRegistration], in bytes: Span<UInt8>) -> Bool {
+    guard bytes.count == fixedByteCount + topics.count * topicByteCount, bytes[0] == version
+    else { return false }
+    var cursor = RecordCursor()
+    guard (try? cursor.run(fixedByteCount, "fixed part", in: bytes)) != nil else { return false }
+    for topic in topics {
+      guard let found = try? Self.topic(at: &cursor, in: bytes), found.topic == topic.topic,
+        found.generation == topic.generation, found.state == topic.state,
+        found.wasListed == topic.wasListed
+      else { return false }
+    }
+    return true
   }
 
   private static func topic(

@@ -2,25 +2,27 @@ package import ApusModel
 
 /// A device that is not in use, in few bytes: its record, and who has its places in the store.
 ///
-/// Never on disk. Layout, numbers big-endian: the record's length (2) and the record (`DeviceRecord`), then, where it
-/// is known what is stored, for each stored notification: order (8), notification id (16), unique id (16), the token's
-/// first eight bytes, app (4), environment and suffix (1), push type (1, 0xff for none), priority (1), provider
-/// interface (1). Where it is not known, the byte 0.
+/// Never on disk. Layout, numbers big-endian: the record's length (2; 0 where it is remembered elsewhere) and the
+/// record (`DeviceRecord`), then, where it is known what is stored, for each stored notification: order (8),
+/// notification id (16), unique id (16), the token's first eight bytes, app (4), environment and suffix (1), push type
+/// (1, 0xff for none), priority (1), provider interface (1). Where it is not known, the byte 0.
 package struct FoldedDevice: Sendable, Hashable {
-  package var record: DeviceRecord
+  /// Nil where it is not here.
+  package var record: DeviceRecord?
   /// Nil where it is not known.
   package var stored: [NotificationFacts]?
 
   private static let noPushType: UInt8 = 0xff
 
-  package init(record: DeviceRecord, stored: [NotificationFacts]?) {
+  package init(record: DeviceRecord?, stored: [NotificationFacts]?) {
     self.record = record
     self.stored = stored
   }
 
   /// Writes the bytes over `output`, whose room is used again. `scratch` is memory for the record.
   package func encode(into output: inout [UInt8], scratch: inout [UInt8]) {
-    record.encode(into: &scratch)
+    scratch.removeAll(keepingCapacity: true)
+    record?.encode(into: &scratch)
     output.removeAll(keepingCapacity: true)
     output.append(bigEndian: UInt16(scratch.count))
     let bytes = scratch
@@ -45,7 +47,7 @@ package struct FoldedDevice: Sendable, Hashable {
     var cursor = RecordCursor()
     let length: UInt16 = try cursor.integer("record", in: bytes)
     let place = try cursor.run(Int(length), "record", in: bytes)
-    record = try DeviceRecord(decoding: bytes.extracting(place))
+    record = length == 0 ? nil : try DeviceRecord(decoding: bytes.extracting(place))
     guard bytes.count - cursor.position != 1 else { return }
     var found: [NotificationFacts] = []
     while cursor.position < bytes.count {

@@ -92,8 +92,10 @@ package final class Simulation {
     tokens = Array(
       repeating: Array(repeating: nil, count: SimulationCredentials.appCount), count: deviceCount)
     var configuration = ServerConfiguration(dataDirectory: "(simulated)", doors: [])
-    // In half of the worlds each device that is not connected is forgotten at once, and found again folded.
+    // In half of the worlds each device that is not connected is forgotten at once, and found again abridged or folded;
+    // who is stored for it is remembered in another way where there is no ledger.
     if options.seed.isMultiple(of: 2) { configuration.deviceCacheMegabytes = 0 }
+    if options.seed.isMultiple(of: 3) { configuration.ledger = .off }
     configuration.unregisterGraceSeconds = Int64(random.between(1, 60))
     let log = trace.log
     configuration.log = Log(minimumLevel: options.logLevel) { log.note($0) }

@@ -1,0 +1,141 @@
+import ApusDevice
+import ApusModel
+import ApusServer
+import ApusTLS
+import ApusWire
+
+/// A device that takes a notification and never acknowledges it, and the clock of a world in which nothing else
+/// happens.
+package final class SilentDevice {
+  package struct Report: Sendable {
+    /// Seconds from the notification's arrival to the end of the connection; nil while that is open.
+    package var secondsToEnd: Double?
+    /// Notifications that arrived on the connection.
+    package var arrivedCount = 0
+  }
+
+  private let timeline = Timeline()
+  private let network: SimulatedNetwork
+  private let server: SimulatedServer
+  private let credentials: SimulationCredentials
+  private let keepAliveSeconds: UInt64
+  private var client: CourierClient
+  private var framer = CourierFramer()
+  private var device: ClientChannel?
+  private var provider: ClientChannel?
+  private var token: DeviceToken?
+  private var arrivedAt: UInt64?
+  private var report = Report()
+
+  private static let dialect = CourierALPN.apus
+
+  /// - Parameter keepAliveSeconds: how often the device says that it is there.
+  package init(keepAliveSeconds: Int) throws {
+    var random = SeededRandom(seed: 1)
+    credentials = try SimulationCredentials()
+    self.keepAliveSeconds = UInt64(keepAliveSeconds)
+    let trace = SimulationTrace(timeline, capacity: 0)
+    let host = SimulatedHost(timeline, random: random.split())
+    network = SimulatedNetwork(timeline, host: host, random: random.split(), trace: trace)
+    let disk = SimulatedDisk(timeline, random: random.split(), trace: trace, canary: nil)
+    let credentials = credentials
+    server = try SimulatedServer(
+      host: host, network: network, disk: disk, trace: trace,
+      doors: SimulationDoor.all.map {
+        ($0.configuration(nil), try $0.serverContext(credentials))
+      },
+      configuration: ServerConfiguration(dataDirectory: "(simulated)", doors: []),
+      trust: try credentials.trust(SimulatedDirectory()), workers: 1, random: random.split())
+    client = CourierClient(
+      configuration: CourierClient.Configuration(
+        dialect: Self.dialect, responseMilliseconds: 20_000,
+        keepAliveMilliseconds: UInt64(keepAliveSeconds) * 1000, answerMilliseconds: 20_000))
+  }
+
+  /// The device connects and is silent but for its keep-alives; after `quietSeconds` a notification is sent to it, and
+  /// the world goes on for `seconds`.
+  package func run(quietSeconds: Int, seconds: Int) throws -> Report {
+    server.start()
+    let topic = SimulationCredentials.topicHash(0)
+    var nothing: [UInt8] = []
+    _ = client.requestToken(topic, to: &nothing)
+    client.setTopics(CourierTopics(enabled: [topic]), to: &nothing)
+    advance(1)
+    device = try ClientChannel(
+      self, door: SimulationDoor.index(.courier, .production),
+      context: credentials.clientContext(certificate: 0, protocols: ["\(Self.dialect.name)"]),
+      network: network)
+    keepAlive()
+    provider = try ClientChannel(
+      self, door: SimulationDoor.gateway(confirms: false),
+      context: credentials.clientContext(
+        certificate: SimulationCredentials.providerCertificate(0, edition: 0), protocols: []),
+      network: network)
+    advance(quietSeconds)
+    if let token {
+      var frame: [UInt8] = []
+      frame.append(
+        framed: token.bytes.span, payload: SimulationPayload.bytes(1, padding: 0).span,
+        identifier: 1, expiration: .max, priority: 10)
+      provider?.send(frame)
+    }
+    advance(seconds)
+    let report = report
+    timeline.clear()
+    server.discard()
+    network.clear()
+    return report
+  }
+
+  private func advance(_ seconds: Int) {
+    timeline.run(until: timeline.now + UInt64(seconds) * Timeline.second) { false }
+  }
+
+  private func keepAlive() {
+    timeline.after(keepAliveSeconds * Timeline.second) { [weak self] in
+      guard let self, let device else { return }
+      var output: [UInt8] = []
+      CourierKeepAlive(intervalMinutes: UInt32(keepAliveSeconds / 60 + 1)).encode(to: &output)
+      device.send(output)
+      keepAlive()
+    }
+  }
+
+  private func handle(_ event: CourierClientEvent) {
+    switch event {
+    case .appToken(_, let token): self.token = token
+    case .notification:
+      report.arrivedCount += 1
+      arrivedAt = timeline.now
+    default: break
+    }
+  }
+}
+
+extension SilentDevice: ChannelOwner {
+  func channelOpened(_ channel: ClientChannel) {
+    guard channel === device else { return }
+    var output: [UInt8] = []
+    client.begin(nowMilliseconds: timeline.now / 1000, to: &output)
+    channel.send(output)
+  }
+
+  func channelReceived(_ channel: ClientChannel, _ bytes: [UInt8], wallMilliseconds: Int64) {
+    guard channel === device else { return }
+    var offset = 0
+    var output: [UInt8] = []
+    while let event = client.next(
+      bytes.span, at: &offset, nowMilliseconds: timeline.now / 1000, to: &output)
+    {
+      handle(event)
+    }
+    channel.send(output)
+  }
+
+  func channelEnded(_ channel: ClientChannel, _ end: ClientChannel.End) {
+    guard channel === device else { return }
+    device = nil
+    guard let arrivedAt else { return }
+    report.secondsToEnd = Double(timeline.now - arrivedAt) / Double(Timeline.second)
+  }
+}
