@@ -141,7 +141,7 @@ extension BinaryClient {
     var outcomes = [SendOutcome?](repeating: nil, count: pushes.count)
     for try await result in send(all: source) {
       #expect(outcomes[result.index] == nil, "push \(result.index) has one outcome")
-      outcomes[result.index] = try result.outcome.get()
+      outcomes[result.index] = try result.result.get()
     }
     for await _ in closed {}
     return outcomes

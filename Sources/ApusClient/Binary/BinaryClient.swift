@@ -53,7 +53,7 @@ public final class BinaryClient: Sendable {
     loop.start()
   }
 
-  deinit { closeNow() }
+  deinit { closeImmediately() }
 
   /// What was done so far.
   public var statistics: BinaryStatistics { report.statistics }
@@ -109,35 +109,46 @@ public final class BinaryClient: Sendable {
 
   // MARK: Many
 
-  /// Sends all pushes of a sequence, and gives the outcomes as they come: see ``BinarySendResults``.
+  /// Sends all notifications of a sequence; the outcomes come as they become known.
   ///
-  /// Pushes are taken from the sequence as there is room for them, so that memory does not grow with its length.
-  public func send<Requests: AsyncSequence & SendableMetatype>(
-    all requests: sending Requests
-  ) -> BinarySendResults where Requests.Element == PushRequest {
-    // A connection's window, and as much again on both sides of it.
-    let limit = configuration.connections * configuration.windowCapacity + 2 * bulkLimit
-    let bulk = BulkSend(limit: limit)
+  /// ```swift
+  /// for try await outcome in client.send(all: requests) { … }
+  /// ```
+  ///
+  /// Pushes are taken from the sequence as there is room for them, so that memory does not grow with its length. The
+  /// time that a push has (`BinaryClientConfiguration.sendTimeoutSeconds`) runs from when it is taken.
+  public func send<Requests: AsyncSequence & Sendable>(
+    all requests: Requests
+  ) -> BinarySendOutcomes<Requests> where Requests.Element == PushRequest {
+    BinarySendOutcomes(client: self, requests: requests)
+  }
+
+  /// Starts to send what a sequence has.
+  func begin<Requests: AsyncSequence & Sendable>(
+    _ requests: Requests
+  ) -> BulkSend where Requests.Element == PushRequest {
+    // The windows of all connections, and as much as may wait in front of them and behind.
+    let bulk = BulkSend(
+      limit: configuration.connections * configuration.windowCapacity + 2 * bulkLimit)
     guard let first = report.desk.open(.bulk(bulk)) else {
-      bulk.finish(ClientConfigurationError("16 million sends wait for their outcome"))
-      return BinarySendResults(bulk: bulk)
+      bulk.finish(nil)
+      return bulk
     }
     let desk = report.desk
     bulk.start { desk.closeBulk(first) }
-    let source = BulkSource(requests)
-    Task { [self] in await feed(bulk, first, source) }
-    return BinarySendResults(bulk: bulk)
+    Task { [self] in await feed(bulk, first, requests) }
+    return bulk
   }
 
   /// Pushes of bulks that wait for the loop: single ones find room beside them.
   private var bulkLimit: Int { max(1, min(8192, configuration.queueCapacity / 2)) }
 
-  private func feed<Requests: AsyncSequence & SendableMetatype>(
-    _ bulk: BulkSend, _ first: UInt64, _ source: BulkSource<Requests>
+  private func feed<Requests: AsyncSequence & Sendable>(
+    _ bulk: BulkSend, _ first: UInt64, _ requests: Requests
   ) async where Requests.Element == PushRequest {
     var number: UInt64 = 0
     do {
-      for try await request in source.requests {
+      for try await request in requests {
         guard await bulk.waitForRoom() else { break }
         bulk.began()
         await put(request, bulk, ticket: first | number)
@@ -164,7 +175,7 @@ public final class BinaryClient: Sendable {
         }
       } catch {
         let index = Int(ticket & OutcomeDesk.numberMask)
-        return bulk.refuse(BinarySendResult(index: index, id: id, outcome: .failure(error)))
+        return bulk.refuse(BulkOutcome(index: index, apnsID: id, result: .failure(error)))
       }
     }
   }
@@ -187,7 +198,7 @@ public final class BinaryClient: Sendable {
 
   /// Ends the client at once. What the service has not been given is `unknown` and certainly not sent, what it may have
   /// read is `unknown` and may be.
-  public func closeNow() {
+  public func closeImmediately() {
     if takesNoMore() { end() }
   }
 
@@ -206,13 +217,6 @@ public final class BinaryClient: Sendable {
     loop.perform { [control] in control.close() }
     loop.stop()
   }
-}
-
-/// A sequence on its way into the task that reads it.
-private struct BulkSource<Requests: AsyncSequence>: @unchecked Sendable {
-  let requests: Requests
-
-  init(_ requests: sending Requests) { self.requests = requests }
 }
 
 /// The ticket of a push for whoever cancels it: both may come first.

@@ -1,58 +1,64 @@
-public import ApusModel
+import ApusModel
 import Synchronization
 
-/// What became of one push of many.
-public struct BinarySendResult: Sendable {
-  /// The push's place among those that were given, from 0.
-  public var index: Int
-  /// The push's own id, or the one that it was given.
-  public var id: NotificationID
-  /// The outcome, or what is wrong with the push: then nothing was sent.
-  public var outcome: Result<SendOutcome, PushRequestError>
-}
-
-/// The outcomes of many pushes, in the order in which they come.
+/// The outcomes of many pushes over the binary interface, as they become known: one for each, in no particular order.
 ///
-/// While nobody asks for them, no more pushes are taken from their source than the client has room for. It ends when
-/// each push that was taken has its outcome; a source that fails throws its error then. To be iterated once. Who stops
-/// before its end stops the sending: pushes that are under way go on, and nobody hears of them.
-public struct BinarySendResults: AsyncSequence, Sendable {
-  public typealias Element = BinarySendResult
-  public typealias Failure = any Error
+/// The sequence of pushes is read as fast as they can be sent and the outcomes are read, and never more than a bounded
+/// number ahead. An error of the sequence comes after the outcomes of all pushes before it. Sending begins with the
+/// first outcome that is asked for. When the outcomes are no longer read, no more pushes are taken; those that were go
+/// their way. Each iterator sends anew.
+public struct BinarySendOutcomes<Requests: AsyncSequence & Sendable>: AsyncSequence, Sendable
+where Requests.Element == PushRequest {
+  public typealias Element = BulkOutcome
+  public typealias Failure = Requests.Failure
 
-  let bulk: BulkSend
+  let client: BinaryClient
+  let requests: Requests
 
-  public func makeAsyncIterator() -> Iterator { Iterator(bulk) }
+  public func makeAsyncIterator() -> Iterator { Iterator(client, requests) }
 
   public final class Iterator: AsyncIteratorProtocol {
-    private let bulk: BulkSend
-    private var ready: [BinarySendResult] = []
+    private let client: BinaryClient
+    private let requests: Requests
+    private var bulk: BulkSend?
+    private var ready: [BulkOutcome] = []
     private var head = 0
 
-    init(_ bulk: BulkSend) { self.bulk = bulk }
+    init(_ client: BinaryClient, _ requests: Requests) {
+      self.client = client
+      self.requests = requests
+    }
 
-    deinit { bulk.abandon() }
+    deinit { bulk?.abandon() }
 
-    public func next() async throws -> BinarySendResult? {
-      if head == ready.count {
-        head = 0
-        try await bulk.take(into: &ready)
-        if ready.isEmpty { return nil }
-      }
-      defer { head += 1 }
-      return ready[head]
+    public func next() async throws(Failure) -> BulkOutcome? {
+      if head == ready.count { try await refill(nil) }
+      return take()
     }
 
     public func next(
       isolation actor: isolated (any Actor)?
-    ) async throws -> BinarySendResult? {
-      if head == ready.count {
-        head = 0
-        try await bulk.take(into: &ready)
-        if ready.isEmpty { return nil }
-      }
+    ) async throws(Failure) -> BulkOutcome? {
+      if head == ready.count { try await refill(actor) }
+      return take()
+    }
+
+    private func take() -> BulkOutcome? {
+      guard head < ready.count else { return nil }
       defer { head += 1 }
       return ready[head]
+    }
+
+    private func refill(_ actor: isolated (any Actor)?) async throws(Failure) {
+      let bulk = bulk ?? client.begin(requests)
+      self.bulk = bulk
+      head = 0
+      let failure = await withTaskCancellationHandler {
+        await bulk.take(into: &ready, isolation: actor)
+      } onCancel: {
+        bulk.abandon()
+      }
+      if let failure = failure as? Failure { throw failure }
     }
   }
 }
@@ -60,7 +66,7 @@ public struct BinarySendResults: AsyncSequence, Sendable {
 /// The two ends of a bulk: who gives pushes, and who takes outcomes.
 final class BulkSend: Sendable {
   private struct State {
-    var results: [BinarySendResult] = []
+    var results: [BulkOutcome] = []
     /// Pushes that were taken from the source and have no outcome.
     var openCount = 0
     /// Those and the outcomes that nobody has taken.
@@ -75,6 +81,8 @@ final class BulkSend: Sendable {
     var onSettled: (@Sendable () -> Void)?
 
     var isSettled: Bool { isSourceDone && openCount == 0 }
+    /// Whether there is nothing more to take.
+    var isOver: Bool { isAbandoned || isSettled && results.isEmpty }
 
     /// Who is to be told of a change that brings results or the end.
     mutating func wake() -> Woken {
@@ -152,7 +160,7 @@ final class BulkSend: Sendable {
         for one in settled {
           let number = Int(one.ticket & OutcomeDesk.numberMask)
           state.results.append(
-            BinarySendResult(index: number, id: one.id, outcome: .success(outcome(one))))
+            BulkOutcome(index: number, apnsID: one.id, result: .success(outcome(one))))
         }
       }
       return state.wake()
@@ -161,7 +169,7 @@ final class BulkSend: Sendable {
   }
 
   /// A push that cannot be sent.
-  func refuse(_ result: BinarySendResult) {
+  func refuse(_ result: BulkOutcome) {
     let woken = state.withLock { state in
       state.openCount -= 1
       if !state.isAbandoned { state.results.append(result) }
@@ -170,33 +178,35 @@ final class BulkSend: Sendable {
     woken()
   }
 
-  /// Waits for outcomes and puts them in place of what `ready` has: nothing, when there will be no more.
-  func take(into ready: inout [BinarySendResult]) async throws {
+  /// Waits for outcomes and puts them in place of what `ready` has: nothing, when there will be no more. Then the error
+  /// of the source, if there was one, is returned, once.
+  func take(
+    into ready: inout [BulkOutcome], isolation actor: isolated (any Actor)?
+  ) async -> (any Error)? {
     ready.removeAll(keepingCapacity: true)
     while true {
-      var taken: [BinarySendResult] = []
+      var taken: [BulkOutcome] = []
       swap(&taken, &ready)
       let (full, writer) = state.withLock { state in
         swap(&taken, &state.results)
-        return (taken, state.unclaimed < limit ? state.writer.take() : nil)
+        return (taken, state.unclaimed <= limit / 2 ? state.writer.take() : nil)
       }
       writer?.resume()
       ready = full
-      if !ready.isEmpty { return }
+      if !ready.isEmpty { return nil }
       let (isOver, failure) = state.withLock { state -> (Bool, (any Error)?) in
-        guard state.isSettled, state.results.isEmpty else { return (false, nil) }
+        guard state.isOver else { return (false, nil) }
         return (true, state.failure.take())
       }
-      if let failure { throw failure }
-      if isOver { return }
-      await waitForResults()
+      if isOver { return failure }
+      await waitForResults(isolation: actor)
     }
   }
 
-  private func waitForResults() async {
+  private func waitForResults(isolation actor: isolated (any Actor)?) async {
     await withCheckedContinuation { continuation in
       let mustWait = state.withLock { state in
-        guard state.results.isEmpty, !state.isSettled else { return false }
+        guard state.results.isEmpty, !state.isOver else { return false }
         state.reader = continuation
         return true
       }
@@ -206,11 +216,12 @@ final class BulkSend: Sendable {
 
   /// Nobody takes outcomes any more.
   func abandon() {
-    let writer = state.withLock { state in
+    let (reader, writer) = state.withLock { state in
       state.isAbandoned = true
       state.results = []
-      return state.writer.take()
+      return (state.reader.take(), state.writer.take())
     }
+    reader?.resume()
     writer?.resume()
   }
 }
