@@ -42,7 +42,7 @@ public struct PushRequest: Sendable {
 public struct PushRequestError: Error, Sendable, Hashable, CustomStringConvertible {
   /// Which rule was broken. Open: later versions may know more.
   public struct Code: Sendable, Hashable, CustomStringConvertible {
-    private enum Value: String { case token, topic, collapseID, expiration, payload }
+    private enum Value: String { case token, topic, collapseID, expiration, payload, notCarried }
     private let value: Value
 
     private init(_ value: Value) { self.value = value }
@@ -53,6 +53,8 @@ public struct PushRequestError: Error, Sendable, Hashable, CustomStringConvertib
     public static let invalidExpiration = Code(.expiration)
     /// Empty, or longer than its push type allows.
     public static let invalidPayload = Code(.payload)
+    /// A value that the client's protocol has no place for: see `BinaryClient`.
+    public static let notCarried = Code(.notCarried)
 
     public var description: String { value.rawValue }
   }

@@ -25,6 +25,9 @@ public struct PushRejection: Sendable, Hashable {
   public var apnsID: NotificationID
   /// Seconds after which the service wants to be asked again, where it said so; with status 429 and 5xx.
   public var retryAfterSeconds: Int?
+  /// The status on the binary interface, where the refusal came from there: `reason` and `status` are then what the
+  /// HTTP/2 interface would have said.
+  public var binaryStatus: UInt8?
 
   public init(
     reason: RejectionReason, status: UInt16, timestampMilliseconds: Int64? = nil,

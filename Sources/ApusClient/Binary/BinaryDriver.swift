@@ -1,0 +1,329 @@
+import ApusLoop
+import ApusModel
+import ApusTLS
+import ApusTrust
+
+/// What a client of the binary interface asks its loop to do.
+enum BinaryCommandItem: Sendable {
+  case cancel(UInt64)
+  /// Take no more pushes, wait for those that are here, say goodbye; then the closure is called.
+  case close(@Sendable () -> Void)
+  /// End everything at once.
+  case abandon
+}
+
+/// Carries pushes from the intake to the lanes, makes connections for them, and takes outcomes to who waits. Confined
+/// to its loop.
+@safe final class BinaryDriver: BinaryLinkOwner {
+  let loop: EventLoop
+  let buffers = TLSBuffers()
+  let receiveBuffer: UnsafeMutableRawBufferPointer
+  private let configuration: BinaryClientConfiguration
+  private let format: FrameFormat
+  private let context: TLSContext
+  private let intake: FrameIntake
+  private let report: BinaryReport
+  private var lanes: [BinaryLane]
+  /// What was taken from the intake and has no lane yet.
+  private var waiting = FrameIntake.Batch()
+  private var plan = ReconnectPlan()
+  private var attempt: ConnectAttempt?
+  private var lastFailure = ""
+  private var timer: LoopTimer?
+  private var closers: [@Sendable () -> Void] = []
+  private var isClosing = false
+  private var isOver = false
+  private let tickMilliseconds: UInt64
+
+  private static let receiveBytes = 16_384
+
+  init(
+    loop: EventLoop, configuration: BinaryClientConfiguration, format: FrameFormat,
+    context: TLSContext, intake: FrameIntake, report: BinaryReport
+  ) {
+    self.loop = loop
+    self.configuration = configuration
+    self.format = format
+    self.context = context
+    self.intake = intake
+    self.report = report
+    unsafe receiveBuffer = .allocate(byteCount: Self.receiveBytes, alignment: 64)
+    lanes = [BinaryLane(SentQueue(format: format, window: configuration.window))]
+    tickMilliseconds = max(10, min(50, UInt64(configuration.silenceMilliseconds) / 8))
+    timer = LoopTimer(loop: loop) { [unowned self] in tick() }
+    loop.onTurnEnd = { [unowned self] in turnEnds() }
+  }
+
+  deinit { unsafe receiveBuffer.deallocate() }
+
+  // MARK: Commands
+
+  func handle(_ commands: [BinaryCommandItem]) {
+    for command in commands {
+      switch command {
+      case .cancel(let ticket): cancel(ticket)
+      case .close(let closer):
+        closers.append(closer)
+        isClosing = true
+      case .abandon: abandon()
+      }
+    }
+  }
+
+  private func cancel(_ ticket: UInt64) {
+    guard !waiting.cancel(ticket), !intake.cancel(ticket) else {
+      return report.desk.deliver(
+        ticket, .unknown(UnknownCause(.cancelled), retryMayDuplicate: false))
+    }
+    for lane in lanes { lane.queue.cancel(ticket) }
+  }
+
+  private func abandon() {
+    guard !isOver else { return }
+    isOver = true
+    attempt = nil
+    for lane in lanes {
+      lane.link?.abandon()
+      lane.link = nil
+      lane.queue.abandon(.clientClosed)
+      report.deliver(&lane.queue, "the client was closed")
+    }
+    failWaiting(.clientClosed, "")
+    timer?.close()
+    loop.onTurnEnd = nil
+    for closer in closers { closer() }
+    closers = []
+  }
+
+  // MARK: Turns
+
+  private func turnEnds() {
+    guard !isOver else { return }
+    fill()
+    for lane in lanes { lane.link?.flush() }
+    if isClosing { closeLanes() }
+    for lane in lanes { report.deliver(&lane.queue, lane.lastFailure) }
+    guard !isOver else { return }
+    connectIfNeeded()
+    setTimer()
+  }
+
+  /// Spreads what waits over the lanes that are open and have room.
+  private func fill() {
+    var full = 0
+    while full < lanes.count {
+      if waiting.isEmpty {
+        intake.take(into: &waiting)
+        if waiting.isEmpty { return }
+      }
+      full = 0
+      for lane in lanes where !fill(lane) { full += 1 }
+    }
+  }
+
+  /// False when it takes no more now.
+  private func fill(_ lane: BinaryLane) -> Bool {
+    guard lane.isOpen, !lane.isProbed, !lane.queue.endsInProbe, !lane.queue.needsNewConnection
+    else { return false }
+    // In portions, so that lanes share what there is.
+    for _ in 0..<256 {
+      guard !waiting.isEmpty else { return true }
+      let item = waiting.first
+      if item.ticket != FrameIntake.Item.cancelled {
+        let isTaken = lane.queue.append(
+          waiting.firstFrame, ticket: item.ticket, id: item.id,
+          deadlineMilliseconds: item.deadlineMilliseconds)
+        guard isTaken else { return false }
+      }
+      waiting.removeFirst()
+    }
+    return true
+  }
+
+  private func failWaiting(_ cause: UnknownCause.Code, _ text: String) {
+    while true {
+      while !waiting.isEmpty { failFirstWaiting(cause, text) }
+      intake.take(into: &waiting)
+      if waiting.isEmpty { return }
+    }
+  }
+
+  private func failFirstWaiting(_ cause: UnknownCause.Code, _ text: String) {
+    let item = waiting.first
+    waiting.removeFirst()
+    guard item.ticket != FrameIntake.Item.cancelled else { return }
+    report.deliver(item, cause, text)
+  }
+
+  // MARK: Time
+
+  private func tick() {
+    let now = monotonicMilliseconds()
+    for lane in lanes {
+      lane.link?.tick(nowMilliseconds: now)
+      lane.queue.expire(nowMilliseconds: now)
+    }
+    while true {
+      while !waiting.isEmpty, waiting.first.deadlineMilliseconds <= now {
+        failFirstWaiting(.timedOut, lastFailure)
+      }
+      guard waiting.isEmpty else { return }
+      intake.take(into: &waiting)
+      if waiting.isEmpty { return }
+    }
+  }
+
+  /// The timer runs while there is something to wait for, so that a quiet client costs nothing.
+  private func setTimer() {
+    guard let timer else { return }
+    let isNeeded =
+      attempt != nil || !waiting.isEmpty
+      || lanes.contains { $0.queue.pendingCount > 0 || $0.link.map { !$0.isOpen } ?? false }
+    guard isNeeded != timer.isActive else { return }
+    if isNeeded {
+      timer.start(afterMilliseconds: tickMilliseconds, repeatMilliseconds: tickMilliseconds)
+    } else {
+      timer.stop()
+    }
+  }
+
+  // MARK: Closing
+
+  private func closeLanes() {
+    for lane in lanes {
+      guard let link = lane.link else { continue }
+      if lane.queue.pendingCount > 0 {
+        probe(lane, link)
+      } else if waiting.isEmpty, !link.isClosing {
+        link.goodbye(nowMilliseconds: monotonicMilliseconds())
+        guard link.isClosed else { continue }
+        lane.link = nil
+        if attempt?.lane === lane { attempt = nil }
+      }
+    }
+    guard waiting.isEmpty else { return }
+    if lanes.allSatisfy({ $0.link == nil && $0.queue.pendingCount == 0 }) { abandon() }
+  }
+
+  /// Instead of waiting for the end of the silence, asks: once everything is written that the lane has, and the lane
+  /// takes no more.
+  private func probe(_ lane: BinaryLane, _ link: BinaryLink) {
+    guard !configuration.expectsConfirmations, link.isOpen, !lane.isProbed,
+      lane.queue.unwrittenCount == 0
+    else { return }
+    lane.isProbed = true
+    if lane.queue.appendProbe() { link.flush() }
+  }
+
+  // MARK: Connecting
+
+  /// One round over all addresses of the service, for a lane.
+  private final class ConnectAttempt {
+    let lane: BinaryLane
+    var addresses: [SocketAddress] = []
+    var failures: [(text: String, isFinal: Bool)] = []
+
+    init(_ lane: BinaryLane) { self.lane = lane }
+  }
+
+  private func connectIfNeeded() {
+    let now = monotonicMilliseconds()
+    guard attempt == nil, plan.mayConnect(nowMilliseconds: now), let lane = laneToConnect else {
+      return
+    }
+    connect(lane)
+  }
+
+  /// One that has something to write first; then, where others have no room, one that has nothing.
+  private var laneToConnect: BinaryLane? {
+    for lane in lanes where lane.link == nil && lane.queue.unwrittenCount > 0 { return lane }
+    guard !waiting.isEmpty else { return nil }
+    if let idle = lanes.first(where: { $0.link == nil }) { return idle }
+    guard lanes.count < configuration.connections, lanes.allSatisfy(\.isOpen) else { return nil }
+    let lane = BinaryLane(SentQueue(format: format, window: configuration.window))
+    lanes.append(lane)
+    return lane
+  }
+
+  /// The name is looked up anew for each round: what it led to may be what failed.
+  private func connect(_ lane: BinaryLane) {
+    let attempt = ConnectAttempt(lane)
+    self.attempt = attempt
+    let endpoint = configuration.endpoint
+    SocketAddress.resolve(host: endpoint.host, port: endpoint.port, on: loop) {
+      [weak self, weak attempt] result in
+      // An attempt that was given up is gone by now.
+      guard let self, let attempt else { return }
+      switch result {
+      case .success(let addresses): attempt.addresses = addresses.reversed()
+      case .failure(let error): attempt.failures = [("\(error)", false)]
+      }
+      connectToNext(attempt)
+    }
+  }
+
+  private func connectToNext(_ attempt: ConnectAttempt) {
+    guard self.attempt === attempt else { return }
+    while let address = attempt.addresses.popLast() {
+      let deadline = monotonicMilliseconds() + UInt64(configuration.connectTimeoutSeconds) * 1000
+      do throws(SocketError) {
+        attempt.lane.link = try BinaryLink(
+          to: address, lane: attempt.lane, context: context, owner: self,
+          deadlineMilliseconds: deadline)
+        return
+      } catch {
+        attempt.failures.append(("\(error)", false))
+      }
+    }
+    self.attempt = nil
+    var texts: [String] = []
+    for (text, _) in attempt.failures where !texts.contains(text) { texts.append(text) }
+    noteFailure(
+      texts.isEmpty
+        ? "\(configuration.endpoint.host) has no address" : texts.joined(separator: "; "),
+      isFinal: !texts.isEmpty && attempt.failures.allSatisfy(\.isFinal))
+  }
+
+  /// No connection came of it, or one that brought nothing.
+  private func noteFailure(_ text: String, isFinal: Bool) {
+    lastFailure = text
+    let givesUp = plan.failed(
+      isFinal: isFinal, entropy: UInt64.random(in: 0...UInt64.max),
+      nowMilliseconds: monotonicMilliseconds())
+    guard givesUp else { return }
+    for lane in lanes where lane.link == nil {
+      lane.lastFailure = text
+      lane.queue.abandonUnwritten(.connectionFailed)
+    }
+    if !lanes.contains(where: \.isOpen) { failWaiting(.connectionFailed, text) }
+  }
+
+  // MARK: Links
+
+  func linkOpened(_ link: BinaryLink) {
+    attempt = nil
+    report.connectionMade()
+  }
+
+  func linkEnded(_ link: BinaryLink, _ end: BinaryLink.End) {
+    let lane = link.lane
+    lane.link = nil
+    lane.isProbed = false
+    switch end {
+    case .finished: break
+    case .told(.notUnderstood):
+      lane.lastFailure = "the service answered about nothing that was sent"
+      noteFailure(lane.lastFailure, isFinal: false)
+    case .told: plan.succeeded()
+    case .failed(let text, let isFinal):
+      guard let attempt, attempt.lane === lane, !isOver else { return }
+      attempt.failures.append((text, isFinal))
+      connectToNext(attempt)
+    case .lost(let text, let isUnread):
+      lane.lastFailure = text
+      let wasGood = lane.queue.hasAccepted
+      lane.queue.connectionLost(isUnread: isUnread)
+      if wasGood { plan.succeeded() } else { noteFailure(text, isFinal: isUnread) }
+    }
+  }
+}

@@ -1,0 +1,117 @@
+import ApusModel
+import Synchronization
+
+/// What a client of the binary interface has done so far.
+public struct BinaryStatistics: Sendable, Hashable {
+  /// Outcomes that were given, by their kind.
+  public var accepted = 0
+  public var rejected = 0
+  public var unknown = 0
+  /// TLS handshakes that were completed.
+  public var connections = 0
+  /// Notifications that were reported as accepted, because the service was silent about them for long enough, and then
+  /// turned out not to be: the silence was too short. Those of them that could be sent again are not counted.
+  public var belied = 0
+}
+
+/// Turns what lanes settle into outcomes, counts them, and takes them to who waits.
+final class BinaryReport: Sendable {
+  let desk = OutcomeDesk()
+  private let counted = Mutex(BinaryStatistics())
+  private let onBelied: (@Sendable (NotificationID, SendOutcome) -> Void)?
+
+  init(onBelied: (@Sendable (NotificationID, SendOutcome) -> Void)?) { self.onBelied = onBelied }
+
+  var statistics: BinaryStatistics { counted.withLock { $0 } }
+
+  func connectionMade() { counted.withLock { $0.connections += 1 } }
+
+  /// Takes what a lane has settled to who waits for it.
+  func deliver(_ queue: inout SentQueue, _ failure: String) {
+    if queue.forgottenCount > 0 {
+      counted.withLock { $0.belied += queue.forgottenCount }
+      queue.forgottenCount = 0
+    }
+    guard !queue.settled.isEmpty else { return }
+    var settled: [SentQueue.Settled] = []
+    swap(&settled, &queue.settled)
+    count(settled)
+    desk.deliver(settled) { Self.outcome($0, failure) }
+    for late in settled where late.settlement.isLate {
+      onBelied?(late.id, Self.outcome(late, failure))
+    }
+    settled.removeAll(keepingCapacity: true)
+    swap(&settled, &queue.settled)
+  }
+
+  /// A push that never came to a lane.
+  func deliver(_ item: FrameIntake.Item, _ cause: UnknownCause.Code, _ text: String) {
+    counted.withLock { $0.unknown += 1 }
+    desk.deliver(
+      item.ticket, .unknown(UnknownCause(cause, text), retryMayDuplicate: false), id: item.id)
+  }
+
+  private func count(_ settled: [SentQueue.Settled]) {
+    var (accepted, rejected, unknown, belied) = (0, 0, 0, 0)
+    for one in settled {
+      switch one.settlement {
+      case .accepted: accepted += 1
+      case .rejected: rejected += 1
+      case .unknown: unknown += 1
+      case .belied, .lost: belied += 1
+      }
+    }
+    counted.withLock {
+      $0.accepted += accepted
+      $0.rejected += rejected
+      $0.unknown += unknown
+      $0.belied += belied
+    }
+  }
+
+  private static func outcome(
+    _ settled: SentQueue.Settled, _ failure: String
+  ) -> SendOutcome {
+    switch settled.settlement {
+    case .accepted: .accepted(apnsID: settled.id, uniqueID: nil)
+    case .rejected(let status), .belied(let status):
+      .rejected(PushRejection(binaryStatus: status, apnsID: settled.id))
+    case .unknown(let code, let mayBeTaken):
+      .unknown(
+        UnknownCause(code, code == .cancelled ? "" : failure), retryMayDuplicate: mayBeTaken)
+    case .lost: .unknown(UnknownCause(.connectionLost, failure), retryMayDuplicate: true)
+    }
+  }
+}
+
+extension SentQueue.Settlement {
+  /// Whether the push has had its outcome.
+  var isLate: Bool {
+    switch self {
+    case .belied, .lost: true
+    case .accepted, .rejected, .unknown: false
+    }
+  }
+}
+
+extension PushRejection {
+  /// A refusal of the binary interface, with what the HTTP/2 interface says in the same case.
+  init(binaryStatus: UInt8, apnsID: NotificationID) {
+    let reason: Reason? =
+      switch BinaryStatus(rawValue: binaryStatus) {
+      case .processingError: .internalServerError
+      case .missingDeviceToken: .missingDeviceToken
+      case .missingTopic: .missingTopic
+      case .missingPayload: .payloadEmpty
+      case .invalidTokenSize, .invalidToken: .badDeviceToken
+      case .invalidTopicSize: .badTopic
+      case .invalidPayloadSize: .payloadTooLarge
+      case .protocolError: .badRequestPayload
+      case .noError, .shutdown, .unknown, nil: nil
+      }
+    self.init(
+      reason: reason.map { RejectionReason($0) } ?? RejectionReason(rawValue: ""),
+      status: (reason ?? .internalServerError).status, apnsID: apnsID)
+    self.binaryStatus = binaryStatus
+  }
+}

@@ -1,0 +1,227 @@
+import ApusModel
+import Synchronization
+
+/// The outcomes of many pushes over the binary interface, as they become known: one for each, in no particular order.
+///
+/// The sequence of pushes is read as fast as they can be sent and the outcomes are read, and never more than a bounded
+/// number ahead. An error of the sequence comes after the outcomes of all pushes before it. Sending begins with the
+/// first outcome that is asked for. When the outcomes are no longer read, no more pushes are taken; those that were go
+/// their way. Each iterator sends anew.
+public struct BinarySendOutcomes<Requests: AsyncSequence & Sendable>: AsyncSequence, Sendable
+where Requests.Element == PushRequest {
+  public typealias Element = BulkOutcome
+  public typealias Failure = Requests.Failure
+
+  let client: BinaryClient
+  let requests: Requests
+
+  public func makeAsyncIterator() -> Iterator { Iterator(client, requests) }
+
+  public final class Iterator: AsyncIteratorProtocol {
+    private let client: BinaryClient
+    private let requests: Requests
+    private var bulk: BulkSend?
+    private var ready: [BulkOutcome] = []
+    private var head = 0
+
+    init(_ client: BinaryClient, _ requests: Requests) {
+      self.client = client
+      self.requests = requests
+    }
+
+    deinit { bulk?.abandon() }
+
+    public func next() async throws(Failure) -> BulkOutcome? {
+      if head == ready.count { try await refill(nil) }
+      return take()
+    }
+
+    public func next(
+      isolation actor: isolated (any Actor)?
+    ) async throws(Failure) -> BulkOutcome? {
+      if head == ready.count { try await refill(actor) }
+      return take()
+    }
+
+    private func take() -> BulkOutcome? {
+      guard head < ready.count else { return nil }
+      defer { head += 1 }
+      return ready[head]
+    }
+
+    private func refill(_ actor: isolated (any Actor)?) async throws(Failure) {
+      let bulk = bulk ?? client.begin(requests)
+      self.bulk = bulk
+      head = 0
+      let failure = await withTaskCancellationHandler {
+        await bulk.take(into: &ready, isolation: actor)
+      } onCancel: {
+        bulk.abandon()
+      }
+      if let failure = failure as? Failure { throw failure }
+    }
+  }
+}
+
+/// The two ends of a bulk: who gives pushes, and who takes outcomes.
+final class BulkSend: Sendable {
+  private struct State {
+    var results: [BulkOutcome] = []
+    /// Pushes that were taken from the source and have no outcome.
+    var openCount = 0
+    /// Those and the outcomes that nobody has taken.
+    var unclaimed: Int { openCount + results.count }
+    var lastID = UInt64.random(in: 0...UInt64.max)
+    var isSourceDone = false
+    var isAbandoned = false
+    var failure: (any Error)?
+    var reader: CheckedContinuation<Void, Never>?
+    var writer: CheckedContinuation<Void, Never>?
+    /// Called once every push that was taken has its outcome, and no more will be.
+    var onSettled: (@Sendable () -> Void)?
+
+    var isSettled: Bool { isSourceDone && openCount == 0 }
+    /// Whether there is nothing more to take.
+    var isOver: Bool { isAbandoned || isSettled && results.isEmpty }
+
+    /// Who is to be told of a change that brings results or the end.
+    mutating func wake() -> Woken {
+      Woken(reader: reader.take(), onSettled: isSettled ? onSettled.take() : nil)
+    }
+  }
+
+  private struct Woken {
+    var reader: CheckedContinuation<Void, Never>?
+    var onSettled: (@Sendable () -> Void)?
+
+    func callAsFunction() {
+      onSettled?()
+      reader?.resume()
+    }
+  }
+
+  private let state = Mutex(State())
+  /// Pushes that may be on their way from the source to who takes the outcomes.
+  private let limit: Int
+  private let idBase = UInt64.random(in: 0...UInt64.max)
+
+  init(limit: Int) { self.limit = limit }
+
+  // MARK: The source's side
+
+  func start(onSettled: @escaping @Sendable () -> Void) {
+    state.withLock { $0.onSettled = onSettled }
+  }
+
+  /// Waits until one more may be taken from the source; false when nobody wants the outcomes any more.
+  func waitForRoom() async -> Bool {
+    let (isFull, isWanted) = state.withLock { ($0.unclaimed >= limit, !$0.isAbandoned) }
+    guard isFull, isWanted else { return isWanted }
+    await withCheckedContinuation { continuation in
+      let mustWait = state.withLock { state in
+        guard state.unclaimed >= limit, !state.isAbandoned else { return false }
+        state.writer = continuation
+        return true
+      }
+      if !mustWait { continuation.resume() }
+    }
+    return state.withLock { !$0.isAbandoned }
+  }
+
+  /// An id for a push that has none. It is not sent, so that it need not be unguessable: it only has to differ.
+  func nextID() -> NotificationID {
+    state.withLock { state in
+      state.lastID &+= 1
+      return NotificationID(high: idBase, low: state.lastID)
+    }
+  }
+
+  /// A push was taken from the source.
+  func began() { state.withLock { $0.openCount += 1 } }
+
+  /// The source has no more.
+  func finish(_ failure: (any Error)?) {
+    let woken = state.withLock { state in
+      state.isSourceDone = true
+      state.failure = failure
+      return state.wake()
+    }
+    woken()
+  }
+
+  // MARK: Outcomes
+
+  func deliver(
+    _ settled: ArraySlice<SentQueue.Settled>, outcome: (SentQueue.Settled) -> SendOutcome
+  ) {
+    let woken = state.withLock { state in
+      state.openCount -= settled.count
+      if !state.isAbandoned {
+        for one in settled {
+          let number = Int(one.ticket & OutcomeDesk.numberMask)
+          state.results.append(
+            BulkOutcome(index: number, apnsID: one.id, result: .success(outcome(one))))
+        }
+      }
+      return state.wake()
+    }
+    woken()
+  }
+
+  /// A push that cannot be sent.
+  func refuse(_ result: BulkOutcome) {
+    let woken = state.withLock { state in
+      state.openCount -= 1
+      if !state.isAbandoned { state.results.append(result) }
+      return state.wake()
+    }
+    woken()
+  }
+
+  /// Waits for outcomes and puts them in place of what `ready` has: nothing, when there will be no more. Then the error
+  /// of the source, if there was one, is returned, once.
+  func take(
+    into ready: inout [BulkOutcome], isolation actor: isolated (any Actor)?
+  ) async -> (any Error)? {
+    ready.removeAll(keepingCapacity: true)
+    while true {
+      var taken: [BulkOutcome] = []
+      swap(&taken, &ready)
+      let (full, writer) = state.withLock { state in
+        swap(&taken, &state.results)
+        return (taken, state.unclaimed <= limit / 2 ? state.writer.take() : nil)
+      }
+      writer?.resume()
+      ready = full
+      if !ready.isEmpty { return nil }
+      let (isOver, failure) = state.withLock { state -> (Bool, (any Error)?) in
+        guard state.isOver else { return (false, nil) }
+        return (true, state.failure.take())
+      }
+      if isOver { return failure }
+      await waitForResults(isolation: actor)
+    }
+  }
+
+  private func waitForResults(isolation actor: isolated (any Actor)?) async {
+    await withCheckedContinuation { continuation in
+      let mustWait = state.withLock { state in
+        guard state.results.isEmpty, !state.isOver else { return false }
+        state.reader = continuation
+        return true
+      }
+      if !mustWait { continuation.resume() }
+    }
+  }
+
+  /// Nobody takes outcomes any more.
+  func abandon() {
+    let (reader, writer) = state.withLock { state in
+      state.isAbandoned = true
+      state.results = []
+      return (state.reader.take(), state.writer.take())
+    }
+    reader?.resume()
+    writer?.resume()
+  }
+}

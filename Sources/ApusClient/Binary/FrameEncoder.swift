@@ -1,0 +1,129 @@
+import ApusModel
+import ApusWire
+
+/// Turns pushes into frames, and finds what is wrong with them before anything is queued: one that is bad harms no
+/// other.
+struct FrameEncoder: Sendable {
+  let format: FrameFormat
+  /// The topics of the certificate; empty where they cannot be told.
+  let topics: [String]
+  /// Bytes of a payload.
+  let payloadBytes: Int
+  /// Room for a token.
+  private var token: [UInt8] = []
+
+  /// What a notification without an expiration is sent with where one must be said, or its absence means "now or
+  /// never": the last second that every reader takes for one in the future (19 January 2038).
+  static let latestExpiration: UInt32 = 0x7fff_ffff
+
+  init(command: BinaryCommand, topics: [String]) {
+    format = FrameFormat(command: command)
+    self.topics = topics
+    let voip = TopicSuffix.voip.text.description
+    payloadBytes =
+      topics.contains { $0.hasSuffix(voip) }
+      ? Limits.binaryVoIPPayloadBytes : Limits.binaryPayloadBytes
+    token.reserveCapacity(Limits.deviceTokenBytes)
+  }
+
+  /// Appends the frame of a push, with the identifier 0.
+  mutating func append(
+    _ request: borrowing PushRequest, to frames: inout [UInt8]
+  ) throws(PushRequestError) {
+    try readToken(request.token)
+    try check(request)
+    let expiration = try expiration(request.expirationSeconds)
+    switch format.command {
+    case .simple: frames.append(simple: token.span, payload: request.payload.span)
+    case .enhanced:
+      frames.append(
+        enhanced: token.span, payload: request.payload.span, identifier: 0, expiration: expiration)
+    case .framed:
+      // "Pushing background updates to your App": any other priority is an error.
+      let priority =
+        request.priority ?? (request.pushType == .background ? .powerSaving : .immediate)
+      frames.append(
+        framed: token.span, payload: request.payload.span, identifier: 0, expiration: expiration,
+        priority: priority.rawValue)
+    }
+  }
+
+  // MARK: Checking
+
+  private mutating func readToken(_ text: String) throws(PushRequestError) {
+    let digits = text.utf8.span
+    token.removeAll(keepingCapacity: true)
+    var isGood =
+      digits.count.isMultiple(of: 2) && (1...Limits.deviceTokenBytes).contains(digits.count / 2)
+    var index = 0
+    while isGood, index < digits.count {
+      guard let high = hexValue(digits[index]), let low = hexValue(digits[index + 1]) else {
+        isGood = false
+        break
+      }
+      token.append(high &<< 4 | low)
+      index += 2
+    }
+    guard isGood else {
+      throw PushRequestError(
+        .invalidToken,
+        "the device token has \(digits.count) characters: it must have 2 to "
+          + "\(2 * Limits.deviceTokenBytes) hexadecimal digits, an even number")
+    }
+  }
+
+  private func check(_ request: borrowing PushRequest) throws(PushRequestError) {
+    guard (1...payloadBytes).contains(request.payload.count) else {
+      throw PushRequestError(
+        .invalidPayload,
+        "the payload has \(request.payload.count) bytes: the binary interface carries 1 to "
+          + "\(payloadBytes)")
+    }
+    guard request.collapseID == nil else { throw Self.notCarried("a collapse id") }
+    switch request.priority {
+    case .whenActive: throw Self.notCarried("priority 1")
+    case .powerSaving where format.command != .framed: throw notCarried("priority 5")
+    default: break
+    }
+    if format.command == .simple, request.expirationSeconds != nil {
+      throw notCarried("an expiration")
+    }
+    try checkTopic(request)
+  }
+
+  /// "One connection serves exactly one topic: the one in the certificate."
+  private func checkTopic(_ request: borrowing PushRequest) throws(PushRequestError) {
+    guard let first = topics.first else { return }
+    if let topic = request.topic, !topics.contains(topic) {
+      throw PushRequestError(
+        .invalidTopic,
+        "the topic is \"\(topic)\": the binary interface sends to that of the certificate, \(first)"
+      )
+    }
+    let suffix = request.pushType.topicSuffix.text.description
+    guard suffix.isEmpty || topics.contains(where: { $0.hasSuffix(suffix) }) else {
+      throw PushRequestError(
+        .notCarried,
+        "the push type is \(request.pushType.name): the binary interface takes it from the "
+          + "certificate, whose topic is \(first), without \(suffix)")
+    }
+  }
+
+  private func expiration(_ seconds: Int64?) throws(PushRequestError) -> UInt32 {
+    guard let seconds else { return Self.latestExpiration }
+    guard seconds >= 0 else {
+      throw PushRequestError(
+        .invalidExpiration, "the expiration is \(seconds): Unix seconds are not negative")
+    }
+    return UInt32(clamping: seconds)
+  }
+
+  private static func notCarried(_ what: String) -> PushRequestError {
+    PushRequestError(.notCarried, "\(what) cannot be said on the binary interface")
+  }
+
+  private func notCarried(_ what: String) -> PushRequestError {
+    PushRequestError(
+      .notCarried, "\(what) cannot be said with command \(format.command.rawValue)")
+  }
+}
