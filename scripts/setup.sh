@@ -93,8 +93,8 @@ without_apt() {
   done
   [ ${#absent[@]} = 0 ] || die \
     "this is not a Debian system (no dpkg-query and apt-get), and pkg-config does not find: ${absent[*]}" \
-    "Install the development packages of OpenSSL 3, nghttp2, libuv, RocksDB, libmicrohttpd and libcurl in your system's own way," \
-    "or use Debian 12, for which this script does it."
+    "Install the development packages of OpenSSL 3, nghttp2, libuv, RocksDB, libmicrohttpd and libcurl in" \
+    "your system's own way, or use Debian 12, for which this script does it."
 }
 
 install_packages() {

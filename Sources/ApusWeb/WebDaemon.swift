@@ -16,6 +16,8 @@ import Glibc
     var isStopping = false
     /// Connections that are suspended.
     var asleep = 0
+    /// Requests between their head and the end of their answer.
+    var underWay = 0
     /// By the address of the connection's object.
     var connections: [ObjectIdentifier: Record] = [:]
     var streams: [ObjectIdentifier: WebStream] = [:]
@@ -26,6 +28,11 @@ import Glibc
   private let pool: WebPool
   private let state = Monitor(State())
   private var daemon: OpaquePointer?
+  /// The listener, under a number of the daemon's own: a daemon that does not start closes what it was given.
+  private let listener: Int32
+
+  /// Milliseconds that requests get to end by themselves.
+  private static let patienceMilliseconds: Int64 = 5000
 
   /// TLS 1.2 and 1.3 with forward secrecy and authenticated encryption, and nothing else.
   private static let priorities =
@@ -40,6 +47,7 @@ import Glibc
     self.handler = handler
     self.pool = pool
     limits = configuration.limits
+    self.listener = fcntl(listener.descriptor, F_DUPFD_CLOEXEC, 0)
     let (certificate, key) = (
       configuration.identity.map { $0.certificatePEM + [0] },
       configuration.identity.map { $0.keyPEM + [0] }
@@ -49,7 +57,7 @@ import Glibc
       unsafe Self.withText(key) { key in
         unsafe Self.priorities.withCString { priorities in
           var options = unsafe cmhd_options(
-            listener: listener.descriptor, connection_limit: limits.connections,
+            listener: self.listener, connection_limit: limits.connections,
             address_limit: limits.connectionsPerAddress, idle_seconds: limits.idleSeconds,
             connection_bytes: limits.headBytes + limits.headBytes / 2, certificate: certificate,
             key: key, priorities: priorities)
@@ -73,20 +81,25 @@ import Glibc
 
   // MARK: The end
 
-  /// Takes no more connections; those that are there go on. The listener stays open.
-  func quiesce() { unsafe _ = MHD_quiesce_daemon(daemon) }
-
-  /// Ends all connections, those with a request that is being answered last. Called once.
+  /// Takes no more connections, and returns when those that there are have ended, each with the answer that it waits
+  /// for. Called once.
   func stop() {
-    quiesce()
+    // The listener stays open, and is this object's from here on.
+    unsafe _ = MHD_quiesce_daemon(daemon)
     let streams = state.notify { state in
       state.isStopping = true
       return Array(state.streams.values)
     }
     for stream in streams { stream.end() }
+    let patience = monotonicMilliseconds() + Self.patienceMilliseconds
     // libmicrohttpd must not be stopped while a connection is suspended.
-    state.wait { $0.asleep == 0 ? .found(()) : .wait(untilMilliseconds: nil) }
+    state.wait { state -> Monitor<State>.Look<Void> in
+      if state.asleep > 0 { return .wait(untilMilliseconds: nil) }
+      if state.underWay == 0 || monotonicMilliseconds() >= patience { return .found(()) }
+      return .wait(untilMilliseconds: patience)
+    }
     unsafe MHD_stop_daemon(daemon)
+    close(listener)
   }
 
   func mayFallAsleep() -> Bool {
@@ -141,6 +154,7 @@ import Glibc
   func begin(
     _ handle: OpaquePointer, _ connection: Connection, method: String, path: String
   ) -> WebExchange {
+    state.withLock { $0.underWay += 1 }
     var request: WebRequest
     do throws(WebHead.Fault) {
       request = try unsafe WebHead.read(
@@ -225,6 +239,7 @@ import Glibc
 
   /// Its answer was sent, or its connection is gone.
   func finish(_ exchange: WebExchange) {
+    defer { state.notify { $0.underWay -= 1 } }
     if let stream = exchange.stream {
       state.withLock { $0.streams[ObjectIdentifier(exchange)] = nil }
       stream.close()

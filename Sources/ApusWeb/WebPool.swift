@@ -19,8 +19,8 @@ final class WebPool: Sendable {
 
   private let state = Monitor(State())
 
-  init(threads: Int, name: String) {
-    for _ in 0..<threads { start(name) }
+  init(threads: Int) {
+    for _ in 0..<threads { start() }
   }
 
   /// Has a thread do it, not before so many milliseconds have gone by.
@@ -44,29 +44,12 @@ final class WebPool: Sendable {
     state.wait { $0.running == 0 ? .found(()) : .wait(untilMilliseconds: nil) }
   }
 
-  private func start(_ name: String) {
+  private func start() {
     state.withLock { $0.running += 1 }
-    let entry = unsafe Unmanaged.passRetained(Entry(self))
-    var thread = pthread_t()
-    let code = unsafe pthread_create(
-      &thread, nil,
-      { argument in
-        guard let argument = unsafe argument else { return nil }
-        unsafe Unmanaged<Entry>.fromOpaque(argument).takeRetainedValue().pool.run()
-        return nil
-      }, entry.toOpaque())
-    precondition(code == 0, "the system has no thread for the administration")
-    pthread_detach(thread)
-  }
-
-  private final class Entry {
-    let pool: WebPool
-    init(_ pool: WebPool) { self.pool = pool }
-  }
-
-  private func run() {
-    while let job = next() { job.body() }
-    state.notify { $0.running -= 1 }
+    startThread { [self] in
+      while let job = next() { job.body() }
+      state.notify { $0.running -= 1 }
+    }
   }
 
   private func next() -> Job? {
@@ -80,4 +63,24 @@ final class WebPool: Sendable {
       return .found(state.jobs.removeFirst())
     }
   }
+}
+
+/// Does it on a thread of its own.
+func startThread(_ body: @escaping @Sendable () -> Void) {
+  let entry = unsafe Unmanaged.passRetained(ThreadEntry(body))
+  var thread = pthread_t()
+  let code = unsafe pthread_create(
+    &thread, nil,
+    { argument in
+      guard let argument = unsafe argument else { return nil }
+      unsafe Unmanaged<ThreadEntry>.fromOpaque(argument).takeRetainedValue().body()
+      return nil
+    }, entry.toOpaque())
+  precondition(code == 0, "the system has no thread for the administration")
+  pthread_detach(thread)
+}
+
+private final class ThreadEntry {
+  let body: @Sendable () -> Void
+  init(_ body: @escaping @Sendable () -> Void) { self.body = body }
 }

@@ -15,13 +15,15 @@ package final class WebServer: Sendable {
   private let handler: any WebHandler
   private let pool: WebPool
   private let state: Mutex<State>
+  /// Daemons that were replaced and end.
+  private let retiring = Monitor(0)
 
   /// Listens and answers from now on.
   package init(
     _ configuration: WebServerConfiguration, handler: any WebHandler
   ) throws(WebError) {
     let listener = try WebListener(configuration.place)
-    let pool = WebPool(threads: configuration.limits.threads, name: "apus-web")
+    let pool = WebPool(threads: configuration.limits.threads)
     do throws(WebError) {
       let daemon = try WebDaemon(listener, configuration, pool: pool, handler: handler)
       state = Mutex(State(configuration: configuration, daemon: daemon))
@@ -51,14 +53,20 @@ package final class WebServer: Sendable {
     guard let old, configuration.identity != identity else { return }
     var renewed = configuration
     renewed.identity = identity
-    // Both have the listener for a moment; the older one takes no more from it.
+    // Both have the listener for a moment. The older one then ends on a thread of its own, for whoever replaces a
+    // certificate has other things to watch.
     let daemon = try WebDaemon(listener, renewed, pool: pool, handler: handler)
     let isStopped = state.withLock { state in
       guard state.daemon != nil else { return true }
       state = State(configuration: renewed, daemon: daemon)
       return false
     }
-    (isStopped ? daemon : old).stop()
+    let last = isStopped ? daemon : old
+    retiring.notify { $0 += 1 }
+    startThread { [retiring] in
+      last.stop()
+      retiring.notify { $0 -= 1 }
+    }
   }
 
   /// Returns when every answer is given and every thread has ended.
@@ -70,6 +78,7 @@ package final class WebServer: Sendable {
     guard let daemon else { return }
     pool.hurry()
     daemon.stop()
+    retiring.wait { $0 == 0 ? .found(()) : .wait(untilMilliseconds: nil) }
     pool.stop()
     listener.close()
   }

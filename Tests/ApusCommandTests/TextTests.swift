@@ -35,32 +35,44 @@ struct TextTests {
         service reads again when it changes.
 
         What to issue
-          --name NAME         The device's name in its certificate, for people.
-                              [default: device]
-          --rsa BITS          Make an RSA key of 2048, 3072 or 4096 bits. [default: an
-                              ECDSA key on P-256]
-          --days N            Days for which it is valid. [default: 730]
-          --request FILE      Certify the key of this request (PKCS#10), which stays
-                              where it is. Of its names none is believed.
-          --csr-out FILE      Issue nothing; make a key, and write a request for an
-                              authority elsewhere.
+          --name NAME             The device's name in its certificate, for people.
+                                  [default: device]
+          --rsa BITS              Make an RSA key of 2048, 3072 or 4096 bits. [default:
+                                  an ECDSA key on P-256]
+          --days N                Days for which it is valid. [default: 730]
+          --request FILE          Certify the key of this request (PKCS#10), which stays
+                                  where it is. Of its names none is believed.
+          --csr-out FILE          Issue nothing; make a key, and write a request for an
+                                  authority elsewhere.
 
         Device
-          --retire ID         Retire the device of that id, and issue nothing.
-          --pending           List the devices that ask for a certificate and wait for a
-                              decision.
-          --approve KEY       Issue the certificate to the one whose key begins with
-                              these digits.
-          --reject KEY        Refuse that one.
-          --certificate FILE  With --approve: the certificate, where the devices'
-                              authority is kept elsewhere.
+          --retire ID             Retire the device of that id, and issue nothing.
+          --pending               List the devices that ask for a certificate and wait
+                                  for a decision.
+          --approve KEY           Issue the certificate to the one whose key begins with
+                                  these digits.
+          --reject KEY            Refuse that one.
+          --certificate FILE      With --approve: the certificate, where the devices'
+                                  authority is kept elsewhere.
+
+        A service elsewhere
+          --admin URL             Act on a service elsewhere: https://HOST:PORT of its
+                                  --admin-listen. [default: the data directory, on this
+                                  machine; APUS_ADMIN]
+          --token-file FILE       A file with the token of `apus admin add`, for its
+                                  owner alone. [default: the token itself in
+                                  APUS_ADMIN_TOKEN; APUS_ADMIN_TOKEN_FILE]
+          --admin-authority FILE  The certificate of the authority that signed that
+                                  service's. [default: authority/service.crt in the data
+                                  directory, or else the system's; APUS_ADMIN_AUTHORITY]
 
         General
-          --data DIR          Where the service keeps its keys, certificates and
-                              notifications. [default: ./apus-data; APUS_DATA]
-          --config FILE       A file of settings, `key = value` on each line. [default:
-                              apus.conf in the data directory, if there; APUS_CONFIG]
-          --json              Print JSON on standard output, one object a line.
+          --data DIR              Where the service keeps its keys, certificates and
+                                  notifications. [default: ./apus-data; APUS_DATA]
+          --config FILE           A file of settings, `key = value` on each line.
+                                  [default: apus.conf in the data directory, if there;
+                                  APUS_CONFIG]
+          --json                  Print JSON on standard output, one object a line.
 
         What has a name in capitals can also be set in the environment under that name,
         and in the configuration file as `name = value`, where the name is the

@@ -207,7 +207,7 @@ struct TableTests {
       "--http2-listen": "2197", "--http2-development-listen": "2198", "--courier-listen": "5223",
       "--courier-development-listen": "5224", "--gateway-listen": "2195",
       "--gateway-development-listen": "2295", "--feedback-listen": "2196",
-      "--feedback-development-listen": "2296",
+      "--feedback-development-listen": "2296", "--admin": "unix", "--admin-listen": "off",
     ]
     for option in Program.apus.options where option.group == .doors {
       #expect(option.defaultText == ports[option.flag])

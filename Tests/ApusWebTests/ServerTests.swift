@@ -30,7 +30,7 @@ struct ServerTests {
     let server = try TestServer()
     let answer = try server.exchange(last("HEAD /a"))
     #expect(answer.hasPrefix("HTTP/1.1 200 ") && answer.hasSuffix("\r\n\r\n"))
-    #expect(answer.contains("Content-Length: 20\r\n"))
+    #expect(answer.contains("Content-Length: 19\r\n"))
   }
 
   @Test("Requests that come at once are answered one after the other")
@@ -199,6 +199,7 @@ struct ServerTests {
     let handler = server.handler
     Thread.detachNewThread { handler.open() }
     server.server.stop()
+    #expect(try socket.receiveAll().hasSuffix("GET wait? 0 somebody\n"))
     #expect(!FileManager.default.fileExists(atPath: server.path))
     #expect(throws: RawSocket.Fault.self) { try server.connect() }
     server.server.stop()

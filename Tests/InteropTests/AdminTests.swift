@@ -165,7 +165,8 @@ struct AdminTests {
 
   @Test("sslscan finds nothing weak at the administration's door")
   func scan() throws {
-    let (_, url) = try start()
+    let (installation, url) = try start()
+    defer { withExtendedLifetime(installation) {} }
     let report = try Programs.run(
       URL(filePath: "/usr/bin/sslscan"),
       ["--no-colour", "--sni-name=localhost", String(url.dropFirst("https://".count))])

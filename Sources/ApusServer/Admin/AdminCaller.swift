@@ -16,8 +16,8 @@ struct AdminCaller: Sendable, Hashable {
 
 /// Finds out who asks.
 ///
-/// Over the UNIX socket the file's mode has let in nobody but its owner and root, so whoever is there may do everything,
-/// as they may with the files. Everywhere else a bearer token says who it is, and guessing is slowed down.
+/// Over the UNIX socket the file's mode has let in nobody but its owner and root, so whoever is there may do
+/// everything, as they may with the files. Everywhere else a bearer token says who it is, and guessing is slowed down.
 final class AdminGate: Sendable {
   private let tokens: AdminTokenFile
   private let audit: AuditLog

@@ -4,7 +4,8 @@ import ApusTrust
 import ApusWeb
 import ApusWire
 
-/// What the administration changes in the data directory, by the means of the commands, with who did it in the audit log.
+/// What the administration changes in the data directory, by the means of the commands, with who did it in the audit
+/// log.
 ///
 /// Everything that a request says is read, and what it says beside that refused, before anything is changed.
 struct AdminChanges {

@@ -4,8 +4,8 @@ import ApusTrust
 import ApusWeb
 import ApusWire
 
-/// What a request says: the parts of its path, its query, and the members of its body. What nobody has asked for when the
-/// request is answered is unknown, and is refused: a misspelt name would otherwise do less than was meant.
+/// What a request says: the parts of its path, its query, and the members of its body. What nobody has asked for when
+/// the request is answered is unknown, and is refused: a misspelt name would otherwise do less than was meant.
 final class AdminInput {
   let request: WebRequest
   private let parameters: [String]

@@ -76,7 +76,8 @@ package final class ExpiryWatch: Sendable {
     }
   }
 
-  /// All that is remembered: the certificates of ``entries()``, and those that providers showed last, whenever they end.
+  /// All that is remembered: the certificates of ``entries()``, and those that providers showed last, however long they
+  /// last.
   func known() -> [Entry] {
     let (warned, providers) = state.withLock { ($0.warned.keys, $0.providers) }
     return warned.filter { $0.kind != .provider }
