@@ -82,8 +82,9 @@ final class SendRun: Sendable {
     isFailureToConnect: Bool = false
   ) {
     let line = RunJournal.line(row: row, token: token, id: id, outcome)
-    if printsOutcomes { Output.json(line) }
     if let failure = results.write(line) { fail(failure) }
+    // After the results: who reads it may end the program.
+    if printsOutcomes { Output.json(line) }
     let stops = state.withLock { state in
       let before = state.tally.stop
       state.tally.note(outcome, isFailureToConnect: isFailureToConnect)
