@@ -19,7 +19,7 @@ DURATION ?= 60
 HOURS ?= 0.5
 
 .DEFAULT_GOAL := help
-.PHONY: help build release run test sim lint format fuzz crash bench-ingest bench-binary bench-store clean setup
+.PHONY: help build release run test docs sim lint format fuzz crash bench-ingest bench-binary bench-store clean setup
 # `make lint test` shows findings in that order, and two builds at once would only wait for each other's lock.
 .NOTPARALLEL:
 
@@ -43,6 +43,9 @@ test: ## Build and run all tests (FILTER=name runs some)
 	@scripts/setup.sh test
 	swift build --build-tests $(CHECKED)
 	@scripts/test.sh $(if $(FILTER),'$(FILTER)')
+
+docs: setup ## Make pages of the libraries' documentation (.build/docs)
+	@scripts/docs.sh
 
 sim: ## Simulate one world after the other (DURATION=60 seconds, HOURS=0.5 simulated in each, SEED=1 to begin with)
 	@scripts/setup.sh build

@@ -38,7 +38,7 @@ struct DryRunOfList {
     var reader = RecordReader(format: invocation[SendOptions.format])
     var isAtEnd = false
     while !isAtEnd {
-      let piece = try list.next()
+      guard let piece = try list.next(whileGoing: { true }) else { return }
       isAtEnd = piece.isEmpty
       reader.append(piece)
       do throws(RecordProblem) {

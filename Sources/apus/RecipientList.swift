@@ -28,8 +28,14 @@ final class RecipientList: Sendable {
 
   var readBytes: Int64 { read.load(ordering: .relaxed) }
 
-  /// The next bytes; none at the end.
-  func next() throws(CommandFailure) -> [UInt8] {
+  /// The next bytes; none at the end. Nil where the run is over before something comes: a pipe may be silent for long.
+  func next(whileGoing isGoing: () -> Bool) throws(CommandFailure) -> [UInt8]? {
+    while totalBytes == nil, isGoing() {
+      var wait = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+      // An error is for `read` to tell.
+      if unsafe poll(&wait, 1, 200) != 0 { break }
+    }
+    guard isGoing() else { return nil }
     var piece = [UInt8](repeating: 0, count: 65_536)
     while true {
       let count = unsafe piece.withUnsafeMutableBytes { buffer in

@@ -49,7 +49,8 @@ struct RowFeeder {
   mutating func feed() throws(CommandFailure) {
     var isAtEnd = false
     while !isAtEnd, isGoing {
-      let piece = try list.next()
+      let goesOn = { [run] in run.isGoing }
+      guard let piece = try list.next(whileGoing: goesOn) else { return }
       isAtEnd = piece.isEmpty
       reader.append(piece)
       while isGoing, let record = try nextRecord() { try take(record) }
@@ -62,7 +63,7 @@ struct RowFeeder {
       remedy: "Give the list that the results are of.")
   }
 
-  private var isGoing: Bool { run.tally.stop == nil && run.failure == nil }
+  private var isGoing: Bool { run.isGoing }
 
   private mutating func nextRecord() throws(CommandFailure) -> Record? {
     do throws(RecordProblem) {

@@ -44,6 +44,7 @@ struct SendListCommand {
     }
     run.rows.end()
     sending.wait()
+    run.changeTally { $0.finish() }
     run.finish()
     progress?.wait()
     withExtendedLifetime(signals) {}

@@ -32,6 +32,9 @@ final class SendRun: Sendable {
   var tally: RunTally { state.withLock(\.tally) }
   var failure: CommandFailure? { state.withLock(\.failure) }
 
+  /// Whether more rows are to be sent.
+  var isGoing: Bool { state.withLock { $0.tally.stop == nil && $0.failure == nil } }
+
   func changeTally(_ body: (inout RunTally) -> Void) { state.withLock { body(&$0.tally) } }
 
   /// Sends what comes through the channel until its end, so many at a time.
@@ -79,8 +82,9 @@ final class SendRun: Sendable {
     isFailureToConnect: Bool = false
   ) {
     let line = RunJournal.line(row: row, token: token, id: id, outcome)
-    if printsOutcomes { Output.json(line) }
     if let failure = results.write(line) { fail(failure) }
+    // After the results: who reads it may end the program.
+    if printsOutcomes { Output.json(line) }
     let stops = state.withLock { state in
       let before = state.tally.stop
       state.tally.note(outcome, isFailureToConnect: isFailureToConnect)
@@ -128,6 +132,8 @@ final class SendRun: Sendable {
       if now - last.time >= 1000 {
         let perSecond = Int64(tally.done - last.done) * 1000 / (now - last.time)
         last = (tally.done, now, Int(perSecond))
+      } else if last.time == start, now > start {
+        last.perSecond = Int(Int64(tally.done) * 1000 / (now - start))
       }
       let line = ProgressLine(
         done: tally.done, failed: tally.done - tally.accepted, readBytes: list.readBytes,

@@ -171,6 +171,17 @@ struct RunTallyTests {
     #expect(run(first: .accepted(uniqueID: nil)) == nil)
   }
 
+  @Test("A short list too ends in word of a service that was never reached")
+  func unreachableShort() {
+    var tally = RunTally()
+    tally.finish()
+    #expect(tally.stop == nil && tally.isAllAccepted)
+    tally.note(.unknown(cause: "refused", mayBeTaken: false), isFailureToConnect: true)
+    #expect(tally.stop == nil)
+    tally.finish()
+    #expect(tally.stop == .unreachable(cause: "refused"))
+  }
+
   @Test("However many reasons a service invents, they are bounded")
   func bounded() {
     var tally = RunTally()

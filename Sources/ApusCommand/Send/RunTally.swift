@@ -13,6 +13,7 @@ package struct RunTally: Sendable {
   /// By reason; a service may say any word, so others are put together once there are many.
   package private(set) var reasons: [String: Int] = [:]
   private var failuresToConnect = 0
+  private var lastCause = ""
   /// Why the run should end early.
   package private(set) var stop: Stop?
 
@@ -47,14 +48,21 @@ package struct RunTally: Sendable {
       unknown += 1
       count(isFailureToConnect ? "connection failed" : cause)
       if isFailureToConnect { failuresToConnect += 1 }
-      if failuresToConnect == done - invalid, failuresToConnect >= Self.connectFailures, stop == nil
-      {
+      lastCause = cause
+      if neverConnected, failuresToConnect >= Self.connectFailures, stop == nil {
         stop = .unreachable(cause: cause)
       }
     case .invalid(let problem):
       invalid += 1
       count(problem)
     }
+  }
+
+  private var neverConnected: Bool { failuresToConnect > 0 && failuresToConnect == done - invalid }
+
+  /// To be called after the last row: a short list too is told when nobody was there.
+  package mutating func finish() {
+    if neverConnected, stop == nil { stop = .unreachable(cause: lastCause) }
   }
 
   package mutating func interrupt() { if stop == nil { stop = .interrupted } }

@@ -22,7 +22,8 @@ extension Verb {
       With --results each row's outcome is written down as it comes. Rows are marked on the disk before they are sent, \
       so that --resume, after whatever has ended the run, sends those that were certainly not sent and none twice. \
       Rows in between are in doubt: they are listed, and sent again with the same id where --retry-doubtful is given. \
-      Answers 403, 429 and 5xx count as not sent.
+      Answers 403, 429 and 5xx count as not sent. With --json the lines of the results come on standard output too, \
+      and a summary at the end.
       """,
     ],
     examples: [

@@ -82,7 +82,9 @@ package struct HelpText {
   /// Help, with the default and the variable behind it.
   static func description(of option: OptionDescription) -> String {
     var notes: [String] = []
-    if option.isRequired { notes.append("required") }
+    if option.isRequired {
+      notes.append((["required"] + option.alternatives).joined(separator: " without "))
+    }
     if let value = option.defaultNote ?? option.defaultText { notes.append("default: \(value)") }
     if let name = option.environment { notes.append(name) }
     return option.help + (notes.isEmpty ? "" : " [\(notes.joined(separator: "; "))]")

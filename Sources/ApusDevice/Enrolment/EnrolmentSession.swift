@@ -144,6 +144,8 @@ extension PushDevice {
   /// another key finds the code used up.
   ///
   /// - Parameters:
+  ///   - host: Where the service is: a name or an address.
+  ///   - port: That of its door for devices.
   ///   - serverName: The name that the service's certificate must have; nil: the host.
   ///   - authorityPEM: As `DeviceConfiguration.authorityPEM`.
   ///   - code: Case, spaces and hyphens do not count. Nil: the operator is asked.

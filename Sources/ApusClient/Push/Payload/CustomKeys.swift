@@ -33,6 +33,7 @@ public struct CustomKeys: Sendable, Hashable {
   /// Takes a key out.
   public mutating func remove(_ key: String) { members[key] = nil }
 
+  /// Whether there are none.
   public var isEmpty: Bool { members.isEmpty }
 
   private static func check(_ keys: some Sequence<String>) throws(PushRequestError) {

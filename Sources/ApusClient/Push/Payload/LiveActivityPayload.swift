@@ -23,12 +23,15 @@ public struct LiveActivityPayload: PushPayload, Hashable {
 
   private let event: Event
   private let contentState: EncodedValue?
+  /// When the content is of. The device ignores a push that is older than the last one.
   public var timestampSeconds: Int64
+  /// What a person is told besides; a start must have it.
   public var alert: LiveActivityAlert?
   /// When what is shown is out of date.
   public var staleSeconds: Int64?
   /// Which of several activities is shown first: the one with the highest.
   public var relevanceScore: Double?
+  /// The app's own keys, beside `aps`.
   public var custom = CustomKeys()
   /// 5 does not count against the budget of activities, 10 does. Nil: 10, the service's default.
   public var priority: Priority?
@@ -41,7 +44,13 @@ public struct LiveActivityPayload: PushPayload, Hashable {
 
   /// Starts an activity. It goes to a push-to-start token, and must have an alert.
   ///
-  /// - Parameter attributesType: The name of the app's type of attributes.
+  /// - Parameters:
+  ///   - attributesType: The name of the app's type of attributes.
+  ///   - attributes: What that type decodes from: what stays the same while the activity runs.
+  ///   - contentState: What is shown at first.
+  ///   - alert: What a person is told.
+  ///   - timestampSeconds: Unix seconds of now.
+  ///   - source: How the activity is updated later.
   public static func start(
     attributesType: String, attributes: some Encodable, contentState: some Encodable,
     alert: LiveActivityAlert, timestampSeconds: Int64, updatedBy source: UpdateSource? = nil
@@ -56,6 +65,10 @@ public struct LiveActivityPayload: PushPayload, Hashable {
   }
 
   /// Shows something new. It goes to the activity's own token, which changes while the activity runs.
+  ///
+  /// - Parameters:
+  ///   - contentState: What is shown from now on.
+  ///   - timestampSeconds: Unix seconds of now.
   public static func update(
     contentState: some Encodable, timestampSeconds: Int64
   ) throws(PushRequestError) -> LiveActivityPayload {
@@ -65,8 +78,11 @@ public struct LiveActivityPayload: PushPayload, Hashable {
 
   /// Ends an activity, with a last state.
   ///
-  /// - Parameter dismissalSeconds: When it goes from the screen: within four hours; a time in the past is at once.
-  ///   Nil: when the person takes it away, or after four hours.
+  /// - Parameters:
+  ///   - contentState: What is shown in the end.
+  ///   - timestampSeconds: Unix seconds of now.
+  ///   - dismissalSeconds: When it goes from the screen: within four hours; a time in the past is at once. Nil: when
+  ///     the person takes it away, or after four hours.
   public static func end(
     contentState: some Encodable, timestampSeconds: Int64, dismissalSeconds: Int64? = nil
   ) throws(PushRequestError) -> LiveActivityPayload {
@@ -124,11 +140,15 @@ public struct LiveActivityPayload: PushPayload, Hashable {
 
 /// What a person sees of a Live Activity's push besides the activity. The same page.
 public struct LiveActivityAlert: Sendable, Hashable {
+  /// The heading.
   public var title: String?
+  /// The text.
   public var body: String?
-  /// In the place of `title`. The same for the next one.
+  /// In the place of `title`.
   public var localizedTitle: LocalizedText?
+  /// In the place of `body`.
   public var localizedBody: LocalizedText?
+  /// What is played.
   public var sound: PushSound?
 
   public init(title: String? = nil, body: String? = nil, sound: PushSound? = nil) {

@@ -6,6 +6,7 @@ import ApusWire
 /// Each type has the keys that the kind knows and no others, so that a payload cannot contradict its push type.
 /// ``PushRequest/init(token:app:_:)`` takes all of them.
 public protocol PushPayload: Sendable {
+  /// The kind, which decides about the topic's suffix.
   var pushType: PushType { get }
   /// The only priority that makes sense for this kind; nil where the service's default is as good as any.
   var priority: Priority? { get }
@@ -26,6 +27,7 @@ extension PushRequest {
   /// - Parameters:
   ///   - token: The device token in hexadecimal digits.
   ///   - bundleID: The app's bundle id, without the suffix that some push types want.
+  ///   - payload: What is sent.
   public init(token: String, app bundleID: String, _ payload: some PushPayload) {
     let type = payload.pushType
     self.init(

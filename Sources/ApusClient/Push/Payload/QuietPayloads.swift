@@ -7,6 +7,7 @@ import ApusWire
 ///
 /// "Pushing background updates to your App": priority 5 only, and no more than two or three an hour.
 public struct BackgroundPayload: PushPayload, Hashable {
+  /// The app's own keys, beside `aps`.
   public var custom: CustomKeys
 
   public init(custom: CustomKeys = CustomKeys()) { self.custom = custom }
@@ -25,6 +26,7 @@ public struct BackgroundPayload: PushPayload, Hashable {
 ///
 /// "Responding to VoIP notifications from PushKit". Not kept for later: a call does not ring an hour after.
 public struct VoIPPayload: PushPayload, Hashable {
+  /// The app's own keys, beside `aps`.
   public var custom: CustomKeys
 
   public init(custom: CustomKeys = CustomKeys()) { self.custom = custom }
@@ -42,6 +44,7 @@ public struct VoIPPayload: PushPayload, Hashable {
 public struct PushToTalkPayload: PushPayload, Hashable {
   /// About the state of the service, and not somebody who speaks: the device then need not play anything.
   public var isServiceUpdate: Bool
+  /// The app's own keys, beside `aps`.
   public var custom: CustomKeys
 
   public init(isServiceUpdate: Bool = false, custom: CustomKeys = CustomKeys()) {
@@ -62,6 +65,7 @@ public struct PushToTalkPayload: PushPayload, Hashable {
 
 /// Asks for the device's position, through the app's location push service extension.
 public struct LocationPayload: PushPayload, Hashable {
+  /// The app's own keys, beside `aps`.
   public var custom: CustomKeys
 
   public init(custom: CustomKeys = CustomKeys()) { self.custom = custom }
@@ -76,6 +80,7 @@ public struct LocationPayload: PushPayload, Hashable {
 
 /// Updates a complication of a watch.
 public struct ComplicationPayload: PushPayload, Hashable {
+  /// The app's own keys, beside `aps`.
   public var custom: CustomKeys
 
   public init(custom: CustomKeys = CustomKeys()) { self.custom = custom }
@@ -94,6 +99,7 @@ public struct FileProviderPayload: PushPayload, Hashable {
   public var containerIdentifier: String?
   /// The domain's identifier.
   public var domain: String?
+  /// The app's own keys, beside `aps`.
   public var custom: CustomKeys
 
   public init(
