@@ -88,8 +88,7 @@ struct PushRequestTests {
       configuration: .trusted, pool: HTTP2RequestPool(), nowMilliseconds: 0)
     let settings = Frames.settings(streams: 1)
     _ = client.receive(settings.span)
-    let payload = push.payload
-    #expect(client.submit(head: head, body: payload.span, tag: 0) == 1)
+    #expect(client.submit(head: head, body: push.payload, tag: 0) == 1)
     var output: [UInt8] = []
     client.pendingOutput(into: &output, limit: .max)
     _ = server.receive(output.span, nowMilliseconds: 0)
