@@ -70,6 +70,9 @@ struct ProxyTunnel {
     guard line.starts(with: "HTTP/1.".utf8), line.count >= 12, line[8] == 0x20,
       line.count == 12 || line[12] == 0x20
     else { return nil }
-    return Int(String(decoding: line[9..<12], as: UTF8.self))
+    let digits = line[9..<12]
+    // `Int.init` takes a sign, which no status has.
+    guard digits.allSatisfy({ $0 &- 0x30 < 10 }) else { return nil }
+    return Int(String(decoding: digits, as: UTF8.self))
   }
 }
