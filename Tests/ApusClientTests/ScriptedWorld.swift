@@ -4,8 +4,8 @@ import Synchronization
 
 @testable import ApusClient
 
-/// A dispatcher, its connections, and a scripted service behind each, in a world that a seed decides: which bytes are on
-/// the way, what gets lost, and how long everything takes.
+/// A dispatcher, its connections, and a scripted service behind each, in a world that a seed decides: which bytes are
+/// on the way, what gets lost, and how long everything takes.
 final class ScriptedWorld {
   fileprivate final class Wire {
     let session: ProviderSession

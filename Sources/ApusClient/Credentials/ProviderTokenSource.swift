@@ -4,11 +4,11 @@ import ApusTrust
 /// Makes the provider token that a client's requests carry, and the next one in time.
 ///
 /// "Establishing a token-based connection to APNs": a token lives one hour and may be replaced every 20 minutes at
-/// most. Here it is replaced every 40 minutes, by the clock and not by when the program started: `iat` is rounded down to
-/// whole 40 minutes. So all programs of one provider have tokens of one time, and one that restarts does not bring a new
-/// one; two follow each other at more than the smallest distance, and 20 minutes are left for clocks that differ. The
-/// tokens are the same to the last bit with OpenSSL 3.2 and later, whose signatures can repeat (RFC 6979), and with a
-/// token file under any.
+/// most. Here it is replaced every 40 minutes, by the clock and not by when the program started: `iat` is rounded down
+/// to whole 40 minutes. So all programs of one provider have tokens of one time, and one that restarts does not bring
+/// a new one; two follow each other at more than the smallest distance, and 20 minutes are left for clocks that differ.
+/// The tokens are the same to the last bit with OpenSSL 3.2 and later, whose signatures can repeat (RFC 6979), and with
+/// a token file under any.
 struct ProviderTokenSource: Sendable {
   static let bucketSeconds: Int64 = 2400
   static let useSeconds: Int64 = bucketSeconds

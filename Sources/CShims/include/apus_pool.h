@@ -3,9 +3,9 @@
 
 #include <stddef.h>
 
-/// A session makes and drops half a dozen small blocks for each stream. glibc's allocator takes them apart and puts them
-/// together again each time; here each size has a list, and the session, which is confined to one thread, is the only
-/// one to use it.
+/// A session makes and drops half a dozen small blocks for each stream. glibc's allocator takes them apart and puts
+/// them together again each time; here each size has a list, and the session, which is confined to one thread, is the
+/// only one to use it.
 typedef struct apus_pool apus_pool;
 
 /// NULL: out of memory.
