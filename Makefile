@@ -19,7 +19,8 @@ DURATION ?= 60
 HOURS ?= 0.5
 
 .DEFAULT_GOAL := help
-.PHONY: help build release run test docs sim lint format fuzz crash bench-ingest bench-binary bench-store clean setup
+.PHONY: help build release run test docs sim lint format fuzz crash clean setup
+.PHONY: bench-ingest bench-binary bench-store bench-client
 # `make lint test` shows findings in that order, and two builds at once would only wait for each other's lock.
 .NOTPARALLEL:
 
@@ -76,6 +77,10 @@ bench-binary: release ## Measure CPU per notification of the binary interface ag
 bench-store: release ## Measure durable acceptance, memory, start-up and fetching with a million stored (ARGUMENTS=...)
 	@scripts/setup.sh bench
 	Benchmarks/store.py $(ARGUMENTS)
+
+bench-client: release ## Measure CPU per notification of the client library against h2load, and against distance
+	@scripts/setup.sh bench
+	Benchmarks/client.py $(ARGUMENTS)
 
 clean: ## Remove what building, testing and running left
 	rm -rf .build .venv .apus

@@ -12,10 +12,11 @@ time from its socket, as Apus does. Servers run on processor 0, load and devices
 alternation. What counts is the CPU time of the server's process, user and system, all threads, for each frame.
 
 Rows:
-  admitted   (payloads of one template, as a campaign's are: they differ in their last member; "unlike": in their
-             first one, so that nothing is known of one from the one before) the devices are away, expiration 0: parse, authenticate the token, validate the payload, decide, discard.
-             The rate is the sink's cost through Apus's: 1 would mean that all this costs nothing. Goal: 0.4. With two
-             workers (on the same processor) half of the frames cross over to the worker of their device.
+  admitted   the devices are away, expiration 0: parse, authenticate the token, validate the payload, decide, discard.
+             The rate is the sink's cost through Apus's: 1 would mean that all this costs nothing. Goal: 0.4. Payloads
+             are those of one template, as a campaign's are, and differ in their last member; "unlike" ones differ in
+             the first, so that nothing is known of one from the one before. With two workers (on the same processor)
+             half of the frames cross over to the worker of their device.
   delivered  1,000 devices are connected and acknowledge, expiration in an hour: the same, a frame out and one in.
   flood      A good connection to a listener that confirms (+confirm) sends one notification at a time, expiration 0,
              to devices that are away and belong to its own worker: the time to the confirmation, undisturbed and while

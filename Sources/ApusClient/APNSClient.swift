@@ -13,12 +13,15 @@ public final class APNSClient: Sendable {
   private let inbox: Inbox<ClientCommand>
   /// Bulk sends that have pushes: each is in it at most twice.
   private let bulkInbox: Inbox<BulkJob>
-  /// For what ends the client: it always has room.
+  /// For what ends the client, which it always has room for; and questions.
   private let control: Inbox<ClientControl>
   private let isClosed = Mutex(false)
   private let timeoutMilliseconds: UInt64
 
+  let maximumConnections: Int
+
   private static let bulkSends = 10_000
+  private static let reports = 1000
 
   /// Makes a client, which does nothing until its first push. Throws what is wrong with the configuration.
   public init(_ configuration: ClientConfiguration) throws(ClientConfigurationError) {
@@ -26,6 +29,7 @@ public final class APNSClient: Sendable {
     let credentials = try ClientCredentials(configuration)
     loop = EventLoop(name: "apns-client")
     timeoutMilliseconds = UInt64(configuration.sendTimeoutSeconds) * 1000
+    maximumConnections = configuration.maximumConnections
     let driver = ClientDriver(
       loop: loop, configuration: configuration, credentials: credentials)
     // Room for a whole queue, and a cancellation for each of its pushes.
@@ -33,7 +37,7 @@ public final class APNSClient: Sendable {
       driver.handle(commands)
     }
     bulkInbox = Inbox(loop: loop, capacity: 2 * Self.bulkSends) { jobs in driver.handle(jobs) }
-    control = Inbox(loop: loop, capacity: 8) { commands in driver.handle(commands) }
+    control = Inbox(loop: loop, capacity: Self.reports) { commands in driver.handle(commands) }
     loop.start()
   }
 
@@ -109,6 +113,11 @@ public final class APNSClient: Sendable {
     }
   }
 
+  /// Asks the loop what it is doing.
+  func report(_ reader: @escaping @Sendable (ClientMetrics) -> Void) {
+    if !control.send(.report(reader)) { reader(ClientMetrics()) }
+  }
+
   // MARK: The end
 
   /// False when that had been done.
@@ -141,7 +150,7 @@ public final class APNSClient: Sendable {
   private func end() {
     _ = control.send(.abandon)
     loop.perform { [inbox, bulkInbox, control] in
-      control.close()
+      for case .report(let reader) in control.close() { reader(ClientMetrics()) }
       // What was on its way when the client was closed.
       for case .send(let send) in inbox.close() {
         send.finish(UnknownCause(.clientClosed), retryMayDuplicate: false)

@@ -23,6 +23,33 @@ public struct ClientConfiguration: Sendable {
     ///
     /// "Establishing a certificate-based connection to APNs".
     case certificate(certificatePEM: [UInt8], keyPEM: [UInt8])
+    /// A certificate with its key in one encrypted file (`.p12`).
+    case pkcs12([UInt8], password: String)
+
+    // Files are looked at every second while there are connections, and before each new one. When one has changed, new
+    // connections go by it, and the old ones end once their pushes are answered.
+
+    /// As ``providerToken(keyPEM:keyID:teamID:)``, from a `.p8` file.
+    case providerTokenFile(path: String, keyID: String, teamID: String)
+    /// As ``certificate(certificatePEM:keyPEM:)``, from two files or from one that has both.
+    case certificateFiles(certificatePath: String, keyPath: String)
+    /// As ``pkcs12(_:password:)``, from a file.
+    case pkcs12File(path: String, password: String)
+  }
+
+  /// An HTTP proxy that leads to the service: asked for a tunnel with CONNECT (RFC 9110, section 9.3.6), in the clear;
+  /// TLS goes through it to the service itself.
+  public struct Proxy: Sendable, Hashable {
+    public var endpoint: Endpoint
+    /// With a password: sent as `Basic` credentials (RFC 7617).
+    public var user: String?
+    public var password: String?
+
+    public init(_ endpoint: Endpoint, user: String? = nil, password: String? = nil) {
+      self.endpoint = endpoint
+      self.user = user
+      self.password = password
+    }
   }
 
   public var endpoint: Endpoint
@@ -44,6 +71,13 @@ public struct ClientConfiguration: Sendable {
   /// Whether a push that a busy service refused (429 TooManyRequests, 500 InternalServerError, 503 ServiceUnavailable)
   /// is sent again by itself while there is time: when the service said (`retry-after`), else after 1, 2 and 4 seconds.
   public var retriesRefusals = true
+  /// Nil: connections go to the service directly.
+  public var proxy: Proxy?
+  /// A file that all processes with the same key can write to: they keep their provider token there, so that all show
+  /// the service the same one. It is made where there is none, with mode 0600. Nil: each process signs its own.
+  public var tokenFile: String?
+  /// Hears of what happens to connections and credentials.
+  public var observer: (any ClientObserver)?
   /// Looks a host up, for tests; nil: the system's resolver.
   var resolver: Resolver?
 
@@ -125,6 +159,16 @@ extension ClientConfiguration {
     guard !endpoint.host.isEmpty, !endpoint.host.utf8.contains(0), endpoint.port > 0 else {
       throw ClientConfigurationError("endpoint \"\(endpoint)\": a host and a port are needed")
     }
+    if let proxy {
+      guard !proxy.endpoint.host.isEmpty, !proxy.endpoint.host.utf8.contains(0),
+        proxy.endpoint.port > 0
+      else {
+        throw ClientConfigurationError("proxy \"\(proxy.endpoint)\": a host and a port are needed")
+      }
+      guard proxy.user?.utf8.contains(UInt8(ascii: ":")) != true else {
+        throw ClientConfigurationError("the proxy's user must not have a colon (RFC 7617)")
+      }
+    }
     try require("sendTimeoutSeconds", sendTimeoutSeconds, in: 1...3600)
     try require("connectTimeoutSeconds", connectTimeoutSeconds, in: 1...300)
     try require("queueCapacity", queueCapacity, in: 1...1_000_000)
@@ -141,13 +185,13 @@ extension ClientConfiguration {
     }
   }
 
-  func tlsContext() throws(ClientConfigurationError) -> TLSContext {
+  func tlsContext(
+    _ material: CredentialMaterial
+  ) throws(ClientConfigurationError) -> TLSContext {
     var tls = TLSClientConfiguration(
       applicationProtocols: ["h2"], serverName: serverName ?? endpoint.host, keepsSessions: false)
     if case .pem(let pem) = trustRoots { tls.trustRoots = .authorities(PEM: pem) }
-    if case .certificate(let certificatePEM, let keyPEM) = credential {
-      tls.identity = TLSIdentity(certificateChainPEM: certificatePEM, privateKeyPEM: keyPEM)
-    }
+    if case .identity(let identity) = material { tls.identity = identity }
     do {
       return try TLSContext(client: tls)
     } catch {
@@ -156,10 +200,13 @@ extension ClientConfiguration {
   }
 
   /// Nil where a certificate speaks for the provider.
-  func tokenSource() throws(ClientConfigurationError) -> SharedProviderTokens? {
-    guard case .providerToken(let keyPEM, let keyID, let teamID) = credential else { return nil }
+  func tokenSource(
+    _ material: CredentialMaterial
+  ) throws(ClientConfigurationError) -> SharedProviderTokens? {
+    guard case .token(let keyPEM, let keyID, let teamID) = material else { return nil }
     do {
-      return try SharedProviderTokens.shared(keyPEM: keyPEM, keyID: keyID, teamID: teamID)
+      return try SharedProviderTokens.shared(
+        keyPEM: keyPEM, keyID: keyID, teamID: teamID, file: tokenFile)
     } catch TrustFault.badSubject(let text) {
       throw ClientConfigurationError(
         "\"\(text)\" is no id: a key id has 10 letters and digits, a team id 1 to 64")
@@ -176,6 +223,8 @@ extension ClientConfiguration {
       readyTimeoutMilliseconds: UInt64(connectTimeoutSeconds) * 1000,
       stallMilliseconds: UInt64(sendTimeoutSeconds) * 1000, retriesRefusals: retriesRefusals)
   }
+
+  var tunnel: ProxyTunnel? { proxy.map { ProxyTunnel(to: endpoint, through: $0) } }
 
   func resolve(
     _ target: Endpoint, _ loop: EventLoop,

@@ -17,14 +17,17 @@ enum ClientCallbacks {
 
   private static func configureInput(_ callbacks: OpaquePointer) {
     unsafe nghttp2_session_callbacks_set_on_header_callback(callbacks) {
-      _, frame, name, nameCount, value, valueCount, _, user in
-      guard let frame = unsafe frame, let name = unsafe name, let value = unsafe value else {
-        return 0
-      }
-      unsafe clientSession(user).didReceiveField(
-        streamID: frameHeader(frame).stream_id,
-        name: Span(_unsafeStart: name, count: nameCount),
-        value: Span(_unsafeStart: value, count: valueCount))
+      _, _, name, nameCount, value, valueCount, _, user in
+      guard let name = unsafe name, let value = unsafe value,
+        let field = unsafe AnswerField(Span(_unsafeStart: name, count: nameCount))
+      else { return 0 }
+      unsafe clientSession(user).didReceive(
+        field, Span(_unsafeStart: value, count: valueCount))
+      return 0
+    }
+    unsafe nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { _, frame, user in
+      guard let frame = unsafe frame else { return 0 }
+      unsafe clientSession(user).didBeginHeaders(streamID: frameHeader(frame).stream_id)
       return 0
     }
     unsafe nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) {

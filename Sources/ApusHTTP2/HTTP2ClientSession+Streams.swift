@@ -10,27 +10,30 @@ extension HTTP2ClientSession {
     return unsafe Unmanaged<HTTP2Response>.fromOpaque(pointer).takeUnretainedValue()
   }
 
-  func didReceiveField(streamID: Int32, name: Span<UInt8>, value: Span<UInt8>) {
-    guard let response = response(streamID) else { return }
-    guard let listed = HeaderName(name) else { return readOther(name, value, response) }
-    if listed == .status {
+  /// The response is one of ``openStreams`` until its stream is closed, which is after its header fields.
+  func didBeginHeaders(streamID: Int32) {
+    unsafe current = nghttp2_session_get_stream_user_data(handle, streamID).map {
+      unsafe Unmanaged.fromOpaque($0)
+    }
+  }
+
+  func didReceive(_ field: AnswerField, _ value: Span<UInt8>) {
+    guard let response = unsafe current?.takeUnretainedValue() else { return }
+    switch field {
+    case .listed(.status):
       // A second one belongs to the answer behind an interim one.
       response.prepareForAnswer()
       for index in value.indices {
         response.status = response.status &* 10 &+ UInt16(value[index] &- 0x30)
       }
-    }
-    // Fields beyond the room are dropped: an answer has four.
-    _ = response.fields.add(listed, value: value)
-  }
-
-  /// Fields of HTTP itself.
-  private func readOther(_ name: Span<UInt8>, _ value: Span<UInt8>, _ response: HTTP2Response) {
-    if name.equals("retry-after") {
+    case .listed(let name):
+      // Fields beyond the room are dropped: an answer has four.
+      _ = response.fields.add(name, value: value)
+    case .retryAfter:
       response.retryAfterSeconds = HTTPDate.retryAfter(value, nowSeconds: serverSeconds)
-    } else if serverSeconds == nil, name.equals("date") {
+    case .date:
       // Once for each connection: it is only compared with a clock.
-      serverSeconds = HTTPDate.seconds(value)
+      if serverSeconds == nil { serverSeconds = HTTPDate.seconds(value) }
     }
   }
 
@@ -55,11 +58,31 @@ extension HTTP2ClientSession {
     } else {
       settle(response, failure: .reset(code))
     }
+    unsafe current = nil
     forget(response)
   }
 
   /// A GOAWAY of nghttp2's means that the server broke the protocol; one of ``close()`` has no error.
   func didSendGoAway() {
     if !isLeaving { hasFailed = true }
+  }
+}
+
+/// The fields of an answer that a client looks at.
+enum AnswerField {
+  case listed(HeaderName)
+  // Of HTTP itself.
+  case retryAfter, date
+
+  init?(_ name: Span<UInt8>) {
+    if let listed = HeaderName(name) {
+      self = .listed(listed)
+    } else if name.equals("date") {
+      self = .date
+    } else if name.equals("retry-after") {
+      self = .retryAfter
+    } else {
+      return nil
+    }
   }
 }

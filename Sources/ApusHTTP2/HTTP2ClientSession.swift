@@ -1,5 +1,6 @@
 package import ApusModel
 import CNGHTTP2
+import CShims
 
 /// The client's end of one HTTP/2 connection to a push service: requests in, answers out, bytes both ways.
 ///
@@ -8,6 +9,7 @@ import CNGHTTP2
   private static let nameCount = UInt8(HeaderName.allCases.count)
 
   let handle: OpaquePointer
+  private let memory: OpaquePointer
   private let block = HeaderBlock()
   var openStreams: [HTTP2Response] = []
   private var settled: [HTTP2Response] = []
@@ -18,6 +20,8 @@ import CNGHTTP2
   /// Whether the server's first SETTINGS frame came: before, it is not known how many streams it takes.
   package internal(set) var isReady = false
   package internal(set) var hasFailed = false
+  /// The answer whose header fields are coming in.
+  var current: Unmanaged<HTTP2Response>?
   /// Whether ``close()`` was called.
   var isLeaving = false
   /// Of bodies that were submitted.
@@ -31,9 +35,14 @@ import CNGHTTP2
 
   /// Starts with the preface and SETTINGS in the output.
   package init() {
+    guard let pool = unsafe apus_pool_new() else { fatalError("out of memory") }
+    unsafe memory = pool
+    var functions = unsafe nghttp2_mem(
+      mem_user_data: UnsafeMutableRawPointer(pool), malloc: apus_pool_malloc,
+      free: apus_pool_release, calloc: apus_pool_calloc, realloc: apus_pool_realloc)
     var session: OpaquePointer?
-    let status = unsafe nghttp2_session_client_new2(
-      &session, ClientCallbacks.table.pointer, nil, ClientCallbacks.options.pointer)
+    let status = unsafe nghttp2_session_client_new3(
+      &session, ClientCallbacks.table.pointer, nil, ClientCallbacks.options.pointer, &functions)
     guard status == 0, let session = unsafe session else { fatalError("out of memory") }
     unsafe handle = session
     unsafe nghttp2_session_set_user_data(handle, Unmanaged.passUnretained(self).toOpaque())
@@ -44,7 +53,10 @@ import CNGHTTP2
       handle, 0, 0, Int32(Limits.connectionWindowBytes))
   }
 
-  deinit { unsafe nghttp2_session_del(handle) }
+  deinit {
+    unsafe nghttp2_session_del(handle)
+    unsafe apus_pool_free(memory)
+  }
 
   // MARK: Requests
 
@@ -87,15 +99,15 @@ import CNGHTTP2
       guard let name = HeaderName(rawValue: rawValue), fields.contains(name) else { continue }
       block.add(name, value: fields.value(name), indexed: name.isIndexed)
     }
-    return submit(block, body: body, tag: 0)
+    return submit(block, body: body.copied(), tag: 0)
   }
 
   /// The same with the fields of `head`. The outcome bears the `tag`.
-  package func submit(head: HTTP2RequestHead, body: Span<UInt8>, tag: Int) -> Int32? {
+  package func submit(head: HTTP2RequestHead, body: [UInt8], tag: Int) -> Int32? {
     submit(head.block, body: body, tag: tag)
   }
 
-  private func submit(_ block: HeaderBlock, body: Span<UInt8>, tag: Int) -> Int32? {
+  private func submit(_ block: HeaderBlock, body: [UInt8], tag: Int) -> Int32? {
     guard availableStreams > 0 else { return nil }
     let response = free.popLast() ?? HTTP2Response()
     response.prepare(body: body, tag: tag)
@@ -162,7 +174,8 @@ import CNGHTTP2
 
   func forget(_ response: HTTP2Response) {
     unsentBodyBytes -= response.request.count - response.requestOffset
-    response.requestOffset = response.request.count
+    response.request = []
+    response.requestOffset = 0
     let last = openStreams.removeLast()
     if last !== response {
       openStreams[response.slot] = last

@@ -32,7 +32,7 @@ package final class HTTP2Response {
   package internal(set) var retryAfterSeconds: Int?
 
   /// The body of the request, until the server's window took it.
-  var request = ByteStore(capacity: 1024)
+  var request: [UInt8] = []
   var requestOffset = 0
 
   /// Place among the session's open streams; -1 when the stream is closed.
@@ -46,11 +46,11 @@ package final class HTTP2Response {
 
   var isInUse: Bool { slot >= 0 || isQueued || isWithApplication }
 
-  func prepare(body: Span<UInt8>, tag: Int) {
+  func prepare(body: [UInt8], tag: Int) {
     streamID = 0
     self.tag = tag
     wasSentWhole = false
-    request.set(body)
+    request = body
     requestOffset = 0
     failure = nil
     isSettled = false

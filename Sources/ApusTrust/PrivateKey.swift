@@ -53,16 +53,23 @@ import CShims
   }
 
   /// A signature over `message`: DER for ECDSA, PKCS#1 v1.5 for RSA.
+  ///
+  /// - Parameter repeats: Whether the same message is to have the same signature each time (RFC 6979), where OpenSSL
+  ///   offers that: from version 3.2 on.
   package func signature(
-    over message: Span<UInt8>, digest: SignatureDigest
+    over message: Span<UInt8>, digest: SignatureDigest, repeats: Bool = false
   ) throws(TrustFault) -> [UInt8] {
     guard let context = unsafe EVP_MD_CTX_new() else { throw .signingFailed }
     defer {
       unsafe EVP_MD_CTX_free(context)
       OpenSSL.clearErrors()
     }
-    guard unsafe EVP_DigestSignInit(context, nil, digest.handle, nil, handle) == 1 else {
+    var keyContext: OpaquePointer?
+    guard unsafe EVP_DigestSignInit(context, &keyContext, digest.handle, nil, handle) == 1 else {
       throw .signingFailed
+    }
+    if repeats, let keyContext = unsafe keyContext {
+      _ = unsafe apus_sign_deterministically(keyContext)
     }
     // No signature of a key that OpenSSL takes is longer than the key's own bound on it.
     var signature = unsafe [UInt8](repeating: 0, count: Int(EVP_PKEY_get_size(handle)))

@@ -55,7 +55,7 @@ extension ProviderToken {
     let dot = [UInt8(ascii: ".")]
     let input =
       Base64URL.encode(Array(header.utf8).span) + dot + Base64URL.encode(Array(claims.utf8).span)
-    let der = try key.signature(over: input.span, digest: .sha256)
+    let der = try key.signature(over: input.span, digest: .sha256, repeats: true)
     guard let signature = ECDSASignature(der: der.span) else { throw .signingFailed }
     return String(
       decoding: input + dot + Base64URL.encode(signature.raw.span), as: UTF8.self)

@@ -18,6 +18,11 @@ package enum TrustFault: Error, Sendable, Hashable {
   case badSubject(String)
   case noNames
   case signingFailed
+  case malformedPKCS12
+  /// The password does not fit, or the file is encrypted by means that OpenSSL does not have.
+  case lockedPKCS12
+  /// A file without a key, or without its certificate.
+  case incompletePKCS12
 }
 
 extension TrustFault: CustomStringConvertible {
@@ -36,6 +41,11 @@ extension TrustFault: CustomStringConvertible {
     case .badSubject(let text): "\"\(text)\" cannot stand in a certificate's subject"
     case .noNames: "a server certificate needs at least one DNS name or IP address"
     case .signingFailed: "OpenSSL refused to sign"
+    case .malformedPKCS12: "this is no PKCS#12 file"
+    case .lockedPKCS12:
+      "the PKCS#12 file does not open: the password is another one, or OpenSSL's legacy provider is needed "
+        + "and not installed"
+    case .incompletePKCS12: "the PKCS#12 file lacks the key, or the certificate that belongs to it"
     }
   }
 }

@@ -1,7 +1,11 @@
 #include "apus_x509.h"
 
+#include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/ec.h>
+#include <openssl/pem.h>
+#include <openssl/pkcs12.h>
+#include <openssl/provider.h>
 #include <openssl/rsa.h>
 
 EVP_PKEY *apus_generate_p256(void) { return EVP_EC_gen("P-256"); }
@@ -26,4 +30,53 @@ const ASN1_INTEGER *apus_crl_serial(X509_CRL *list, size_t index) {
   const X509_REVOKED *entry = sk_X509_REVOKED_value(X509_CRL_get_REVOKED(list), (int)index);
   if (entry == NULL || X509_REVOKED_get_ext_by_critical(entry, 1, -1) >= 0) return NULL;
   return X509_REVOKED_get0_serialNumber(entry);
+}
+
+/// 1, or what apus_pkcs12_pem says.
+static int write_pkcs12(PKCS12 *file, const char *password, BIO *certificates, BIO *key) {
+  EVP_PKEY *parsed_key = NULL;
+  X509 *certificate = NULL;
+  STACK_OF(X509) *others = NULL;
+  if (PKCS12_parse(file, password, &parsed_key, &certificate, &others) != 1) return -1;
+  int result = -2;
+  if (parsed_key && certificate) {
+    int written = PEM_write_bio_X509(certificates, certificate);
+    for (int i = 0; written && i < sk_X509_num(others); i++)
+      written = PEM_write_bio_X509(certificates, sk_X509_value(others, i));
+    written = written && PEM_write_bio_PKCS8PrivateKey(key, parsed_key, NULL, NULL, 0, NULL, NULL);
+    if (written) result = 1;
+  }
+  EVP_PKEY_free(parsed_key);
+  X509_free(certificate);
+  sk_X509_pop_free(others, X509_free);
+  return result;
+}
+
+int apus_pkcs12_pem(const unsigned char *bytes, size_t count, const char *password, BIO *certificates, BIO *key) {
+  // A library context of its own: files of Apple's Keychain and of old programs are encrypted by means that OpenSSL
+  // keeps in its legacy provider, and nothing else in the process is to have those.
+  OSSL_LIB_CTX *library = OSSL_LIB_CTX_new();
+  if (!library) return -1;
+  OSSL_PROVIDER *standard = OSSL_PROVIDER_load(library, "default");
+  OSSL_PROVIDER *legacy = OSSL_PROVIDER_load(library, "legacy");
+  int result = 0;
+  PKCS12 *file = PKCS12_init_ex(NID_pkcs7_data, library, NULL);
+  const unsigned char *cursor = bytes;
+  if (file && d2i_PKCS12(&file, &cursor, (long)count)) result = write_pkcs12(file, password, certificates, key);
+  PKCS12_free(file);
+  if (legacy) OSSL_PROVIDER_unload(legacy);
+  if (standard) OSSL_PROVIDER_unload(standard);
+  OSSL_LIB_CTX_free(library);
+  return result;
+}
+
+int apus_sign_deterministically(EVP_PKEY_CTX *context) {
+  const OSSL_PARAM *offered = EVP_PKEY_CTX_settable_params(context);
+  if (!offered || !OSSL_PARAM_locate_const(offered, "nonce-type")) return 0;
+  unsigned int deterministic = 1;
+  OSSL_PARAM params[] = {
+    OSSL_PARAM_construct_uint("nonce-type", &deterministic),
+    OSSL_PARAM_construct_end(),
+  };
+  return EVP_PKEY_CTX_set_params(context, params) == 1;
 }

@@ -166,10 +166,12 @@ struct DoctorCommand {
   private func credential() throws(CommandFailure) -> ClientConfiguration.Credential {
     let credential = try SendCredentials(invocation).credential()
     switch credential {
-    case .providerToken(_, let keyID, let teamID):
+    case .providerToken(_, let keyID, let teamID), .providerTokenFile(_, let keyID, let teamID):
       say("credential", "key \(keyID) of team \(teamID)")
     case .certificate(let pem, _):
       try say(Self.certificate(pem))
+    case .certificateFiles, .pkcs12, .pkcs12File:
+      preconditionFailure("the options have no such credential")
     }
     return credential
   }

@@ -35,7 +35,10 @@ final class ScriptedService: @unchecked Sendable {
   private var listener: Listener?
   private var connections: [ScriptedConnection] = []
 
-  init(_ script: [[Deed]], applicationProtocols: [String] = ["h2"]) throws {
+  /// - Parameter validity: Of the service's certificate; nil: today.
+  init(
+    _ script: [[Deed]], applicationProtocols: [String] = ["h2"], validity: Validity? = nil
+  ) throws {
     self.script = script
     let now = EventLoop.wallClockMilliseconds() / 1000
     let authority = try CertificateAuthority.create(
@@ -43,7 +46,8 @@ final class ScriptedService: @unchecked Sendable {
     authorityPEM = Array(authority.certificate.pem.utf8)
     let key = try PrivateKey.generateP256()
     let certificate = try authority.issueServer(
-      names: ["127.0.0.1"], publicKey: key.publicKey, validity: Validity(now: now, days: 1))
+      names: ["127.0.0.1"], publicKey: key.publicKey,
+      validity: validity ?? Validity(now: now, days: 1))
     context = try TLSContext(
       server: TLSServerConfiguration(
         identity: TLSIdentity(
@@ -60,13 +64,16 @@ final class ScriptedService: @unchecked Sendable {
 
   deinit { loop.stop() }
 
-  func client(timeoutSeconds: Int = 30) throws -> APNSClient {
+  func client(
+    timeoutSeconds: Int = 30, _ change: (inout ClientConfiguration) -> Void = { _ in }
+  ) throws -> APNSClient {
     var configuration = ClientConfiguration(
       endpoint: Endpoint(host: "127.0.0.1", port: port), trustRoots: .pem(authorityPEM),
       credential: .providerToken(
         keyPEM: Array(try PrivateKey.generateP256().pkcs8PEM.utf8), keyID: "ABCDE12345",
         teamID: "TEAM123456"))
     configuration.sendTimeoutSeconds = timeoutSeconds
+    change(&configuration)
     return try APNSClient(configuration)
   }
 

@@ -4,8 +4,8 @@ import Synchronization
 
 @testable import ApusClient
 
-/// A dispatcher, its connections, and a scripted service behind each, in a world that a seed decides: which bytes are on
-/// the way, what gets lost, and how long everything takes.
+/// A dispatcher, its connections, and a scripted service behind each, in a world that a seed decides: which bytes are
+/// on the way, what gets lost, and how long everything takes.
 final class ScriptedWorld {
   fileprivate final class Wire {
     let session: ProviderSession
@@ -32,7 +32,7 @@ final class ScriptedWorld {
   }
   private var isFed = false
   private var bulkCount = 0
-  private var read: [PendingSend] = []
+  private var read: [BulkPush] = []
 
   /// By id: what the callers were told.
   private(set) var outcomes: [String: [SendOutcome]] = [:]
@@ -155,7 +155,7 @@ final class ScriptedWorld {
 
   private func readBulk() {
     guard case .some = job.exchange(&read) else { return }
-    for send in read {
+    for send in read.map(\.send) {
       guard case .success(let outcome) = send.result else {
         broken.append("a bulk push came back without an outcome")
         continue

@@ -1,5 +1,15 @@
 import Synchronization
 
+/// A push of a bulk send, which keeps all of its pushes alive: to pass one on costs no count of references, of which
+/// there would be a dozen for each.
+@safe struct BulkPush: @unchecked Sendable {
+  private let reference: Unmanaged<PendingSend>
+
+  init(_ send: PendingSend) { unsafe reference = Unmanaged.passUnretained(send) }
+
+  var send: PendingSend { unsafe reference.takeUnretainedValue() }
+}
+
 /// One bulk send, between the task that feeds it, the client's loop, and the task that reads the outcomes.
 ///
 /// A bounded number of `PendingSend`s goes round: filled by the feeder, sent by the loop, read by the reader, and back.
@@ -9,13 +19,13 @@ import Synchronization
 final class BulkJob: @unchecked Sendable {
   private struct State {
     /// Filled, for the loop.
-    var waiting: [PendingSend] = []
+    var waiting: [BulkPush] = []
     /// With their outcome, for the reader.
-    var finished: [PendingSend] = []
+    var finished: [BulkPush] = []
     /// For the feeder.
-    var vacant: [PendingSend] = []
-    /// How many there are at all.
-    var madeCount = 0
+    var vacant: [BulkPush] = []
+    /// All that there are.
+    var made: [PendingSend] = []
     /// How many the feeder gave and the reader did not give back.
     var openCount = 0
     /// Whether the loop is to be told of the next push.
@@ -39,9 +49,9 @@ final class BulkJob: @unchecked Sendable {
   private let wake: @Sendable (BulkJob) -> Bool
 
   // Of the loop.
-  private var taken: [PendingSend] = []
+  private var taken: [BulkPush] = []
   private var takenHead = 0
-  private var collected: [PendingSend] = []
+  private var collected: [BulkPush] = []
   /// Pushes that the loop has and that have no outcome.
   private var openOnLoop = 0
   private var mayHaveMore = false
@@ -70,10 +80,11 @@ extension BulkJob {
   func vacancy() -> Vacancy {
     state.withLock { state in
       if state.ending != nil { return .over }
-      if let send = state.vacant.popLast() { return .send(send) }
-      guard state.madeCount < capacity else { return .none }
-      state.madeCount += 1
-      return .send(PendingSend(bulk: self, timeoutMilliseconds: timeoutMilliseconds))
+      if let vacant = state.vacant.popLast() { return .send(vacant.send) }
+      guard state.made.count < capacity else { return .none }
+      let send = PendingSend(bulk: self, timeoutMilliseconds: timeoutMilliseconds)
+      state.made.append(send)
+      return .send(send)
     }
   }
 
@@ -94,7 +105,7 @@ extension BulkJob {
     let (mustWake, cause) = state.withLock { state -> (Bool, UnknownCause?) in
       state.openCount += 1
       if let ending = state.ending { return (false, ending) }
-      state.waiting.append(send)
+      state.waiting.append(BulkPush(send))
       defer { state.isLoopWaiting = false }
       return (state.isLoopWaiting, nil)
     }
@@ -115,7 +126,7 @@ extension BulkJob {
 
   private func giveToReader(_ send: PendingSend) {
     let reader = state.withLock { state in
-      state.finished.append(send)
+      state.finished.append(BulkPush(send))
       return state.reader.take()
     }
     reader?.resume()
@@ -144,7 +155,8 @@ extension BulkJob {
   func first() -> PendingSend? {
     while true {
       while takenHead < taken.count {
-        if !taken[takenHead].isFinished { return taken[takenHead] }
+        let send = taken[takenHead].send
+        if !send.isFinished { return send }
         takenHead += 1
       }
       guard mayHaveMore else { return nil }
@@ -174,7 +186,7 @@ extension BulkJob {
 
   /// A push got its outcome.
   func collect(_ send: PendingSend) {
-    collected.append(send)
+    collected.append(BulkPush(send))
     openOnLoop -= 1
   }
 
@@ -206,8 +218,8 @@ extension BulkJob {
       if state.ending == nil { state.ending = cause }
       // Nobody asks what becomes of what a sequence that does not heed cancellation may still come up with.
       if cause.code == .cancelled { state.hasInputEnded = true }
-      for send in state.waiting {
-        send.result = .success(.unknown(cause, retryMayDuplicate: false))
+      for push in state.waiting {
+        push.send.result = .success(.unknown(cause, retryMayDuplicate: false))
       }
       state.finished.append(contentsOf: state.waiting)
       state.waiting = []
@@ -231,16 +243,16 @@ extension BulkJob {
   }
 
   /// Gives back what was read, and takes what there is.
-  func exchange(_ sends: inout [PendingSend]) -> Reading {
-    for send in sends { send.reuse() }
+  func exchange(_ pushes: inout [BulkPush]) -> Reading {
+    for push in pushes { push.send.reuse() }
     let (reading, feeder) = state.withLock {
       state -> (Reading, CheckedContinuation<Void, Never>?) in
-      state.openCount -= sends.count
-      state.vacant.append(contentsOf: sends)
-      sends.removeAll(keepingCapacity: true)
-      swap(&sends, &state.finished)
+      state.openCount -= pushes.count
+      state.vacant.append(contentsOf: pushes)
+      pushes.removeAll(keepingCapacity: true)
+      swap(&pushes, &state.finished)
       let feeder = state.vacant.count >= max(1, capacity / 2) ? state.feeder.take() : nil
-      if !sends.isEmpty { return (.some, feeder) }
+      if !pushes.isEmpty { return (.some, feeder) }
       return (state.isOver ? .over(state.failure) : .none, feeder)
     }
     feeder?.resume()

@@ -56,7 +56,7 @@ where Requests.Element == PushRequest {
   private let requests: Requests
   private let job: BulkJob
   private var hasBegun = false
-  private var sends: [PendingSend] = []
+  private var pushes: [BulkPush] = []
   private var position = 0
 
   init(client: APNSClient, requests: Requests, capacity: Int) {
@@ -69,8 +69,8 @@ where Requests.Element == PushRequest {
 
   /// An outcome that is here already.
   func take() -> BulkOutcome? {
-    guard position < sends.count else { return nil }
-    let send = sends[position]
+    guard position < pushes.count else { return nil }
+    let send = pushes[position].send
     position += 1
     guard let result = send.result else { preconditionFailure("a push without its outcome") }
     return BulkOutcome(index: send.index, apnsID: send.push.id, result: result)
@@ -82,7 +82,7 @@ where Requests.Element == PushRequest {
     if !hasBegun { begin() }
     while true {
       position = 0
-      switch job.exchange(&sends) {
+      switch job.exchange(&pushes) {
       case .some: return take()
       case .none: await job.waitForOutcomes()
       case .over(let failure):

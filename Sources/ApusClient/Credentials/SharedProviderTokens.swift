@@ -10,22 +10,23 @@ final class SharedProviderTokens: Sendable {
 
   private struct Weak: Sendable { weak var tokens: SharedProviderTokens? }
 
-  /// By key id, team and key.
+  /// By key id, team, key and file.
   private static let all = Mutex<[String: Weak]>([:])
 
   private init(_ source: ProviderTokenSource) { self.source = Mutex(source) }
 
   /// The one for this key.
   static func shared(
-    keyPEM: [UInt8], keyID: String, teamID: String
+    keyPEM: [UInt8], keyID: String, teamID: String, file: String?
   ) throws(TrustFault) -> SharedProviderTokens {
     let key = try PrivateKey(pem: String(decoding: keyPEM, as: UTF8.self))
-    var source = ProviderTokenSource(key: key, keyID: keyID, teamID: teamID)
     // A key that cannot sign is found out here, and not by the first push.
-    _ = try source.authorization(nowSeconds: 0)
+    _ = try ProviderToken.sign(teamID: teamID, keyID: keyID, issuedAt: 0, key: key)
+    let fresh = SharedProviderTokens(
+      ProviderTokenSource(
+        key: key, keyID: keyID, teamID: teamID, file: file.map(TokenFile.init)))
     let digest = SHA256Digest(of: keyPEM.span).bytes
-    let name = "\(keyID) \(teamID) \(digest)"
-    let fresh = SharedProviderTokens(source)
+    let name = "\(keyID) \(teamID) \(digest) \(file ?? "")"
     return all.withLock { all in
       if let known = all[name]?.tokens { return known }
       all = all.filter { $0.value.tokens != nil }
@@ -43,4 +44,7 @@ final class SharedProviderTokens: Sendable {
   func renew(nowSeconds: Int64) -> Bool {
     source.withLock { $0.renew(nowSeconds: nowSeconds) }
   }
+
+  /// Seconds since 1970; nil before the first request.
+  var issuedAt: Int64? { source.withLock { $0.issuedAt } }
 }

@@ -1,3 +1,5 @@
+import ApusModel
+
 /// What a client has counted since it was made.
 struct ClientCounters {
   var accepted: UInt64 = 0
@@ -7,13 +9,35 @@ struct ClientCounters {
   var resent: UInt64 = 0
   var connectionsMade: UInt64 = 0
   var connectionsFailed: UInt64 = 0
+  /// Refusals that speak of the provider token.
+  var tokenRefusals: UInt64 = 0
   var latency = LatencyHistogram()
+  /// By `WaitingFor`: milliseconds that pushes waited, of all of them together.
+  private(set) var waitedMilliseconds = [UInt64](
+    repeating: 0, count: WaitingFor.service.rawValue + 1)
+
+  mutating func waited(_ count: Int, for what: WaitingFor, milliseconds: UInt64) {
+    waitedMilliseconds[what.rawValue] += UInt64(count) * milliseconds
+  }
 
   mutating func count(_ outcome: SendOutcome) {
     switch outcome {
     case .accepted: accepted += 1
-    case .rejected: rejected += 1
+    case .rejected(let rejection):
+      rejected += 1
+      if rejection.status == 403 || rejection.status == 429, Self.isOfToken(rejection.reason) {
+        tokenRefusals += 1
+      }
     case .unknown: unknown += 1
+    }
+  }
+
+  private static func isOfToken(_ reason: RejectionReason) -> Bool {
+    switch reason.known {
+    case .expiredProviderToken, .invalidProviderToken, .missingProviderToken,
+      .tooManyProviderTokenUpdates, .unrelatedKeyIDInToken, .badEnvironmentKeyInToken:
+      true
+    default: false
     }
   }
 }

@@ -23,22 +23,27 @@ extension Dispatcher {
 
   /// The next push to be put on a stream: single ones before those of bulk sends, which take turns.
   func nextPush() -> PendingSend? {
-    if let first = queue.first() { return first }
-    for offset in bulkJobs.indices {
-      let place = (bulkTurn + offset) % bulkJobs.count
-      if let first = bulkJobs[place].first() {
-        bulkTurn = place
-        return first
-      }
+    if let first = queue.first() {
+      isBulkNext = false
+      return first
+    }
+    isBulkNext = true
+    for _ in bulkJobs.indices {
+      if bulkTurn >= bulkJobs.count { bulkTurn = 0 }
+      if let first = bulkJobs[bulkTurn].first() { return first }
+      bulkTurn += 1
     }
     return nil
   }
 
   /// Takes out what ``nextPush()`` showed.
   func dropNextPush() {
-    if queue.takeFirst() != nil { return }
-    bulkJobs[bulkTurn].dropFirst()
-    bulkTurn += 1
+    if isBulkNext {
+      bulkJobs[bulkTurn].dropFirst()
+      bulkTurn += 1
+    } else {
+      queue.dropFirst()
+    }
   }
 
   func takeWaiting() -> [PendingSend] {
@@ -115,6 +120,13 @@ extension Dispatcher {
     return plan.wantsConnection(limit: sessions.count, nowMilliseconds: nowMilliseconds)
   }
 
+  /// Connections that were made by a credential that is no longer used end once their pushes are answered.
+  func retireAll() {
+    for session in sessions where !session.isDone { leaving.append(session) }
+    for session in sessions { session.retire() }
+    sessions = []
+  }
+
   /// There is a connection; its bytes go through the session from now on.
   func connected(nowMilliseconds: UInt64) -> ProviderSession {
     let session = ProviderSession(nowMilliseconds: nowMilliseconds)
@@ -167,6 +179,10 @@ extension Dispatcher {
   /// Ends what is overdue. To be called several times a second while there are open pushes, and every few seconds while
   /// there are connections.
   func tick(nowMilliseconds: UInt64) {
+    if let hindrance, let ticked = tickedMilliseconds, nowMilliseconds > ticked {
+      counters.waited(waitingCount, for: hindrance, milliseconds: nowMilliseconds - ticked)
+    }
+    tickedMilliseconds = nowMilliseconds
     for send in queue.takeOverdue(nowMilliseconds: nowMilliseconds) {
       finish(send, UnknownCause(.timedOut, waitingText), retryMayDuplicate: false)
     }

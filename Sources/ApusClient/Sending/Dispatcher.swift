@@ -16,6 +16,8 @@ final class Dispatcher {
   var bulkJobs: [BulkJob] = []
   /// Which of them is next.
   var bulkTurn = 0
+  /// Whether the push that was shown last as the next one is one of theirs.
+  var isBulkNext = false
   var plan = ConnectPlan()
   /// The connections that pushes are put on, the oldest first: the first with room gets the next push, so that those
   /// that are not needed have none.
@@ -31,6 +33,7 @@ final class Dispatcher {
   /// What kept waiting pushes waiting when streams were last looked at.
   var hindrance: WaitingFor?
   var counters = ClientCounters()
+  var tickedMilliseconds: UInt64?
   private let head = HTTP2RequestHead()
   private let authorization: () -> [UInt8]?
   private let renewAuthorization: () -> Bool

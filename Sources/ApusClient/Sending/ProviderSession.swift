@@ -61,6 +61,11 @@ final class ProviderSession {
   /// What the service's clock said at its first answer, in seconds since 1970.
   var serverSeconds: Int64? { http2.serverSeconds }
 
+  /// Requests that the service takes at a time.
+  var streamLimit: Int { http2.streamLimit }
+  /// Bytes of bodies that the service has room for.
+  var windowBytes: Int { http2.windowBytes }
+
   // MARK: Pushes
 
   /// What keeps a body of this many bytes from being sent at once; nil: nothing.
@@ -76,8 +81,7 @@ final class ProviderSession {
   func put(_ send: PendingSend, head: HTTP2RequestHead, nowMilliseconds: UInt64) -> Bool {
     let tag = freeTags.popLast() ?? sends.count
     send.push.write(to: head)
-    let payload = send.push.payload
-    guard let streamID = http2.submit(head: head, body: payload.span, tag: tag) else {
+    guard let streamID = http2.submit(head: head, body: send.push.payload, tag: tag) else {
       if tag < sends.count { freeTags.append(tag) }
       return false
     }

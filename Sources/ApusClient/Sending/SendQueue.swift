@@ -37,6 +37,7 @@ struct SendQueue {
 
   /// Drops those in front that have their outcome, and shows the first that has none.
   mutating func first() -> PendingSend? {
+    guard head < sends.count else { return nil }
     while head < sends.count {
       if let first = sends[head], !first.isFinished { return first }
       dropFirst()
@@ -44,13 +45,8 @@ struct SendQueue {
     return nil
   }
 
-  mutating func takeFirst() -> PendingSend? {
-    let first = first()
-    if first != nil { dropFirst() }
-    return first
-  }
-
-  private mutating func dropFirst() {
+  /// Takes out what ``first()`` showed.
+  mutating func dropFirst() {
     sends[head] = nil
     head += 1
     if head == sends.count {

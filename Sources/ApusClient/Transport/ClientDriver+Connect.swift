@@ -10,9 +10,10 @@ final class ConnectRound {
 extension ClientDriver {
   /// The name is looked up anew for each round: what it led to may be what failed, and the answer changes.
   func connect() {
+    takeUpCredentials()
     let round = ConnectRound()
     rounds.append(round)
-    let target = configuration.endpoint
+    let target = configuration.proxy?.endpoint ?? configuration.endpoint
     configuration.resolve(target, loop) { [weak self, weak round] result in
       // A round that was given up is gone by now.
       guard let self, let round else { return }
@@ -37,7 +38,8 @@ extension ClientDriver {
         let deadline =
           loop.nowMilliseconds + UInt64(configuration.connectTimeoutSeconds) * 1000
         let link = try Link(
-          to: address, context: credentials.context, owner: self, deadlineMilliseconds: deadline)
+          to: address, through: configuration.tunnel, context: credentials.context, owner: self,
+          deadlineMilliseconds: deadline)
         link.round = round
         links.append(link)
         return
@@ -47,10 +49,12 @@ extension ClientDriver {
     }
     rounds.removeAll { $0 === round }
     let texts = round.failures.map(\.text)
+    let text =
+      texts.isEmpty ? "\(configuration.endpoint.host) has no address" : text(of: texts)
     dispatcher.connectFailed(
-      texts.isEmpty ? "\(configuration.endpoint.host) has no address" : text(of: texts),
-      isFinal: !texts.isEmpty && round.failures.allSatisfy(\.isFinal),
+      text, isFinal: !texts.isEmpty && round.failures.allSatisfy(\.isFinal),
       nowMilliseconds: loop.nowMilliseconds)
+    configuration.observer?.client(.connectionFailed(text))
   }
 
   /// Each reason once: the addresses of a service mostly fail alike.

@@ -14,6 +14,8 @@ enum ClientControl: Sendable {
   case close(@Sendable () -> Void)
   /// End everything at once.
   case abandon
+  /// Say what is going on.
+  case report(@Sendable (ClientMetrics) -> Void)
 }
 
 /// Carries out, on the client's loop, what the dispatcher decides: connects, and moves bytes.
@@ -77,6 +79,7 @@ enum ClientControl: Sendable {
         closers.append(closer)
         dispatcher.close()
       case .abandon: abandon()
+      case .report(let reader): reader(metrics())
       }
     }
   }
@@ -117,6 +120,7 @@ enum ClientControl: Sendable {
   }
 
   private func tick() {
+    takeUpCredentials()
     dispatcher.tick(nowMilliseconds: loop.nowMilliseconds)
     for link in links { link.tick(nowMilliseconds: loop.nowMilliseconds) }
   }
@@ -140,6 +144,7 @@ enum ClientControl: Sendable {
 
   func linkOpened(_ link: Link) -> ProviderSession {
     rounds.removeAll { $0 === link.round }
+    configuration.observer?.client(.connectionMade("\(link.address)"))
     return dispatcher.connected(nowMilliseconds: loop.nowMilliseconds)
   }
 
@@ -148,11 +153,16 @@ enum ClientControl: Sendable {
     if !link.isClockKnown, let seconds = session.serverSeconds {
       link.isClockKnown = true
       credentials.noteServerClock(seconds)
+      if let skew = credentials.clockSkewSeconds, abs(skew) >= ClientCredentials.skewSeconds {
+        configuration.observer?.client(.clockDiffers(seconds: skew))
+      }
     }
   }
 
   func linkEnded(_ link: Link, _ session: ProviderSession?, _ failure: LinkFailure) {
     if let session {
+      configuration.observer?.client(
+        .connectionEnded(session.goAway?.text ?? failure.text))
       dispatcher.lost(
         session, failure.text, isFinal: failure.isFinal, nowMilliseconds: loop.nowMilliseconds)
     } else if let round = link.round, !isOver {

@@ -3,55 +3,11 @@ import ApusModel
 import ApusTLS
 import Glibc
 
-/// What the links of a client share, and what they report to.
-protocol LinkOwner: AnyObject {
-  var loop: EventLoop { get }
-  var buffers: TLSBuffers { get }
-  var receiveBuffer: UnsafeMutableRawBufferPointer { get }
-  /// The handshake is complete: whose bytes go through the link from now on.
-  func linkOpened(_ link: Link) -> ProviderSession
-  /// Bytes came for the session.
-  func linkProgressed(_ link: Link, _ session: ProviderSession)
-  /// The link is over. `session` is nil when it was never open.
-  func linkEnded(_ link: Link, _ session: ProviderSession?, _ failure: LinkFailure)
-}
-
-/// Why a link ended.
-struct LinkFailure: Error {
-  var text: String
-  /// Whether another attempt would come to the same.
-  var isFinal = false
-
-  init(_ text: String) { self.text = text }
-
-  init(_ error: SocketError) { text = error.description }
-
-  /// An `errno` of an open connection.
-  init(systemError code: Int32) {
-    text = "the connection broke: \(unsafe String(cString: strerror(code)))"
-  }
-
-  init(_ error: TLSError) {
-    switch error {
-    case .certificateRejected(let reason):
-      text = "the service's certificate is not trusted: \(reason)"
-      isFinal = true
-    case .noApplicationProtocol:
-      text = "the service does not speak HTTP/2 (ALPN h2)"
-      isFinal = true
-    case .alertReceived:
-      text = "the service refused the TLS connection: \(error)"
-      isFinal = true
-    case .truncated: text = "the service closed the connection"
-    default: text = error.description
-    }
-  }
-}
-
 /// One connection: socket, TLS, HTTP/2, and back.
 final class Link: SocketHandler {
   private enum Stage {
     case connecting
+    case tunnelling
     case handshaking
     case open(ProviderSession)
     /// Everything to say has been queued; once it is written the socket is closed.
@@ -68,6 +24,8 @@ final class Link: SocketHandler {
   private let socket: Socket
   private let tls: TLSConnection
   private var stage = Stage.connecting
+  /// The way through a proxy.
+  private var tunnel: ProxyTunnel?
   private var scratch: [UInt8] = []
   /// Ciphertext that the socket did not take.
   private var unsent = OutputQueue()
@@ -79,10 +37,11 @@ final class Link: SocketHandler {
   private static let userTimeoutMilliseconds = 20_000
 
   init(
-    to address: SocketAddress, context: TLSContext, owner: any LinkOwner,
-    deadlineMilliseconds: UInt64
+    to address: SocketAddress, through tunnel: ProxyTunnel? = nil, context: TLSContext,
+    owner: any LinkOwner, deadlineMilliseconds: UInt64
   ) throws(LinkFailure) {
     self.address = address
+    self.tunnel = tunnel
     self.owner = owner
     self.deadlineMilliseconds = deadlineMilliseconds
     do throws(TLSError) { tls = try TLSConnection(context: context) } catch {
@@ -103,14 +62,19 @@ final class Link: SocketHandler {
   func socketReadable() {
     for _ in 0..<Self.readsPerTurn {
       switch stage {
-      case .handshaking, .open: break
+      case .tunnelling, .handshaking, .open: break
       case .closing: return discardInput()
       case .connecting, .closed: return
       }
       let buffer = unsafe owner.receiveBuffer
       switch unsafe socket.read(into: buffer) {
       case .bytes(let count):
-        unsafe pump(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+        if case .tunnelling = stage {
+          let bytes = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<count])
+          unsafe tunnelProgressed(Span(_unsafeBytes: bytes))
+        } else {
+          unsafe pump(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+        }
         if count < buffer.count { return }
       case .wouldBlock: return
       case .endOfStream: return end(LinkFailure(TLSError.truncated))
@@ -181,6 +145,22 @@ final class Link: SocketHandler {
     guard code == 0 else {
       return end(LinkFailure(SocketError.system(.connect, code: code, address)))
     }
+    guard let tunnel else { return startHandshake() }
+    stage = .tunnelling
+    let request = tunnel.request
+    unsafe request.span.bytes.withUnsafeBytes { _ = unsafe unsent.write($0, to: socket) }
+    updateInterest()
+  }
+
+  private func tunnelProgressed(_ bytes: Span<UInt8>) {
+    switch tunnel?.receive(bytes) {
+    case .open, nil: startHandshake()
+    case .needsInput: break
+    case .refused(let text): end(LinkFailure(text))
+    }
+  }
+
+  private func startHandshake() {
     stage = .handshaking
     updateInterest()
     tls.startHandshake(buffers: owner.buffers)
@@ -257,7 +237,7 @@ final class Link: SocketHandler {
     let ended = stage
     guard finish() else { return }
     switch ended {
-    case .connecting, .handshaking: owner.linkEnded(self, nil, failure)
+    case .connecting, .tunnelling, .handshaking: owner.linkEnded(self, nil, failure)
     case .open(let session): owner.linkEnded(self, session, failure)
     case .closing, .closed: break
     }
@@ -268,11 +248,15 @@ final class Link: SocketHandler {
     guard nowMilliseconds >= deadlineMilliseconds else { return }
     switch stage {
     case .connecting: end(LinkFailure("connecting to \(address) took too long"))
+    case .tunnelling: end(LinkFailure("the proxy \(address) did not answer"))
     case .handshaking: end(LinkFailure("the TLS handshake with \(address) took too long"))
     case .closing: finish()
     case .open, .closed: break
     }
   }
+
+  /// The requests on it, while it is open.
+  var session: ProviderSession? { if case .open(let session) = stage { session } else { nil } }
 
   /// Whether only what is still unsent keeps it.
   var isClosing: Bool { if case .closing = stage { true } else { false } }

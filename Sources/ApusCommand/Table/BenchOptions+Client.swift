@@ -25,6 +25,9 @@ extension BenchOptions {
     "--form", .choice("FORM", [("bulk", SendForm.bulk), ("single", .single)]),
     in: [BenchVerb.send], group: .load, scope: .flagOnly, default: "bulk",
     help: "All in one bulk send, or each with a call of its own.")
+  package static let capacity = Option(
+    "--capacity", .integer("N", 1...1_000_000), in: [BenchVerb.send], group: .load,
+    scope: .flagOnly, default: "8192", help: "With --form bulk: pushes on their way at most.")
   package static let tasks = Option(
     "--tasks", .integer("N", 1...100_000), in: [BenchVerb.send], group: .load, scope: .flagOnly,
     default: "800", help: "With --form single: tasks that each send one after the other.")

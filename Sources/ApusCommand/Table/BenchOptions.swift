@@ -255,7 +255,7 @@ package enum BenchOptions {
     store.description, notifications.description, groupSize.description, frameBytes.description,
     removed.description, http2.description, sinkAuthority.description, connections.description,
     token.description, payload.description, pushes.description, warmUp.description,
-    form.description, tasks.description,
+    form.description, tasks.description, capacity.description,
     data.description,
   ]
 }

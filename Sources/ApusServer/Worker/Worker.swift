@@ -7,17 +7,6 @@ import ApusTLS
 import ApusTrust
 import Glibc
 
-/// What crosses from one worker to another.
-enum WorkerMessage: Sendable {
-  /// A notification for a device that the receiver owns.
-  case submit(Notification, Answer)
-  case verdict(Verdict)
-  /// A device's connection, for the worker that owns the device.
-  case adopt(HandedOverDevice)
-  /// A stored notification that seems to be past its time.
-  case expired(MailboxKey)
-}
-
 /// A loop on a thread of its own, with its connections and its share of the devices.
 ///
 /// Everything here is touched by that thread alone. Other threads reach it through `inbox` and `loop.perform`.

@@ -37,7 +37,7 @@ package enum PeerDeed: Sendable, Hashable {
     case 12:
       .reject(
         status: random.pick([429, 503]),
-        reason: random.pick(["TooManyRequests", "ServiceUnavailable"]),
+        reason: random.pick([Reason.tooManyRequests, .serviceUnavailable]).text.description,
         retryAfter: random.pick([nil, "0", "1", "3", "90", "soon"]))
     case 13:
       .garbage(
@@ -51,8 +51,11 @@ package enum PeerDeed: Sendable, Hashable {
     case 20, 21:
       .goAway(
         includesThis: random.chance(1, in: 2), isTaken: random.chance(1, in: 2),
-        debug: random.pick(["", "{\"reason\":\"Shutdown\"}", "{\"reason\":\"IdleTimeout\"}", "x"]))
+        debug: random.pick(["", said(.shutdown), said(.idleTimeout), "x"]))
     default: .cut(isTaken: random.chance(1, in: 2))
     }
   }
+
+  /// GOAWAY's debug data. "Communicating with APNs".
+  private static func said(_ reason: Reason) -> String { "{\"reason\":\"\(reason.text)\"}" }
 }

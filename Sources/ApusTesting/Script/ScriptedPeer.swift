@@ -1,3 +1,5 @@
+import ApusModel
+
 /// The service's end of one HTTP/2 connection, in plaintext, that does what a script says: bytes in, bytes out. It
 /// speaks in frames of its own making, so that no rule of the library under test is taken for granted.
 ///
@@ -37,6 +39,9 @@ package struct ScriptedPeer: Sendable {
   /// The highest stream whose notification was taken on: no GOAWAY may say otherwise.
   private var highestTaken: UInt32 = 0
   private var connectionWindow = 65_535
+
+  private static let idName = HeaderName.apnsID.text.description
+  private static let uniqueIDName = HeaderName.apnsUniqueID.text.description
 
   package init() {}
 
@@ -92,7 +97,7 @@ package struct ScriptedPeer: Sendable {
     if openStreams.count > acknowledgedLimit {
       complaint = "\(openStreams.count) streams where \(acknowledgedLimit) are allowed"
     }
-    ids[frame.stream] = headers.first { $0.name == "apns-id" }?.text ?? ""
+    ids[frame.stream] = headers.first { $0.name == Self.idName }?.text ?? ""
     if frame.endsStream { finish(frame.stream) }
   }
 
@@ -110,11 +115,11 @@ package struct ScriptedPeer: Sendable {
     switch deed {
     case .accept(let hasUniqueID, let hasBody):
       take(request)
-      var headers = [RawHeader(":status", "200"), RawHeader("apns-id", request.id)]
-      if hasUniqueID { headers.append(RawHeader("apns-unique-id", request.id)) }
+      var headers = [RawHeader(":status", "200"), RawHeader(Self.idName, request.id)]
+      if hasUniqueID { headers.append(RawHeader(Self.uniqueIDName, request.id)) }
       answer(stream, headers, hasBody ? "{}" : nil)
     case .reject(let status, let reason, let retryAfter):
-      var headers = [RawHeader(":status", "\(status)"), RawHeader("apns-id", request.id)]
+      var headers = [RawHeader(":status", "\(status)"), RawHeader(Self.idName, request.id)]
       if let retryAfter { headers.append(RawHeader("retry-after", retryAfter)) }
       let time = status == 410 ? ",\"timestamp\":1700000000123" : ""
       answer(stream, headers, "{\"reason\":\"\(reason)\"\(time)}")

@@ -15,6 +15,7 @@ final class SendCommand: Sendable {
   private let count: Int
   private let warmUpCount: Int
   private let taskCount: Int
+  private let capacity: Int
   /// Of single sends.
   private let begun = Atomic<Int>(0)
   private let outcome = Mutex<Result<JSONValue, CommandFailure>?>(nil)
@@ -43,6 +44,7 @@ final class SendCommand: Sendable {
     count = invocation.value(BenchOptions.pushes)
     warmUpCount = invocation.value(BenchOptions.warmUp)
     taskCount = invocation.value(BenchOptions.tasks)
+    capacity = invocation.value(BenchOptions.capacity)
   }
 
   func run() throws(CommandFailure) {
@@ -94,7 +96,8 @@ final class SendCommand: Sendable {
 
   private func sendAll(_ count: Int, _ client: APNSClient) async -> Int {
     var accepted = 0
-    for await outcome in client.send(all: Repeated(request: request, count: count)) {
+    let pushes = Repeated(request: request, count: count)
+    for await outcome in client.send(all: pushes, capacity: capacity) {
       if case .success(.accepted) = outcome.result { accepted += 1 }
     }
     return accepted

@@ -1,0 +1,73 @@
+/// What limits a client, in words.
+public struct ClientDiagnosis: Sendable, Hashable, CustomStringConvertible {
+  /// Nil: nothing does, but the program that sends.
+  public var limit: ClientMetrics.Limit?
+  /// A sentence or two for a person: what limits, by which numbers, and what would change it.
+  public var description: String
+  public var metrics: ClientMetrics
+
+  init(_ metrics: ClientMetrics, maximumConnections: Int) {
+    self.metrics = metrics
+    limit = Self.limit(metrics)
+    description = Self.text(limit, metrics, maximumConnections)
+    if let skew = metrics.clockSkewSeconds, abs(skew) >= ClientCredentials.skewSeconds {
+      description +=
+        " The service's clock is \(abs(skew)) seconds \(skew > 0 ? "ahead of" : "behind") this "
+        + "machine's: set this one right, provider tokens live by it."
+    }
+  }
+
+  /// What pushes wait for now, else what they waited for most.
+  private static func limit(_ metrics: ClientMetrics) -> ClientMetrics.Limit? {
+    let answered = metrics.accepted + metrics.rejected
+    if metrics.tokenRefusals > 0, metrics.tokenRefusals * 2 >= answered { return .token }
+    if metrics.waiting > 0, let limit = metrics.waitingFor { return limit }
+    let most = metrics.waitedSeconds.max {
+      ($0.value, $1.key.rawValue) < ($1.value, $0.key.rawValue)
+    }
+    guard let most, most.value >= 0.1 else { return nil }
+    return most.key
+  }
+
+  private static func text(
+    _ limit: ClientMetrics.Limit?, _ metrics: ClientMetrics, _ maximumConnections: Int
+  ) -> String {
+    let count = metrics.connections.count
+    let connections = count == 1 ? "one connection" : "\(count) connections"
+    let more =
+      count < maximumConnections
+      ? "The client is still adding connections, up to \(maximumConnections)."
+      : "More connections would raise that: maximumConnections is \(maximumConnections)."
+    switch limit {
+    case nil:
+      return "Nothing limits the client: it waits for pushes."
+    case .connection:
+      return "No connection takes pushes\(metrics.lastFailure.map { ": \($0)" } ?? " yet")."
+    case .streams:
+      let streams = metrics.connections.reduce(0) { $0 + $1.streamLimit }
+      return "Streams are the limit: the service takes \(streams) requests at a time on "
+        + "\(connections)\(rate(streams, metrics)). \(more)"
+    case .window:
+      return "The window is the limit: the service has no room for more bytes at a time on "
+        + "\(connections), with \(metrics.inFlight) requests on the way. Smaller payloads help. "
+        + more
+    case .service:
+      return
+        "The service is busy, and said when to come back (retry-after): pushes wait until then."
+    case .signOfLife:
+      return "The connections were quiet, and the service does not answer to their PING yet."
+    case .token:
+      return "The service does not take the provider token (\(metrics.tokenRefusals) refusals): "
+        + "look at the key's id, the team, and the clock."
+    }
+  }
+
+  /// What that many at a time come to in a second.
+  private static func rate(_ streams: Int, _ metrics: ClientMetrics) -> String {
+    guard metrics.latency.count > 0 else { return "" }
+    let mean = Double(metrics.latency.sumMilliseconds) / Double(metrics.latency.count)
+    guard mean >= 1 else { return "" }
+    return ", and answers take \(Int(mean.rounded())) ms: "
+      + "at most \(Int(Double(streams) * 1000 / mean)) a second"
+  }
+}

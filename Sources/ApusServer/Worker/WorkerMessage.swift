@@ -1,0 +1,14 @@
+import ApusCore
+import ApusModel
+import ApusStore
+
+/// What crosses from one worker to another.
+enum WorkerMessage: Sendable {
+  /// A notification for a device that the receiver owns.
+  case submit(Notification, Answer)
+  case verdict(Verdict)
+  /// A device's connection, for the worker that owns the device.
+  case adopt(HandedOverDevice)
+  /// A stored notification that seems to be past its time.
+  case expired(MailboxKey)
+}

@@ -1,0 +1,80 @@
+import Testing
+
+@testable import ApusClient
+
+@Suite("What limits a client is said in words")
+struct DiagnosisTests {
+  private func diagnosis(_ change: (inout ClientMetrics) -> Void) -> ClientDiagnosis {
+    var metrics = ClientMetrics()
+    change(&metrics)
+    return ClientDiagnosis(metrics, maximumConnections: 8)
+  }
+
+  @Test("Where nothing waits, nothing limits")
+  func nothing() { #expect(diagnosis { $0.accepted = 10 }.limit == nil) }
+
+  @Test("What pushes wait for now comes first, then what they waited for longest")
+  func order() {
+    #expect(
+      diagnosis {
+        $0.waitedSeconds = [.window: 1, .streams: 5]
+      }.limit == .streams)
+    #expect(
+      diagnosis {
+        $0.waitedSeconds = [.window: 1, .streams: 5]
+        $0.waiting = 3
+        $0.waitingFor = .window
+      }.limit == .window)
+    #expect(diagnosis { $0.waitedSeconds = [.streams: 0.05] }.limit == nil)
+  }
+
+  @Test("Streams are told with the arithmetic")
+  func streams() {
+    let diagnosis = diagnosis { metrics in
+      metrics.waiting = 1
+      metrics.waitingFor = .streams
+      metrics.connections = [
+        .init(
+          address: "a", openRequests: 100, streamLimit: 100, windowBytes: 5, answers: 7)
+      ]
+      for _ in 0..<10 { metrics.latency.add(milliseconds: 40) }
+    }
+    #expect(diagnosis.description.contains("takes 100 requests at a time on one connection"))
+    #expect(diagnosis.description.contains("at most 2500 a second"))
+  }
+
+  @Test("A token that is refused is named, and a clock that differs")
+  func token() {
+    let diagnosis = diagnosis { metrics in
+      metrics.rejected = 3
+      metrics.tokenRefusals = 3
+      metrics.clockSkewSeconds = -4000
+    }
+    #expect(diagnosis.limit == .token)
+    #expect(diagnosis.description.contains("4000 seconds behind"))
+  }
+
+  @Test("A connection that cannot be made is told with its reason")
+  func connection() {
+    let diagnosis = diagnosis { metrics in
+      metrics.waiting = 1
+      metrics.waitingFor = .connection
+      metrics.lastFailure = "nobody there"
+    }
+    #expect(diagnosis.description.contains("nobody there"))
+  }
+
+  @Test("A histogram knows its shares up to the end of a step")
+  func histogram() {
+    var histogram = LatencyHistogram()
+    #expect(histogram.milliseconds(atShare: 0.5) == nil)
+    for milliseconds in [0, 1, 3, 3, 100] as [UInt64] { histogram.add(milliseconds: milliseconds) }
+    #expect(histogram.milliseconds(atShare: 0) == 1)
+    #expect(histogram.milliseconds(atShare: 0.2) == 1)
+    #expect(histogram.milliseconds(atShare: 0.8) == 4)
+    #expect(histogram.milliseconds(atShare: 1) == 128)
+    #expect(histogram.count == 5 && histogram.sumMilliseconds == 107)
+    histogram.add(milliseconds: .max / 2)
+    #expect(histogram.counts.last == 1)
+  }
+}
