@@ -45,7 +45,8 @@ enum LayerRule {
     "ApusWeb": Layer(own: ["CMicroHTTPD", "CCurl"], system: effects, mayBeUnsafe: true),
     // Drivers.
     "ApusServer": Layer(
-      own: pure.union(bytes).union(["ApusLoop", "ApusStore", "ApusWeb"]), system: effects, mayBeUnsafe: true),
+      own: pure.union(bytes).union(["ApusLoop", "ApusStore", "ApusWeb"]), system: effects,
+      mayBeUnsafe: true),
     "ApusClient": Layer(
       own: pure.union(bytes).union(["ApusLoop"]), system: effects, mayBeUnsafe: true),
     "ApusDevice": Layer(
