@@ -50,8 +50,8 @@ struct SendListTests {
   }
 
   private func waitForOutcomes(_ count: Int, _ run: Companion) throws {
-    _ = try run.wait(for: "\(count) outcomes") { lines in
-      lines.count { $0["outcome"] != nil } >= count ? true : nil
+    _ = try run.wait(for: "\(count) accepted rows") { lines in
+      lines.count { $0["outcome"] as? String == "accepted" } >= count ? true : nil
     }
   }
 
