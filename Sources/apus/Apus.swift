@@ -50,6 +50,10 @@ struct Apus {
     case .log: try LogCommand(invocation).run()
     case .token: try TokenCommand(invocation).run()
     case .doctor: try DoctorCommand(invocation).run()
+    case .feedback:
+      try runBlocking { () async throws(CommandFailure) in
+        try await FeedbackCommand(invocation).run()
+      }
     case .help: print(help(try invocation.operands.first.map(described)))
     case .version: print(versionLine)
     case .completions: try printCompletions(invocation.operands[0])

@@ -4,7 +4,7 @@ package import ApusModel
 package enum ApusOptions {
   private static let working = [
     Verb.initialize, .serve, .team, .app, .key, .cert, .device, .code, .rotate, .admin, .status,
-    .send, .listen, .log, .token, .doctor,
+    .send, .listen, .log, .token, .doctor, .feedback,
   ]
   /// What acts as a provider.
   private static let providers = [Verb.send, .token, .doctor]
@@ -307,7 +307,7 @@ package enum ApusOptions {
       LogOptions.since.description, LogOptions.until.description, LogOptions.limit.description,
       LogOptions.follow.description, LogOptions.counts.description,
       LogOptions.by.description,
-    ] + TrustOptions.all + AdminOptions.all + [
+    ] + FeedbackOptions.all + TrustOptions.all + AdminOptions.all + [
       data.description, configuration.description, json.description, logFormat.description,
       logLevel.description,
     ]

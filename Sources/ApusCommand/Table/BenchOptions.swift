@@ -9,6 +9,7 @@ package enum BenchVerb: String, Sendable, CaseIterable {
   case engine
   case fetch
   case send
+  case sendBinary = "send-binary"
   case help
 }
 
@@ -114,6 +115,16 @@ extension Program {
           Sends the same notification again and again with `ApusClient`, under a key that was made for it, to a server \
           that answers everything with 200. Then it prints one JSON object: notifications, microseconds, \
           cpu_nanoseconds_each, and the most that was ever in memory, before and after.
+          """
+        ]),
+      CommandDescription(
+        name: BenchVerb.sendBinary.rawValue,
+        summary: "send over the binary interface through the client library",
+        details: [
+          """
+          Sends the same payload to the tokens in turn with `BinaryClient` of `ApusClient`, to a gateway that accepts \
+          everything or a server that reads and is silent. Then it prints one JSON object: notifications, \
+          frame_bytes, microseconds, cpu_nanoseconds_each, resident_kilobytes.
           """
         ]),
       CommandDescription(
@@ -243,21 +254,22 @@ package enum BenchOptions {
     scope: .flagOnly, default: "300",
     help: "Bytes of a frame of command 2, of which 61 are not the payload's.")
 
-  package static let all: [OptionDescription] = [
-    key.description, keyID.description, team.description, devices.description,
-    connect.description, topic.description, printTokens.description,
-    exitAfterRegistration.description, gateway.description, source.description,
-    certificate.description, certificateKey.description, authority.description,
-    tokens.description, frames.description, expiration.description, records.description,
-    unlike.description, oneAtATime.description, halfClose.description, apus.description,
-    kills.description,
-    seed.description, numberedDevices.description, registered.description, first.description,
-    store.description, notifications.description, groupSize.description, frameBytes.description,
-    removed.description, http2.description, sinkAuthority.description, connections.description,
-    token.description, payload.description, pushes.description, warmUp.description,
-    form.description, tasks.description, capacity.description,
-    data.description,
-  ]
+  package static let all: [OptionDescription] =
+    [
+      key.description, keyID.description, team.description, devices.description,
+      connect.description, topic.description, printTokens.description,
+      exitAfterRegistration.description, gateway.description, source.description,
+      certificate.description, certificateKey.description, authority.description,
+      tokens.description, frames.description, expiration.description, records.description,
+      unlike.description, oneAtATime.description, halfClose.description, apus.description,
+      kills.description,
+      seed.description, numberedDevices.description, registered.description, first.description,
+      store.description, notifications.description, groupSize.description, frameBytes.description,
+      removed.description, http2.description, sinkAuthority.description, connections.description,
+      token.description, payload.description, pushes.description, warmUp.description,
+      form.description, tasks.description, capacity.description,
+      data.description,
+    ] + ofBinaryClient
 }
 
 /// How plaintext is cut into TLS records.

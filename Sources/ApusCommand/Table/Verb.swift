@@ -16,6 +16,7 @@ package enum Verb: String, Sendable, CaseIterable {
   case log
   case token
   case doctor
+  case feedback
   case help
   case version
   case completions
@@ -53,6 +54,7 @@ extension Verb {
     case .log: Self.logDescription
     case .token: Self.tokenDescription
     case .doctor: Self.doctorDescription
+    case .feedback: Self.feedbackDescription
     case .help:
       CommandDescription(
         name: rawValue, summary: "describe a command", operands: "[COMMAND]", operandCount: 0...1,

@@ -148,7 +148,7 @@ private struct Repeated: AsyncSequence, Sendable {
 }
 
 /// What the process has used until now.
-private struct Usage {
+struct Usage {
   var microseconds: Int64
   var cpuMicroseconds: Int64
   /// The most that was ever in memory.

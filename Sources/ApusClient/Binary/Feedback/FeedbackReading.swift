@@ -1,0 +1,212 @@
+import ApusLoop
+import ApusModel
+import ApusTLS
+import ApusWire
+import Glibc
+
+/// One list being read, on a loop of its own. Confined to that, but for `start` and `cancel`.
+@safe final class FeedbackReading: SocketHandler, @unchecked Sendable {
+  private enum Stage { case idle, connecting, handshaking, reading, over }
+
+  private let configuration: FeedbackConfiguration
+  private let context: TLSContext
+  private let loop = EventLoop(name: "apns-feedback")
+  private let buffers = TLSBuffers()
+  private var input = [UInt8](repeating: 0, count: 16_384)
+  private var stage = Stage.idle
+  private var addresses: [SocketAddress] = []
+  private var failures: [String] = []
+  private var socket: Socket?
+  private var tls: TLSConnection?
+  private var unsent = OutputQueue()
+  private var tuples = FeedbackTupleReader()
+  private var entries: [FeedbackEntry] = []
+  private var timer: LoopTimer?
+  private var completion: ((Result<[FeedbackEntry], FeedbackError>) -> Void)?
+
+  init(_ configuration: FeedbackConfiguration, _ context: TLSContext) {
+    self.configuration = configuration
+    self.context = context
+  }
+
+  /// Begins. `completion` is called once.
+  func start(_ completion: @escaping @Sendable (Result<[FeedbackEntry], FeedbackError>) -> Void) {
+    self.completion = completion
+    loop.start()
+    loop.perform { [self] in begin() }
+  }
+
+  func cancel() {
+    loop.perform { [self] in fail(.cancelled, "") }
+  }
+
+  private func begin() {
+    guard stage == .idle else { return }
+    timer = LoopTimer(loop: loop) { [unowned self] in timeIsOver() }
+    let endpoint = configuration.endpoint
+    stage = .connecting
+    SocketAddress.resolve(host: endpoint.host, port: endpoint.port, on: loop) { [self] result in
+      switch result {
+      case .success(let found): addresses = found.reversed()
+      case .failure(let error): failures.append("\(error)")
+      }
+      connectToNext()
+    }
+  }
+
+  private func connectToNext() {
+    guard stage != .over else { return }
+    stage = .connecting
+    socket?.close()
+    unsent.removeAll()
+    while let address = addresses.popLast() {
+      do {
+        let (socket, tls) = (
+          try Socket.connect(to: address, loop: loop), try TLSConnection(context: context)
+        )
+        socket.handler = self
+        socket.setInterest(reading: false, writing: true)
+        (self.socket, self.tls) = (socket, tls)
+        return wait(seconds: configuration.connectTimeoutSeconds)
+      } catch {
+        failures.append("\(error)")
+      }
+    }
+    if failures.isEmpty { failures = ["\(configuration.endpoint.host) has no address"] }
+    fail(.connectionFailed, failures.joined(separator: "; "))
+  }
+
+  // MARK: Time
+
+  private func wait(seconds: Int) {
+    timer?.start(afterMilliseconds: UInt64(seconds) * 1000)
+  }
+
+  private func timeIsOver() {
+    switch stage {
+    case .connecting, .handshaking: tryNext("the service took too long to answer")
+    case .reading: fail(.timedOut, "the service fell silent")
+    case .idle, .over: break
+    }
+  }
+
+  private func tryNext(_ text: String) {
+    failures.append(text)
+    connectToNext()
+  }
+
+  // MARK: Bytes
+
+  func socketWritable() {
+    guard let socket, let tls else { return }
+    if stage == .connecting {
+      let code = socket.connectError()
+      guard code == 0 else { return tryNext(Self.text(code)) }
+      stage = .handshaking
+      tls.startHandshake(buffers: buffers)
+      writeOutput()
+    } else {
+      _ = unsent.writeWaiting(to: socket)
+    }
+    socket.setInterest(reading: true, writing: !unsent.isEmpty)
+  }
+
+  private func writeOutput() {
+    guard buffers.outputCount > 0, let socket else { return }
+    _ = unsafe unsent.write(buffers.output, to: socket)
+    buffers.removeAllOutput()
+    socket.setInterest(reading: true, writing: !unsent.isEmpty)
+  }
+
+  func socketReadable() {
+    while stage == .handshaking || stage == .reading, let socket {
+      var room = input.mutableSpan
+      switch socket.read(into: &room) {
+      case .bytes(let count):
+        let ciphertext = input
+        unsafe ciphertext.withUnsafeBytes { bytes in
+          unsafe pump(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+        }
+      case .wouldBlock: return
+      case .endOfStream: broken("the service ended the connection without a word")
+      case .failed(let code): broken(Self.text(code))
+      }
+    }
+  }
+
+  private func pump(_ bytes: UnsafeRawBufferPointer) {
+    guard let tls else { return }
+    unsafe tls.provide(bytes, buffers: buffers)
+    while true {
+      switch tls.read(buffers: buffers) {
+      case .handshakeCompleted: stage = .reading
+      case .plaintext(let bytes):
+        wait(seconds: configuration.silenceTimeoutSeconds)
+        unsafe take(Span(_unsafeBytes: bytes))
+      case .needsInput: return writeOutput()
+      case .closedByPeer: return listEnded()
+      case .failed(let error):
+        writeOutput()
+        // Under TLS 1.3 a service judges the certificate when this side is done with the handshake.
+        if case .alertReceived = error, entries.isEmpty {
+          return fail(.connectionFailed, "the service refused the connection: \(error)")
+        }
+        return broken("\(error)")
+      }
+    }
+  }
+
+  private func take(_ bytes: Span<UInt8>) {
+    guard stage == .reading else { return }
+    var offset = 0
+    do throws(FeedbackTupleFault) {
+      while let tuple = try tuples.next(bytes, at: &offset) {
+        var token = ""
+        for byte in tuple.token {
+          token.unicodeScalars.append(Unicode.Scalar(hexDigit(byte >> 4)))
+          token.unicodeScalars.append(Unicode.Scalar(hexDigit(byte & 15)))
+        }
+        entries.append(FeedbackEntry(token: token, timeSeconds: Int64(tuple.timeSeconds)))
+      }
+    } catch {
+      fail(.notUnderstood, "\(error)")
+    }
+  }
+
+  private func broken(_ text: String) {
+    if stage == .reading { fail(.incomplete, text) } else { tryNext(text) }
+  }
+
+  private static func text(_ code: Int32) -> String { unsafe String(cString: strerror(code)) }
+
+  // MARK: The end
+
+  /// close_notify: the list is whole, unless it ends inside an entry. This side's own tells the service that it is here.
+  private func listEnded() {
+    guard stage == .reading else { return }
+    do throws(FeedbackTupleFault) { try tuples.finish() } catch {
+      return fail(.incomplete, "\(error)")
+    }
+    tls?.close(buffers: buffers)
+    writeOutput()
+    socket?.close()
+    finish(.success(entries))
+  }
+
+  private func fail(_ code: FeedbackError.Code, _ detail: String) {
+    guard stage != .over else { return }
+    // A reset says to the service that the list is not here.
+    socket?.abort()
+    finish(.failure(FeedbackError(code, detail, entries)))
+  }
+
+  private func finish(_ result: Result<[FeedbackEntry], FeedbackError>) {
+    stage = .over
+    timer?.close()
+    timer = nil
+    (socket, tls) = (nil, nil)
+    let completion = completion.take()
+    completion?(result)
+    loop.stop()
+  }
+}

@@ -1,0 +1,214 @@
+import ApusLoop
+import ApusModel
+import ApusTLS
+import ApusWire
+
+/// One connection of a scripted gateway. Confined to its loop.
+final class ScriptedGatewayConnection: SocketHandler {
+  private let socket: Socket
+  private let tls: TLSConnection
+  private unowned let gateway: ScriptedGateway
+  private let buffers = TLSBuffers()
+  private var room = [UInt8](repeating: 0, count: 65_536)
+  /// What the script still has, the next deed last.
+  private var deeds: [GatewayDeed]
+  /// What came and was not looked at.
+  private var input: [UInt8] = []
+  private var lastTaken: UInt32 = 0
+  private var timer: LoopTimer?
+  /// It says no more, and what comes is thrown away.
+  private var isDeaf = false
+
+  private static let limits = BinaryFrameLimits(tokenBytes: 1...100)
+
+  init(
+    _ socket: Socket, _ tls: TLSConnection, _ deeds: [GatewayDeed], gateway: ScriptedGateway
+  ) {
+    self.socket = socket
+    self.tls = tls
+    self.deeds = deeds.reversed()
+    self.gateway = gateway
+    socket.handler = self
+    timer = LoopTimer(loop: socket.loop) { [unowned self] in goOn() }
+    let pause = gateway.options.handshakePauseMilliseconds
+    if pause > 0 { timer?.start(afterMilliseconds: pause) } else { goOn() }
+  }
+
+  private func goOn() {
+    socket.setInterest(reading: true, writing: false)
+    act()
+  }
+
+  // MARK: Bytes
+
+  func socketWritable() {}
+
+  func socketReadable() {
+    let count = unsafe room.withUnsafeMutableBytes { buffer -> Int in
+      if case .bytes(let count) = unsafe socket.read(into: buffer) { count } else { 0 }
+    }
+    guard count > 0 else { return socket.close() }
+    unsafe room.withUnsafeBytes { bytes in
+      unsafe tls.provide(UnsafeRawBufferPointer(rebasing: bytes[..<count]), buffers: buffers)
+    }
+    reading: while true {
+      switch tls.read(buffers: buffers) {
+      case .handshakeCompleted: break
+      case .plaintext(let bytes): if !isDeaf { unsafe input.append(contentsOf: bytes) }
+      case .needsInput: break reading
+      case .closedByPeer:
+        writeOutput()
+        return socket.close()
+      case .failed:
+        writeOutput()
+        return socket.close()
+      }
+    }
+    writeOutput()
+    act()
+  }
+
+  private func say(_ bytes: [UInt8]) {
+    unsafe bytes.withUnsafeBytes { bytes in try? unsafe tls.write(bytes, buffers: buffers) }
+    writeOutput()
+  }
+
+  private func writeOutput() {
+    guard buffers.outputCount > 0, socket.isOpen else { return }
+    _ = unsafe socket.write(buffers.output)
+    buffers.removeAllOutput()
+  }
+
+  // MARK: Deeds
+
+  /// Does what can be done now.
+  private func act() {
+    guard tls.isEstablished else { return }
+    while socket.isOpen, !isDeaf, timer?.isActive != true {
+      guard let deed = deeds.last else {
+        guard takeNext() else { return }
+        continue
+      }
+      if case .take(let count) = deed {
+        if count > 0 {
+          guard takeNext() else { return }
+          deeds[deeds.count - 1] = .take(count - 1)
+        } else {
+          deeds.removeLast()
+        }
+        continue
+      }
+      guard !deed.needsFrame || frame() != nil else { return answerProbe() }
+      deeds.removeLast()
+      perform(deed)
+    }
+  }
+
+  private func perform(_ deed: GatewayDeed) {
+    switch deed {
+    case .take: break
+    case .say(let status, let named, let isSplit, let times):
+      var packet = BinaryErrorPacket(status: .unknown, identifier: number(named))
+      packet.status = status
+      var bytes: [UInt8] = []
+      for _ in 0..<times { packet.append(to: &bytes) }
+      if isSplit { for byte in bytes { say([byte]) } } else { say(bytes) }
+      finish()
+    case .babble(let bytes):
+      say(bytes)
+      finish()
+    case .eatPacket:
+      refuseNext()
+      abort()
+    case .takeAndReset:
+      _ = takeNext()
+      abort()
+    case .reset: abort()
+    case .halfClose:
+      isDeaf = true
+      socket.shutdownWrite()
+    case .close: finish()
+    case .stall:
+      isDeaf = true
+      socket.setInterest(reading: false, writing: false)
+    case .pause(let milliseconds):
+      socket.setInterest(reading: false, writing: false)
+      timer?.start(afterMilliseconds: milliseconds)
+    }
+  }
+
+  private func number(_ named: GatewayDeed.Named) -> UInt32 {
+    switch named {
+    case .next:
+      let identifier = frame()?.identifier ?? 0
+      refuseNext()
+      return identifier
+    case .last: return lastTaken
+    case .number(let number): return number
+    }
+  }
+
+  private func finish() {
+    isDeaf = true
+    tls.close(buffers: buffers)
+    writeOutput()
+    socket.shutdownWrite()
+  }
+
+  private func abort() {
+    isDeaf = true
+    socket.abort()
+  }
+
+  // MARK: Frames
+
+  /// What the bytes that came begin with.
+  private func scan() -> BinaryScan? {
+    let bytes = input
+    return bytes.isEmpty ? nil : BinaryFrame.scan(bytes.span, limits: Self.limits)
+  }
+
+  /// The next whole notification, if it is one.
+  private func frame() -> BinaryFrame? {
+    if case .frame(let frame) = scan() { frame } else { nil }
+  }
+
+  private func take(_ frame: BinaryFrame) -> String {
+    defer { input.removeFirst(frame.byteCount) }
+    return String(decoding: input[frame.payload], as: UTF8.self)
+  }
+
+  /// False when there is none.
+  private func takeNext() -> Bool {
+    guard let frame = frame() else {
+      answerProbe()
+      return false
+    }
+    let payload = take(frame)
+    gateway.note { $0.taken.append(payload) }
+    lastTaken = frame.identifier ?? lastTaken
+    if gateway.options.confirms {
+      var bytes: [UInt8] = []
+      BinaryErrorPacket(status: .noError, identifier: lastTaken).append(to: &bytes)
+      say(bytes)
+    }
+    return true
+  }
+
+  private func refuseNext() {
+    guard let frame = frame() else { return }
+    let payload = take(frame)
+    gateway.note { $0.refused.append(payload) }
+  }
+
+  /// What stands there may be no notification, on purpose.
+  private func answerProbe() {
+    guard !gateway.options.ignoresProbes, case .fault(let fault, _, let identifier) = scan() else {
+      return
+    }
+    var bytes: [UInt8] = []
+    BinaryErrorPacket(status: fault.status, identifier: identifier ?? 0).append(to: &bytes)
+    say(bytes)
+    finish()
+  }
+}

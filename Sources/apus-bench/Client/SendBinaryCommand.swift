@@ -1,0 +1,125 @@
+import ApusClient
+import ApusCommand
+import ApusLoop
+import ApusModel
+import ApusWire
+import Synchronization
+
+/// `apus-bench send-binary`: many notifications through one `BinaryClient`, to a gateway or a sink.
+final class SendBinaryCommand: Sendable {
+  private let configuration: BinaryClientConfiguration
+  private let requests: [PushRequest]
+  private let count: Int
+  private let warmUpCount: Int
+  private let frameBytes: Int
+  private let outcome = Mutex<Result<JSONValue, CommandFailure>?>(nil)
+
+  init(_ invocation: Invocation) throws(CommandFailure) {
+    let target = invocation.value(BenchOptions.binaryTarget)
+    func pem(_ option: Option<String>) throws(CommandFailure) -> [UInt8] {
+      Array(try readText(try invocation.require(option)).utf8)
+    }
+    var configuration = BinaryClientConfiguration(
+      endpoint: Endpoint(host: target.host, port: target.port),
+      trustRoots: .pem(try pem(BenchOptions.binaryAuthority)),
+      credential: .certificate(
+        certificatePEM: try pem(BenchOptions.binaryCertificate),
+        keyPEM: try pem(BenchOptions.binaryCertificateKey)))
+    configuration.serverName = "localhost"
+    configuration.expectsConfirmations = invocation.isOn(BenchOptions.binaryConfirmed)
+    configuration.silenceMilliseconds = invocation.value(BenchOptions.binarySilence)
+    // What a second of silence holds at three million a second.
+    configuration.windowCapacity = 1 << 22
+    configuration.windowBytes = 1 << 30
+    self.configuration = configuration
+    let payloadBytes = invocation.value(BenchOptions.binaryPayloadBytes)
+    frameBytes = 61 + payloadBytes
+    let payload = Self.payload(payloadBytes)
+    requests = try readTokens(try invocation.require(BenchOptions.binaryTokens)).map { token in
+      var request = PushRequest(token: token, topic: nil, payload: payload)
+      request.expirationSeconds = 0
+      return request
+    }
+    count = invocation.value(BenchOptions.binaryPushes)
+    warmUpCount = invocation.value(BenchOptions.binaryWarmUp)
+  }
+
+  /// `{"aps":{"alert":"xx…"}}`
+  private static func payload(_ byteCount: Int) -> [UInt8] {
+    let (head, tail) = (Array(#"{"aps":{"alert":""#.utf8), Array(#""}}"#.utf8))
+    let filler = [UInt8](repeating: 0x78, count: max(0, byteCount - head.count - tail.count))
+    return head + filler + tail
+  }
+
+  func run() throws(CommandFailure) {
+    let loop = EventLoop(name: "send-binary")
+    Task { [self] in
+      let result: Result<JSONValue, CommandFailure>
+      do throws(CommandFailure) { result = .success(try await measure()) } catch {
+        result = .failure(error)
+      }
+      outcome.withLock { $0 = result }
+      loop.stop()
+    }
+    loop.run()
+    guard let result = outcome.withLock({ $0 }) else { return }
+    print(try result.get().text)
+  }
+
+  private func measure() async throws(CommandFailure) -> JSONValue {
+    let client: BinaryClient
+    do throws(ClientConfigurationError) { client = try BinaryClient(configuration) } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+    try await send(warmUpCount, client)
+    let before = Usage.now
+    try await send(count, client)
+    let after = Usage.now
+    await client.close()
+    let cpu = after.cpuMicroseconds - before.cpuMicroseconds
+    return .members([
+      "notifications": .integer(Int64(count)), "frame_bytes": .integer(Int64(frameBytes)),
+      "microseconds": .integer(after.microseconds - before.microseconds),
+      "cpu_nanoseconds_each": .integer(cpu * 1000 / Int64(max(count, 1))),
+      "resident_kilobytes": .integer(after.residentKilobytes),
+    ])
+  }
+
+  private func send(_ count: Int, _ client: BinaryClient) async throws(CommandFailure) {
+    guard count > 0 else { return }
+    var accepted = 0
+    for await outcome in client.send(all: InTurn(requests: requests, count: count)) {
+      if case .success(.accepted) = outcome.result { accepted += 1 }
+    }
+    guard accepted == count else {
+      throw CommandFailure(.failed, "\(accepted) of \(count) notifications were accepted")
+    }
+  }
+}
+
+/// Pushes in turn, again and again.
+private struct InTurn: AsyncSequence, Sendable {
+  typealias Failure = Never
+
+  let requests: [PushRequest]
+  let count: Int
+
+  struct Iterator: AsyncIteratorProtocol {
+    let requests: [PushRequest]
+    var left: Int
+    var index = 0
+
+    mutating func next() async -> PushRequest? { take() }
+
+    mutating func next(isolation actor: isolated (any Actor)?) async -> PushRequest? { take() }
+
+    private mutating func take() -> PushRequest? {
+      guard left > 0 else { return nil }
+      left -= 1
+      index = index + 1 == requests.count ? 0 : index + 1
+      return requests[index]
+    }
+  }
+
+  func makeAsyncIterator() -> Iterator { Iterator(requests: requests, left: count) }
+}

@@ -1,0 +1,79 @@
+import ApusClient
+import ApusCommand
+import ApusServer
+import ApusWire
+
+/// `apus feedback`
+struct FeedbackCommand {
+  let invocation: Invocation
+
+  init(_ invocation: Invocation) { self.invocation = invocation }
+
+  func run() async throws(CommandFailure) {
+    let reader = try reader()
+    while true {
+      try await printList(reader)
+      guard invocation.isOn(FeedbackOptions.follow) else { return }
+      try? await Task.sleep(for: .seconds(invocation.value(FeedbackOptions.interval)))
+    }
+  }
+
+  private func reader() throws(CommandFailure) -> FeedbackReader {
+    let service = invocation.value(FeedbackOptions.service)
+    var configuration = FeedbackConfiguration(
+      endpoint: Endpoint(host: service.host, port: service.port),
+      trustRoots: .pem(try authority()),
+      credential: .certificate(
+        certificatePEM: try pem(FeedbackOptions.certificate),
+        keyPEM: try pem(FeedbackOptions.certificateKey)))
+    let seconds = invocation.value(FeedbackOptions.timeout)
+    configuration.silenceTimeoutSeconds = seconds
+    configuration.connectTimeoutSeconds = min(configuration.connectTimeoutSeconds, seconds)
+    do throws(ClientConfigurationError) {
+      return try FeedbackReader(configuration)
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+  }
+
+  private func pem(_ option: Option<String>) throws(CommandFailure) -> [UInt8] {
+    Array(try Process.text(of: try invocation.require(option), for: option, invocation).utf8)
+  }
+
+  private func authority() throws(CommandFailure) -> [UInt8] {
+    if invocation.isGiven(FeedbackOptions.authority) { return try pem(FeedbackOptions.authority) }
+    let path = DataDirectory(path: invocation.value(ApusOptions.data)).clientAuthorityFile
+    guard let text = try Process.textIfPresent(path) else {
+      var failure = invocation.missing(FeedbackOptions.authority.description)
+      failure.problem = "--authority is missing, and there is no \(path)"
+      throw failure
+    }
+    return Array(text.utf8)
+  }
+
+  private func printList(_ reader: FeedbackReader) async throws(CommandFailure) {
+    do throws(FeedbackError) {
+      print(try await reader.read())
+    } catch {
+      // They may never be told again.
+      print(error.entries)
+      var failure = CommandFailure(.unavailable, "\(error)")
+      if !invocation.isOn(FeedbackOptions.follow) { throw failure }
+      failure.remedy = "The next list is asked for in time."
+      Output.diagnostic(failure.text(speaker: "apus feedback"))
+    }
+  }
+
+  private func print(_ entries: [FeedbackEntry]) {
+    for entry in entries {
+      if invocation.isOn(ApusOptions.json) {
+        Output.json(
+          .members([
+            "token": .string(entry.token), "time": .integer(entry.timeSeconds),
+          ]))
+      } else {
+        Output.standard("\(Log.timestamp(entry.timeSeconds * 1000))  \(entry.token)\n")
+      }
+    }
+  }
+}
