@@ -18,6 +18,10 @@ Rows:
              the first, so that nothing is known of one from the one before. With two workers (on the same processor)
              half of the frames cross over to the worker of their device.
   delivered  1,000 devices are connected and acknowledge, expiration in an hour: the same, a frame out and one in.
+  client     The other side: BinaryClient, the client library's half for the binary interface, sends to the sink. Its
+             rate in bytes a second beside that of `apus-bench binary`, which only copies frames that it made before, to
+             the same sink in alternation; the CPU of the client's process, and of the sink, for each notification.
+             Silence of 100 ms counts as acceptance. Goal: 0.5 of the sink's rate.
   flood      A good connection to a listener that confirms (+confirm) sends one notification at a time, expiration 0,
              to devices that are away and belong to its own worker: the time to the confirmation, undisturbed and while
              connections flood the OTHER worker, each with a handshake, a provider's certificate, one bad notification,
@@ -49,7 +53,7 @@ sys.dont_write_bytecode = True
 import harness
 from harness import LOAD_CPU, ROOT, SERVER_CPU, TOPIC, Process, accepts, check, free_port, output_of, say
 
-RATE_GOAL, FLOOD_GOAL = 0.4, 2.0
+RATE_GOAL, FLOOD_GOAL, CLIENT_GOAL = 0.4, 2.0, 0.5
 RECORDS = {"full": "16 KB", "frame": "one a frame"}
 FLOODING_CONNECTIONS = 64
 LATENCIES = 20_000
@@ -150,6 +154,39 @@ class Binary(harness.Bench):
             apus.stop()
             self.finish("delivered", records, costs, ciphers, frames, acknowledged=taken)
 
+    def client(self):
+        frames = 10 * self.options.frames
+        registering = self.start_apus()
+        self.start_fleet("--exit-after-registration").stop()
+        registering.stop()
+        sink = self.start_sink()
+        for payload in (239, 1963):  # Frames of 300 and of 2,024 bytes.
+            count = frames * 300 // (payload + 61)
+            say(f"\nclient, frames of {payload + 61} bytes; {self.options.slices} slices of {count:,} each")
+            rates, costs = {"client": [], "load": []}, {"client": [], "sink": []}
+            for index in range(self.options.slices):
+                before = sink.settled_cpu_seconds()
+                sent = json.loads(output_of(
+                    "taskset", "-c", LOAD_CPU, self.apus_bench, "send-binary",
+                    "--connect", f"127.0.0.1:{self.sink_port}", *self.provider, "--tokens", self.tokens_file,
+                    "--notifications", count, "--warm-up", 0, "--payload-bytes", payload))
+                costs["sink"].append((sink.settled_cpu_seconds() - before) * 1e6 / count)
+                costs["client"].append(sent["cpu_nanoseconds_each"] / 1000)
+                rates["client"].append(count * sent["frame_bytes"] / sent["microseconds"])
+                load = self.send(self.sink_port, count, "--half-close", "--frame-bytes", payload + 61)
+                rates["load"].append(load["bytes"] / load["seconds"] / 1e6)
+                say(f"  {index + 1:2} client {rates['client'][-1]:7.0f} MB/s, {costs['client'][-1]:.3f} us; "
+                    f"load {rates['load'][-1]:7.0f} MB/s; the sink spends {costs['sink'][-1]:.3f} us")
+            self.results.append({
+                "row": "client", "frame_bytes": payload + 61, "frames": count * self.options.slices,
+                "client_mb_per_second": round(statistics.median(rates["client"])),
+                "load_mb_per_second": round(statistics.median(rates["load"])),
+                "rate": round(statistics.median(rates["client"]) / statistics.median(rates["load"]), 3),
+                "goal": CLIENT_GOAL, "client_cpu": round(statistics.median(costs["client"]), 3),
+                "sink_cpu": round(statistics.median(costs["sink"]), 3), "unit": "us CPU/notification",
+                "resident_megabytes": round(sent["resident_kilobytes"] / 1024)})
+        sink.stop()
+
     def flood(self):
         say(f"\nflood: {self.options.slices} times {LATENCIES:,} confirmations, undisturbed and flooded")
         # Devices get their tokens, and the service forgets the connections.
@@ -214,7 +251,7 @@ class Binary(harness.Bench):
     # What is printed
 
     def table(self):
-        costs = [result for result in self.results if result["row"] != "flood"]
+        costs = [result for result in self.results if result["row"] in ("admitted", "delivered")]
         if costs:
             say(f"\n{'row':10} {'records':12} {'Apus':>9} {'sink':>9}  {'rate (goal)':14} {'unlike':16} 2 workers")
         for result in costs:
@@ -223,6 +260,11 @@ class Binary(harness.Bench):
             unlike = f"{result['apus_unlike']:.3f} us {result['rate_unlike']:.2f}" if "rate_unlike" in result else ""
             row, records = result["row"], RECORDS[result["records"]]
             say(f"{row:10} {records:12} {cells[0]:>9} {cells[1]:>9}  {rate:14} {unlike:16} {cells[2]}".rstrip())
+        for row in [result for result in self.results if result["row"] == "client"]:
+            say(f"\nclient, frames of {row['frame_bytes']:,} bytes: {row['client_mb_per_second']:,} MB/s, "
+                f"{row['rate']:.2f} ({row['goal']}) of the {row['load_mb_per_second']:,} MB/s that the sink takes from "
+                f"the load;\n  {row['client_cpu']:.3f} us of the client and {row['sink_cpu']:.3f} us of the sink for "
+                f"each, {row['resident_megabytes']:,} MB of memory")
         for flood in [result for result in self.results if result["row"] == "flood"]:
             say(f"\n{'confirmed, to devices of':26} {'undisturbed p50, p99':>22} {'flooded p50, p99':>20}"
                 "  ratios (goal)")
@@ -336,7 +378,7 @@ class Probe:
 
 def main():
     parser = harness.parser_for(__doc__)
-    rows = ["admitted", "delivered", "flood"]
+    rows = ["admitted", "delivered", "client", "flood"]
     parser.add_argument("--rows", nargs="+", choices=rows, default=rows, metavar="ROW", help=", ".join(rows))
     parser.add_argument("--frames", type=int, default=500_000,
                         help="frames of a slice (500,000); a fifth where they are delivered")

@@ -149,9 +149,13 @@ public final class BinaryClient: Sendable {
     var number: UInt64 = 0
     do {
       for try await request in requests {
-        guard await bulk.waitForRoom() else { break }
-        bulk.began()
-        await put(request, bulk, ticket: first | number)
+        var claim = bulk.claim()
+        while case .full = claim {
+          await bulk.waitForRoom()
+          claim = bulk.claim()
+        }
+        guard case .room(let id) = claim else { break }
+        await put(request, bulk, ticket: first | number, id: request.id ?? id)
         number += 1
       }
       bulk.finish(nil)
@@ -160,8 +164,9 @@ public final class BinaryClient: Sendable {
     }
   }
 
-  private func put(_ request: PushRequest, _ bulk: BulkSend, ticket: UInt64) async {
-    let id = request.id ?? bulk.nextID()
+  private func put(
+    _ request: PushRequest, _ bulk: BulkSend, ticket: UInt64, id: NotificationID
+  ) async {
     while true {
       do throws(PushRequestError) {
         switch try intake.put(
@@ -196,10 +201,14 @@ public final class BinaryClient: Sendable {
     end()
   }
 
-  /// Ends the client at once. What the service has not been given is `unknown` and certainly not sent, what it may have
+  /// Ends the client at once, also while it closes. What the service has not been given is `unknown` and certainly not sent, what it may have
   /// read is `unknown` and may be.
   public func closeImmediately() {
-    if takesNoMore() { end() }
+    guard takesNoMore() else {
+      _ = control.send(.abandon)
+      return
+    }
+    end()
   }
 
   /// False when that had been said.

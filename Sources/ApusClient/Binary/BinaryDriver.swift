@@ -18,21 +18,21 @@ enum BinaryCommandItem: Sendable {
   let loop: EventLoop
   let buffers = TLSBuffers()
   let receiveBuffer: UnsafeMutableRawBufferPointer
-  private let configuration: BinaryClientConfiguration
-  private let format: FrameFormat
-  private let context: TLSContext
+  let configuration: BinaryClientConfiguration
+  let format: FrameFormat
+  let context: TLSContext
   private let intake: FrameIntake
-  private let report: BinaryReport
-  private var lanes: [BinaryLane]
+  let report: BinaryReport
+  var lanes: [BinaryLane]
   /// What was taken from the intake and has no lane yet.
-  private var waiting = FrameIntake.Batch()
-  private var plan = ReconnectPlan()
-  private var attempt: ConnectAttempt?
-  private var lastFailure = ""
+  var waiting = FrameIntake.Batch()
+  var plan = ReconnectPlan()
+  var attempt: ConnectAttempt?
+  var lastFailure = ""
   private var timer: LoopTimer?
   private var closers: [@Sendable () -> Void] = []
   private var isClosing = false
-  private var isOver = false
+  var isOver = false
   private let tickMilliseconds: UInt64
 
   private static let receiveBytes = 16_384
@@ -100,7 +100,10 @@ enum BinaryCommandItem: Sendable {
   private func turnEnds() {
     guard !isOver else { return }
     fill()
-    for lane in lanes { lane.link?.flush() }
+    for lane in lanes {
+      lane.link?.flush()
+      if lane.queue.needsNewConnection, lane.queue.isSettled { sayGoodbye(lane) }
+    }
     if isClosing { closeLanes() }
     for lane in lanes { report.deliver(&lane.queue, lane.lastFailure) }
     guard !isOver else { return }
@@ -140,7 +143,7 @@ enum BinaryCommandItem: Sendable {
     return true
   }
 
-  private func failWaiting(_ cause: UnknownCause.Code, _ text: String) {
+  func failWaiting(_ cause: UnknownCause.Code, _ text: String) {
     while true {
       while !waiting.isEmpty { failFirstWaiting(cause, text) }
       intake.take(into: &waiting)
@@ -194,15 +197,21 @@ enum BinaryCommandItem: Sendable {
       guard let link = lane.link else { continue }
       if lane.queue.pendingCount > 0 {
         probe(lane, link)
-      } else if waiting.isEmpty, !link.isClosing {
-        link.goodbye(nowMilliseconds: monotonicMilliseconds())
-        guard link.isClosed else { continue }
-        lane.link = nil
-        if attempt?.lane === lane { attempt = nil }
+      } else if waiting.isEmpty {
+        sayGoodbye(lane)
       }
     }
     guard waiting.isEmpty else { return }
     if lanes.allSatisfy({ $0.link == nil && $0.queue.pendingCount == 0 }) { abandon() }
+  }
+
+  /// Ends a connection with nothing open, or one that is being made.
+  private func sayGoodbye(_ lane: BinaryLane) {
+    guard let link = lane.link, !link.isClosing else { return }
+    link.goodbye(nowMilliseconds: monotonicMilliseconds())
+    guard link.isClosed else { return }
+    lane.link = nil
+    if attempt?.lane === lane { attempt = nil }
   }
 
   /// Instead of waiting for the end of the silence, asks: once everything is written that the lane has, and the lane
@@ -213,117 +222,5 @@ enum BinaryCommandItem: Sendable {
     else { return }
     lane.isProbed = true
     if lane.queue.appendProbe() { link.flush() }
-  }
-
-  // MARK: Connecting
-
-  /// One round over all addresses of the service, for a lane.
-  private final class ConnectAttempt {
-    let lane: BinaryLane
-    var addresses: [SocketAddress] = []
-    var failures: [(text: String, isFinal: Bool)] = []
-
-    init(_ lane: BinaryLane) { self.lane = lane }
-  }
-
-  private func connectIfNeeded() {
-    let now = monotonicMilliseconds()
-    guard attempt == nil, plan.mayConnect(nowMilliseconds: now), let lane = laneToConnect else {
-      return
-    }
-    connect(lane)
-  }
-
-  /// One that has something to write first; then, where others have no room, one that has nothing.
-  private var laneToConnect: BinaryLane? {
-    for lane in lanes where lane.link == nil && lane.queue.unwrittenCount > 0 { return lane }
-    guard !waiting.isEmpty else { return nil }
-    if let idle = lanes.first(where: { $0.link == nil }) { return idle }
-    guard lanes.count < configuration.connections, lanes.allSatisfy(\.isOpen) else { return nil }
-    let lane = BinaryLane(SentQueue(format: format, window: configuration.window))
-    lanes.append(lane)
-    return lane
-  }
-
-  /// The name is looked up anew for each round: what it led to may be what failed.
-  private func connect(_ lane: BinaryLane) {
-    let attempt = ConnectAttempt(lane)
-    self.attempt = attempt
-    let endpoint = configuration.endpoint
-    SocketAddress.resolve(host: endpoint.host, port: endpoint.port, on: loop) {
-      [weak self, weak attempt] result in
-      // An attempt that was given up is gone by now.
-      guard let self, let attempt else { return }
-      switch result {
-      case .success(let addresses): attempt.addresses = addresses.reversed()
-      case .failure(let error): attempt.failures = [("\(error)", false)]
-      }
-      connectToNext(attempt)
-    }
-  }
-
-  private func connectToNext(_ attempt: ConnectAttempt) {
-    guard self.attempt === attempt else { return }
-    while let address = attempt.addresses.popLast() {
-      let deadline = monotonicMilliseconds() + UInt64(configuration.connectTimeoutSeconds) * 1000
-      do throws(SocketError) {
-        attempt.lane.link = try BinaryLink(
-          to: address, lane: attempt.lane, context: context, owner: self,
-          deadlineMilliseconds: deadline)
-        return
-      } catch {
-        attempt.failures.append(("\(error)", false))
-      }
-    }
-    self.attempt = nil
-    var texts: [String] = []
-    for (text, _) in attempt.failures where !texts.contains(text) { texts.append(text) }
-    noteFailure(
-      texts.isEmpty
-        ? "\(configuration.endpoint.host) has no address" : texts.joined(separator: "; "),
-      isFinal: !texts.isEmpty && attempt.failures.allSatisfy(\.isFinal))
-  }
-
-  /// No connection came of it, or one that brought nothing.
-  private func noteFailure(_ text: String, isFinal: Bool) {
-    lastFailure = text
-    let givesUp = plan.failed(
-      isFinal: isFinal, entropy: UInt64.random(in: 0...UInt64.max),
-      nowMilliseconds: monotonicMilliseconds())
-    guard givesUp else { return }
-    for lane in lanes where lane.link == nil {
-      lane.lastFailure = text
-      lane.queue.abandonUnwritten(.connectionFailed)
-    }
-    if !lanes.contains(where: \.isOpen) { failWaiting(.connectionFailed, text) }
-  }
-
-  // MARK: Links
-
-  func linkOpened(_ link: BinaryLink) {
-    attempt = nil
-    report.connectionMade()
-  }
-
-  func linkEnded(_ link: BinaryLink, _ end: BinaryLink.End) {
-    let lane = link.lane
-    lane.link = nil
-    lane.isProbed = false
-    switch end {
-    case .finished: break
-    case .told(.notUnderstood):
-      lane.lastFailure = "the service answered about nothing that was sent"
-      noteFailure(lane.lastFailure, isFinal: false)
-    case .told: plan.succeeded()
-    case .failed(let text, let isFinal):
-      guard let attempt, attempt.lane === lane, !isOver else { return }
-      attempt.failures.append((text, isFinal))
-      connectToNext(attempt)
-    case .lost(let text, let isUnread):
-      lane.lastFailure = text
-      let wasGood = lane.queue.hasAccepted
-      lane.queue.connectionLost(isUnread: isUnread)
-      if wasGood { plan.succeeded() } else { noteFailure(text, isFinal: isUnread) }
-    }
   }
 }

@@ -15,20 +15,6 @@ protocol BinaryLinkOwner: AnyObject {
   func linkEnded(_ link: BinaryLink, _ end: BinaryLink.End)
 }
 
-/// One of the places for a connection that a client has: what is to be sent there, and the link, if there is one.
-final class BinaryLane {
-  var queue: SentQueue
-  var link: BinaryLink?
-  /// Why the last connection ended, in words.
-  var lastFailure = ""
-  /// Whether the connection was asked for a last word.
-  var isProbed = false
-
-  init(_ queue: SentQueue) { self.queue = queue }
-
-  var isOpen: Bool { link?.isOpen ?? false }
-}
-
 /// One connection to a gateway: socket, TLS, frames out, packets in.
 final class BinaryLink: SocketHandler {
   private enum Stage { case connecting, handshaking, open, closing, closed }
@@ -44,13 +30,6 @@ final class BinaryLink: SocketHandler {
     case finished
   }
 
-  /// Records that were written: what the connection has of them tells what the queue has.
-  private struct Record {
-    var through: Int
-    /// Bytes that have gone to the socket with it.
-    var end: Int
-  }
-
   let lane: BinaryLane
   let address: SocketAddress
   private unowned let owner: any BinaryLinkOwner
@@ -58,11 +37,7 @@ final class BinaryLink: SocketHandler {
   private let tls: TLSConnection
   private var stage = Stage.connecting
   private var unsent = OutputQueue()
-  private var outputBytes = 0
-  private var records: [Record] = []
-  /// Those before are with the system, with the peer's system.
-  private var handedHead = 0
-  private var reachedHead = 0
+  private var records = WrittenRecords()
   private var packet: [UInt8] = []
   private var deadlineMilliseconds: UInt64
   /// Whether writing failed: nothing more goes out, and what came is still to be read.
@@ -241,7 +216,7 @@ final class BinaryLink: SocketHandler {
     try unsafe memory.span.extracting(run).withUnsafeBytes { (frames) throws(TLSError) in
       try unsafe tls.write(frames, buffers: buffers)
     }
-    records.append(Record(through: lane.queue.next, end: outputBytes + buffers.outputCount))
+    records.add(through: lane.queue.next, pendingBytes: buffers.outputCount)
     return true
   }
 
@@ -251,7 +226,7 @@ final class BinaryLink: SocketHandler {
     guard buffers.outputCount > 0 else { return }
     defer { buffers.removeAllOutput() }
     if stage == .closed || isBroken { return }
-    outputBytes += buffers.outputCount
+    records.outputBytes += buffers.outputCount
     switch unsafe unsent.write(buffers.output, to: socket) {
     case .written, .queued: break
     case .blocked: updateInterest(true)
@@ -276,34 +251,21 @@ final class BinaryLink: SocketHandler {
   // MARK: How far it has come
 
   private func noteHandedOver() {
-    let handed = outputBytes - unsent.count
-    let before = handedHead
-    while handedHead < records.count, records[handedHead].end <= handed { handedHead += 1 }
-    if handedHead > before { lane.queue.handedOver(through: records[handedHead - 1].through) }
+    if let place = records.handedOver(unsentBytes: unsent.count) {
+      lane.queue.handedOver(through: place)
+    }
   }
 
   /// Looks what the peer's system has, and accepts what the service is silent about.
   private func look(nowMilliseconds: UInt64) {
     // A packet that lies there unread would turn silence into a lie.
     guard readAll(), isOpen else { return }
-    if let waiting = socket.unacknowledgedByteCount {
-      let reached = outputBytes - unsent.count - waiting
-      let before = reachedHead
-      while reachedHead < handedHead, records[reachedHead].end <= reached { reachedHead += 1 }
-      if reachedHead > before {
-        lane.queue.reached(
-          through: records[reachedHead - 1].through, nowMilliseconds: nowMilliseconds)
-      }
-      forgetRecords()
+    if let waiting = socket.unacknowledgedByteCount,
+      let place = records.reached(unacknowledgedBytes: unsent.count + waiting)
+    {
+      lane.queue.reached(through: place, nowMilliseconds: nowMilliseconds)
     }
     lane.queue.confirmSilent(nowMilliseconds: nowMilliseconds)
-  }
-
-  private func forgetRecords() {
-    guard reachedHead > 256, reachedHead * 2 > records.count else { return }
-    records.removeFirst(reachedHead)
-    handedHead -= reachedHead
-    reachedHead = 0
   }
 
   /// To be called several times a second.

@@ -113,10 +113,28 @@ final class BulkSend: Sendable {
     state.withLock { $0.onSettled = onSettled }
   }
 
-  /// Waits until one more may be taken from the source; false when nobody wants the outcomes any more.
-  func waitForRoom() async -> Bool {
-    let (isFull, isWanted) = state.withLock { ($0.unclaimed >= limit, !$0.isAbandoned) }
-    guard isFull, isWanted else { return isWanted }
+  enum Claim {
+    /// There is room for one more push. The id is for one that has none: it is not sent, so that it need not be
+    /// unguessable, and only has to differ.
+    case room(NotificationID)
+    /// Wait with ``waitForRoom()``.
+    case full
+    /// Nobody wants the outcomes any more.
+    case over
+  }
+
+  /// Makes a push that was taken from the source one of the bulk.
+  func claim() -> Claim {
+    state.withLock { state in
+      guard !state.isAbandoned else { return .over }
+      guard state.unclaimed < limit else { return .full }
+      state.openCount += 1
+      state.lastID &+= 1
+      return .room(NotificationID(high: idBase, low: state.lastID))
+    }
+  }
+
+  func waitForRoom() async {
     await withCheckedContinuation { continuation in
       let mustWait = state.withLock { state in
         guard state.unclaimed >= limit, !state.isAbandoned else { return false }
@@ -125,19 +143,7 @@ final class BulkSend: Sendable {
       }
       if !mustWait { continuation.resume() }
     }
-    return state.withLock { !$0.isAbandoned }
   }
-
-  /// An id for a push that has none. It is not sent, so that it need not be unguessable: it only has to differ.
-  func nextID() -> NotificationID {
-    state.withLock { state in
-      state.lastID &+= 1
-      return NotificationID(high: idBase, low: state.lastID)
-    }
-  }
-
-  /// A push was taken from the source.
-  func began() { state.withLock { $0.openCount += 1 } }
 
   /// The source has no more.
   func finish(_ failure: (any Error)?) {

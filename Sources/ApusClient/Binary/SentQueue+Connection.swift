@@ -20,6 +20,9 @@ extension SentQueue {
   mutating func connectionBegan() {
     connectionStart = next
     handed = next
+    // What has no outcome stands behind: a packet of this connection says nothing of those before.
+    tail = next
+    firstOpen = next
     hasAccepted = false
     droppedCount = 0
     clearMarks()

@@ -156,6 +156,9 @@ struct SentQueue: Sendable {
   /// Whether there is something to write.
   var wantsWrite: Bool { next < end && !needsNewConnection }
 
+  /// Whether everything that was written has its outcome.
+  var isSettled: Bool { firstOpen >= next }
+
   /// Notifications that something is still to come of.
   var pendingCount: Int { openCount + againCount }
 

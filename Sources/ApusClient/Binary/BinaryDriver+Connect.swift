@@ -1,0 +1,117 @@
+import ApusLoop
+import ApusModel
+import ApusTLS
+
+// How a client of the binary interface comes by its connections, and what it makes of their ends.
+
+extension BinaryDriver {
+  /// One round over all addresses of the service, for a lane.
+  final class ConnectAttempt {
+    let lane: BinaryLane
+    var addresses: [SocketAddress] = []
+    var failures: [(text: String, isFinal: Bool)] = []
+
+    init(_ lane: BinaryLane) { self.lane = lane }
+  }
+
+  func connectIfNeeded() {
+    let now = monotonicMilliseconds()
+    guard attempt == nil, plan.mayConnect(nowMilliseconds: now), let lane = laneToConnect else {
+      return
+    }
+    connect(lane)
+  }
+
+  /// One that has something to write first; then, where others have no room, one that has nothing.
+  private var laneToConnect: BinaryLane? {
+    for lane in lanes where lane.link == nil && lane.queue.unwrittenCount > 0 { return lane }
+    guard !waiting.isEmpty else { return nil }
+    if let idle = lanes.first(where: { $0.link == nil }) { return idle }
+    guard lanes.count < configuration.connections, lanes.allSatisfy(\.isOpen) else { return nil }
+    let lane = BinaryLane(SentQueue(format: format, window: configuration.window))
+    lanes.append(lane)
+    return lane
+  }
+
+  /// The name is looked up anew for each round: what it led to may be what failed.
+  private func connect(_ lane: BinaryLane) {
+    let attempt = ConnectAttempt(lane)
+    self.attempt = attempt
+    let endpoint = configuration.endpoint
+    SocketAddress.resolve(host: endpoint.host, port: endpoint.port, on: loop) {
+      [weak self, weak attempt] result in
+      // An attempt that was given up is gone by now.
+      guard let self, let attempt else { return }
+      switch result {
+      case .success(let addresses): attempt.addresses = addresses.reversed()
+      case .failure(let error): attempt.failures = [("\(error)", false)]
+      }
+      connectToNext(attempt)
+    }
+  }
+
+  private func connectToNext(_ attempt: ConnectAttempt) {
+    guard self.attempt === attempt else { return }
+    while let address = attempt.addresses.popLast() {
+      let deadline = monotonicMilliseconds() + UInt64(configuration.connectTimeoutSeconds) * 1000
+      do throws(SocketError) {
+        attempt.lane.link = try BinaryLink(
+          to: address, lane: attempt.lane, context: context, owner: self,
+          deadlineMilliseconds: deadline)
+        return
+      } catch {
+        attempt.failures.append(("\(error)", false))
+      }
+    }
+    self.attempt = nil
+    var texts: [String] = []
+    for (text, _) in attempt.failures where !texts.contains(text) { texts.append(text) }
+    noteFailure(
+      texts.isEmpty
+        ? "\(configuration.endpoint.host) has no address" : texts.joined(separator: "; "),
+      isFinal: !texts.isEmpty && attempt.failures.allSatisfy(\.isFinal))
+  }
+
+  /// No connection came of it, or one that brought nothing.
+  private func noteFailure(_ text: String, isFinal: Bool) {
+    lastFailure = text
+    let givesUp = plan.failed(
+      isFinal: isFinal, entropy: UInt64.random(in: 0...UInt64.max),
+      nowMilliseconds: monotonicMilliseconds())
+    guard givesUp else { return }
+    for lane in lanes where lane.link == nil {
+      lane.lastFailure = text
+      lane.queue.abandonUnwritten(.connectionFailed)
+    }
+    if !lanes.contains(where: \.isOpen) { failWaiting(.connectionFailed, text) }
+  }
+
+  // MARK: Links
+
+  func linkOpened(_ link: BinaryLink) {
+    attempt = nil
+    report.connectionMade()
+  }
+
+  func linkEnded(_ link: BinaryLink, _ end: BinaryLink.End) {
+    let lane = link.lane
+    lane.link = nil
+    lane.isProbed = false
+    switch end {
+    case .finished: break
+    case .told(.notUnderstood):
+      lane.lastFailure = "the service answered about nothing that was sent"
+      noteFailure(lane.lastFailure, isFinal: false)
+    case .told: plan.succeeded()
+    case .failed(let text, let isFinal):
+      guard let attempt, attempt.lane === lane, !isOver else { return }
+      attempt.failures.append((text, isFinal))
+      connectToNext(attempt)
+    case .lost(let text, let isUnread):
+      lane.lastFailure = text
+      let wasGood = lane.queue.hasAccepted
+      lane.queue.connectionLost(isUnread: isUnread)
+      if wasGood { plan.succeeded() } else { noteFailure(text, isFinal: isUnread) }
+    }
+  }
+}
