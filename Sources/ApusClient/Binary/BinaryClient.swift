@@ -201,8 +201,8 @@ public final class BinaryClient: Sendable {
     end()
   }
 
-  /// Ends the client at once, also while it closes. What the service has not been given is `unknown` and certainly not sent, what it may have
-  /// read is `unknown` and may be.
+  /// Ends the client at once, also while it closes. What the service has not been given is `unknown` and certainly not
+  /// sent, what it may have read is `unknown` and may be.
   public func closeImmediately() {
     guard takesNoMore() else {
       _ = control.send(.abandon)

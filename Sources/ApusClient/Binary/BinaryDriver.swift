@@ -113,32 +113,35 @@ enum BinaryCommandItem: Sendable {
 
   /// Spreads what waits over the lanes that are open and have room.
   private func fill() {
+    var batch = FrameIntake.Batch()
+    swap(&batch, &waiting)
+    defer { swap(&batch, &waiting) }
     var full = 0
     while full < lanes.count {
-      if waiting.isEmpty {
-        intake.take(into: &waiting)
-        if waiting.isEmpty { return }
+      if batch.isEmpty {
+        intake.take(into: &batch)
+        if batch.isEmpty { return }
       }
       full = 0
-      for lane in lanes where !fill(lane) { full += 1 }
+      for lane in lanes where !fill(lane, from: &batch) { full += 1 }
     }
   }
 
   /// False when it takes no more now.
-  private func fill(_ lane: BinaryLane) -> Bool {
+  private func fill(_ lane: BinaryLane, from batch: inout FrameIntake.Batch) -> Bool {
     guard lane.isOpen, !lane.isProbed, !lane.queue.endsInProbe, !lane.queue.needsNewConnection
     else { return false }
     // In portions, so that lanes share what there is.
     for _ in 0..<256 {
-      guard !waiting.isEmpty else { return true }
-      let item = waiting.first
+      guard !batch.isEmpty else { return true }
+      let item = batch.first
       if item.ticket != FrameIntake.Item.cancelled {
         let isTaken = lane.queue.append(
-          waiting.firstFrame, ticket: item.ticket, id: item.id,
+          batch.firstFrame, ticket: item.ticket, id: item.id,
           deadlineMilliseconds: item.deadlineMilliseconds)
         guard isTaken else { return false }
       }
-      waiting.removeFirst()
+      batch.removeFirst()
     }
     return true
   }

@@ -148,16 +148,27 @@ final class BinaryLink: SocketHandler {
   }
 
   private func received(_ bytes: Span<UInt8>) {
-    for index in bytes.indices where stage == .open {
-      packet.append(bytes[index])
-      if packet.count < BinaryErrorPacket.byteCount { continue }
-      defer { packet.removeAll(keepingCapacity: true) }
-      guard let said = BinaryErrorPacket(packet.span) else {
-        return leave(lane.queue.receivedNonsense())
+    let size = BinaryErrorPacket.byteCount
+    var offset = 0
+    while stage == .open, offset < bytes.count {
+      if packet.isEmpty, bytes.count - offset >= size {
+        heard(BinaryErrorPacket(bytes.extracting(offset..<offset + size)))
+        offset += size
+        continue
       }
-      let verdict = lane.queue.received(said)
-      if verdict != .goOn { return leave(verdict) }
+      packet.append(bytes[offset])
+      offset += 1
+      guard packet.count == size else { continue }
+      let whole = packet
+      packet = []
+      heard(BinaryErrorPacket(whole.span))
     }
+  }
+
+  /// Nil: six bytes that are no packet.
+  private func heard(_ said: BinaryErrorPacket?) {
+    let verdict = said.map { lane.queue.received($0) } ?? lane.queue.receivedNonsense()
+    if verdict != .goOn { leave(verdict) }
   }
 
   /// The service has said its last.

@@ -13,11 +13,11 @@ package enum FeedbackOptions {
     help: "How long to wait for the connection, and for each further word.")
   package static let certificate = Option(
     "--certificate", .file, in: [Verb.feedback], group: .credentials,
-    scope: .named("feedback-certificate"), isRequired: true,
+    scope: .named("feedback-certificate"),
     help: "The provider's certificate: the list is that of its topic.")
   package static let certificateKey = Option(
     "--certificate-key", .file, in: [Verb.feedback], group: .credentials,
-    scope: .named("feedback-certificate-key"), isRequired: true,
+    scope: .named("feedback-certificate-key"),
     help: "The private key of that certificate.")
   package static let follow = Option(
     "--follow", .flag, in: [Verb.feedback], group: .search, scope: .flagOnly,

@@ -120,8 +120,7 @@ import Glibc
 
   func socketReadable() {
     while stage == .handshaking || stage == .reading, let socket {
-      var room = input.mutableSpan
-      switch socket.read(into: &room) {
+      switch unsafe input.withUnsafeMutableBytes({ unsafe socket.read(into: $0) }) {
       case .bytes(let count):
         let ciphertext = input
         unsafe ciphertext.withUnsafeBytes { bytes in
@@ -181,7 +180,8 @@ import Glibc
 
   // MARK: The end
 
-  /// close_notify: the list is whole, unless it ends inside an entry. This side's own tells the service that it is here.
+  /// close_notify: the list is whole, unless it ends inside an entry. This side's own says to the service that it is
+  /// here.
   private func listEnded() {
     guard stage == .reading else { return }
     do throws(FeedbackTupleFault) { try tuples.finish() } catch {
