@@ -85,7 +85,7 @@ class Client(harness.Bench):
         check(answered and int(answered[1]) == requests, f"not every request was answered with 2xx:\n{output}")
         return seconds * 1e6 / requests
 
-    def apus(self, requests, *extra, port=None, warm_up=0):
+    def push(self, requests, *extra, port=None, warm_up=0):
         """What the program says, and the CPU microseconds for each notification, handshakes included."""
         output, seconds = measured(
             self.apus_bench, "send", "--connect", f"127.0.0.1:{port or self.port}", "--authority", self.certificate,
@@ -99,7 +99,7 @@ class Client(harness.Bench):
         say(f"\n{form}: {slices} slices of {requests:,} notifications each, goal {goal} x h2load")
         results = {"apus": [], "h2load": []}
         for index in range(slices):
-            results["apus"].append(self.apus(requests, "--form", form)[1])
+            results["apus"].append(self.push(requests, "--form", form)[1])
             results["h2load"].append(self.h2load(requests))
             say(f"  {index + 1:2} apus {results['apus'][-1]:7.3f} us   h2load {results['h2load'][-1]:7.3f} us")
         medians = {which: statistics.median(values) for which, values in results.items()}
@@ -142,8 +142,8 @@ class Client(harness.Bench):
 
     def memory(self):
         say("\nmemory: the most that was ever in memory")
-        small = self.apus(50_000)[0]["resident_kilobytes"]
-        large = self.apus(1_000_000)[0]["resident_kilobytes"]
+        small = self.push(50_000)[0]["resident_kilobytes"]
+        large = self.push(1_000_000)[0]["resident_kilobytes"]
         say(f"  50,000: {small:,} KB   1,000,000: {large:,} KB   ratio {large / small:.2f} (goal 1.1)")
         self.results.append({"row": "memory", "apus": large, "yardstick": small, "ratio": round(large / small, 3),
                              "goal": 1.1, "better": "lower", "unit": "KB", "requests": 1_000_000})
@@ -158,7 +158,7 @@ class Client(harness.Bench):
             say(f"\nfar, {delay} ms: one connection of {STREAMS} streams can do {limit:.0f} a second")
             for connections in [1, CONNECTIONS]:
                 requests = int(limit * connections * 4)
-                said, _ = self.apus(requests, "--connections", connections, port=port, warm_up=requests // 2)
+                said, _ = self.push(requests, "--connections", connections, port=port, warm_up=requests // 2)
                 rate = requests * 1e6 / said["microseconds"]
                 share = rate / (limit * connections)
                 say(f"  {connections} connections: {rate:8.0f} a second, {share:.2f} of the limit")
