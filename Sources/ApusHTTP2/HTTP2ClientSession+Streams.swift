@@ -18,6 +18,11 @@ extension HTTP2ClientSession {
   }
 
   func didReceive(_ field: AnswerField, _ value: Span<UInt8>) {
+    if case .date = field {
+      // Once for each connection: it is only compared with a clock.
+      if serverSeconds == nil { serverSeconds = HTTPDate.seconds(value) }
+      return
+    }
     guard let response = unsafe current?.takeUnretainedValue() else { return }
     switch field {
     case .listed(.status):
@@ -31,9 +36,7 @@ extension HTTP2ClientSession {
       _ = response.fields.add(name, value: value)
     case .retryAfter:
       response.retryAfterSeconds = HTTPDate.retryAfter(value, nowSeconds: serverSeconds)
-    case .date:
-      // Once for each connection: it is only compared with a clock.
-      if serverSeconds == nil { serverSeconds = HTTPDate.seconds(value) }
+    case .date: break
     }
   }
 

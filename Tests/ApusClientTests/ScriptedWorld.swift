@@ -33,6 +33,7 @@ final class ScriptedWorld {
   private var isFed = false
   private var bulkCount = 0
   private var read: [BulkPush] = []
+  private var vacant: [BulkPush] = []
 
   /// By id: what the callers were told.
   private(set) var outcomes: [String: [SendOutcome]] = [:]
@@ -147,7 +148,8 @@ final class ScriptedWorld {
   private func feed() {
     guard !isFed else { return }
     for _ in 0...random.below(6) {
-      guard case .send(let send) = job.vacancy() else { return }
+      if vacant.isEmpty, job.vacancies(&vacant) != .some { return }
+      guard let send = vacant.popLast()?.send else { return }
       send.push = newPush()
       job.submit(send)
     }

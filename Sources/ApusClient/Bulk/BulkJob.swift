@@ -1,15 +1,5 @@
 import Synchronization
 
-/// A push of a bulk send, which keeps all of its pushes alive: to pass one on costs no count of references, of which
-/// there would be a dozen for each.
-@safe struct BulkPush: @unchecked Sendable {
-  private let reference: Unmanaged<PendingSend>
-
-  init(_ send: PendingSend) { unsafe reference = Unmanaged.passUnretained(send) }
-
-  var send: PendingSend { unsafe reference.takeUnretainedValue() }
-}
-
 /// One bulk send, between the task that feeds it, the client's loop, and the task that reads the outcomes.
 ///
 /// A bounded number of `PendingSend`s goes round: filled by the feeder, sent by the loop, read by the reader, and back.
@@ -70,21 +60,30 @@ final class BulkJob: @unchecked Sendable {
 
 extension BulkJob {
   enum Vacancy {
-    case send(PendingSend)
+    /// There are some in the array, to be taken from its end.
+    case some
     /// Wait with ``waitForVacancy()``.
     case none
     /// Nothing more is taken.
     case over
   }
 
-  func vacancy() -> Vacancy {
+  /// How many are taken at a time.
+  private static let portion = 32
+
+  /// Fills `pushes`, which is empty.
+  func vacancies(_ pushes: inout [BulkPush]) -> Vacancy {
     state.withLock { state in
       if state.ending != nil { return .over }
-      if let vacant = state.vacant.popLast() { return .send(vacant.send) }
+      while pushes.count < Self.portion, let vacant = state.vacant.popLast() {
+        pushes.append(vacant)
+      }
+      if !pushes.isEmpty { return .some }
       guard state.made.count < capacity else { return .none }
       let send = PendingSend(bulk: self, timeoutMilliseconds: timeoutMilliseconds)
       state.made.append(send)
-      return .send(send)
+      pushes.append(BulkPush(send))
+      return .some
     }
   }
 

@@ -109,24 +109,29 @@ private func feed<Requests: AsyncSequence>(
 ) async where Requests.Element == PushRequest {
   var iterator = requests.makeAsyncIterator()
   let ids = RandomIDs()
+  var vacant: [BulkPush] = []
   var index = 0
   do throws(Requests.Failure) {
     while true {
-      switch job.vacancy() {
-      case .over: return job.inputEnded(failure: nil)
-      case .none: await job.waitForVacancy()
-      case .send(let send):
-        guard let request = try await iterator.next(isolation: nil) else {
-          return job.inputEnded(failure: nil)
+      guard let send = vacant.popLast()?.send else {
+        switch job.vacancies(&vacant) {
+        case .over: return job.inputEnded(failure: nil)
+        case .none: await job.waitForVacancy()
+        case .some: break
         }
-        send.index = index
-        index += 1
-        do throws(PushRequestError) {
-          try send.push.encode(request, id: ids.next())
-          job.submit(send)
-        } catch {
-          job.reject(send, error)
-        }
+        continue
+      }
+      // Who ends the job cancels the task.
+      guard !Task.isCancelled, let request = try await iterator.next(isolation: nil) else {
+        return job.inputEnded(failure: nil)
+      }
+      send.index = index
+      index += 1
+      do throws(PushRequestError) {
+        try send.push.encode(request, id: ids.next())
+        job.submit(send)
+      } catch {
+        job.reject(send, error)
       }
     }
   } catch {

@@ -55,6 +55,7 @@ struct EncodedPush: Sendable {
   mutating func clear() { payload = [] }
 
   /// Adds the fields of the request to `head`.
+  @inline(__always)
   func write(to head: HTTP2RequestHead) {
     let text = text.span
     head.begin(path: text.extracting(NotificationID.textLength..<pathEnd))
@@ -134,6 +135,6 @@ struct EncodedPush: Sendable {
       throw PushRequestError(
         .invalidExpiration, "the expiration is \(seconds): Unix seconds are not negative")
     }
-    text.append(decimal: seconds)
+    if seconds == 0 { text.append(0x30) } else { text.append(decimal: seconds) }
   }
 }
