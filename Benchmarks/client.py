@@ -164,7 +164,7 @@ class Client(harness.Bench):
             say(f"\nfar, {delay} ms: one connection of {STREAMS} streams can do {limit:.0f} a second")
             for connections in [1, CONNECTIONS]:
                 requests = int(limit * connections * 4)
-                said, _ = self.push(requests, "--connections", connections, port=port, warm_up=requests // 2)
+                said, _ = self.push(requests, "--connections", connections, port=port, warm_up=requests)
                 rate = requests * 1e6 / said["microseconds"]
                 share = rate / (limit * connections)
                 say(f"  {connections} connections: {rate:8.0f} a second, {share:.2f} of the limit")
