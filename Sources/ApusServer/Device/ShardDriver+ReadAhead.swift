@@ -8,9 +8,9 @@ struct ReadAhead {
   fileprivate var cursor: [UInt8] = []
   private let timer: LoopTimer
 
-  /// A page takes two milliseconds or three, so that a worker is never away for long.
-  fileprivate static let pageRows = 8192
-  private static let pauseMilliseconds: UInt64 = 2
+  /// A page takes a millisecond or less: a device that comes meanwhile may wait for one at each of its steps.
+  fileprivate static let pageRows = 2048
+  private static let pauseMilliseconds: UInt64 = 1
 
   init(loop: EventLoop, _ next: @escaping () -> Void) {
     timer = LoopTimer(loop: loop, handler: next)
