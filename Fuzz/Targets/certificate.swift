@@ -31,7 +31,9 @@ func check(_ der: [UInt8]) {
   guard let again = try? Certificate(der: written.span) else {
     preconditionFailure("a certificate that was read is not read again")
   }
-  precondition(again == certificate && again.subject == certificate.subject, "a certificate changes on its way")
+  precondition(
+    again == certificate && again.subject == certificate.subject, "a certificate changes on its way"
+  )
   _ = certificate.serverNames
   _ = certificate.place
   _ = certificate.leads(to: [certificate], through: [certificate], for: .server)
@@ -43,7 +45,8 @@ func check(_ der: [UInt8]) {
   precondition(provider.topics.first == provider.defaultTopic, "the own topic is not the first")
   precondition(Set(provider.topics).count == provider.topics.count, "a topic twice")
   precondition(
-    provider.topics.allSatisfy { (1...Limits.topicBytes).contains($0.utf8.count) }, "the length of a topic")
+    provider.topics.allSatisfy { (1...Limits.topicBytes).contains($0.utf8.count) },
+    "the length of a topic")
 }
 
 func checkRequest(_ request: CertificateRequest?) {
@@ -99,7 +102,9 @@ func certificate(extensions: [UInt8]) -> [UInt8] {
   let validity = sequence(
     element(0x17, Array("250101000000Z".utf8)), element(0x17, Array("350101000000Z".utf8)))
   let body = sequence(
-    element(0xa0, [0x02, 0x01, 0x02]), [0x02, 0x01, 0x01], algorithm, name, validity, name, publicKey,
+    element(0xa0, [0x02, 0x01, 0x02]), [0x02, 0x01, 0x01], algorithm, name, validity, name,
+    publicKey,
     element(0xa3, element(0x30, extensions)))
-  return sequence(body, algorithm, [0x03, 0x09, 0x00, 0x30, 0x06, 0x02, 0x01, 0x01, 0x02, 0x01, 0x01])
+  return sequence(
+    body, algorithm, [0x03, 0x09, 0x00, 0x30, 0x06, 0x02, 0x01, 0x01, 0x02, 0x01, 0x01])
 }
