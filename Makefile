@@ -20,7 +20,7 @@ HOURS ?= 0.5
 
 .DEFAULT_GOAL := help
 .PHONY: help build release run test docs sim lint format fuzz crash clean setup
-.PHONY: bench-ingest bench-binary bench-store bench-client
+.PHONY: bench-ingest bench-binary bench-store bench-trust bench-client
 # `make lint test` shows findings in that order, and two builds at once would only wait for each other's lock.
 .NOTPARALLEL:
 
@@ -81,6 +81,10 @@ bench-store: release ## Measure durable acceptance, memory, start-up and fetchin
 bench-client: release ## Measure CPU per notification of the client library against h2load, and against distance
 	@scripts/setup.sh bench
 	Benchmarks/client.py $(ARGUMENTS)
+
+bench-trust: release ## Measure handshakes with certificates against OpenSSL alone, and what tokens cost
+	@scripts/setup.sh bench
+	Benchmarks/trust.py $(ARGUMENTS)
 
 clean: ## Remove what building, testing and running left
 	rm -rf .build .venv .apus

@@ -17,6 +17,7 @@ courier ApusModel ApusWire
 json ApusModel ApusWire
 token ApusModel ApusWire ApusTrust
 topics ApusModel ApusWire ApusTrust
+certificate ApusModel ApusWire ApusTrust
 TABLE
 }
 

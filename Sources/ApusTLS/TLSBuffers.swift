@@ -43,6 +43,21 @@ internal import Glibc
     unsafe pump.pointee.output_capacity = 0
   }
 
+  /// Whose certificate a handshake was refused for, the last time that one was; once.
+  package func takeRejectedCertificate() -> RejectedCertificate? {
+    guard unsafe pump.pointee.has_rejected else { return nil }
+    unsafe pump.pointee.has_rejected = false
+    func text<Field>(_ field: inout Field) -> String {
+      unsafe withUnsafeBytes(of: &field) { bytes in
+        unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+      }
+    }
+    let digest = unsafe withUnsafeBytes(of: &pump.pointee.rejected_digest) { unsafe Array($0) }
+    return unsafe RejectedCertificate(
+      subject: text(&pump.pointee.rejected_subject), issuer: text(&pump.pointee.rejected_issuer),
+      sha256: digest)
+  }
+
   /// Whose the output is: for `attach` alone, in debug builds.
   var outputOwner: ObjectIdentifier?
 
@@ -95,4 +110,12 @@ internal import Glibc
     }
     unsafe pump.pointee.output_count = needed
   }
+}
+
+/// A certificate that ended a handshake, as far as it helps whoever asks why.
+package struct RejectedCertificate: Sendable, Hashable {
+  /// As OpenSSL prints a name, `/UID=com.example.app/OU=…`: at most 255 bytes, with `\x` for what is not ASCII.
+  package let subject: String
+  package let issuer: String
+  package let sha256: [UInt8]
 }

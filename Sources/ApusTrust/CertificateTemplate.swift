@@ -119,6 +119,12 @@ struct CertificateTemplate {
   func signed(
     issuer: [UInt8], by key: PrivateKey
   ) throws(TrustFault) -> Certificate {
+    let der = try signedDER(issuer: issuer, by: key)
+    return try Certificate(der: der.span)
+  }
+
+  /// The same, whether or not it can be read.
+  func signedDER(issuer: [UInt8], by key: PrivateKey) throws(TrustFault) -> [UInt8] {
     let algorithm: [UInt8]
     switch key.publicKey.kind {
     case .p256: algorithm = DER.sequence(OID.ecdsaWithSHA256.der)
@@ -138,8 +144,7 @@ struct CertificateTemplate {
       publicKey.spkiDER,
       DER.element(DER.Tag.constructed(3), DER.sequence(extensions)))
     let signature = try key.signature(over: body.span, digest: .sha256)
-    return try Certificate(
-      der: DER.sequence(body, algorithm, DER.bitString(signature)).span)
+    return DER.sequence(body, algorithm, DER.bitString(signature))
   }
 
   /// A Name in the order of Apple's certificates: UID, CN, OU, O, C.

@@ -263,13 +263,28 @@ static int verify_once(const apus_tls_policy *policy, X509_STORE_CTX *store) {
   return outcome;
 }
 
+static void note_rejected(X509_STORE_CTX *store) {
+  const SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
+  apus_tls_pump *pump = ssl == NULL ? NULL : pump_of(ssl);
+  const X509 *certificate = X509_STORE_CTX_get0_cert(store);
+  unsigned int count = 0;
+  if (pump == NULL || certificate == NULL || X509_digest(certificate, EVP_sha256(), pump->rejected_digest, &count) != 1)
+    return;
+  X509_NAME_oneline(X509_get_subject_name(certificate), pump->rejected_subject, sizeof pump->rejected_subject);
+  X509_NAME_oneline(X509_get_issuer_name(certificate), pump->rejected_issuer, sizeof pump->rejected_issuer);
+  pump->has_rejected = true;
+}
+
 // Around the whole verification and not at each certificate of the chain: the question is about the first one only,
 // once, and only where nothing else is wrong with it. It is asked about known certificates too.
 static int verify_chain(X509_STORE_CTX *store, void *argument) {
   int outcome = verify_once(argument, store);
-  if (outcome <= 0 || !is_revoked(argument, X509_STORE_CTX_get0_cert(store))) return outcome;
-  X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REVOKED);
-  return 0;
+  if (outcome > 0 && is_revoked(argument, X509_STORE_CTX_get0_cert(store))) {
+    X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REVOKED);
+    outcome = 0;
+  }
+  if (outcome <= 0) note_rejected(store);
+  return outcome;
 }
 
 void apus_tls_policy_install(SSL_CTX *context, apus_tls_policy *policy) {

@@ -37,6 +37,8 @@ struct Bench {
     case .fetch: try FetchCommand(invocation).run()
     case .send: try SendCommand(invocation).run()
     case .sendBinary: try SendBinaryCommand(invocation).run()
+    case .handshake: try HandshakeCommand(invocation).run()
+    case .credentials: try CredentialsCommand(invocation).run()
     case .help:
       guard let name = invocation.operands.first else { return printHelp(nil) }
       guard let command = Program.bench.command(name) else {

@@ -74,6 +74,34 @@ struct AuditLogTests {
     try FileManager.default.moveItem(atPath: path, toPath: path + ".1")
     log.record(.teamAdded, actor: "uid 0", subject: "B")
     #expect(try lines().map { $0["subject"] as? String } == ["B"])
+    // Gone altogether, or another one in its place.
+    try FileManager.default.removeItem(atPath: path)
+    log.record(.teamAdded, actor: "uid 0", subject: "C")
+    #expect(try lines().map { $0["subject"] as? String } == ["C"])
+    try FileManager.default.removeItem(atPath: path)
+    try Data().write(to: URL(filePath: path))
+    log.record(.teamAdded, actor: "uid 0", subject: "D")
+    #expect(try lines().map { $0["subject"] as? String } == ["D"])
+    // As it was left, with two lines that belong together.
+    log.record(.teamAdded, actor: "uid 0", subject: "E")
+    #expect(try lines().map { $0["subject"] as? String } == ["D", "E"])
+  }
+
+  @Test("It is not opened for each line, and two who write to it do not mix their lines")
+  func open() throws {
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let logs = [AuditLog(path: path), AuditLog(path: path)]
+    func descriptors() throws -> Int {
+      try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count {
+        (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)")) == path
+      }
+    }
+    DispatchQueue.concurrentPerform(iterations: 400) { index in
+      logs[index % 2].record(
+        .teamAdded, actor: "uid 0", subject: String(repeating: "x", count: index))
+    }
+    #expect(try descriptors() == 2)
+    #expect(Set(try lines().compactMap { ($0["subject"] as? String)?.count }).count == 400)
   }
 
   @Test("A line that cannot be written goes to the log, and the caller is told")

@@ -5,6 +5,8 @@ package enum BenchVerb: String, Sendable, CaseIterable {
   case binary
   case flood
   case crash
+  case handshake
+  case credentials
   case register
   case engine
   case fetch
@@ -83,6 +85,24 @@ extension Program {
           )
         ]),
       CommandDescription(
+        name: BenchVerb.handshake.rawValue, summary: "let devices shake hands and leave",
+        details: [
+          """
+          Issues a certificate to each device from the data directory's authority, with a new key for all of them, and \
+          has them connect in turn, several at a time; each closes once its handshake is complete. Then it prints one \
+          JSON object: handshakes, resumed, microseconds, cipher.
+          """
+        ]),
+      CommandDescription(
+        name: BenchVerb.credentials.rawValue, summary: "measure what it costs to believe a token",
+        details: [
+          """
+          Prints one JSON object with nanoseconds of one processor: unseal_ns for a device token, unseal_32_ns for one \
+          of 32 together, provider_token_checked_ns with the signature checked, provider_token_known_ns for one that \
+          the connection has seen before.
+          """
+        ]),
+      CommandDescription(
         name: BenchVerb.register.rawValue, summary: "make devices known without connecting them",
         details: [
           """
@@ -149,7 +169,8 @@ package enum BenchOptions {
     "--devices", .integer("N", 1...1_000_000), in: [BenchVerb.fleet], group: .load,
     scope: .flagOnly, isRequired: true, help: "How many devices.")
   package static let connect = Option(
-    "--connect", .hostPort, in: [BenchVerb.fleet, .fetch], group: .load, scope: .flagOnly,
+    "--connect", .hostPort, in: [BenchVerb.fleet, .fetch, .handshake], group: .load,
+    scope: .flagOnly,
     default: "127.0.0.1:5223", help: "The service's door for devices, its address in numbers.")
   package static let topic = Option(
     "--topic", .topic, in: [BenchVerb.fleet, .crash, .fetch], group: .load,
@@ -161,7 +182,7 @@ package enum BenchOptions {
     "--exit-after-registration", .flag, in: [BenchVerb.fleet], group: .load, scope: .flagOnly,
     help: "Disconnect and end once all tokens are known.")
   package static let data = Option(
-    "--data", .directory, in: [BenchVerb.fleet, .crash, .register, .fetch, .binary],
+    "--data", .directory, in: [BenchVerb.fleet, .crash, .register, .fetch, .binary, .handshake],
     group: .general,
     scope: .flagAndEnvironment,
     default: "./apus-data", help: "The service's data directory.")
@@ -224,6 +245,21 @@ package enum BenchOptions {
     scope: .flagOnly, note: "a new one, which is printed",
     help: "Where the random numbers begin: the same plan for the same seed.")
 
+  // MARK: Trust
+
+  package static let handshakes = Option(
+    "--handshakes", .integer("N", 1...100_000_000), in: [BenchVerb.handshake], group: .load,
+    scope: .flagOnly, default: "1000", help: "How many.")
+  package static let handshakeDevices = Option(
+    "--devices", .integer("N", 1...100_000), in: [BenchVerb.handshake], group: .load,
+    scope: .flagOnly, default: "8", help: "How many devices, in turn, each with a certificate.")
+  package static let resumes = Option(
+    "--resume", .flag, in: [BenchVerb.handshake], group: .load, scope: .flagOnly,
+    help: "Resume the session of the last connection; of the first 8 devices alone.")
+  package static let sliceSeconds = Option(
+    "--seconds", .integer("N", 1...600), in: [BenchVerb.credentials], group: .load,
+    scope: .flagOnly, default: "1", help: "Seconds for each.")
+
   // MARK: Stores
 
   private static let numbered: [BenchVerb] = [.register, .engine, .fetch]
@@ -268,7 +304,8 @@ package enum BenchOptions {
       removed.description, http2.description, sinkAuthority.description, connections.description,
       token.description, payload.description, pushes.description, warmUp.description,
       form.description, tasks.description, capacity.description,
-      data.description,
+      handshakes.description, handshakeDevices.description, resumes.description,
+      sliceSeconds.description, data.description,
     ] + ofBinaryClient
 }
 

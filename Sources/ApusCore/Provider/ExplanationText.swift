@@ -20,6 +20,9 @@ extension Explanation {
     case .authorizationNotBearer:
       "the authorization field is not \"bearer\" and a provider token"
     case .token(let fault): fault.text
+    case .signature(let key, let issuer):
+      "the provider token says key \(key.text) of team \(issuer.text), and its signature is not that key's: "
+        + "sign with the key of that id"
     case .unknownKey(let key):
       "the provider token is signed with key \(key.text), which is not registered: check the key id"
     case .keyOfOtherTeam(let key, let owner, let issuer):
@@ -52,7 +55,8 @@ extension Explanation {
         + "team id as OU"
     case .certificateRevoked: "the connection's certificate is revoked"
     case .certificateEnvironment(let door):
-      "the certificate is not for \(door.name), which this door is"
+      "the certificate is for \(door.other.name), and this door is \(door.name): go to the other door, or "
+        + "have it issued for both"
     default: nil
     }
   }

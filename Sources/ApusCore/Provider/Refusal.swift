@@ -41,6 +41,7 @@ package enum Explanation: Sendable, Hashable {
   case authorizationMissing
   case authorizationNotBearer
   case token(TokenFault)
+  case signature(key: ShortID, issuer: ShortID)
   case unknownKey(ShortID)
   case keyOfOtherTeam(key: ShortID, owner: ShortID, issuer: ShortID)
   case revokedKey(ShortID)
@@ -98,7 +99,7 @@ package enum Explanation: Sendable, Hashable {
     case .methodNotPost: .methodNotAllowed
     case .duplicate: .duplicateHeaders
     case .authorizationMissing, .authorizationNotBearer: .missingProviderToken
-    case .token, .unknownKey, .keyOfOtherTeam, .revokedKey, .tokenInFuture:
+    case .token, .signature, .unknownKey, .keyOfOtherTeam, .revokedKey, .tokenInFuture:
       .invalidProviderToken
     case .tokenTooOld: .expiredProviderToken
     case .keyEnvironment: .badEnvironmentKeyInToken

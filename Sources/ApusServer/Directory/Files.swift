@@ -73,19 +73,7 @@ package enum Files {
     try write(Array(text.utf8), to: path, isPrivate: isPrivate)
   }
 
-  /// Appends to a file, in one call of the system where the disk has room; makes it, readable by its owner alone
-  /// (0600), where it is not there. With `syncs` it is on the disk when this returns.
-  package static func append(
-    _ text: String, to path: String, syncs: Bool
-  ) throws(FileError) {
-    let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
-    guard descriptor >= 0 else { throw failure("open", path) }
-    defer { Glibc.close(descriptor) }
-    try writeAll(Array(text.utf8), descriptor, path)
-    if syncs, fdatasync(descriptor) != 0 { throw failure("sync", path) }
-  }
-
-  private static func writeAll(
+  fileprivate static func writeAll(
     _ content: [UInt8], _ descriptor: Int32, _ path: String
   ) throws(FileError) {
     var written = 0
@@ -133,8 +121,43 @@ package enum Files {
     }
   }
 
-  private static func failure(_ operation: String, _ path: String) -> FileError {
+  fileprivate static func failure(_ operation: String, _ path: String) -> FileError {
     FileError(path: path, operation: operation, code: errno)
+  }
+}
+
+/// A file that is open for appending. Each line is one `write`, so those of several processes do not mix.
+@safe struct OpenFile: ~Copyable {
+  private let path: String
+  private let descriptor: Int32
+  private let device: UInt
+  private let inode: UInt
+
+  /// Makes it, readable by its owner alone (0600), where it is not there.
+  init(appendingTo path: String) throws(FileError) {
+    descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
+    var status = stat()
+    guard descriptor >= 0, unsafe fstat(descriptor, &status) == 0 else {
+      throw Files.failure("open", path)
+    }
+    self.path = path
+    device = UInt(status.st_dev)
+    inode = UInt(status.st_ino)
+  }
+
+  deinit { Glibc.close(descriptor) }
+
+  /// Whether the path leads to this file, and not to another or none.
+  func isStill(at path: String) -> Bool {
+    var status = stat()
+    guard unsafe stat(path, &status) == 0 else { return false }
+    return UInt(status.st_dev) == device && UInt(status.st_ino) == inode
+  }
+
+  /// In one call of the system where the disk has room. With `syncs` it is on the disk when this returns.
+  func append(_ text: String, syncs: Bool) throws(FileError) {
+    try Files.writeAll(Array(text.utf8), descriptor, path)
+    if syncs, fdatasync(descriptor) != 0 { throw Files.failure("sync", path) }
   }
 }
 

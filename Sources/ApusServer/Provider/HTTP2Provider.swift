@@ -133,13 +133,15 @@ final class HTTP2Provider {
       }
       let key = try trust.directory.verificationKey(keyID, issuer: issuer)
       guard trust.verifiers[key.index].verifies(token, in: text) else {
-        return sender.verificationFailed(.badSignature)
+        return .refused(Refusal(.signature(key: keyID, issuer: issuer)))
       }
       return sender.verified(
         VerifiedToken(keyID: keyID, issuer: issuer, issuedAtSeconds: token.issuedAt),
         fields: request.content.fields, directory: trust.directory, nowSeconds: worker.wallSeconds)
     } catch let refusal as Refusal {
       return .refused(refusal)
+    } catch let fault as ProviderTokenFault {
+      return sender.verificationFailed(fault.kind)
     } catch {
       return sender.verificationFailed(.malformed)
     }
@@ -335,4 +337,16 @@ final class HTTP2Provider {
 
   /// The socket is gone. Requests that are still being decided come back through `finish`.
   func connectionClosed() { isClosed = true }
+}
+
+extension ProviderTokenFault {
+  /// The same as far as the operator can do something about it.
+  fileprivate var kind: TokenFault {
+    switch self {
+    case .tooLong: .tooLong
+    case .algorithm: .wrongAlgorithm
+    case .keyID, .teamID, .issuedAt, .duplicate: .missingClaims
+    case .segments, .base64, .json, .critical: .malformed
+    }
+  }
 }

@@ -3,6 +3,7 @@ import ApusLoop
 import ApusModel
 import ApusTLS
 import ApusTrust
+import ApusWire
 
 // Who is not wanted, for those who look after the service: in its log, and in the audit log.
 
@@ -24,8 +25,45 @@ extension Connection {
 
   /// A handshake failed because of the certificate that the peer has.
   func noteRefusedHandshake(_ error: TLSError) {
-    guard case .certificateRejected(let reason) = error else { return }
-    note(.handshakeRefused, reason: reason) { [] }
+    let certificate = worker.tlsBuffers.takeRejectedCertificate()
+    guard let reason = Self.aboutCertificates(error) else { return }
+    note(.handshakeRefused, reason: reason) {
+      guard let certificate else { return [] }
+      return [
+        .text("subject", certificate.subject), .text("issuer", certificate.issuer),
+        .text("sha256", String(decoding: Hex.encode(certificate.sha256.span), as: UTF8.self)),
+        .text("explanation", Self.remedy(reason)),
+      ]
+    }
+  }
+
+  /// Why no certificate was accepted, one of a closed list; nil where the handshake failed for something else.
+  private static func aboutCertificates(_ error: TLSError) -> String? {
+    switch error {
+    case .certificateRejected(let reason): reason
+    case .handshakeFailed(let reason, _) where reason.contains("did not return a certificate"):
+      "no certificate"
+    case .handshakeFailed(let reason, _) where reason.contains("excessive message size"):
+      "certificates too long"
+    case .handshakeFailed(let reason, _) where reason.contains("asn1"): "certificate malformed"
+    default: nil
+    }
+  }
+
+  /// What would be right, for the operator. The reasons are OpenSSL's.
+  private static func remedy(_ reason: String) -> String {
+    switch reason {
+    case "certificate has expired": "it has ended: issue another, or let its owner renew it"
+    case "certificate is not yet valid": "its time begins later: look at both clocks"
+    case "certificate revoked": "it was taken back: issue another for a new key"
+    case "unsupported certificate purpose", "unsuitable certificate purpose":
+      "it is not for clients: it needs the extended key usage clientAuth"
+    case "unhandled critical extension":
+      "it has an extension that is marked critical and unknown here: issue it without"
+    default:
+      "it does not come from an authority that this door trusts: authority/service.crt for "
+        + "providers, authority/devices.crt for devices"
+    }
   }
 
   /// Says why a provider's connection is not wanted.
@@ -41,7 +79,20 @@ extension Connection {
     worker.log(
       .notice, text, .text("peer", peer.description), .text("door", door.name),
       .text("reason", reason), .text("explanation", explanation))
-    note(event, reason: reason) { [.text("explanation", explanation)] }
+    note(event, reason: reason) {
+      [.text("explanation", explanation)] + peerCertificateFields()
+    }
+  }
+
+  /// What the peer's certificate says of itself: whose it is, for which topic, from which authority.
+  private func peerCertificateFields() -> [Log.Field] {
+    guard let der = tls.peerCertificateDER else { return [] }
+    guard let certificate = try? Certificate(der: der.span) else { return [] }
+    return [
+      .text("topic", certificate.subject.userID ?? ""),
+      .text("team", certificate.subject.organizationalUnit ?? ""),
+      .text("sha256", certificate.fingerprint.hex),
+    ]
   }
 
   /// A request whose sender is not trusted was refused; one that is merely wrong concerns nobody else.

@@ -20,6 +20,12 @@ typedef struct apus_tls_pump {
   int alert_sent;
   /// Whether the ClientHello of the call under way carried ALPN.
   bool offered_alpn;
+  /// Whose certificate was refused last, for those who look after the service: subject and issuer as OpenSSL prints
+  /// names, cut where they are long, and the certificate's SHA-256. `has_rejected` until somebody took note.
+  bool has_rejected;
+  char rejected_subject[256];
+  char rejected_issuer[256];
+  uint8_t rejected_digest[32];
 } apus_tls_pump;
 
 /// A BIO without memory of its own; `BIO_set_data` names the pump that it works on. Null: out of memory.

@@ -15,6 +15,7 @@ struct ExplanationTests {
       .otherKeyKind(first: World.teamKey, now: World.topicKey),
       .unrelatedKey(first: World.topicKey, now: World.unrelatedTopicKey),
       .tokenChangedTooSoon(secondsLeft: 12), .certificateRevoked, .certificateUnusable,
+      .signature(key: World.teamKey, issuer: World.team),
       .certificateEnvironment(door: .development), .malformed(.apnsID),
       .malformed(.apnsExpiration), .malformed(.apnsPriority), .malformed(.apnsPushType),
       .malformed(.apnsTopic), .collapseIDTooLong(byteCount: 65), .backgroundAtOnce,

@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""What it costs to believe somebody: handshakes with certificates on both sides, device tokens, provider tokens.
+
+    make bench-trust                          all rows, as a table
+    Benchmarks/trust.py --rows full --json    some of them as JSON, after `make release`
+
+`apus-bench handshake` connects devices to the service's door (TLS 1.3, P-256 on both sides, AES-128-GCM); each closes
+once its handshake is complete. tls_accept.c takes the same connections with the same certificates, with OpenSSL alone.
+Servers run on processor 0, devices on processor 1, slice by slice in alternation. What counts is the CPU time of the
+server's process, user and system, all threads, for each handshake, its socket included. The rate is OpenSSL's cost
+through that of Apus.
+
+Rows:
+  full      each device is new to the service: its chain is built and its signatures are checked. Goal: 0.9.
+  known     devices that were here before: Apus knows the certificate by its digest, OpenSSL checks it again. Apus has
+            to be cheaper than in the first row.
+  resumed   by session tickets. Goal: 0.9.
+  revoked   as `known`, with 10,000 serial numbers on a revocation list of the devices' authority, beside none. The
+            second must cost what the first costs, but for noise.
+  tokens    `apus-bench credentials`: nanoseconds for a device token that is opened, one by one and 32 together, and for
+            a provider token with its signature checked, and seen before on its connection. No goal.
+"""
+
+import json
+import re
+import statistics
+import sys
+import time
+
+sys.dont_write_bytecode = True
+import harness
+from harness import LOAD_CPU, SERVER_CPU, Process, accepts, check, free_port, output_of, say
+
+GOAL = 0.9
+REVOKED = 10_000
+
+
+class Trust(harness.Bench):
+    def __init__(self, options, scratch):
+        super().__init__(options, scratch)
+        self.sink_port = free_port()
+
+    def start_apus(self):
+        return self.serve(environment={"APUS_LOG_LEVEL": "warning"})
+
+    def start_sink(self):
+        program = self.compile("tls_accept.c", "tls_accept", "-lssl", "-lcrypto")
+        server = self.data / "server"
+        sink = Process(
+            [program, self.sink_port, server / "server.crt", server / "server.key",
+             self.data / "authority/devices.crt"],
+            [SERVER_CPU], self.scratch / "accept.log")
+        sink.wait_until(lambda: accepts(self.sink_port), "an open port")
+        return sink
+
+    def shake(self, port, handshakes, devices, *extra):
+        said = json.loads(output_of(
+            "taskset", "-c", LOAD_CPU, self.apus_bench, "handshake", "--data", self.data, "--connect",
+            f"127.0.0.1:{port}", "--handshakes", handshakes, "--devices", devices, *extra))
+        check(said["handshakes"] == handshakes, f"not all handshakes: {said}")
+        return said
+
+    def timed(self, server, port, devices, *extra):
+        """CPU microseconds for each handshake of one slice."""
+        handshakes = self.options.handshakes
+        before = server.settled_cpu_seconds()
+        said = self.shake(port, handshakes, devices, *extra)
+        cost = (server.settled_cpu_seconds() - before) * 1e6 / handshakes
+        least = handshakes - devices if "--resume" in extra else 0
+        check(said["resumed"] >= least and (least or said["resumed"] == 0), f"other handshakes than meant: {said}")
+        return cost, said["cipher"]
+
+    def compare(self, row, contestants, devices, *extra, goal=None):
+        """Slices of every contestant in alternation: name, server, port."""
+        say(f"\n{row}: {self.options.slices} slices of {self.options.handshakes:,} handshakes, {devices:,} devices")
+        costs, ciphers = {}, set()
+        for _, _, port in contestants:
+            self.shake(port, 200, 8, *extra)  # Warms caches up, not counted.
+        for index in range(self.options.slices):
+            for name, server, port in contestants:
+                cost, cipher = self.timed(server, port, devices, *extra)
+                costs.setdefault(name, []).append(cost)
+                ciphers.add(cipher)
+                say(f"  {index + 1:2} {name:8} {cost:7.1f} us {1e6 / cost:8.0f} /s  {cipher}")
+        check(len(ciphers) == 1, f"the ciphers differ: {ciphers}")
+        medians = {name: round(statistics.median(slices), 1) for name, slices in costs.items()}
+        result = {"row": row, **medians, "unit": "us CPU/handshake", "handshakes": self.options.handshakes,
+                  "spread": {name: [round(min(s), 1), round(max(s), 1)] for name, s in costs.items()}}
+        if "openssl" in medians:
+            result.update(rate=round(medians["openssl"] / medians["apus"], 3), goal=goal)
+        self.results.append(result)
+
+    def against_openssl(self, row, devices, *extra, goal=None):
+        apus, sink = self.start_apus(), self.start_sink()
+        self.compare(row, [("apus", apus, self.courier_port), ("openssl", sink, self.sink_port)], devices, *extra,
+                     goal=goal)
+        apus.stop()
+        sink.stop()
+
+    # Rows
+
+    def full(self):
+        # As many devices as handshakes: `handshake` gives them new certificates each time.
+        self.against_openssl("full", self.options.handshakes, goal=GOAL)
+
+    def known(self):
+        self.against_openssl("known", 8)
+
+    def resumed(self):
+        self.against_openssl("resumed", 8, "--resume", goal=GOAL)
+
+    def revoked(self):
+        listed = self.data / "crls/devices.crl"
+        listed.parent.mkdir(exist_ok=True)
+        made = self.revocation_list()
+        apus = self.start_apus()
+        costs = {"none": [], "listed": []}
+        say(f"\nrevoked: {self.options.slices} slices with {REVOKED:,} serial numbers revoked, and with none")
+        self.shake(self.courier_port, 200, 8)
+        for index in range(self.options.slices):
+            for name in costs:
+                listed.unlink(missing_ok=True)
+                if name == "listed":
+                    temporary = listed.with_suffix(".new")
+                    temporary.write_bytes(made)
+                    temporary.rename(listed)
+                time.sleep(1)  # A running service knows within a second.
+                cost, _ = self.timed(apus, self.courier_port, 8)
+                costs[name].append(cost)
+                say(f"  {index + 1:2} {name:8} {cost:7.1f} us")
+        reloads = re.findall(r'"event":"trust.reloaded".*"revoked":(\d+)', (self.data / "audit.jsonl").read_text())
+        check(str(REVOKED) in reloads, f"the list was not taken up: {reloads}")
+        apus.stop()
+        listed.unlink()
+        medians = {name: round(statistics.median(slices), 1) for name, slices in costs.items()}
+        self.results.append({"row": "revoked", **medians, "unit": "us CPU/handshake",
+                             "ratio": round(medians["listed"] / medians["none"], 3),
+                             "spread": {n: [round(min(s), 1), round(max(s), 1)] for n, s in costs.items()}})
+
+    def revocation_list(self):
+        """A list of the devices' authority with serial numbers that nobody has."""
+        folder = self.scratch / "ca"
+        folder.mkdir()
+        (folder / "index.txt").write_text("".join(
+            f"R\t351231235959Z\t250101000000Z\t{0x10000000 + 2 * number:X}\tunknown\t/CN={number}\n"
+            for number in range(REVOKED)))
+        (folder / "number").write_text("01\n")
+        (folder / "ca.conf").write_text(
+            f"[ca]\ndefault_ca = own\n[own]\ndatabase = {folder}/index.txt\ncrlnumber = {folder}/number\n"
+            f"certificate = {self.data}/authority/devices.crt\nprivate_key = {self.data}/authority/devices.key\n"
+            "default_md = sha256\ndefault_crl_days = 30\n")
+        output_of("openssl", "ca", "-config", folder / "ca.conf", "-gencrl", "-out", folder / "list.pem")
+        return (folder / "list.pem").read_bytes()
+
+    def tokens(self):
+        say("\ntokens: opening and checking, in one thread")
+        runs = [json.loads(output_of("taskset", "-c", SERVER_CPU, self.apus_bench, "credentials", "--seconds",
+                                     self.options.seconds)) for _ in range(self.options.slices)]
+        self.results.append({"row": "tokens", "unit": "ns CPU", **{
+            name: round(statistics.median(run[name] for run in runs)) for name in runs[0]}})
+
+    # What is printed
+
+    def table(self):
+        say(f"\n{'row':10} {'Apus':>10} {'OpenSSL':>10}  rate (goal)")
+        for result in self.results:
+            if "openssl" in result:
+                goal = f" ({result['goal']})" if result["goal"] else ""
+                say(f"{result['row']:10} {result['apus']:7.1f} us {result['openssl']:7.1f} us  "
+                    f"{result['rate']:.2f}{goal}")
+            elif result["row"] == "revoked":
+                say(f"{'revoked':10} {result['listed']:7.1f} us with {REVOKED:,} on the list, "
+                    f"{result['none']:.1f} us with none: {result['ratio']:.2f}")
+            else:
+                for name in [name for name in result if name.endswith("_ns")]:
+                    say(f"{name[:-3].replace('_', ' '):24} {result[name]:8,} ns {1e9 / result[name]:12,.0f} /s")
+
+
+def main():
+    parser = harness.parser_for(__doc__)
+    rows = ["full", "known", "resumed", "revoked", "tokens"]
+    parser.add_argument("--rows", nargs="+", choices=rows, default=rows, metavar="ROW", help=", ".join(rows))
+    parser.add_argument("--handshakes", type=int, default=4000, help="handshakes of a slice (4,000)")
+    parser.add_argument("--seconds", type=int, default=1, help="seconds for each kind of token and slice (1)")
+    options = parser.parse_args()
+
+    def measure(bench):
+        for row in rows:
+            if row in options.rows:
+                getattr(bench, row)()
+
+    harness.main(options, Trust, ["openssl", "clang", "taskset"], measure)
+
+
+main()

@@ -1,0 +1,120 @@
+import ApusCommand
+import ApusCore
+import ApusModel
+import ApusTrust
+import ApusWire
+import Glibc
+
+/// `apus-bench credentials`: what it costs to believe a device token and a provider token.
+struct CredentialsCommand {
+  private let seconds: Double
+
+  init(_ invocation: Invocation) {
+    seconds = Double(invocation.value(BenchOptions.sliceSeconds))
+  }
+
+  func run() throws(CommandFailure) {
+    do {
+      let tokens = try providerTokens()
+      print(
+        JSONValue.members([
+          "unseal_ns": .integer(try unsealing(together: 1)),
+          "unseal_32_ns": .integer(try unsealing(together: 32)),
+          "provider_token_checked_ns": .integer(tokens.checked),
+          "provider_token_known_ns": .integer(tokens.known),
+        ]).text)
+    } catch {
+      throw CommandFailure(.failed, "\(error)")
+    }
+  }
+
+  /// Nanoseconds of the processor's time for each call of `body`, which does `count` things.
+  private func cost(of count: Int, _ body: () throws -> Void) rethrows -> Int64 {
+    try body()
+    let start = Self.processorSeconds()
+    var calls = 0
+    repeat {
+      for _ in 0..<16 { try body() }
+      calls += 16
+    } while Self.processorSeconds() - start < seconds
+    return Int64((Self.processorSeconds() - start) * 1e9 / Double(calls * count))
+  }
+
+  private static func processorSeconds() -> Double {
+    var time = timespec()
+    unsafe clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+    return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
+  }
+
+  // MARK: Device tokens
+
+  private func unsealing(together: Int) throws -> Int64 {
+    let sealer = TokenSealer(try TokenSealingKeys([.random(id: 1)]))
+    let tokens = (0..<1024).map { number in
+      sealer.seal(
+        TokenClaims(
+          device: DeviceID(UInt64(number)), topic: TopicKey(app: AppID(1)),
+          environment: .production, generation: 1))
+    }
+    var opened: [TokenClaims?] = []
+    var wrong = 0
+    let cost = cost(of: tokens.count) {
+      if together == 1 {
+        for token in tokens where sealer.open(token) == nil { wrong += 1 }
+        return
+      }
+      for start in stride(from: 0, to: tokens.count, by: together) {
+        sealer.open(Array(tokens[start..<start + together]), into: &opened)
+        if opened.contains(where: { $0 == nil }) { wrong += 1 }
+      }
+    }
+    guard wrong == 0 else { throw CommandFailure(.failed, "\(wrong) tokens were not opened") }
+    return cost
+  }
+
+  // MARK: Provider tokens
+
+  /// With the signature checked, and as the connection that has seen the token before knows it again.
+  private func providerTokens() throws -> (checked: Int64, known: Int64) {
+    let key = try PrivateKey.generateP256()
+    guard let keyID = ShortID("ABC123DEFG"), let team = ShortID("TEAM123456") else {
+      preconditionFailure("ten letters make an id")
+    }
+    let now = Int64(time(nil))
+    let text = Array(
+      try ProviderToken.sign(teamID: team.text, keyID: keyID.text, issuedAt: now, key: key).utf8)
+    let verifier = try ProviderKeyVerifier(publicKey: key.publicKey)
+    var wrong = 0
+    let checked = try cost(of: 1) {
+      let token = try ProviderToken.parse(text.span)
+      if !verifier.verifies(token, in: text.span) { wrong += 1 }
+    }
+    var builder = DirectoryBuilder()
+    builder.teams = [Team(id: team, name: "Team")]
+    builder.keys = [ProviderKey(id: keyID, team: team, environments: .both, index: 0)]
+    let directory = try builder.build(generation: 1, sha1: TopicHash.init(of:))
+    var fields = RequestFields()
+    let field = Array("bearer ".utf8) + text
+    guard fields.add(.authorization, value: field.span) else {
+      throw CommandFailure(.failed, "the field does not fit")
+    }
+    var connection = ProviderConnection(environment: .production)
+    guard
+      case .trusted = connection.verified(
+        VerifiedToken(keyID: keyID, issuer: team, issuedAtSeconds: now), fields: fields,
+        directory: directory, nowSeconds: now)
+    else { throw CommandFailure(.failed, "the token was not taken") }
+    let known = cost(of: 64) {
+      for _ in 0..<64 {
+        guard
+          case .trusted = connection.authenticate(fields, directory: directory, nowSeconds: now)
+        else {
+          wrong += 1
+          continue
+        }
+      }
+    }
+    guard wrong == 0 else { throw CommandFailure(.failed, "\(wrong) tokens were not believed") }
+    return (checked, known)
+  }
+}

@@ -1,0 +1,322 @@
+import ApusCore
+import ApusLoop
+import ApusModel
+import ApusServer
+import ApusTLS
+import ApusTesting
+import Testing
+
+@testable import ApusTrust
+
+/// A certificate as it must not be, and what comes of it where somebody shows it in a handshake.
+struct BadCertificate: CustomTestStringConvertible, Sendable {
+  var name: String
+  /// RFC 8446, section 6.2, and which of them OpenSSL sends.
+  var alert: UInt8
+  /// In the audit log.
+  var reason: String
+  var make: @Sendable (BadCertificates) throws -> TLSIdentity
+
+  var testDescription: String { name }
+
+  static let all: [BadCertificate] = [
+    .init(name: "of another authority", alert: 48, reason: "unable to get local issuer certificate")
+    { try $0.identity(authority: $0.directory.foreignAuthority) },
+    .init(name: "ended", alert: 45, reason: "certificate has expired") {
+      try $0.identity(validity: TestDirectory.expired)
+    },
+    .init(name: "not yet begun", alert: 42, reason: "certificate is not yet valid") {
+      try $0.identity(
+        validity: Validity(notBefore: $0.now + 86_400, notAfter: $0.now + 2 * 86_400))
+    },
+    .init(name: "for servers", alert: 43, reason: "unsuitable certificate purpose") {
+      try $0.identity { $0.addExtendedKeyUsage(.serverAuth) }
+    },
+    .init(
+      name: "with an unknown critical extension", alert: 46, reason: "unhandled critical extension"
+    ) {
+      try $0.identity {
+        $0.addExtendedKeyUsage(.clientAuth)
+        $0.add(OID(1, 3, 6, 1, 4, 1, 99999, 1), critical: true, DER.null)
+      }
+    },
+    .init(name: "with a critical list of topics", alert: 46, reason: "unhandled critical extension")
+    {
+      try $0.identity {
+        $0.addExtendedKeyUsage(.clientAuth)
+        $0.add(.pushTopics, critical: true, DER.sequence())
+      }
+    },
+  ]
+}
+
+/// Makes them, for the door of the one authority or of the other.
+struct BadCertificates {
+  let directory: TestDirectory
+  let door: DoorConfiguration.Kind
+  var now: Int64 { TestDirectory.nowSeconds }
+
+  var authority: CertificateAuthority {
+    door == .courier ? directory.deviceAuthority : directory.serviceAuthority
+  }
+
+  private var subject: Certificate.Subject {
+    door == .courier
+      ? .init(
+        userID: "0123456789abcdef", commonName: "bad",
+        organization: CertificateAuthority.deviceOrganization)
+      : .init(userID: TestDirectory.topic, organizationalUnit: directory.team.text)
+  }
+
+  func identity(
+    validity: Validity? = nil, authority: CertificateAuthority? = nil,
+    _ fill: (inout CertificateTemplate) -> Void = { $0.addExtendedKeyUsage(.clientAuth) }
+  ) throws -> TLSIdentity {
+    let key = try PrivateKey.generateP256()
+    var template = try CertificateTemplate(
+      subject: subject, validity: validity ?? Validity(now: now, days: 1),
+      publicKey: key.publicKey)
+    fill(&template)
+    template.add(.pushProduction, DER.null)
+    let issuer = authority ?? self.authority
+    let der = try template.signedDER(issuer: issuer.certificate.subjectDER, by: issuer.key)
+    return TLSIdentity(
+      certificateChainPEM: Array(PEM.text(label: "CERTIFICATE", der: der).utf8),
+      privateKeyPEM: Array(key.pkcs8PEM.utf8))
+  }
+
+  /// With the name of the real one, and a key of its own.
+  func impostorAuthority() throws -> CertificateAuthority {
+    try .create(
+      commonName: authority.certificate.subject.commonName ?? "",
+      validity: Validity(now: now, days: 1))
+  }
+}
+
+@Suite("Certificates that must not be believed, at each door", .timeLimit(.minutes(5)))
+struct BadCertificateTests {
+  static let doors: [DoorConfiguration.Kind] = [.provider, .gateway, .feedback, .courier]
+  let service: TestService
+
+  init() throws { service = try Gateways.service }
+
+  private func end(_ door: DoorConfiguration.Kind, _ identity: TLSIdentity?) throws -> RawEnd? {
+    let protocols: [String] =
+      switch door {
+      case .provider: ["h2"]
+      case .courier: [TestService.courierProtocol]
+      case .gateway, .feedback: []
+      }
+    do {
+      let client = try service.tls(door, protocols: protocols, identity: identity)
+      return try client.receiveAll().end
+    } catch RawFault.ended(let how, _) {
+      return how
+    }
+  }
+
+  @Test(
+    "The handshake ends with its alert, and the audit log says why and whose it is",
+    arguments: doors)
+  func table(door: DoorConfiguration.Kind) throws {
+    let service = try TestService()
+    defer { service.stop() }
+    let made = BadCertificates(directory: service.directory, door: door)
+    let audit = AuditLines(service)
+    let tests = BadCertificateTests(service)
+    // A good one is let in: what is refused below is refused for what it says.
+    #expect(try tests.isLetIn(door, made.identity()))
+    for bad in BadCertificate.all {
+      let identity = try bad.make(made)
+      let line = try audit.line("handshake.refused") {
+        let end = try tests.end(door, identity)
+        #expect(end == .failed(.alertReceived(bad.alert)), "\(bad.name)")
+      }
+      #expect(line["reason"] == bad.reason, "\(bad.name)")
+      #expect(line["door"] == "\(door.rawValue) production")
+      #expect(line["sha256"]?.count == 64 && line["issuer"]?.isEmpty == false, "\(bad.name)")
+      #expect((line["explanation"]?.count ?? 0) > 20, "\(bad.name)")
+      let subject = door == .courier ? "0123456789abcdef" : TestDirectory.topic
+      #expect(line["subject"]?.contains(subject) == true, "\(line)")
+    }
+  }
+
+  private init(_ service: TestService) { self.service = service }
+
+  /// The connection is not ended for a while by anything but us: what it says first shows that.
+  private func isLetIn(_ door: DoorConfiguration.Kind, _ identity: TLSIdentity) throws -> Bool {
+    switch door {
+    case .provider:
+      let provider = try service.provider(identity: identity)
+      try provider.ping()
+      return true
+    case .courier:
+      let client = RawCourierClient(
+        try service.tls(
+          .courier, protocols: [TestService.courierProtocol], identity: identity))
+      try client.send(ConnectedDevice.connectMessage())
+      return try client.expect(0x08)[1] == [0]
+    case .gateway:
+      let client = try service.gateway(.standard, identity: identity)
+      try client.send(GatewayFrame.knownBad(1))
+      try expectEnd(client, GatewayFrame.packet(2, 1))
+      return true
+    case .feedback: return try service.feedback(identity: identity).isEmpty
+    }
+  }
+
+  @Test(
+    "A chain that is longer than any need ends the handshake, and costs nothing", arguments: doors)
+  func hugeChain(door: DoorConfiguration.Kind) throws {
+    let service = try TestService()
+    defer { service.stop() }
+    let made = BadCertificates(directory: service.directory, door: door)
+    let tests = BadCertificateTests(service)
+    let good = try made.identity()
+    // More than 32 KiB of authorities of nobody.
+    var chain = String(decoding: good.certificateChainPEM, as: UTF8.self)
+    for index in 0..<120 {
+      chain += try CertificateAuthority.create(
+        commonName: "Nobody \(index)", validity: Validity(now: made.now, days: 1)
+      ).certificate.pem
+    }
+    let identity = TLSIdentity(
+      certificateChainPEM: Array(chain.utf8), privateKeyPEM: good.privateKeyPEM)
+    let line = try AuditLines(service).line("handshake.refused") {
+      // illegal_parameter.
+      let end = try tests.end(door, identity)
+      #expect(end == .failed(.alertReceived(47)))
+    }
+    #expect(line["reason"] == "certificates too long")
+    #expect(try tests.isLetIn(door, good))
+  }
+
+  @Test(
+    "Without any, at the doors that demand one",
+    arguments: [DoorConfiguration.Kind.gateway, .feedback])
+  func none(door: DoorConfiguration.Kind) throws {
+    let service = try TestService()
+    defer { service.stop() }
+    let line = try AuditLines(service).line("handshake.refused") {
+      let end = try BadCertificateTests(service).end(door, nil)
+      #expect(end == .failed(.alertReceived(116)))
+    }
+    #expect(line["reason"] == "no certificate")
+  }
+
+  @Test("Of our authority, and still none for a provider: told why, with whose it is")
+  func noProvider() throws {
+    let service = try TestService()
+    defer { service.stop() }
+    let directory = service.directory
+    let audit = AuditLines(service)
+    let twice = try BadCertificates(directory: directory, door: .provider).identity {
+      $0.addExtendedKeyUsage(.clientAuth)
+      $0.add(.pushProduction, DER.null)
+    }
+    let cases: [(TLSIdentity, Reason, String)] = try [
+      (
+        directory.providerIdentity(environments: .development), .badCertificateEnvironment,
+        "other door"
+      ),
+      (directory.providerIdentity(topic: TestDirectory.unusableTopic), .badCertificate, "UID"),
+      (
+        directory.providerIdentity(topics: TestDirectory.brokenTopics), .badCertificate, "extension"
+      ),
+      (
+        directory.device(authority: directory.serviceAuthority).identity, .badCertificate,
+        "environment"
+      ),
+      (twice, .badCertificate, "extension"),
+    ]
+    for (identity, reason, word) in cases {
+      let line = try audit.line("provider.refused") {
+        let end = try service.provider(identity: identity).end()
+        #expect(
+          end.goAways.map(\.debugData) == [#"{"reason":"\#(reason.text)"}"#])
+      }
+      #expect(line["reason"] == "\(reason.text)")
+      #expect(line["explanation"]?.contains(word) == true, "\(line)")
+      #expect(line["sha256"]?.count == 64 && line["topic"] != nil && line["team"] != nil)
+    }
+  }
+
+  @Test("Inside the connect message: status 2, and the audit log says why")
+  func inBand() throws {
+    let service = try TestService()
+    defer { service.stop() }
+    let directory = service.directory
+    let audit = AuditLines(service)
+    let key = try Shared.rsaKey
+    func device(
+      _ authority: CertificateAuthority? = nil, _ validity: Validity? = nil,
+      _ fill: (inout CertificateTemplate) -> Void = { $0.addExtendedKeyUsage(.clientAuth) }
+    ) throws -> TestDevice {
+      var template = try CertificateTemplate(
+        subject: .init(
+          userID: "0123456789abcdef", organization: CertificateAuthority.deviceOrganization),
+        validity: validity ?? Validity(now: TestDirectory.nowSeconds, days: 1),
+        publicKey: key.publicKey)
+      fill(&template)
+      let issuer = authority ?? directory.deviceAuthority
+      return TestDevice(
+        id: DeviceID(1), key: key,
+        certificate: try template.signed(issuer: issuer.certificate.subjectDER, by: issuer.key))
+    }
+    let now = TestDirectory.nowSeconds
+    let impostor = try BadCertificates(directory: directory, door: .courier).impostorAuthority()
+    let nonce = TestDevice.nonce()
+    let good = try device()
+    var broken = try good.signedConnect()
+    var unreadable = try CertificateTemplate(
+      subject: good.certificate.subject, validity: Validity(now: now, days: 1),
+      publicKey: key.publicKey)
+    unreadable.add(.basicConstraints, [0x30, 0x80, 0xff])
+    broken.fields[2].value = try unreadable.signedDER(
+      issuer: directory.deviceAuthority.certificate.subjectDER, by: directory.deviceAuthority.key)
+    let cases: [(RawCourierFrame, String)] = try [
+      (device(directory.foreignAuthority).signedConnect(), "certificate untrusted"),
+      (device(impostor).signedConnect(), "certificate untrusted"),
+      (device(nil, TestDirectory.expired).signedConnect(), "certificate expired"),
+      (
+        device(nil, Validity(notBefore: now + 3600, notAfter: now + 7200)).signedConnect(),
+        "certificate notYetValid"
+      ),
+      (device { $0.addExtendedKeyUsage(.serverAuth) }.signedConnect(), "certificate purpose"),
+      (
+        device {
+          $0.addExtendedKeyUsage(.clientAuth)
+          $0.add(OID(1, 3, 6, 1, 4, 1, 99999, 1), critical: true, DER.null)
+        }.signedConnect(), "certificate untrusted"
+      ),
+      (broken, "certificate malformed"),
+      (good.signedConnect(nonce: TestDevice.nonce(secondsOff: 301)), "clock"),
+      (good.signedConnect(nonce: TestDevice.nonce(secondsOff: -302)), "clock"),
+      (
+        good.signedConnect(nonce: nonce, signature: [1, 1] + [UInt8](repeating: 0, count: 256)),
+        "signature"
+      ),
+      (good.signedConnect(nonce: Array(nonce.dropLast())), "signature"),
+    ]
+    for (message, reason) in cases {
+      let line = try audit.line("device.refused") { try refuse(message, service) }
+      #expect(line["reason"] == reason)
+    }
+    // The same bytes again.
+    let message = try good.signedConnect(nonce: TestDevice.nonce())
+    let client = RawCourierClient(
+      try service.tls(.courier, protocols: [TestService.inBandProtocol]))
+    try client.send(message)
+    #expect(try client.expect(0x08)[1] == [0])
+    #expect(
+      try audit.line("device.refused") { try refuse(message, service) }["reason"] == "replayed")
+  }
+
+  private func refuse(_ message: RawCourierFrame, _ service: TestService) throws {
+    let client = RawCourierClient(
+      try service.tls(.courier, protocols: [TestService.inBandProtocol]))
+    try client.send(message)
+    #expect(try client.expect(0x08)[1] == [2])
+    #expect(try client.end().end == .closeNotify)
+  }
+}
