@@ -225,6 +225,9 @@ extension TLSConnection {
     return error
   }
 
+  /// RFC 8446, section 6.2: from bad_certificate to decrypt_error.
+  private static let certificateAlerts: ClosedRange<Int32> = 42...51
+
   /// Takes the error queue's word for what happened.
   private func classify(alertSent: Int32) -> TLSError {
     let code = ERR_peek_error()
@@ -237,8 +240,12 @@ extension TLSConnection {
       return alert == SSL_AD_NO_APPLICATION_PROTOCOL
         ? .noApplicationProtocol : .alertReceived(UInt8(alert))
     }
-    if fromTLS, reason == SSL_R_CERTIFICATE_VERIFY_FAILED {
-      let verdict = unsafe SSL_get_verify_result(ssl)
+    let verdict = unsafe SSL_get_verify_result(ssl)
+    // What could not be read on the way, such as an extension, stands before the verdict in OpenSSL's queue.
+    let isVerdict =
+      fromTLS && reason == SSL_R_CERTIFICATE_VERIFY_FAILED
+      || phase == .handshaking && verdict != X509_V_OK && Self.certificateAlerts ~= alertSent
+    if isVerdict {
       return unsafe .certificateRejected(String(cString: X509_verify_cert_error_string(verdict)))
     }
     guard phase == .handshaking else { return .protocolError(text) }
