@@ -65,7 +65,8 @@ enum LayerRule {
       system: effects.union(["FoundationEssentials"]), mayBeUnsafe: true),
     "apus-bench": Layer(
       own: [
-        "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusLoop", "ApusStore", "ApusTLS", "ApusTrust",
+        "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusLoop", "ApusStore", "ApusTLS",
+        "ApusTrust",
         "ApusClient", "ApusDevice",
       ], system: effects, mayBeUnsafe: true),
     "apus-sim": Layer(own: ["ApusTesting"], system: effects, mayBeUnsafe: true),
