@@ -59,6 +59,15 @@ struct ExpiryWatchTests {
     #expect(lines.take().count == 1)
   }
 
+  @Test("A certificate is news once a day")
+  func news() {
+    let (one, other): ([UInt8], [UInt8]) = ([1, 2, 3], [1, 2, 4])
+    #expect(watch.isNews(one, nowSeconds: 86_400))
+    #expect(!watch.isNews(one, nowSeconds: 2 * 86_400 - 1))
+    #expect(watch.isNews(other, nowSeconds: 2 * 86_400 - 1))
+    #expect(watch.isNews(one, nowSeconds: 2 * 86_400))
+  }
+
   @Test("However many there are, a bounded number is remembered, and the ended make room")
   func bounded() {
     for index in 0..<ExpiryWatch.capacity + 10 {

@@ -97,7 +97,7 @@ struct DeviceCache {
   var isFull: Bool { abridged.isFull }
 
   /// Whether anything is known of the device.
-  func remembers(_ key: DeviceKey) -> Bool {
+  mutating func remembers(_ key: DeviceKey) -> Bool {
     places[index(of: key)].device != nil || abridged.contains(key)
   }
 
@@ -123,12 +123,12 @@ struct DeviceCache {
   }
 
   /// The device of that key, if it is here; what was used before is not thereby used.
-  func peek(_ key: DeviceKey) -> Device? { places[index(of: key)].device }
+  mutating func peek(_ key: DeviceKey) -> Device? { places[index(of: key)].device }
 
   /// Reads the place of `key`, and what stands first in its device: two lines of the processor's cache, as many as the
   /// properties that each notification looks at. Raw memory, because a reference would be counted, and processors do
-  /// not count ahead.
-  func warm(_ key: DeviceKey) -> UInt {
+  /// not count ahead. Mutating, though it changes nothing: else the whole cache is retained and released for each call.
+  mutating func warm(_ key: DeviceKey) -> UInt {
     let place = unsafe unsafeBitCast(places[index(of: key)].device, to: UInt.self)
     guard let object = unsafe UnsafeRawPointer(bitPattern: place) else { return abridged.warm(key) }
     return unsafe object.load(as: UInt.self) &+ object.load(fromByteOffset: 64, as: UInt.self)

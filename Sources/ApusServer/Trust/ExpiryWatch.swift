@@ -11,6 +11,8 @@ package final class ExpiryWatch: Sendable {
   static var horizonSeconds: Int64 { warningDays[0] * 86_400 }
   /// Certificates that are remembered; beyond it those that last longest are not.
   static let capacity = 4096
+  /// Certificates that are known to have been looked at; 16 bytes each. Beyond it all are looked at again.
+  static let seenCapacity = 65_536
 
   package enum Kind: String, Sendable {
     case server
@@ -33,12 +35,28 @@ package final class ExpiryWatch: Sendable {
     var warned: [Entry: Int64] = [:]
     /// When the certificate that a provider showed last ends, by the provider's name.
     var providers: [String: Int64] = [:]
+    /// Hashes of the certificates that were looked at on `day`.
+    var seen: Set<Int> = []
+    var day: Int64 = 0
   }
 
   private let log: Log
   private let state = Mutex(State())
 
   package init(log: Log) { self.log = log }
+
+  /// Whether a certificate has not been looked at on this day. To read one costs as much as a third of a handshake, and
+  /// a whole fleet would pay that at each connection in the last month of its certificates.
+  package func isNews(_ der: [UInt8], nowSeconds: Int64) -> Bool {
+    let (hash, day) = (der.hashValue, nowSeconds / 86_400)
+    return state.withLock { state in
+      if state.day != day || state.seen.count >= Self.seenCapacity {
+        state.seen.removeAll(keepingCapacity: true)
+        state.day = day
+      }
+      return state.seen.insert(hash).inserted
+    }
+  }
 
   /// Takes a look at a certificate; cheap for one that is not near its end.
   package func look(at entry: Entry, nowSeconds: Int64) {

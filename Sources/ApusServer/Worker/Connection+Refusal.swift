@@ -14,7 +14,8 @@ extension Connection {
     guard
       door.kind != .courier
         || tls.peerCertificateEnds(before: now + ExpiryWatch.horizonSeconds),
-      let der = tls.peerCertificateDER, let certificate = try? Certificate(der: der.span)
+      let der = tls.peerCertificateDER, worker.expiries.isNews(der, nowSeconds: now),
+      let certificate = try? Certificate(der: der.span)
     else { return }
     worker.expiries.look(
       at: .init(
