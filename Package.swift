@@ -96,7 +96,8 @@ let package = Package(
     .executableTarget(
       name: "apus-bench",
       dependencies: [
-        "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusLoop", "ApusStore", "ApusTLS", "ApusTrust",
+        "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusLoop", "ApusStore", "ApusTLS",
+        "ApusTrust",
         "ApusClient", "ApusDevice",
       ],
       swiftSettings: strict),

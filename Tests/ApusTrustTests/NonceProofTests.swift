@@ -48,6 +48,9 @@ struct NonceProofTests {
     #expect(throws: NonceProofFault.key) {
       try verify(certificate: Certificate(pem: Fixtures.providerPEM).der)
     }
+    #expect(throws: NonceProofFault.key) {
+      try verify(certificate: Certificate(pem: Fixtures.weakDevicePEM).der)
+    }
   }
 
   @Test("Only an RSA key signs a nonce")
