@@ -47,7 +47,11 @@ struct BadCertificate: CustomTestStringConvertible, Sendable {
         $0.add(.pushTopics, critical: true, DER.sequence())
       }
     },
-    .init(name: "whose constraints are no DER", alert: 48, reason: "invalid CA certificate") {
+    // OpenSSL's verdict: of a certificate that it cannot read it finds no issuer.
+    .init(
+      name: "whose constraints are no DER", alert: 48,
+      reason: "unable to get local issuer certificate"
+    ) {
       try $0.identity {
         $0.addExtendedKeyUsage(.clientAuth)
         $0.add(.basicConstraints, [0x30, 0x80, 0xff])
@@ -64,9 +68,10 @@ struct BadCertificate: CustomTestStringConvertible, Sendable {
     .init(
       name: "with a signature that was touched", alert: 51, reason: "certificate signature failure"
     ) { try $0.touched() },
-    .init(name: "signed by a leaf of the authority", alert: 48, reason: "invalid CA certificate") {
-      try $0.belowLeaf()
-    },
+    // It has the name of the leaf that signed it.
+    .init(
+      name: "signed by a leaf of the authority", alert: 48, reason: "self-signed certificate"
+    ) { try $0.belowLeaf() },
   ]
 }
 
