@@ -152,37 +152,40 @@ public struct ClientConfigurationError: Error, Sendable, Hashable, CustomStringC
   public var description: String
 
   init(_ description: String) { self.description = description }
-}
 
-extension ClientConfiguration {
-  func validate() throws(ClientConfigurationError) {
-    guard !endpoint.host.isEmpty, !endpoint.host.utf8.contains(0), endpoint.port > 0 else {
-      throw ClientConfigurationError("endpoint \"\(endpoint)\": a host and a port are needed")
-    }
-    if let proxy {
-      guard !proxy.endpoint.host.isEmpty, !proxy.endpoint.host.utf8.contains(0),
-        proxy.endpoint.port > 0
-      else {
-        throw ClientConfigurationError("proxy \"\(proxy.endpoint)\": a host and a port are needed")
-      }
-      guard proxy.user?.utf8.contains(UInt8(ascii: ":")) != true else {
-        throw ClientConfigurationError("the proxy's user must not have a colon (RFC 7617)")
-      }
-    }
-    try require("sendTimeoutSeconds", sendTimeoutSeconds, in: 1...3600)
-    try require("connectTimeoutSeconds", connectTimeoutSeconds, in: 1...300)
-    try require("queueCapacity", queueCapacity, in: 1...1_000_000)
-    try require("maximumConnections", maximumConnections, in: 1...1000)
-    try require("pingAfterSeconds", pingAfterSeconds, in: 1...3600)
-  }
-
-  private func require(
+  static func require(
     _ name: StaticString, _ value: Int, in range: ClosedRange<Int>
   ) throws(ClientConfigurationError) {
     guard range.contains(value) else {
       throw ClientConfigurationError(
         "\(name) is \(value): it must be \(range.lowerBound) to \(range.upperBound)")
     }
+  }
+
+  static func require(
+    _ name: StaticString, _ endpoint: Endpoint
+  ) throws(ClientConfigurationError) {
+    guard !endpoint.host.isEmpty, !endpoint.host.utf8.contains(0), endpoint.port > 0 else {
+      throw ClientConfigurationError("\(name) \"\(endpoint)\": a host and a port are needed")
+    }
+  }
+}
+
+extension ClientConfiguration {
+  func validate() throws(ClientConfigurationError) {
+    try ClientConfigurationError.require("endpoint", endpoint)
+    if let proxy {
+      try ClientConfigurationError.require("proxy", proxy.endpoint)
+      guard proxy.user?.utf8.contains(UInt8(ascii: ":")) != true else {
+        throw ClientConfigurationError("the proxy's user must not have a colon (RFC 7617)")
+      }
+    }
+    try ClientConfigurationError.require("sendTimeoutSeconds", sendTimeoutSeconds, in: 1...3600)
+    try ClientConfigurationError.require(
+      "connectTimeoutSeconds", connectTimeoutSeconds, in: 1...300)
+    try ClientConfigurationError.require("queueCapacity", queueCapacity, in: 1...1_000_000)
+    try ClientConfigurationError.require("maximumConnections", maximumConnections, in: 1...1000)
+    try ClientConfigurationError.require("pingAfterSeconds", pingAfterSeconds, in: 1...3600)
   }
 
   func tlsContext(

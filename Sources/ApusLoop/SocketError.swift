@@ -35,7 +35,7 @@ extension SocketError: CustomStringConvertible {
 }
 
 /// The system's words for an `errno`. Unlike `strerror`, safe on every thread.
-func errorText(_ code: Int32) -> String {
+package func errorText(_ code: Int32) -> String {
   unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 128) { buffer in
     guard let base = buffer.baseAddress else { return "error \(code)" }
     unsafe uv_strerror_r(-code, base, buffer.count)

@@ -96,7 +96,7 @@ package final class TokenSealer {
       for token in tokens { claims.append(open(token)) }
       return
     }
-    for _ in tokens { claims.append(nil) }
+    claims.append(contentsOf: repeatElement(nil, count: tokens.count))
     if blocks.count < 2 * tokens.count {
       blocks = [UInt64](repeating: 0, count: 2 * tokens.count)
       opened = blocks
@@ -111,19 +111,47 @@ package final class TokenSealer {
     _ tokens: [DeviceToken], under entry: Entry, into claims: inout [TokenClaims?]
   ) {
     let wordCount = 2 * tokens.count
-    for index in tokens.indices {
-      blocks.setBlock(index, entry.counter(Self.tag(tokens[index])))
-    }
+    Self.setCounters(&blocks, tokens, under: entry)
     entry.streamCipher.encrypt(blocks: &blocks, wordCount: wordCount)
+    Self.unseal(tokens, under: entry, &blocks, into: &opened)
+    entry.tagCipher.encrypt(blocks: &blocks, wordCount: wordCount)
+    Self.read(tokens, of: entry, opened, expected: blocks, into: &claims)
+  }
+
+  // An array that is an object's is asked at each write whether it is that object's alone: hence parameters, and spans
+  // of these.
+
+  /// `blocks` become what the key stream is made from.
+  private static func setCounters(
+    _ blocks: inout [UInt64], _ tokens: [DeviceToken], under entry: Entry
+  ) {
+    var blocks = blocks.mutableSpan
+    for index in tokens.indices { blocks.setBlock(index, entry.counter(tag(tokens[index]))) }
+  }
+
+  /// `blocks` are the key stream, and become what the tags are made from; `opened` becomes what the tokens say.
+  private static func unseal(
+    _ tokens: [DeviceToken], under entry: Entry, _ blocks: inout [UInt64],
+    into opened: inout [UInt64]
+  ) {
+    var blocks = blocks.mutableSpan
+    var opened = opened.mutableSpan
     for index in tokens.indices {
-      let padded = Self.padded(tokens[index], blocks.block(index))
+      let padded = padded(tokens[index], blocks.span.block(index))
       opened.setBlock(index, padded)
       blocks.setBlock(index, padded ^ entry.mask)
     }
-    entry.tagCipher.encrypt(blocks: &blocks, wordCount: wordCount)
-    for index in tokens.indices where Self.keyID(tokens[index]) == entry.id {
-      claims[index] = Self.claims(
-        opened.block(index), tag: Self.tag(tokens[index]), expected: blocks.block(index))
+  }
+
+  private static func read(
+    _ tokens: [DeviceToken], of entry: Entry, _ opened: [UInt64], expected: [UInt64],
+    into claims: inout [TokenClaims?]
+  ) {
+    let (opened, expected) = (opened.span, expected.span)
+    var output = claims.mutableSpan
+    for index in tokens.indices where keyID(tokens[index]) == entry.id {
+      output[index] = Self.claims(
+        opened.block(index), tag: tag(tokens[index]), expected: expected.block(index))
     }
   }
 
@@ -181,12 +209,14 @@ package final class TokenSealer {
   }
 }
 
-extension [UInt64] {
+extension Span<UInt64> {
   /// The block of that number, of words as they lie in memory.
   fileprivate func block(_ index: Int) -> Block128 {
     Block128(high: self[2 * index].bigEndian, low: self[2 * index + 1].bigEndian)
   }
+}
 
+extension MutableSpan<UInt64> {
   fileprivate mutating func setBlock(_ index: Int, _ block: Block128) {
     self[2 * index] = block.high.bigEndian
     self[2 * index + 1] = block.low.bigEndian

@@ -6,16 +6,44 @@ internal import ApusModel
 /// counts, as in most parsers; a key that is spelled with escapes is the same key; a lone surrogate in an escape is
 /// accepted, as the grammar has it (RFC 8259, section 8.2). Keys: "Generating a remote notification".
 package struct PayloadScan: Sendable, Hashable {
+  /// A bit for each answer: a byte is copied with the scanner's place as one, where seven flags are copied one by one.
+  private var answers: UInt8 = 0
+
   /// The payload has `aps`, and it is an object.
-  package var hasAPS = false
+  package var hasAPS: Bool {
+    get { self[0] }
+    set { self[0] = newValue }
+  }
   /// The payload has `mdm`, the only key of a push to a managed device.
-  package var hasMDM = false
+  package var hasMDM: Bool {
+    get { self[1] }
+    set { self[1] = newValue }
+  }
   /// `aps` has `alert`, other than null; and so on.
-  package var hasAlert = false
-  package var hasBadge = false
-  package var hasSound = false
+  package var hasAlert: Bool {
+    get { self[2] }
+    set { self[2] = newValue }
+  }
+  package var hasBadge: Bool {
+    get { self[3] }
+    set { self[3] = newValue }
+  }
+  package var hasSound: Bool {
+    get { self[4] }
+    set { self[4] = newValue }
+  }
   /// `content-available` is the number 1.
-  package var contentAvailable = false
+  package var contentAvailable: Bool {
+    get { self[5] }
+    set { self[5] = newValue }
+  }
+
+  private subscript(bit: UInt8) -> Bool {
+    @inline(__always) get { answers &>> bit & 1 != 0 }
+    @inline(__always) set {
+      answers = answers & ~(1 &<< bit) | (newValue ? 1 : 0) &<< bit
+    }
+  }
 
   /// Whether the push only wakes the app: `content-available`, and nothing that the user would notice. What a
   /// background push must be.

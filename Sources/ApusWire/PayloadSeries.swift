@@ -44,18 +44,6 @@ package struct PayloadSeries: ~Escapable {
 
   /// How many bytes two pieces of the input have in common at their beginnings.
   private func commonPrefix(_ left: Range<Int>, _ right: Range<Int>) -> Int {
-    let limit = min(left.count, right.count)
-    var count = 0
-    while limit &- count >= 8 {
-      let difference =
-        input.eightBytes(at: left.lowerBound &+ count)
-        ^ input.eightBytes(at: right.lowerBound &+ count)
-      guard difference == 0 else { return count &+ difference.leadingZeroBitCount &>> 3 }
-      count &+= 8
-    }
-    while count < limit, input[left.lowerBound &+ count] == input[right.lowerBound &+ count] {
-      count &+= 1
-    }
-    return count
+    input.extracting(left).commonPrefixCount(with: input.extracting(right))
   }
 }

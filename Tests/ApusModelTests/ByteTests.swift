@@ -187,6 +187,22 @@ struct BytesTests {
     #expect(isEqual)
   }
 
+  @Test("Two runs have the bytes in common in front of the first that differs, whatever follows it")
+  func commonPrefix() {
+    let bytes = (0..<100).map { UInt8($0 &* 37 & 0xff) }
+    for length in 0...bytes.count {
+      let left = Array(bytes[..<length])
+      #expect(left.span.commonPrefixCount(with: bytes.span) == length)
+      #expect(bytes.span.commonPrefixCount(with: left.span) == length)
+      for index in 0..<length {
+        var right = left
+        right[index] ^= 0x80
+        if index + 1 < length { right[index + 1] ^= 0xff }
+        #expect(left.span.commonPrefixCount(with: right.span) == index)
+      }
+    }
+  }
+
   @Test("Copies, texts and appended bytes are those of the span")
   func copies() {
     let part = Self.text.span.extracting(7..<12)

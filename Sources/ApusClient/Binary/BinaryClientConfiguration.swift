@@ -69,31 +69,22 @@ extension Endpoint {
 
 extension BinaryClientConfiguration {
   func validate() throws(ClientConfigurationError) {
-    guard !endpoint.host.isEmpty, !endpoint.host.utf8.contains(0), endpoint.port > 0 else {
-      throw ClientConfigurationError("endpoint \"\(endpoint)\": a host and a port are needed")
-    }
-    try require("connections", connections, in: 1...64)
-    try require("silenceMilliseconds", silenceMilliseconds, in: 100...60_000)
-    try require("windowCapacity", windowCapacity, in: 16...1 << 24)
-    try require("windowBytes", windowBytes, in: 65_536...1 << 30)
-    try require("sendTimeoutSeconds", sendTimeoutSeconds, in: 1...3600)
-    try require("connectTimeoutSeconds", connectTimeoutSeconds, in: 1...300)
-    try require("queueCapacity", queueCapacity, in: 1...1_000_000)
+    try ClientConfigurationError.require("endpoint", endpoint)
+    try ClientConfigurationError.require("connections", connections, in: 1...64)
+    try ClientConfigurationError.require(
+      "silenceMilliseconds", silenceMilliseconds, in: 100...60_000)
+    try ClientConfigurationError.require("windowCapacity", windowCapacity, in: 16...1 << 24)
+    try ClientConfigurationError.require("windowBytes", windowBytes, in: 65_536...1 << 30)
+    try ClientConfigurationError.require("sendTimeoutSeconds", sendTimeoutSeconds, in: 1...3600)
+    try ClientConfigurationError.require(
+      "connectTimeoutSeconds", connectTimeoutSeconds, in: 1...300)
+    try ClientConfigurationError.require("queueCapacity", queueCapacity, in: 1...1_000_000)
     guard !expectsConfirmations || command != .simple else {
       throw ClientConfigurationError("expectsConfirmations: command 0 is never confirmed")
     }
     guard expectsConfirmations || silenceMilliseconds < sendTimeoutSeconds * 1000 else {
       throw ClientConfigurationError(
         "silenceMilliseconds is \(silenceMilliseconds): it must be less than sendTimeoutSeconds")
-    }
-  }
-
-  private func require(
-    _ name: StaticString, _ value: Int, in range: ClosedRange<Int>
-  ) throws(ClientConfigurationError) {
-    guard range.contains(value) else {
-      throw ClientConfigurationError(
-        "\(name) is \(value): it must be \(range.lowerBound) to \(range.upperBound)")
     }
   }
 

@@ -9,7 +9,7 @@ extension BinaryDriver {
   final class ConnectAttempt {
     let lane: BinaryLane
     var addresses: [SocketAddress] = []
-    var failures: [(text: String, isFinal: Bool)] = []
+    var failures: [LinkFailure] = []
 
     init(_ lane: BinaryLane) { self.lane = lane }
   }
@@ -44,7 +44,7 @@ extension BinaryDriver {
       guard let self, let attempt else { return }
       switch result {
       case .success(let addresses): attempt.addresses = addresses.reversed()
-      case .failure(let error): attempt.failures = [("\(error)", false)]
+      case .failure(let error): attempt.failures = [LinkFailure(error)]
       }
       connectToNext(attempt)
     }
@@ -60,16 +60,12 @@ extension BinaryDriver {
           deadlineMilliseconds: deadline)
         return
       } catch {
-        attempt.failures.append(("\(error)", false))
+        attempt.failures.append(LinkFailure(error))
       }
     }
     self.attempt = nil
-    var texts: [String] = []
-    for (text, _) in attempt.failures where !texts.contains(text) { texts.append(text) }
-    noteFailure(
-      texts.isEmpty
-        ? "\(configuration.endpoint.host) has no address" : texts.joined(separator: "; "),
-      isFinal: !texts.isEmpty && attempt.failures.allSatisfy(\.isFinal))
+    let failure = LinkFailure.sum(of: attempt.failures, host: configuration.endpoint.host)
+    noteFailure(failure.text, isFinal: failure.isFinal)
   }
 
   /// No connection came of it, or one that brought nothing.
@@ -103,9 +99,9 @@ extension BinaryDriver {
       lane.lastFailure = "the service answered about nothing that was sent"
       noteFailure(lane.lastFailure, isFinal: false)
     case .told: plan.succeeded()
-    case .failed(let text, let isFinal):
+    case .failed(let failure):
       guard let attempt, attempt.lane === lane, !isOver else { return }
-      attempt.failures.append((text, isFinal))
+      attempt.failures.append(failure)
       connectToNext(attempt)
     case .lost(let text, let isUnread):
       lane.lastFailure = text

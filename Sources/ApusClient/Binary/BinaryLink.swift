@@ -2,7 +2,6 @@ import ApusLoop
 import ApusModel
 import ApusTLS
 import ApusWire
-import Glibc
 
 /// What the links of a client share, and to whom they report.
 protocol BinaryLinkOwner: AnyObject {
@@ -23,7 +22,7 @@ final class BinaryLink: SocketHandler {
     /// A packet said why, and the lane's queue knows. `verdict` is not `goOn`.
     case told(SentQueue.PacketVerdict)
     /// It was never open.
-    case failed(String, isFinal: Bool)
+    case failed(LinkFailure)
     /// It broke, or the service ended it without a word. `isUnread`: before it read anything.
     case lost(String, isUnread: Bool)
     /// This side ended it, with nothing open.
@@ -96,7 +95,7 @@ final class BinaryLink: SocketHandler {
         lose("the service ended the connection without a word")
         return false
       case .failed(let code):
-        lose("the connection broke: \(unsafe String(cString: strerror(code)))")
+        lose(LinkFailure(systemError: code).text)
         return false
       }
     }
@@ -128,13 +127,13 @@ final class BinaryLink: SocketHandler {
 
   private func fail(_ error: TLSError) {
     switch error {
-    case .certificateRejected(let reason):
-      end(.failed("the service's certificate is not trusted: \(reason)", isFinal: true))
+    case .certificateRejected: end(.failed(LinkFailure(error)))
     // RFC 8446, section 6.2: a server says these about a client's certificate, while the handshake lasts for it. This
     // side may have been done with it already, and have written.
     case .alertReceived(let code) where [40, 42, 43, 44, 45, 46, 48, 49, 116].contains(code):
-      let text = "the service refused the certificate: \(error)"
-      end(stage == .open ? .lost(text, isUnread: true) : .failed(text, isFinal: true))
+      var failure = LinkFailure("the service refused the certificate: \(error)")
+      failure.isFinal = true
+      end(stage == .open ? .lost(failure.text, isUnread: true) : .failed(failure))
     default: lose("\(error)")
     }
   }
@@ -143,7 +142,7 @@ final class BinaryLink: SocketHandler {
     switch stage {
     case .open: end(.lost(text, isUnread: false))
     case .closing: end(.finished)
-    default: end(.failed(text, isFinal: false))
+    default: end(.failed(LinkFailure(text)))
     }
   }
 
@@ -194,7 +193,7 @@ final class BinaryLink: SocketHandler {
   private func connected() {
     let code = socket.connectError()
     guard code == 0 else {
-      return end(.failed("\(SocketError.system(.connect, code: code, address))", isFinal: false))
+      return end(.failed(LinkFailure(SocketError.system(.connect, code: code, address))))
     }
     stage = .handshaking
     updateInterest(false)
@@ -284,9 +283,9 @@ final class BinaryLink: SocketHandler {
     if stage == .open { return look(nowMilliseconds: nowMilliseconds) }
     guard nowMilliseconds >= deadlineMilliseconds else { return }
     switch stage {
-    case .connecting: end(.failed("connecting to \(address) took too long", isFinal: false))
+    case .connecting: end(.failed(LinkFailure("connecting to \(address) took too long")))
     case .handshaking:
-      end(.failed("the TLS handshake with \(address) took too long", isFinal: false))
+      end(.failed(LinkFailure("the TLS handshake with \(address) took too long")))
     case .closing: end(.finished)
     case .open, .closed: break
     }

@@ -48,20 +48,10 @@ extension ClientDriver {
       }
     }
     rounds.removeAll { $0 === round }
-    let texts = round.failures.map(\.text)
-    let text =
-      texts.isEmpty ? "\(configuration.endpoint.host) has no address" : text(of: texts)
+    let failure = LinkFailure.sum(of: round.failures, host: configuration.endpoint.host)
     dispatcher.connectFailed(
-      text, isFinal: !texts.isEmpty && round.failures.allSatisfy(\.isFinal),
-      nowMilliseconds: loop.nowMilliseconds)
-    configuration.observer?.client(.connectionFailed(text))
-  }
-
-  /// Each reason once: the addresses of a service mostly fail alike.
-  private func text(of failures: [String]) -> String {
-    var seen: [String] = []
-    for text in failures where !seen.contains(text) { seen.append(text) }
-    return seen.joined(separator: "; ")
+      failure.text, isFinal: failure.isFinal, nowMilliseconds: loop.nowMilliseconds)
+    configuration.observer?.client(.connectionFailed(failure.text))
   }
 }
 

@@ -1,6 +1,5 @@
 import ApusLoop
 import ApusTLS
-import Glibc
 
 /// What the links of a client share, and what they report to.
 protocol LinkOwner: AnyObject {
@@ -27,7 +26,7 @@ struct LinkFailure: Error {
 
   /// An `errno` of an open connection.
   init(systemError code: Int32) {
-    text = "the connection broke: \(unsafe String(cString: strerror(code)))"
+    text = "the connection broke: \(errorText(code))"
   }
 
   init(_ error: TLSError) {
@@ -44,5 +43,15 @@ struct LinkFailure: Error {
     case .truncated: text = "the service closed the connection"
     default: text = error.description
     }
+  }
+
+  /// What a round over all addresses of a host came to. Each reason once: the addresses of a service mostly fail alike.
+  static func sum(of failures: [LinkFailure], host: String) -> LinkFailure {
+    guard !failures.isEmpty else { return LinkFailure("\(host) has no address") }
+    var texts: [String] = []
+    for failure in failures where !texts.contains(failure.text) { texts.append(failure.text) }
+    var sum = LinkFailure(texts.joined(separator: "; "))
+    sum.isFinal = failures.allSatisfy(\.isFinal)
+    return sum
   }
 }

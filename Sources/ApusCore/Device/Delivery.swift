@@ -122,7 +122,7 @@ package struct DeviceKey: Hashable, Sendable {
   package var id: DeviceID
   package var environment: Environment
 
-  package init(id: DeviceID, environment: Environment) {
+  @inlinable package init(id: DeviceID, environment: Environment) {
     self.id = id
     self.environment = environment
   }

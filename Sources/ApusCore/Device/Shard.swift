@@ -158,7 +158,8 @@ package struct Shard {
   /// Ends a notification that must not be stored, where its device is away and nothing else is to be said: it needs
   /// not even an object. False where it is to be submitted; then nothing was done.
   ///
-  /// `facts` are the notification's. Its ids and its order are for the ledger alone.
+  /// `facts` are the notification's. Its ids and its order are for the ledger alone. An abridged device has no times,
+  /// and only these tell whether a topic that is in no list any more is still in its grace.
   package mutating func discard(
     _ facts: NotificationFacts, claims: TokenClaims, device: Device, nowMilliseconds: Int64,
     loopMilliseconds: UInt64
@@ -167,7 +168,7 @@ package struct Shard {
       case .active(let state) = device.standing(
         of: claims, nowMilliseconds: nowMilliseconds,
         graceMilliseconds: unregisterGraceMilliseconds),
-      state != .ignored,
+      state != .ignored, !device.isAbridged || state != .unlisted,
       takeRequest(claims.topic, device, loopMilliseconds)
     else { return false }
     notePassing(.discardedNotStored, facts, cause: .deviceAway)

@@ -37,7 +37,7 @@ extension Admission {
   /// 0 means that nothing is stored, and so does its absence from command 2: the senders that leave it out document it
   /// as "expires immediately".
   private static func expirationSeconds(_ frame: BinaryFrame) -> Int64? {
-    frame.command == .simple ? nil : Int64(frame.expiration ?? 0)
+    frame.isSimple ? nil : Int64(frame.expiration ?? 0)
   }
 
   /// Nil for a payload that is none, where the rules take any.

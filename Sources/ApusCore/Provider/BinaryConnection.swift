@@ -84,15 +84,7 @@ package struct BinaryConnection: ~Copyable, Sendable {
     batch.removeAll()
     if isPartialHandedOut { dropPartial() }
     guard intake == .open, partial.isEmpty else { return }
-    var position = offset
-    while !batch.isFull, position < input.count {
-      let rest = input.extracting(position..<input.count)
-      guard case .frame(let frame) = BinaryFrame.scan(rest, limits: limits),
-        let token = DeviceToken(bytes: rest.extracting(frame.token))
-      else { return }
-      batch.append(frame, token)
-      position += frame.byteCount
-    }
+    batch.fill(input, from: offset, limits: limits)
   }
 
   /// The next frame of `input` from `offset` on, and moves `offset` behind what was taken.
@@ -164,7 +156,7 @@ package struct BinaryConnection: ~Copyable, Sendable {
   package mutating func submit(_ frame: BinaryFrame, nowSeconds: Int64) -> UInt32 {
     pending.append(
       PendingFrame(
-        identifier: frame.identifier ?? 0, isSilent: frame.command == .simple,
+        identifier: frame.identifier ?? 0, isSilent: frame.isSimple,
         startedSeconds: nowSeconds))
   }
 
@@ -177,14 +169,14 @@ package struct BinaryConnection: ~Copyable, Sendable {
     guard pending.count == 0, !confirmsAccepted else {
       return decide(submit(frame, nowSeconds: nowSeconds), status: nil)
     }
-    if frame.command != .simple { lastAccepted = frame.identifier ?? 0 }
+    if !frame.isSimple { lastAccepted = frame.identifier ?? 0 }
   }
 
   /// The frame is bad. "Notifications already sent after it are discarded."
   package mutating func refuse(_ frame: BinaryFrame, status: BinaryStatus, nowSeconds: Int64) {
     refuse(
       PendingFrame(
-        identifier: frame.identifier ?? 0, isSilent: frame.command == .simple,
+        identifier: frame.identifier ?? 0, isSilent: frame.isSimple,
         startedSeconds: nowSeconds, outcome: .failed(status)))
   }
 

@@ -19,11 +19,18 @@ package struct FrameBatch: Sendable {
 
   package var count: Int { frames.count }
 
-  var isFull: Bool { frames.count >= Self.capacity }
-
-  mutating func append(_ frame: BinaryFrame, _ token: DeviceToken) {
-    frames.append(frame)
-    tokens.append(token)
+  /// Takes the whole frames that stand in `input` from `offset` on, up to the first that is none.
+  mutating func fill(_ input: Span<UInt8>, from offset: Int, limits: BinaryFrameLimits) {
+    var position = offset
+    while frames.count < Self.capacity, position < input.count {
+      let rest = input.extracting(position..<input.count)
+      guard case .frame(let frame) = BinaryFrame.scan(rest, limits: limits),
+        let token = DeviceToken(bytes: rest.extracting(frame.token))
+      else { return }
+      frames.append(frame)
+      tokens.append(token)
+      position += frame.byteCount
+    }
   }
 
   mutating func removeAll() {

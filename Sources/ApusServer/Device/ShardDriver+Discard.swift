@@ -17,7 +17,7 @@ extension ShardDriver {
     guard
       Admission.storedUntil(
         admitted.head.expirationSeconds, nowSeconds: nowMilliseconds / 1000) == 0,
-      let device = cache[key], device.session == nil, device.canJudge(claims),
+      let device = cache[key], device.session == nil,
       let order = order.next()
     else { return false }
     let head = admitted.head
@@ -36,11 +36,14 @@ extension ShardDriver {
   /// after the other where each is decided about. Nothing comes of it but speed.
   func warm(_ batch: [TokenClaims?]) {
     var sum: UInt = 0
+    // Once: the way through an unowned reference costs a retain and a release.
+    let worker = worker
     for case let claims? in batch where worker.owns(claims.device) {
       sum &+= cache.warm(DeviceKey(id: claims.device, environment: claims.environment))
     }
     warmth = sum
   }
+
   /// The same for what other workers handed over.
   func warm(_ messages: [WorkerMessage]) {
     var sum: UInt = 0

@@ -54,31 +54,44 @@ final class BinaryProvider {
 
   // MARK: Frames
 
+  /// The times of one turn.
+  private struct Now {
+    /// Of the worker's clock.
+    let seconds: Int64
+    let wallMilliseconds: Int64
+    let loopMilliseconds: UInt64
+
+    init(_ worker: Worker) {
+      seconds = Int64(worker.nowSeconds)
+      wallMilliseconds = worker.wallMilliseconds
+      loopMilliseconds = worker.loop.nowMilliseconds
+    }
+  }
+
   func receive(_ bytes: UnsafeRawBufferPointer) {
     activeSeconds = worker.nowSeconds
     receivedBytes += bytes.count
     let input = unsafe Span<UInt8>(_unsafeBytes: bytes)
-    let now = Int64(worker.nowSeconds)
-    // Neither changes meanwhile. To look at them frame by frame would retain and release what they refer to each time.
-    let (sender, sealer) = (sender, worker.sealer)
+    // None of it changes meanwhile. To look at it frame by frame would retain and release what is on the way each time.
+    let (sender, sealer, now) = (sender, worker.sealer, Now(worker))
     let scratch = worker.binaryScratch
     var offset = 0
     while true {
       machine.lookAhead(input, from: offset, into: &scratch.batch)
       if scratch.batch.count > 0 {
-        take(scratch, input, at: &offset, sender, sealer, nowSeconds: now)
+        take(scratch, input, at: &offset, sender, sealer, now)
         continue
       }
-      switch machine.next(input, at: &offset, nowSeconds: now) {
+      switch machine.next(input, at: &offset, nowSeconds: now.seconds) {
       case .wait, .over: return
       case .fault(let fault): note(Refusal(.frame(fault)))
       case .frame(let frame):
         do throws(Refusal) {
           let outcome = try judge(
-            frame, machine.bytes(of: frame, in: input, before: offset), sender, sealer)
-          note(outcome, of: frame, nowSeconds: now)
+            frame, machine.bytes(of: frame, in: input, before: offset), sender, sealer, now)
+          note(outcome, of: frame, nowSeconds: now.seconds)
         } catch {
-          refuse(frame, error, nowSeconds: now)
+          refuse(frame, error, nowSeconds: now.seconds)
         }
       }
     }
@@ -87,7 +100,7 @@ final class BinaryProvider {
   /// Judges a frame by itself. Its bytes may lie in the machine, which is not changed meanwhile.
   private func judge(
     _ frame: BinaryFrame, _ bytes: Span<UInt8>, _ sender: borrowing BinarySender,
-    _ sealer: TokenSealer
+    _ sealer: TokenSealer, _ now: Now
   ) throws(Refusal) -> Outcome {
     guard let token = DeviceToken(bytes: bytes.extracting(frame.token)) else {
       throw Refusal(.frame(.tokenLength(byteCount: frame.token.count)))
@@ -96,14 +109,14 @@ final class BinaryProvider {
     let admitted = try Admission.admit(
       frame, payload: frame.payload, of: &payloads, token: token, claims: sealer.open(token),
       sender: sender)
-    return pass(admitted, payload: bytes.extracting(frame.payload))
+    return pass(admitted, payload: bytes.extracting(frame.payload), now)
   }
 
   /// Takes the frames of a batch, whose bytes begin at `offset`, up to the first that is refused: then nothing that
   /// follows counts.
   private func take(
     _ scratch: BinaryScratch, _ input: Span<UInt8>, at offset: inout Int,
-    _ sender: borrowing BinarySender, _ sealer: TokenSealer, nowSeconds: Int64
+    _ sender: borrowing BinarySender, _ sealer: TokenSealer, _ now: Now
   ) {
     sealer.open(scratch.batch.tokens, into: &scratch.claims)
     // As values of this function: each look into the object would retain and release what it gives.
@@ -118,10 +131,10 @@ final class BinaryProvider {
         let admitted = try Admission.admit(
           frame, payload: payload, of: &payloads, token: batch.tokens[index],
           claims: claims[index], sender: sender)
-        let outcome = pass(admitted, payload: input.extracting(payload))
-        note(outcome, of: frame, nowSeconds: nowSeconds)
+        let outcome = pass(admitted, payload: input.extracting(payload), now)
+        note(outcome, of: frame, nowSeconds: now.seconds)
       } catch {
-        return refuse(frame, error, nowSeconds: nowSeconds)
+        return refuse(frame, error, nowSeconds: now.seconds)
       }
     }
   }
@@ -139,11 +152,12 @@ final class BinaryProvider {
   }
 
   /// Sends an admitted notification on its way.
-  private func pass(_ admitted: borrowing AdmittedFrame, payload: Span<UInt8>) -> Outcome {
+  private func pass(
+    _ admitted: borrowing AdmittedFrame, payload: Span<UInt8>, _ now: Now
+  ) -> Outcome {
     if worker.owns(admitted.claims.device),
       shard.discard(
-        admitted, nowMilliseconds: worker.wallMilliseconds,
-        loopMilliseconds: worker.loop.nowMilliseconds)
+        admitted, nowMilliseconds: now.wallMilliseconds, loopMilliseconds: now.loopMilliseconds)
     {
       return .accepted
     }

@@ -70,6 +70,11 @@ package struct BinaryFrame: Sendable, Hashable {
   package let expiration: UInt32?
   /// Any value; nil for commands 0 and 1 and where item 5 is missing.
   package let priority: UInt8?
+
+  /// Whether it is of command 0. A pattern, because `==` of a type with raw values is a call into the library.
+  @inlinable package var isSimple: Bool {
+    if case .simple = command { true } else { false }
+  }
 }
 
 /// What the bytes at the head of a buffer are.

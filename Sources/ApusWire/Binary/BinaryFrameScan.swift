@@ -58,6 +58,7 @@ extension BinaryFrame {
 
   // MARK: Command 2
 
+  @inline(__always)
   private static func scanFramed(
     _ bytes: Span<UInt8>, _ limits: borrowing BinaryFrameLimits
   ) -> BinaryScan {

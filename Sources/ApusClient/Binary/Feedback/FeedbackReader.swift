@@ -69,17 +69,11 @@ public struct FeedbackConfiguration: Sendable {
   }
 
   func validate() throws(ClientConfigurationError) {
-    guard !endpoint.host.isEmpty, !endpoint.host.utf8.contains(0), endpoint.port > 0 else {
-      throw ClientConfigurationError("endpoint \"\(endpoint)\": a host and a port are needed")
-    }
-    guard (1...300).contains(connectTimeoutSeconds) else {
-      throw ClientConfigurationError(
-        "connectTimeoutSeconds is \(connectTimeoutSeconds): it must be 1 to 300")
-    }
-    guard (1...3600).contains(silenceTimeoutSeconds) else {
-      throw ClientConfigurationError(
-        "silenceTimeoutSeconds is \(silenceTimeoutSeconds): it must be 1 to 3600")
-    }
+    try ClientConfigurationError.require("endpoint", endpoint)
+    try ClientConfigurationError.require(
+      "connectTimeoutSeconds", connectTimeoutSeconds, in: 1...300)
+    try ClientConfigurationError.require(
+      "silenceTimeoutSeconds", silenceTimeoutSeconds, in: 1...3600)
   }
 }
 

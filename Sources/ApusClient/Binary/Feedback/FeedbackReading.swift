@@ -2,7 +2,6 @@ import ApusLoop
 import ApusModel
 import ApusTLS
 import ApusWire
-import Glibc
 
 /// One list being read, on a loop of its own. Confined to that, but for `start` and `cancel`.
 @safe final class FeedbackReading: SocketHandler, @unchecked Sendable {
@@ -15,7 +14,7 @@ import Glibc
   private var input = [UInt8](repeating: 0, count: 16_384)
   private var stage = Stage.idle
   private var addresses: [SocketAddress] = []
-  private var failures: [String] = []
+  private var failures: [LinkFailure] = []
   private var socket: Socket?
   private var tls: TLSConnection?
   private var unsent = OutputQueue()
@@ -48,7 +47,7 @@ import Glibc
     SocketAddress.resolve(host: endpoint.host, port: endpoint.port, on: loop) { [self] result in
       switch result {
       case .success(let found): addresses = found.reversed()
-      case .failure(let error): failures.append("\(error)")
+      case .failure(let error): failures.append(LinkFailure(error))
       }
       connectToNext()
     }
@@ -69,11 +68,11 @@ import Glibc
         (self.socket, self.tls) = (socket, tls)
         return wait(seconds: configuration.connectTimeoutSeconds)
       } catch {
-        failures.append("\(error)")
+        failures.append(LinkFailure("\(error)"))
       }
     }
-    if failures.isEmpty { failures = ["\(configuration.endpoint.host) has no address"] }
-    fail(.connectionFailed, failures.joined(separator: "; "))
+    fail(
+      .connectionFailed, LinkFailure.sum(of: failures, host: configuration.endpoint.host).text)
   }
 
   // MARK: Time
@@ -91,7 +90,7 @@ import Glibc
   }
 
   private func tryNext(_ text: String) {
-    failures.append(text)
+    failures.append(LinkFailure(text))
     connectToNext()
   }
 
@@ -101,7 +100,7 @@ import Glibc
     guard let socket, let tls else { return }
     if stage == .connecting {
       let code = socket.connectError()
-      guard code == 0 else { return tryNext(Self.text(code)) }
+      guard code == 0 else { return tryNext(errorText(code)) }
       stage = .handshaking
       tls.startHandshake(buffers: buffers)
       writeOutput()
@@ -128,7 +127,7 @@ import Glibc
         }
       case .wouldBlock: return
       case .endOfStream: broken("the service ended the connection without a word")
-      case .failed(let code): broken(Self.text(code))
+      case .failed(let code): broken(errorText(code))
       }
     }
   }
@@ -160,11 +159,7 @@ import Glibc
     var offset = 0
     do throws(FeedbackTupleFault) {
       while let tuple = try tuples.next(bytes, at: &offset) {
-        var token = ""
-        for byte in tuple.token {
-          token.unicodeScalars.append(Unicode.Scalar(hexDigit(byte >> 4)))
-          token.unicodeScalars.append(Unicode.Scalar(hexDigit(byte & 15)))
-        }
+        let token = String(decoding: Hex.encode(tuple.token.span), as: UTF8.self)
         entries.append(FeedbackEntry(token: token, timeSeconds: Int64(tuple.timeSeconds)))
       }
     } catch {
@@ -175,8 +170,6 @@ import Glibc
   private func broken(_ text: String) {
     if stage == .reading { fail(.incomplete, text) } else { tryNext(text) }
   }
-
-  private static func text(_ code: Int32) -> String { unsafe String(cString: strerror(code)) }
 
   // MARK: The end
 
