@@ -23,10 +23,19 @@ package struct GroupEntry {
   /// The place in the order of acceptance of what is put or taken out; 0 for a record.
   package var order: UInt64
 
+  /// Whether a notification takes its slot. A pattern: `==` of a kind copies the whole.
+  package var isPut: Bool {
+    @inline(__always) get { if case .put = kind { true } else { false } }
+  }
+
+  package var isEviction: Bool { if case .evict = kind { true } else { false } }
+
   /// Whether both are about the same slot of one device in one environment.
-  package func hasSlot(of other: GroupEntry) -> Bool {
+  package func hasSlot(of other: borrowing GroupEntry) -> Bool {
     device === other.device && slot == other.slot
   }
+
+  var key: SlotKey { SlotKey(device: ObjectIdentifier(device), slot: slot) }
 }
 
 /// One device's slot in one environment, to look it up by.
@@ -39,10 +48,6 @@ struct SlotKey: Hashable {
     self.slot = slot
   }
 
-  init(_ entry: GroupEntry) {
-    device = ObjectIdentifier(entry.device)
-    slot = entry.slot
-  }
 }
 
 /// What gathers while the previous group is being written.
@@ -112,7 +117,7 @@ package struct CommitGroup {
   /// Empties `slot`, which a group that failed was to do.
   package mutating func deleteAgain(_ slot: MailboxSlot, order: UInt64, of device: Device) {
     let entry = GroupEntry(kind: .delete, device: device, slot: slot, delivery: nil, order: order)
-    guard retriedSlots.insert(SlotKey(entry)).inserted else { return }
+    guard retriedSlots.insert(entry.key).inserted else { return }
     device.pendingWrites += 1
     retries.append(entry)
   }
@@ -130,7 +135,7 @@ package struct CommitGroup {
     deletions.removeAll(where: isWanted)
     retries.removeAll { entry in
       guard isWanted(entry) else { return false }
-      retriedSlots.remove(SlotKey(entry))
+      retriedSlots.remove(entry.key)
       return true
     }
   }
@@ -159,7 +164,7 @@ package struct CommitGroup {
       let delivery = lingering[lingeringHead]
       guard delivery.storage != .gathering || delivery.isUrgent else { break }
       lingeringHead += 1
-      drop(delivery, released)
+      Self.drop(delivery, released)
     }
     if lingeringHead == lingering.count {
       lingering.removeAll(keepingCapacity: true)
@@ -183,18 +188,25 @@ package struct CommitGroup {
     retriedSlots.removeAll()
     entries.append(contentsOf: deletions)
     deletions.removeAll(keepingCapacity: true)
-    for entry in urgent {
-      if let delivery = entry.delivery {
-        guard delivery.storage == .gathering else {
-          drop(delivery, released)
-          continue
-        }
-        delivery.storage = .sealed
-      }
-      entries.append(entry)
+    if entries.isEmpty {
+      swap(&entries, &urgent)
+      entries.removeAll { !Self.close($0, released) }
+    } else {
+      for entry in urgent where Self.close(entry, released) { entries.append(entry) }
+      urgent.removeAll(keepingCapacity: true)
     }
-    urgent.removeAll(keepingCapacity: true)
     trim(released)
+  }
+
+  /// Whether what is to be written still is: a notification may have been taken out since.
+  private static func close(_ entry: GroupEntry, _ released: (Delivery) -> Void) -> Bool {
+    guard let delivery = entry.delivery else { return true }
+    guard delivery.storage == .gathering else {
+      drop(delivery, released)
+      return false
+    }
+    delivery.storage = .sealed
+    return true
   }
 
   private mutating func promoteLingering(nowMilliseconds: UInt64, all: Bool) {
@@ -210,7 +222,7 @@ package struct CommitGroup {
   }
 
   /// Takes one reference; a promoted notification has two, and must be given back once.
-  private func drop(_ delivery: Delivery, _ released: (Delivery) -> Void) {
+  private static func drop(_ delivery: Delivery, _ released: (Delivery) -> Void) {
     delivery.groupReferences -= 1
     if delivery.groupReferences == 0 { released(delivery) }
   }

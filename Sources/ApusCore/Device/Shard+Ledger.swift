@@ -63,26 +63,31 @@ extension Shard {
 
   /// What `written` will make of the group, where nothing comes between.
   private mutating func forecast(_ entries: [GroupEntry]) {
-    for entry in entries {
-      if entry.kind == .outdated, let delivery = entry.delivery, delivery.place == .none {
-        forecasts.append(
-          DeliveryCounters.Forecast(
-            facts: delivery.notification.facts, stored: 0, isReplaced: true))
-      }
-      guard entry.kind == .put || entry.kind == .evict else { continue }
+    let entries = entries.span
+    for index in entries.indices { forecast(entries[index]) }
+    forecastSlots.removeAll(keepingCapacity: true)
+  }
+
+  private mutating func forecast(_ entry: borrowing GroupEntry) {
+    switch entry.kind {
+    case .outdated:
+      guard let delivery = entry.delivery, delivery.place == .none else { return }
+      StoreForecast.add(
+        to: &forecasts, delivery.notification.facts, stored: 0, isReplaced: true)
+    case .put, .evict:
       // Another one of the group for the same slot stands between only where the device has several writes pending.
-      let slot = entry.device.pendingWrites > 1 ? SlotKey(entry) : nil
+      let slot = entry.device.pendingWrites > 1 ? entry.key : nil
       // The outer nil says that nothing is known of the slot yet, the inner one that it is empty.
       let earlier = slot.flatMap { forecastSlots[$0] }
       if let previous = earlier ?? entry.device.stored(entry.slot)?.facts {
         let isInSession = entry.device.session?.holds(order: previous.order) == true
-        forecasts.append(
-          DeliveryCounters.Forecast(facts: previous, stored: -1, isReplaced: !isInSession))
+        StoreForecast.add(to: &forecasts, previous, stored: -1, isReplaced: !isInSession)
       }
-      if let slot { forecastSlots[slot] = .some(entry.delivery?.notification.facts) }
-      guard let facts = entry.delivery?.notification.facts else { continue }
-      forecasts.append(DeliveryCounters.Forecast(facts: facts, stored: 1, isReplaced: false))
+      let facts = entry.delivery?.notification.facts
+      if let slot { forecastSlots[slot] = .some(facts) }
+      guard let facts else { return }
+      StoreForecast.add(to: &forecasts, facts, stored: 1, isReplaced: false)
+    case .delete, .record: return
     }
-    forecastSlots.removeAll(keepingCapacity: true)
   }
 }

@@ -19,7 +19,7 @@ extension Shard {
   package mutating func assignSlots(_ entries: inout [GroupEntry]) {
     var evictions: [(index: Int, entry: GroupEntry)] = []
     let disordered = disorderedDevices(entries)
-    for index in entries.indices where entries[index].kind == .put {
+    for index in entries.indices where entries[index].isPut {
       guard let delivery = entries[index].delivery else { continue }
       let isOrdered = disordered.isEmpty || !disordered.contains(ObjectIdentifier(delivery.device))
       let slot = chooseSlot(for: delivery, isOrdered: isOrdered) { evicted in
@@ -46,12 +46,14 @@ extension Shard {
   /// store at once.
   private func disorderedDevices(_ entries: [GroupEntry]) -> Set<ObjectIdentifier> {
     var disordered: Set<ObjectIdentifier> = []
-    for entry in entries where entry.kind == .put {
-      let device = entry.device
-      if entry.order < device.newestGrouped {
+    let entries = entries.span
+    for index in entries.indices where entries[index].isPut {
+      let device = entries[index].device
+      let order = entries[index].order
+      if order < device.newestGrouped {
         disordered.insert(ObjectIdentifier(device))
       } else {
-        device.newestGrouped = entry.order
+        device.newestGrouped = order
       }
     }
     return disordered

@@ -140,34 +140,9 @@ extension Shard {
   package mutating func committed(
     _ entries: [GroupEntry], number: UInt64, succeeded: Bool, isInDoubt: Bool = false
   ) {
-    for entry in entries {
-      entry.device.pendingWrites -= 1
-      if isInDoubt { doubt(entry) }
-      switch entry.kind {
-      case .put:
-        if let delivery = entry.delivery {
-          if succeeded { written(delivery) } else { unwritten(delivery, isInDoubt: isInDoubt) }
-        }
-        if succeeded { settleEnded(entry, number) }
-      case .outdated:
-        if let delivery = entry.delivery {
-          if succeeded { outdated(delivery) } else { unwritten(delivery, isInDoubt: false) }
-        }
-      case .delete: if succeeded { settleEnded(entry, number) }
-      case .evict:
-        if succeeded {
-          giveUpSlot(entry.slot, of: entry.device, olderThan: entry.order + 1)
-          settleEnded(entry, number)
-        }
-      case .record(let version):
-        if succeeded {
-          entry.device.durableRecordVersion = version
-        } else {
-          recordFailed(entry.device)
-        }
-        mark(dirty: entry.device)
-      }
-      if entry.device.pendingWrites == 0 { settle(entry.device, succeeded: succeeded) }
+    let lent = entries.span
+    for index in lent.indices {
+      committed(lent[index], number, succeeded: succeeded, isInDoubt: isInDoubt)
     }
     if !succeeded { repair(entries) }
     guard !drainWaiters.isEmpty else { return }
@@ -175,6 +150,39 @@ extension Shard {
       if waiter.device.drain == .waiting(group: waiter.group) { drainIsDue(waiter.device) }
     }
     drainWaiters.removeAll { $0.group <= number }
+  }
+
+  private mutating func committed(
+    _ entry: borrowing GroupEntry, _ number: UInt64, succeeded: Bool, isInDoubt: Bool
+  ) {
+    let device = entry.device
+    device.pendingWrites -= 1
+    if isInDoubt { doubt(entry) }
+    switch entry.kind {
+    case .put:
+      if let delivery = entry.delivery {
+        if succeeded { written(delivery) } else { unwritten(delivery, isInDoubt: isInDoubt) }
+      }
+      if succeeded { settleEnded(entry.slot, of: device, number) }
+    case .outdated:
+      if let delivery = entry.delivery {
+        if succeeded { outdated(delivery) } else { unwritten(delivery, isInDoubt: false) }
+      }
+    case .delete: if succeeded { settleEnded(entry.slot, of: device, number) }
+    case .evict:
+      if succeeded {
+        giveUpSlot(entry.slot, of: device, olderThan: entry.order + 1)
+        settleEnded(entry.slot, of: device, number)
+      }
+    case .record(let version):
+      if succeeded {
+        device.durableRecordVersion = version
+      } else {
+        recordFailed(device)
+      }
+      mark(dirty: device)
+    }
+    if device.pendingWrites == 0 { settle(device, succeeded: succeeded) }
   }
 
   /// Nothing is on its way to the disk any more.
@@ -185,9 +193,9 @@ extension Shard {
   }
 
   /// What had ended is out of the store now.
-  private func settleEnded(_ entry: GroupEntry, _ number: UInt64) {
-    guard let ended = entry.device.endedOrders[entry.slot] else { return }
-    if ended.group <= number { entry.device.endedOrders[entry.slot] = nil }
+  private func settleEnded(_ slot: MailboxSlot, of device: Device, _ number: UInt64) {
+    guard !device.endedOrders.isEmpty, let ended = device.endedOrders[slot] else { return }
+    if ended.group <= number { device.endedOrders[slot] = nil }
   }
 
   /// After a failed group its slots are as they were. What has not ended stays; what has ended is taken out with a

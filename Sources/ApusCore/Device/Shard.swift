@@ -36,7 +36,7 @@ package struct Shard {
   var retries: [Device] = []
   var released: [Delivery] = []
   /// Memory for `takeDurableCounters`.
-  var forecasts: [DeliveryCounters.Forecast] = []
+  var forecasts: [StoreForecast] = []
   var forecastSlots: [SlotKey: NotificationFacts?] = [:]
   /// How many notifications of an app wait for a device, where it is more than one: at most
   /// `Limits.retainedNotifications`.
@@ -46,7 +46,7 @@ package struct Shard {
   private var freeDeliveries: [Delivery] = []
   private var freeNotifications: [Notification] = []
 
-  /// Objects kept for reuse.
+  /// Deliveries kept for reuse.
   private static let poolLimit = 4096
 
   package init(lingerMilliseconds: UInt64, unregisterGraceMilliseconds: Int64) {
@@ -63,7 +63,22 @@ package struct Shard {
 
   /// Gives a notification back that never became a delivery.
   package mutating func release(_ notification: consuming Notification) {
-    if freeNotifications.count < Self.poolLimit { freeNotifications.append(notification) }
+    freeNotifications.append(notification)
+  }
+
+  /// Notifications that can be filled without making one.
+  package var freeNotificationCount: Int { freeNotifications.count }
+
+  /// Takes over notifications to fill.
+  package mutating func adopt(_ notifications: [Notification]) {
+    freeNotifications += notifications
+  }
+
+  /// Parts with some of those that can be filled: `count` at most.
+  package mutating func surrender(_ count: Int) -> [Notification] {
+    let first = max(0, freeNotifications.count - count)
+    defer { freeNotifications.removeLast(freeNotifications.count - first) }
+    return Array(freeNotifications[first...])
   }
 
   mutating func takeDelivery(_ notification: Notification, _ device: Device) -> Delivery {

@@ -77,26 +77,16 @@ package struct DeliveryCounters {
     markChanged(row)
   }
 
-  /// What a group that is being written makes of a notification.
-  struct Forecast {
-    var facts: NotificationFacts
-    /// +1: it will be stored; -1: it will not be any more.
-    var stored: Int64
-    /// Whether it ends as replaced.
-    var isReplaced: Bool
-  }
-
-  mutating func apply(_ forecast: Forecast, sign: Int64) {
-    let row = row(forecast.facts.topic, forecast.facts.environment)
-    let offset = TopicCounters.offset(
-      pushType: forecast.facts.pushType, priority: forecast.facts.priority)
+  mutating func apply(_ forecast: StoreForecast, sign: Int64) {
+    let row = row(forecast.topic, forecast.environment)
+    let offset = TopicCounters.offset(pushType: forecast.pushType, priority: forecast.priority)
     stored[row * TopicCounters.stateStride + offset] += sign * forecast.stored
     markChanged(row)
-    guard forecast.isReplaced else { return }
     let cell = Int(DeliveryState.replaced.rawValue) * TopicCounters.stateStride + offset
-    cells[row * TopicCounters.cellCount + cell] &+= UInt64(bitPattern: sign)
+    cells[row * TopicCounters.cellCount + cell] &+= UInt64(bitPattern: sign * forecast.replaced)
   }
 
+  @inline(__always)
   private mutating func markChanged(_ row: Int) {
     guard !rows[row].isChanged else { return }
     rows[row].isChanged = true

@@ -49,6 +49,8 @@ struct DeviceCache {
   /// Bytes that make the next generation: more where many devices have writes pending, so that they are not looked
   /// through for each that comes.
   private var agingBytes: Int
+  /// What is never stored would not be read.
+  private var warmth: UInt = 0
   private var abridged: AbridgedDevices
   private var folded: FoldedDevices
 
@@ -134,6 +136,16 @@ struct DeviceCache {
     return unsafe object.load(as: UInt.self) &+ object.load(fromByteOffset: 64, as: UInt.self)
   }
 
+  /// The same for several that are about to be forgotten, and for the places that they get among the abridged.
+  private mutating func warm(_ keys: ArraySlice<DeviceKey>) {
+    var sum: UInt = 0
+    for key in keys { sum &+= warm(key) &+ abridged.warm(key) }
+    warmth = sum
+  }
+
+  /// How many: each has a dozen lines of the processor's cache.
+  private static let warmedAtOnce = 32
+
   mutating func insert(_ device: Device) { put(device, generation, at: index(of: device.key)) }
 
   /// The device is connected: it must not be forgotten.
@@ -188,7 +200,8 @@ struct DeviceCache {
     older = younger
     younger = []
     recentBytes = 0
-    for key in leaving {
+    for (place, key) in leaving.enumerated() {
+      if place % Self.warmedAtOnce == 0 { warm(leaving[place...].prefix(Self.warmedAtOnce)) }
       let index = index(of: key)
       // Who was used or has connected since is of another generation.
       guard let device = places[index].device, places[index].generation == past else { continue }

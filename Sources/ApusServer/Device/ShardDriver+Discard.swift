@@ -31,26 +31,4 @@ extension ShardDriver {
       facts, claims: claims, device: device, nowMilliseconds: nowMilliseconds,
       loopMilliseconds: loopMilliseconds)
   }
-
-  /// Has the processor fetch what will be asked about the devices of a batch: all at the same time, instead of one
-  /// after the other where each is decided about. Nothing comes of it but speed.
-  func warm(_ batch: [TokenClaims?]) {
-    var sum: UInt = 0
-    // Once: the way through an unowned reference costs a retain and a release.
-    let worker = worker
-    for case let claims? in batch where worker.owns(claims.device) {
-      sum &+= cache.warm(DeviceKey(id: claims.device, environment: claims.environment))
-    }
-    warmth = sum
-  }
-
-  /// The same for what other workers handed over.
-  func warm(_ messages: [WorkerMessage]) {
-    var sum: UInt = 0
-    for case .submit(let notification, _) in messages {
-      let claims = notification.claims
-      sum &+= cache.warm(DeviceKey(id: claims.device, environment: claims.environment))
-    }
-    warmth = sum
-  }
 }

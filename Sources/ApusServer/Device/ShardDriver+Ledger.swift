@@ -101,8 +101,10 @@ extension ShardDriver {
   /// All at once, in the order of the mailbox: looked up one by one they cost twice as much.
   func loadStored(for entries: [GroupEntry]) {
     var unknown: [Device] = []
-    for entry in entries where entry.kind == .put && !entry.device.knowsStored {
-      unknown.append(entry.device)
+    let entries = entries.span
+    for index in entries.indices where entries[index].isPut {
+      let device = entries[index].device
+      if !device.knowsStored { unknown.append(device) }
     }
     guard !unknown.isEmpty else { return }
     unknown.sort { $0.key.id.rawValue < $1.key.id.rawValue }

@@ -66,7 +66,19 @@ final class ShardDriver {
 
   // MARK: From providers
 
-  func takeNotification() -> Notification { shard.takeNotification() }
+  func takeNotification() -> Notification {
+    if shard.freeNotificationCount == 0, let more = worker.depot.take() { shard.adopt(more) }
+    return shard.takeNotification()
+  }
+
+  /// Leaves to the other workers what this one will not need soon.
+  private func returnSurplus() {
+    while shard.freeNotificationCount >= Self.mostFreeNotifications {
+      worker.depot.put(shard.surrender(NotificationDepot.batchCount))
+    }
+  }
+
+  private static let mostFreeNotifications = 4 * NotificationDepot.batchCount
 
   /// Returns the verdict where it is there at once; else it comes by `takeVerdicts`. Both clocks are the caller's, who
   /// knows them.
@@ -208,6 +220,7 @@ final class ShardDriver {
 
   /// Seals the group that gathered when the previous one is written; sets the timer for what lingers.
   func sealIfDue() {
+    returnSurplus()
     gatherLedger()
     for dead in shard.deadTokens {
       feedback.note(dead, token: dead.token ?? worker.sealer.seal(dead.claims))
@@ -235,6 +248,7 @@ final class ShardDriver {
     var entries = freeEntryLists.popLast() ?? []
     let number = shard.sealGroup(
       into: &entries, nowMilliseconds: worker.loop.nowMilliseconds, all: isStopping)
+    warm(entries)
     loadStored(for: entries)
     shard.assignSlots(&entries)
     write(entries)
@@ -265,16 +279,19 @@ final class ShardDriver {
   /// of two puts for one slot the later one still decides. An eviction stands behind what it takes out, and there
   /// everything keeps its place.
   private func write(_ entries: [GroupEntry]) {
-    guard !entries.contains(where: { $0.kind == .evict }) else {
-      for entry in entries { write(entry) }
+    let hasEvictions = entries.contains(where: \.isEviction)
+    // A span lends its elements, where an array gives copies, whose parts are counted.
+    let entries = entries.span
+    guard !hasEvictions else {
+      for index in entries.indices { write(entries[index]) }
       return
     }
     writeOrder.removeAll(keepingCapacity: true)
-    for (index, entry) in entries.enumerated() {
-      if entry.kind == .put {
-        writeOrder.append(WritePlace(device: entry.device.key.id.rawValue, index: index))
+    for index in entries.indices {
+      if entries[index].isPut {
+        writeOrder.append(WritePlace(device: entries[index].device.key.id.rawValue, index: index))
       } else {
-        write(entry)
+        write(entries[index])
       }
     }
     writeOrder.sort()
@@ -287,7 +304,7 @@ final class ShardDriver {
     if let last = writeOrder.last { write(entries[last.index]) }
   }
 
-  private func write(_ entry: GroupEntry) {
+  private func write(_ entry: borrowing GroupEntry) {
     switch entry.kind {
     case .outdated: break
     case .put:
@@ -314,7 +331,7 @@ final class ShardDriver {
     }
   }
 
-  private func mailboxKey(_ entry: GroupEntry) -> MailboxKey.Bytes {
+  private func mailboxKey(_ entry: borrowing GroupEntry) -> MailboxKey.Bytes {
     MailboxKey(
       device: entry.device.key.id, topic: entry.slot.topic,
       environment: entry.device.key.environment, index: entry.slot.index
@@ -329,6 +346,7 @@ final class ShardDriver {
       succeeded: error == nil, loopMilliseconds: worker.loop.nowMilliseconds)
     ledgerCommitted(succeeded: error == nil)
     var (number, entries) = sealed.removeFirst()
+    warm(entries)
     shard.committed(
       entries, number: number, succeeded: error == nil, isInDoubt: error?.isInDoubt ?? false)
     entries.removeAll(keepingCapacity: true)

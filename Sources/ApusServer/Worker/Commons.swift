@@ -9,6 +9,7 @@ struct Commons: Sendable {
   var replays = ReplayGuard()
   /// Who reads which feedback.
   var feedback = FeedbackDesk()
+  var depot = NotificationDepot()
   var audit: AuditLog
   var expiries: ExpiryWatch
   /// Who decides on requests for certificates; nil where nobody does.
@@ -18,6 +19,7 @@ struct Commons: Sendable {
 extension Worker {
   var replays: ReplayGuard { commons.replays }
   var feedback: FeedbackDesk { commons.feedback }
+  var depot: NotificationDepot { commons.depot }
   var audit: AuditLog { commons.audit }
   var expiries: ExpiryWatch { commons.expiries }
   var enrolment: EnrolmentDesk? { commons.enrolment }

@@ -28,6 +28,20 @@ extension [UInt8] {
   }
 }
 
+extension OutputSpan<UInt8> {
+  /// There must be room.
+  @inline(__always)
+  mutating func append<Value: FixedWidthInteger & BitwiseCopyable>(bigEndian value: Value) {
+    let size = MemoryLayout<Value>.size
+    precondition(freeCapacity >= size, "no room")
+    unsafe withUnsafeMutableBufferPointer { buffer, count in
+      unsafe UnsafeMutableRawBufferPointer(buffer).storeBytes(
+        of: value.bigEndian, toByteOffset: count, as: Value.self)
+      count += size
+    }
+  }
+}
+
 /// Where a reader stands in a record. The bytes are passed to each call: the cursor holds none.
 struct RecordCursor {
   private(set) var position = 0

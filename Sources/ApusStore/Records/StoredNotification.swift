@@ -70,27 +70,33 @@ package struct StoredNotification: Sendable, Hashable {
   ) {
     precondition(collapseID.count <= 0xff && payload.count <= 0xffff, "too long for a record")
     output.removeAll(keepingCapacity: true)
-    output.reserveCapacity(fixedByteCount + 1 + collapseID.count + 2 + payload.count)
-    output.append(version)
-    output.append(bigEndian: fields.acceptanceOrder)
-    output.append(bigEndian: fields.expirationSeconds)
-    output.append(bigEndian: fields.acceptedMilliseconds)
-    output.append(bigEndian: fields.messageID)
-    output.append(bigEndian: fields.id.high)
-    output.append(bigEndian: fields.id.low)
-    output.append(bigEndian: fields.uniqueID.high)
-    output.append(bigEndian: fields.uniqueID.low)
-    output.append(bigEndian: fields.token.words.0)
-    output.append(bigEndian: fields.token.words.1)
-    output.append(bigEndian: fields.token.words.2)
-    output.append(bigEndian: fields.token.words.3)
-    output.append(fields.priority.rawValue)
-    output.append(fields.pushType?.rawValue ?? noPushType)
-    output.append(fields.flags)
-    output.append(UInt8(collapseID.count))
-    output.append(collapseID)
-    output.append(bigEndian: UInt16(payload.count))
+    // At once: an array asks at each append whether it is its owner's alone, and whether there is room.
+    output.append(addingCapacity: fixedByteCount + 3 + collapseID.count + payload.count) { record in
+      append(fields, to: &record)
+      record.append(UInt8(collapseID.count))
+      for index in collapseID.indices { record.append(collapseID[index]) }
+      record.append(bigEndian: UInt16(payload.count))
+    }
     output.append(payload)
+  }
+
+  private static func append(_ fields: Fields, to record: inout OutputSpan<UInt8>) {
+    record.append(version)
+    record.append(bigEndian: fields.acceptanceOrder)
+    record.append(bigEndian: fields.expirationSeconds)
+    record.append(bigEndian: fields.acceptedMilliseconds)
+    record.append(bigEndian: fields.messageID)
+    record.append(bigEndian: fields.id.high)
+    record.append(bigEndian: fields.id.low)
+    record.append(bigEndian: fields.uniqueID.high)
+    record.append(bigEndian: fields.uniqueID.low)
+    record.append(bigEndian: fields.token.words.0)
+    record.append(bigEndian: fields.token.words.1)
+    record.append(bigEndian: fields.token.words.2)
+    record.append(bigEndian: fields.token.words.3)
+    record.append(fields.priority.rawValue)
+    record.append(fields.pushType?.rawValue ?? noPushType)
+    record.append(fields.flags)
   }
 
   package init(decoding bytes: Span<UInt8>) throws(RecordError) {
