@@ -2,6 +2,7 @@ import ApusCommand
 import ApusModel
 import ApusServer
 import ApusTrust
+import ApusWeb
 import ApusWire
 
 // What the commands do at a service elsewhere.
@@ -206,6 +207,10 @@ extension AdminRemote {
 
   func log() throws(CommandFailure) {
     try refuse(LogOptions.follow)
+    let refusals = LogRefusals(invocation: invocation)
+    guard !invocation.isOn(LogOptions.refused) else {
+      return refusals.print(try self.refusals(refusals.query()))
+    }
     guard !invocation.isOn(LogOptions.counts) else { return try counts() }
     let now = Process.nowSeconds * 1000
     func moment(_ option: Option<Moment>) -> JSONValue? {
@@ -226,6 +231,9 @@ extension AdminRemote {
         "limit": .integer(Int64(min(invocation.value(LogOptions.limit), Limits.adminPageLines))),
       ]))
     let lines = said["lines"]?.array ?? []
+    if lines.isEmpty, invocation.isGiven(LogOptions.id) {
+      return refusals.print(try self.refusals(refusals.query()))
+    }
     if invocation.isOn(ApusOptions.json) {
       for line in lines { Output.json(line) }
       return
@@ -236,6 +244,19 @@ extension AdminRemote {
       }
       Output.standard(words.joined(separator: "  ") + "\n")
     }
+  }
+
+  private func refusals(_ query: RefusalLog.Query) throws(CommandFailure) -> [JSONValue] {
+    let limit = min(invocation.value(LogOptions.limit), Limits.adminPageLines)
+    let fields = [
+      ("limit", "\(limit)"), ("event", "request.refused"), ("id", query.id?.text),
+      ("topic", query.topic), ("since_milliseconds", query.sinceMilliseconds.map(String.init)),
+      ("until_milliseconds", query.untilMilliseconds.map(String.init)),
+    ]
+    let said = try ask(
+      "GET", ["refusals"],
+      query: fields.compactMap { name, value in value.map { WebField(name, $0) } })
+    return (said["entries"]?.array ?? []).reversed()
   }
 
   private func counts() throws(CommandFailure) {

@@ -14,6 +14,8 @@ struct LogCommand {
     try refuseCombinations()
     if let remote = try AdminRemote(invocation) { return try remote.log() }
     let directory = DataDirectory(path: invocation.value(ApusOptions.data))
+    let refusals = LogRefusals(invocation: invocation)
+    if invocation.isOn(LogOptions.refused) { return try refusals.print(directory) }
     let log: LedgerLog
     do {
       log = try LedgerLog(directory)
@@ -24,12 +26,16 @@ struct LogCommand {
       return try LogCounts(invocation, log, topic: topic(log)).print()
     }
     let query = try query(log)
-    try printLines(log, query)
+    let count = try printLines(log, query)
+    if count == 0, query.id != nil { try refusals.print(directory) }
     guard invocation.isOn(LogOptions.follow) else { return }
-    while !isInterrupted() { try printLines(log, query) }
+    while !isInterrupted() { _ = try printLines(log, query) }
   }
 
   private func refuseCombinations() throws(CommandFailure) {
+    if invocation.isOn(LogOptions.refused) {
+      try LogRefusals(invocation: invocation).refuseCombinations()
+    }
     guard invocation.isOn(LogOptions.counts) else {
       guard invocation.isGiven(LogOptions.by) else { return }
       throw invocation.failure(
@@ -99,7 +105,10 @@ struct LogCommand {
 
   // MARK: Lines
 
-  private func printLines(_ log: LedgerLog, _ query: LedgerQuery) throws(CommandFailure) {
+  /// Returns how many there were.
+  private func printLines(
+    _ log: LedgerLog, _ query: LedgerQuery
+  ) throws(CommandFailure) -> Int {
     let records: [LedgerRecord]
     do {
       records = try log.read(query, limit: invocation.value(LogOptions.limit))
@@ -108,7 +117,7 @@ struct LogCommand {
     }
     if invocation.isOn(ApusOptions.json) {
       for record in records { Output.json(json(record, log)) }
-      return
+      return records.count
     }
     let rows = records.map { record in
       let facts = record.event.facts
@@ -118,6 +127,7 @@ struct LogCommand {
       ]
     }
     Output.standard(columns(rows))
+    return records.count
   }
 
   private func json(_ record: LedgerRecord, _ log: LedgerLog) -> JSONValue {

@@ -79,6 +79,28 @@ struct LogCommandTests {
     try Self.log(arguments, in: Self.past.get().installation).compactMap { $0["state"] as? String }
   }
 
+  @Test("A notification that was refused has no lines, and is explained by its id all the same")
+  func refusals() throws {
+    let past = try Self.past.get()
+    let refused = try Self.log(["--refused"], in: past.installation)
+    #expect(refused.count == 1)
+    let line = try #require(refused.first)
+    #expect(line["state"] as? String == "Refused")
+    #expect(line["reason"] as? String == "BadDeviceToken")
+    #expect(line["topic"] as? String == "com.example.app")
+    #expect(line["token"] as? String == "abababab…")
+    #expect((line["explanation"] as? String)?.contains("not minted") == true, "\(line)")
+    let id = try #require(line["id"] as? String)
+    let found = try Self.log(["--id", id], in: past.installation)
+    #expect(found.count == 1 && found.first?["id"] as? String == id)
+    let text = try Self.text(["--id", id], in: past.installation)
+    #expect(text.contains("Refused - BadDeviceToken") && text.contains(id))
+    #expect(try Self.log(["--refused", "--until", "1h"], in: past.installation).isEmpty)
+    #expect(
+      try Self.log(["--refused", "--topic", "com.example.other"], in: past.installation).isEmpty)
+    #expect(try Self.text(["--refused", "--follow"], in: past.installation).contains("--refused"))
+  }
+
   // MARK: Queries
 
   @Test("By id: what became of one notification, in order, with the reason")

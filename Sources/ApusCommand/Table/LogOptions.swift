@@ -20,6 +20,9 @@ package enum LogOptions {
     default: "1000", help: "Show the newest N lines at most.")
   package static let follow = search(
     "--follow", .flag, "Go on with the lines that come, until interrupted.")
+  package static let refused = search(
+    "--refused", .flag,
+    "Show notifications that were refused for want of trust instead, each with its explanation.")
   package static let counts = search(
     "--counts", .flag, "Print the counters of each topic instead of lines.")
   package static let by = Option(

@@ -152,6 +152,25 @@ package enum Explanation: Sendable, Hashable {
     }
   }
 
+  /// Whether somebody asked for what they may not have, or showed what is not theirs: whoever looks after the service can
+  /// do something about it. The others are the provider's alone.
+  package var concernsTrust: Bool {
+    switch self {
+    case .authorizationMissing, .authorizationNotBearer, .token, .signature, .unknownKey,
+      .keyOfOtherTeam, .revokedKey, .tokenInFuture, .tokenTooOld, .keyEnvironment, .otherTeam,
+      .otherKeyKind, .unrelatedKey, .tokenChangedTooSoon, .certificateUnusable,
+      .certificateRevoked, .certificateEnvironment, .certificateTopicMissing,
+      .deviceTokenForeign, .deviceTokenEnvironment, .topicUnknown, .topicOfOtherTeam,
+      .topicNotOfKey, .topicNotOfCertificate, .topicForOtherPushType, .deviceTokenOfOtherTopic:
+      true
+    case .headerListTooLarge, .pathUnknown, .methodNotPost, .duplicate, .frame, .priorityUnknown,
+      .malformed, .collapseIDTooLong, .backgroundAtOnce, .topicMissing, .topicMissingOfSeveral,
+      .payloadEmpty, .payloadTooLarge, .payloadNotJSON, .payloadWithoutAPS, .deviceTokenMissing,
+      .deviceTokenLength, .deviceTokenNotHex, .inactiveToken, .tooManyToDevice:
+      false
+    }
+  }
+
   /// The status in the error packet of the binary interface. "Binary Provider API", Table A-1.
   package var status: BinaryStatus {
     switch self {

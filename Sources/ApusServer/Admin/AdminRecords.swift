@@ -24,6 +24,7 @@ struct AdminRecords {
     let before = try input.integer("before", 0...Int64.max, default: -1)
     let event = try input.text("event")
     let actor = try input.text("actor")
+    let refused = refusalsAlone ? try refusalQuery() : RefusalLog.Query()
     try input.requireAllUsed()
     let page: AuditReader.Page
     do throws(FileError) {
@@ -33,6 +34,7 @@ struct AdminRecords {
         let name = line["event"]?.string ?? ""
         return (!refusalsAlone || Self.refusals.contains(name)) && (event ?? name) == name
           && (actor.map { line["actor"]?.string?.hasPrefix($0) == true } ?? true)
+          && refused.matches(line)
       }
     } catch {
       throw AdminProblem(.failed, "\(error)")
@@ -41,6 +43,15 @@ struct AdminRecords {
       json: .fields([
         "entries": .array(page.lines.map(\.json)), "next": page.next.map(JSONValue.integer),
       ]))
+  }
+
+  private func refusalQuery() throws(AdminProblem) -> RefusalLog.Query {
+    var query = RefusalLog.Query()
+    query.id = try input.value("id", "8-4-4-4-12 hexadecimal digits") { Self.notificationID($0) }
+    query.topic = try input.text("topic")
+    query.sinceMilliseconds = try moment("since_milliseconds")
+    query.untilMilliseconds = try moment("until_milliseconds")
+    return query
   }
 
   private static let refusals = Set(

@@ -91,7 +91,7 @@ final class BinaryProvider {
             frame, machine.bytes(of: frame, in: input, before: offset), sender, sealer, now)
           note(outcome, of: frame, nowSeconds: now.seconds)
         } catch {
-          refuse(frame, error, nowSeconds: now.seconds)
+          refuse(frame, token: nil, error, nowSeconds: now.seconds)
         }
       }
     }
@@ -134,13 +134,16 @@ final class BinaryProvider {
         let outcome = pass(admitted, payload: input.extracting(payload), now)
         note(outcome, of: frame, nowSeconds: now.seconds)
       } catch {
-        return refuse(frame, error, nowSeconds: now.seconds)
+        return refuse(frame, token: batch.tokens[index], error, nowSeconds: now.seconds)
       }
     }
   }
 
-  private func refuse(_ frame: BinaryFrame, _ refusal: Refusal, nowSeconds: Int64) {
+  private func refuse(
+    _ frame: BinaryFrame, token: DeviceToken?, _ refusal: Refusal, nowSeconds: Int64
+  ) {
     note(refusal)
+    connection.note(refusal, of: frame, token: token)
     machine.refuse(frame, status: refusal.explanation.status, nowSeconds: nowSeconds)
   }
 

@@ -211,8 +211,8 @@ final class HTTP2Provider {
           refusal.explanation.text(
             fields: request.content.fields, directory: worker.trust.directory)))
     }
-    connection.note(refusal)
-    answer(request, refusal.rejection)
+    connection.note(
+      refusal, id: answer(request, refusal.rejection), fields: request.content.fields)
     session.release(request)
     count(refusal.reason)
   }
@@ -233,21 +233,24 @@ final class HTTP2Provider {
   private static let errorLimit = RateLimit(
     capacity: Limits.errorsPerConnection, refill: Limits.errorsPerConnectionPerSecond)
 
-  /// HEADERS, then the reason in one DATA frame that ends the stream; `apns-id` on failures too.
-  private func answer(_ request: HTTP2Request, _ rejection: Rejection) {
+  /// HEADERS, then the reason in one DATA frame that ends the stream; `apns-id` on failures too, which is the result.
+  @discardableResult
+  private func answer(_ request: HTTP2Request, _ rejection: Rejection) -> NotificationID {
+    defer { worker.markDirty(connection) }
     worker.shard.noteRejection(rejection.reason)
     let body = RejectionBody.bytes(of: rejection)
     let status = rejection.reason.status
-    if case .given = Admission.messageID(of: request.content.fields) {
+    if case .given(let id) = Admission.messageID(of: request.content.fields) {
       session.respond(
         request, status: status, apnsID: request.value(.apnsID), apnsUniqueID: Span(),
         body: body.span)
-    } else {
-      let own = IDText(worker.ids.next())
-      session.respond(
-        request, status: status, apnsID: own.span, apnsUniqueID: Span(), body: body.span)
+      return id
     }
-    worker.markDirty(connection)
+    let id = worker.ids.next()
+    let own = IDText(id)
+    session.respond(
+      request, status: status, apnsID: own.span, apnsUniqueID: Span(), body: body.span)
+    return id
   }
 
   // MARK: Output

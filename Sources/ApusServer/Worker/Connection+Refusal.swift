@@ -96,14 +96,44 @@ extension Connection {
     ]
   }
 
-  /// A request whose sender is not trusted was refused; one that is merely wrong concerns nobody else.
-  func note(_ refusal: Refusal) {
-    guard refusal.reason.status == 403 else { return }
-    // None of these says anything of the other fields.
-    let explanation = refusal.explanation.text(
-      fields: RequestFields(), directory: worker.trust.directory)
+  /// A request was refused. Where that concerns trust it is written down, so that whoever asks what became of it finds
+  /// the explanation; one that is merely wrong concerns nobody but its provider.
+  ///
+  /// - Parameter id: The `apns-id` that the provider is told.
+  func note(_ refusal: Refusal, id: NotificationID, fields: RequestFields) {
+    guard refusal.explanation.concernsTrust else { return }
     note(.requestRefused, reason: refusal.reason.text.description) {
-      [.text("explanation", explanation)]
+      // Whoever is not trusted chose the topic.
+      let topic = fields.value(.apnsTopic).text.prefix(Limits.topicBytes)
+      let token = Self.shortened(fields.value(.path))
+      return [
+        .text(
+          "explanation",
+          refusal.explanation.text(fields: fields, directory: worker.trust.directory)),
+        .text("id", id.text),
+      ] + (topic.isEmpty ? [] : [.text("topic", String(topic))])
+        + (token.isEmpty ? [] : [.text("token", token)])
+    }
+  }
+
+  /// The first digits of the device token in a path. As `DeviceToken.redacted`, for tokens of any kind.
+  private static func shortened(_ path: Span<UInt8>) -> String {
+    let text = path.text
+    guard let slash = text.lastIndex(of: "/") else { return "" }
+    let token = text[text.index(after: slash)...]
+    return token.isEmpty ? "" : "\(token.prefix(8))…"
+  }
+
+  /// The same of a frame, which has no id but the provider's own number.
+  func note(_ refusal: Refusal, of frame: BinaryFrame, token: DeviceToken?) {
+    guard refusal.explanation.concernsTrust else { return }
+    note(.requestRefused, reason: refusal.reason.text.description) {
+      [
+        .text(
+          "explanation",
+          refusal.explanation.text(fields: RequestFields(), directory: worker.trust.directory))
+      ] + (frame.identifier.map { [.number("identifier", $0)] } ?? [])
+        + (token.map { [.text("token", $0.redacted)] } ?? [])
     }
   }
 

@@ -1,0 +1,55 @@
+import ApusCommand
+import ApusModel
+import ApusServer
+import ApusWire
+
+/// What `apus log` shows of notifications that were refused for want of trust: they have no lines in the ledger.
+struct LogRefusals {
+  let invocation: Invocation
+
+  /// Of `--refused`, and of an id that the ledger knows nothing of.
+  func query() -> RefusalLog.Query {
+    let now = Process.nowSeconds * 1000
+    var query = RefusalLog.Query()
+    query.id = invocation[LogOptions.id]
+    query.topic = invocation[LogOptions.topic]
+    query.sinceMilliseconds = invocation[LogOptions.since]?.milliseconds(nowMilliseconds: now)
+    query.untilMilliseconds = invocation[LogOptions.until]?.milliseconds(nowMilliseconds: now)
+    return query
+  }
+
+  func print(_ directory: DataDirectory) throws(CommandFailure) {
+    do {
+      print(
+        try RefusalLog(directory).newest(query(), limit: invocation.value(LogOptions.limit)))
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+  }
+
+  func print(_ refusals: [JSONValue]) {
+    for line in refusals {
+      guard !invocation.isOn(ApusOptions.json) else {
+        let state = JSONObject.Member(key: "state", value: .string("Refused"))
+        Output.json(.object(JSONObject([state] + (line.object?.members ?? []))))
+        continue
+      }
+      let reason = "Refused - \(line["reason"]?.string ?? "")"
+      let words = ["topic", "id", "token", "actor", "explanation"].compactMap { line[$0]?.string }
+      Output.standard(
+        ([line["time"]?.string ?? "", reason] + words).joined(separator: "  ") + "\n")
+    }
+  }
+
+  /// Options that say something of notifications that were accepted.
+  func refuseCombinations() throws(CommandFailure) {
+    let given =
+      invocation.isOn(LogOptions.follow) || invocation.isGiven(LogOptions.uniqueID)
+      || invocation.isGiven(LogOptions.token) || invocation.isGiven(LogOptions.device)
+      || invocation.isGiven(LogOptions.state) || invocation.isOn(LogOptions.counts)
+    guard given else { return }
+    throw CommandFailure(
+      .usage, "--refused is about notifications that were never accepted",
+      remedy: "Give it with --id, --topic, --since, --until and --limit alone.")
+  }
+}
