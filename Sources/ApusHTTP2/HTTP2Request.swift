@@ -89,6 +89,11 @@ package import ApusModel
 
   var isInUse: Bool { slot >= 0 || !state.isDisjoint(with: [.queued, .withApplication]) }
 
+  /// The time that an answer may take begins anew.
+  package func restart(nowMilliseconds: UInt64) {
+    unsafe record.pointee.startedMilliseconds = nowMilliseconds
+  }
+
   func prepare(streamID: Int32, slot: Int, nowMilliseconds: UInt64) {
     self.slot = slot
     state = []

@@ -48,13 +48,13 @@ extension HTTP2ServerSession {
     return submit(request, block, body: body)
   }
 
-  private func begin(_ block: HeaderBlock, status: UInt16, hasBody: Bool) {
+  func begin(_ block: HeaderBlock, status: UInt16, hasBody: Bool) {
     block.removeAll()
     block.add(status: status)
     if hasBody { block.addJSONContentType() }
   }
 
-  private func submit(_ request: HTTP2Request, _ block: HeaderBlock, body: Span<UInt8>) -> Bool {
+  func submit(_ request: HTTP2Request, _ block: HeaderBlock, body: Span<UInt8>) -> Bool {
     let status: Int32
     if body.isEmpty || isHead(request) {
       status = unsafe nghttp2_submit_response(
@@ -119,7 +119,9 @@ extension HTTP2ServerSession {
       buffer += SettingsFrame.raise(streamLimit: streamLimit)
     } else {
       isFirstSettingsSent = true
-      buffer += SettingsFrame.first(streamLimit: configuration.initialStreamLimit)
+      buffer += SettingsFrame.first(
+        streamLimit: configuration.initialStreamLimit,
+        windowBytes: configuration.initialWindowBytes)
     }
   }
 }

@@ -73,8 +73,12 @@ extension HTTP2ServerSession {
   }
 
   private func submitGoAway(_ code: HTTP2ErrorCode, debugData: [UInt8]) {
+    submitGoAway(
+      code, last: unsafe nghttp2_session_get_last_proc_stream_id(handle), debugData: debugData)
+  }
+
+  func submitGoAway(_ code: HTTP2ErrorCode, last: Int32, debugData: [UInt8]) {
     ownGoAwayCount += 1
-    let last = unsafe nghttp2_session_get_last_proc_stream_id(handle)
     unsafe debugData.withUnsafeBufferPointer { data in
       _ = unsafe nghttp2_submit_goaway(
         handle, 0, last, code.rawValue, data.baseAddress, data.count)

@@ -12,9 +12,13 @@ import CNGHTTP2
 /// request passes through are marked `@exclusivity(unchecked)`: each use is a single operation that runs nothing of
 /// ours in between, and the checks at run time were a tenth of what a request costs.
 @safe package final class HTTP2ServerSession {
-  /// The stream limit that the first SETTINGS frame announces.
+  /// What the first SETTINGS frame announces.
   package struct Configuration: Sendable {
     package var initialStreamLimit: Int
+    /// Bytes of a body that may come before the first WINDOW_UPDATE (RFC 9113, section 6.5.2).
+    package var initialWindowBytes = SettingsFrame.usualWindowBytes
+    /// Whether every header field is kept for ``takeFields(of:)``.
+    package var keepsEveryField = false
 
     package init(initialStreamLimit: Int) { self.initialStreamLimit = initialStreamLimit }
 
@@ -50,6 +54,8 @@ import CNGHTTP2
   var trailerBytes = 0
   @exclusivity(unchecked) var completed = RequestQueue()
   var timedOut = RequestQueue()
+  /// All fields of the requests that are coming, by stream; empty unless the configuration says so.
+  var keptFields: [Int32: [HTTP2Field]] = [:]
 
   // The end.
   package internal(set) var hasFailed = false
@@ -79,17 +85,26 @@ import CNGHTTP2
     streamLimit = configuration.initialStreamLimit
     watch = FrameWatch(nowMilliseconds: nowMilliseconds)
     var session: OpaquePointer?
+    let table = configuration.keepsEveryField ? ServerCallbacks.keepingTable : ServerCallbacks.table
     let status = unsafe nghttp2_session_server_new2(
-      &session, ServerCallbacks.table.pointer, nil, ServerCallbacks.options.pointer)
+      &session, table.pointer, nil, ServerCallbacks.options.pointer)
     guard status == 0, let session = unsafe session else { fatalError("out of memory") }
     unsafe handle = session
     unsafe target = .allocate(capacity: 1)
     unsafe target.initialize(to: CallbackTarget(session: .passUnretained(self)))
     unsafe nghttp2_session_set_user_data(handle, target)
     // Without RFC 7540's priorities nghttp2 keeps no dependency tree. Not announced: see SettingsFrame.
-    var setting = nghttp2_settings_entry(
-      settings_id: Int32(NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES.rawValue), value: 1)
-    unsafe nghttp2_submit_settings(handle, 0, &setting, 1)
+    var settings = [
+      nghttp2_settings_entry(
+        settings_id: Int32(NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES.rawValue), value: 1)
+    ]
+    if configuration.initialWindowBytes != SettingsFrame.usualWindowBytes {
+      settings.append(
+        nghttp2_settings_entry(
+          settings_id: Int32(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE.rawValue),
+          value: UInt32(configuration.initialWindowBytes)))
+    }
+    unsafe nghttp2_submit_settings(handle, 0, settings, settings.count)
     unsafe nghttp2_session_set_local_window_size(
       handle, 0, 0, Int32(Limits.connectionWindowBytes))
     insideSinceMilliseconds = nowMilliseconds

@@ -74,6 +74,12 @@ import CNGHTTP2
     unsafe append(.status, start, 3, indexed: true)
   }
 
+  /// Adds a field that no request and no other answer has.
+  func add(named name: StaticString, value: Span<UInt8>) {
+    let start = unsafe copy(value)
+    unsafe append(name, start, value.count, indexed: true)
+  }
+
   func addJSONContentType() {
     add(.contentType, text: "application/json")
   }
@@ -81,7 +87,12 @@ import CNGHTTP2
   private func append(
     _ name: HeaderName, _ value: UnsafeMutablePointer<UInt8>, _ valueCount: Int, indexed: Bool
   ) {
-    let text = name.text
+    unsafe append(name.text, value, valueCount, indexed: indexed)
+  }
+
+  private func append(
+    _ text: StaticString, _ value: UnsafeMutablePointer<UInt8>, _ valueCount: Int, indexed: Bool
+  ) {
     var flags = UInt8(truncatingIfNeeded: NGHTTP2_NV_FLAG_NO_COPY_NAME.rawValue)
     if !indexed { flags |= UInt8(truncatingIfNeeded: NGHTTP2_NV_FLAG_NO_INDEX.rawValue) }
     unsafe fields[count] = nghttp2_nv(

@@ -9,6 +9,13 @@ enum ServerCallbacks {
     unsafe configureInput(callbacks)
     unsafe configureOutput(callbacks)
   }
+
+  /// The same, and each field is kept as it came: for a service that shows its providers what they sent.
+  static let keepingTable = unsafe SharedSetup.callbacks { callbacks in
+    unsafe configureInput(callbacks)
+    unsafe configureOutput(callbacks)
+    unsafe configureKeeping(callbacks)
+  }
 }
 
 extension ServerCallbacks {
@@ -53,6 +60,24 @@ extension ServerCallbacks {
     unsafe nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks) {
       _, _, _, user in
       unsafe serverSession(user).chargeReset() ? 0 : HTTP2ServerSession.giveUp
+    }
+  }
+
+  private static func configureKeeping(_ callbacks: OpaquePointer) {
+    unsafe nghttp2_session_callbacks_set_on_header_callback(callbacks) {
+      _, frame, name, nameCount, value, valueCount, _, user in
+      guard let frame = unsafe frame, let name = unsafe name, let value = unsafe value else {
+        return 0
+      }
+      let target = unsafe callbackTarget(user)
+      let nameBytes = unsafe Span(_unsafeStart: name, count: nameCount)
+      let valueBytes = unsafe Span(_unsafeStart: value, count: valueCount)
+      if unsafe target.pointee.record != nil {
+        unsafe session(target).keep(
+          name: nameBytes, value: valueBytes, streamID: frameHeader(frame).stream_id)
+      }
+      return unsafe ServerCallbacks.didReceiveField(
+        target, frame, name: nameBytes, value: valueBytes)
     }
   }
 

@@ -19,12 +19,15 @@ enum SettingsFrame {
     static let maxHeaderListSize: UInt16 = 0x6
   }
 
+  /// What APNs was seen to announce, and what RFC 9113, section 6.9.2, has for a start.
+  static let usualWindowBytes = 65_535
+
   /// The first frame, with the values that APNs was seen to announce.
-  static func first(streamLimit: Int) -> [UInt8] {
+  static func first(streamLimit: Int, windowBytes: Int = usualWindowBytes) -> [UInt8] {
     frame([
       (Setting.headerTableSize, 4096),
       (Setting.maxConcurrentStreams, UInt32(streamLimit)),
-      (Setting.initialWindowSize, 65535),
+      (Setting.initialWindowSize, UInt32(windowBytes)),
       (Setting.maxFrameSize, 16384),
       (Setting.maxHeaderListSize, UInt32(Limits.headerListBytes)),
     ])

@@ -63,7 +63,8 @@ package final class Service {
     self.enrolment = enrolment
     let commons = Commons(
       configuration: configuration, store: store, order: order, audit: audit, expiries: expiries,
-      enrolment: enrolment)
+      enrolment: enrolment,
+      rehearsal: configuration.rehearsal.map { RehearsalDesk($0, contexts) })
     let workers = (0..<count).map { Worker(index: $0, commons: commons, trust: trust) }
     self.workers = workers
     self.audit = audit
@@ -181,6 +182,11 @@ package final class Service {
     }
     box.take()
     for worker in workers { worker.ask { _ in } }
+  }
+
+  /// The clock of a rehearsal was set: what is due by now happens at once, and not within a second.
+  package func clockChanged() {
+    for worker in workers { worker.ask { $0.secondPassed() } }
   }
 
   /// New keys for session tickets; those of the previous turns still open old tickets.

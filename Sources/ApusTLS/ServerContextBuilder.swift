@@ -73,13 +73,19 @@ struct ServerContextBuilder {
     case .required(let pem):
       authorities = pem
       mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT
+    case .taken(let pem): authorities = pem
     }
     for authority in try context.trust(authorities, name: "client certificate authorities") {
       guard unsafe SSL_CTX_add_client_CA(context.pointer, authority.handle) == 1 else {
         throw .invalidConfiguration("client certificate authorities: \(OpenSSLErrors.drain())")
       }
     }
-    unsafe SSL_CTX_set_verify(context.pointer, mode, nil)
+    guard case .taken = configuration.clientCertificates else {
+      unsafe SSL_CTX_set_verify(context.pointer, mode, nil)
+      return
+    }
+    // What is wrong with it does not matter.
+    unsafe SSL_CTX_set_verify(context.pointer, mode) { _, _ in 1 }
   }
 
   private func setTickets(
@@ -116,6 +122,9 @@ struct ServerContextBuilder {
       description.append(contentsOf: authorities)
     case .required(let authorities):
       description.append(2)
+      description.append(contentsOf: authorities)
+    case .taken(let authorities):
+      description.append(3)
       description.append(contentsOf: authorities)
     }
     for name in configuration.applicationProtocols {

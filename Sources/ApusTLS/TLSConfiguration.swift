@@ -34,6 +34,8 @@ package struct TLSServerConfiguration: Sendable {
     /// As `requested`, but none at all ends the handshake too: with certificate_required (116) under TLS 1.3 and
     /// handshake_failure (40) before (RFC 8446, section 4.4.2.4; RFC 5246, section 7.4.6).
     case required(authoritiesPEM: [UInt8])
+    /// As `requested`, and whatever is shown is taken, whoever issued it: for a stand-in in development alone.
+    case taken(authoritiesPEM: [UInt8])
   }
 
   /// Whether the client certificate was revoked that this SHA-256 (32 bytes) names: the one over its DER, or the one

@@ -24,6 +24,29 @@ extension Admission {
     guard claims.topic == topic.key else {
       throw Refusal(.deviceTokenOfOtherTopic(token: claims.topic, request: topic.key))
     }
+    return try admitted(
+      frame, payload: payload, of: &payloads, token: token, claims: claims, topic: topic,
+      sender: sender)
+  }
+
+  /// The same for a stand-in that takes any certificate, or none: the topic is the device token's.
+  package static func admit(
+    _ frame: BinaryFrame, payload: Range<Int>, of payloads: inout PayloadSeries,
+    token: DeviceToken, claims: TokenClaims?, directory: Directory,
+    forgiving sender: borrowing BinarySender
+  ) throws(Refusal) -> AdmittedFrame {
+    let claims = try authentic(claims, environment: sender.environment)
+    guard let app = directory.app(claims.topic.app) else { throw Refusal(.topicUnknown) }
+    return try admitted(
+      frame, payload: payload, of: &payloads, token: token, claims: claims,
+      topic: ResolvedTopic(key: claims.topic, team: app.team), sender: sender)
+  }
+
+  @inline(__always)
+  private static func admitted(
+    _ frame: BinaryFrame, payload: Range<Int>, of payloads: inout PayloadSeries,
+    token: DeviceToken, claims: TokenClaims, topic: ResolvedTopic, sender: borrowing BinarySender
+  ) throws(Refusal) -> AdmittedFrame {
     let scan = try scan(payload, of: &payloads, sender.rules)
     let isBackground = scan?.onlyContentAvailable ?? false
     let head = AdmittedHead(

@@ -79,6 +79,26 @@ package enum Admission {
     _ fields: borrowing RequestFields, connection: borrowing ProviderConnection,
     directory: Directory, bodyByteCount: Int, body: Span<UInt8>
   ) throws(Refusal) -> AdmittedHead {
+    try examined(
+      fields, connection: connection, directory: directory, bodyByteCount: bodyByteCount,
+      body: body, standIn: nil)
+  }
+
+  /// The same with another device token in place of the path's, for a stand-in that takes any.
+  package static func examine(
+    _ fields: borrowing RequestFields, connection: borrowing ProviderConnection,
+    directory: Directory, bodyByteCount: Int, body: Span<UInt8>, standIn: DeviceToken
+  ) throws(Refusal) -> AdmittedHead {
+    try examined(
+      fields, connection: connection, directory: directory, bodyByteCount: bodyByteCount,
+      body: body, standIn: standIn)
+  }
+
+  @inline(__always)
+  private static func examined(
+    _ fields: borrowing RequestFields, connection: borrowing ProviderConnection,
+    directory: Directory, bodyByteCount: Int, body: Span<UInt8>, standIn: DeviceToken?
+  ) throws(Refusal) -> AdmittedHead {
     // Step 6.
     let messageID = try requestedID(fields)
     let expiration = try expirationSeconds(fields)
@@ -103,7 +123,7 @@ package enum Admission {
     let limit = topic.isVoIP ? Limits.voipPayloadBytes : Limits.payloadBytes
     let scan = try scan(body, byteCount: bodyByteCount, limit: limit)
     // Step 9, as far as it goes without the token's key.
-    let token = try deviceToken(fields.value(.path))
+    let token = if let standIn { standIn } else { try deviceToken(fields.value(.path)) }
     return AdmittedHead(
       messageID: messageID, expirationSeconds: expiration,
       priority: effectivePriority(explicitPriority, pushType, scan), pushType: pushType,

@@ -24,6 +24,14 @@ package struct BinarySender: Sendable {
     certificate: CertificateCredential?, environment: Environment, rules: BinaryRules,
     directory: Directory
   ) throws(Refusal) {
+    self.init(unexamined: certificate, environment: environment, rules: rules)
+    try reexamine(directory: directory)
+  }
+
+  /// A sender whose certificate is not looked at, for a stand-in that takes any.
+  package init(
+    unexamined certificate: CertificateCredential?, environment: Environment, rules: BinaryRules
+  ) {
     self.environment = environment
     self.rules = rules
     self.certificate = certificate
@@ -32,8 +40,10 @@ package struct BinarySender: Sendable {
       simplePayloadBytes: isVoIP ? rules.voipPayloadBytes : rules.simplePayloadBytes,
       framedPayloadBytes: isVoIP ? rules.voipPayloadBytes : rules.framedPayloadBytes,
       skipsUnknownItems: rules.skipsUnknownItems)
-    try reexamine(directory: directory)
   }
+
+  /// The topic that the certificate names, whoever has it.
+  package var topicText: [UInt8]? { certificate?.defaultTopic }
 
   /// The topic that everything on the connection is about.
   package func requiredTopic() throws(Refusal) -> ResolvedTopic {

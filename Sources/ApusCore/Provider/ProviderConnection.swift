@@ -79,6 +79,19 @@ package struct ProviderConnection: ~Copyable, Sendable {
     isTrusted = true
   }
 
+  /// A connection whose certificate is not good here, for a stand-in that takes any: its requests are refused for that,
+  /// each by itself.
+  package init(environment: Environment, refused certificate: CertificateCredential) {
+    self.environment = environment
+    self.certificate = certificate
+  }
+
+  /// Whether a certificate speaks for its requests.
+  package var hasCertificate: Bool { certificate != nil }
+
+  /// The topic of requests that name none.
+  package var defaultTopic: [UInt8]? { certificate?.defaultTopic }
+
   /// Whether a request may go on as far as its sender is concerned.
   package mutating func authenticate(
     _ fields: borrowing RequestFields, directory: Directory, nowSeconds: Int64

@@ -37,6 +37,13 @@ package struct VerifiedToken: Sendable, Hashable {
     if age < -Limits.providerTokenSeconds { return .tokenInFuture(seconds: 0 &- age) }
     return nil
   }
+
+  /// The same of a token of which nothing else is known.
+  package static func ageExplanation(issuedAtSeconds: Int64, nowSeconds: Int64) -> Explanation? {
+    let nobody = ShortID(high: 0, low: 0)
+    return VerifiedToken(keyID: nobody, issuer: nobody, issuedAtSeconds: issuedAtSeconds)
+      .ageExplanation(nowSeconds: nowSeconds)
+  }
 }
 
 /// `left - right`, held within Int64.
@@ -75,7 +82,7 @@ func sameBytes(_ left: Span<UInt8>, _ right: Span<UInt8>) -> Bool {
 }
 
 /// What stands in an authorization field.
-enum BearerField {
+package enum BearerField {
   /// No field, or an empty one.
   case missing
   /// Another scheme, or no token behind the scheme.
@@ -84,7 +91,7 @@ enum BearerField {
   case token(Range<Int>)
 
   /// Reads `bearer`, in either case, spaces, and the token. RFC 6750, section 2.1; RFC 9110, section 11.1.
-  init(_ value: Span<UInt8>) {
+  package init(_ value: Span<UInt8>) {
     guard !value.isEmpty else {
       self = .missing
       return

@@ -8,12 +8,14 @@ import ApusWire
 /// A provider on the binary interface: bytes become frames, frames become notifications, verdicts become silence, an
 /// error packet or, where the listener confirms, a packet for each.
 final class BinaryProvider {
-  private let connection: Connection
-  private let worker: Worker
+  let connection: Connection
+  let worker: Worker
   /// Beside the worker's, which is a variable: a look at that costs a retain and a release.
   private let shard: ShardDriver
-  private var machine: BinaryConnection
-  private var sender: BinarySender
+  var machine: BinaryConnection
+  private(set) var sender: BinarySender
+  /// Where somebody listens in; nil in a real service.
+  let rehearsal: ProviderRehearsal?
   /// Reading stops until this second: a flood for one device.
   private var pausedUntilSeconds: UInt64 = 0
   /// Second of the worker's clock at which a notification last came.
@@ -26,13 +28,18 @@ final class BinaryProvider {
     shard = worker.shard
     activeSeconds = worker.nowSeconds
     let door = connection.door
+    rehearsal = connection.rehearse(.binary)
     do throws(Refusal) {
       sender = try BinarySender(
         certificate: Self.credential(connection.tls), environment: door.environment,
         rules: door.rules, directory: worker.trust.directory)
     } catch {
-      connection.noteRefusal(error)
-      return nil
+      guard let rehearsal, rehearsal.isLenient else {
+        connection.noteRefusal(error)
+        self.rehearsal?.connectionClosed()
+        return nil
+      }
+      sender = Self.lenientSender(connection, error, rehearsal)
     }
     machine = BinaryConnection(
       limits: sender.frameLimits, confirmsAccepted: door.rules.confirmsAccepted)
@@ -72,6 +79,7 @@ final class BinaryProvider {
     activeSeconds = worker.nowSeconds
     receivedBytes += bytes.count
     let input = unsafe Span<UInt8>(_unsafeBytes: bytes)
+    if let rehearsal { return rehearse(input, rehearsal) }
     // None of it changes meanwhile. To look at it frame by frame would retain and release what is on the way each time.
     let (sender, sealer, now) = (sender, worker.sealer, Now(worker))
     let scratch = worker.binaryScratch
@@ -183,7 +191,7 @@ final class BinaryProvider {
     }
   }
 
-  private func notification(
+  func notification(
     _ admitted: borrowing AdmittedFrame, _ payload: Span<UInt8>
   ) -> Notification {
     let notification = shard.takeNotification()
@@ -196,7 +204,7 @@ final class BinaryProvider {
   }
 
   /// Counts what was wrong with a frame, by the word that the HTTP/2 interface has for it, and says it.
-  private func note(_ refusal: Refusal) {
+  func note(_ refusal: Refusal) {
     shard.noteRejection(refusal.reason)
     guard worker.log.writes(.debug) else { return }
     worker.log(
@@ -211,13 +219,14 @@ final class BinaryProvider {
 
   /// A frame was decided about.
   func finish(_ sequence: UInt32, rejection: Rejection?) {
+    if let rehearsal { noteDecided(sequence, rejection, rehearsal) }
     if let rejection { shard.noteRejection(rejection.reason) }
     machine.decide(sequence, status: Self.status(rejection))
     worker.markDirty(connection)
   }
 
   /// The one fault that is left for a notification which was admitted: the service's own.
-  private static func status(_ rejection: Rejection?) -> BinaryStatus? {
+  static func status(_ rejection: Rejection?) -> BinaryStatus? {
     rejection == nil ? nil : .processingError
   }
 
@@ -235,6 +244,7 @@ final class BinaryProvider {
   func flush() -> Connection.Ending {
     defer { setDeadline() }
     acknowledge()
+    if let rehearsal, rehearsal.heldUntilMilliseconds > worker.loop.nowMilliseconds { return .none }
     worker.scratch.removeAll(keepingCapacity: true)
     while connection.mayWrite, worker.scratch.count < TLSBuffers.recordBytes {
       switch machine.nextEffect() {
@@ -244,6 +254,7 @@ final class BinaryProvider {
       case .confirm(let packet): packet.append(to: &worker.scratch)
       case .end(let packet):
         sendScratch()
+        if let rehearsal, rehearsal.ending != .none { return flushLast(packet, rehearsal) }
         packet?.append(to: &worker.scratch)
         sendScratch()
         return hasSpoken ? .afterPause : .now
@@ -266,10 +277,10 @@ final class BinaryProvider {
   }
 
   private var receivedBytes = 0
-  private var hasSpoken = false
+  private(set) var hasSpoken = false
 
   /// What was gathered leaves as a record of its own.
-  private func sendScratch() {
+  func sendScratch() {
     guard !worker.scratch.isEmpty else { return }
     hasSpoken = true
     connection.encrypt(worker.scratch, count: worker.scratch.count)
@@ -299,6 +310,7 @@ final class BinaryProvider {
     do throws(Refusal) {
       try sender.reexamine(directory: worker.trust.directory)
     } catch {
+      if rehearsal?.isLenient == true { return }
       connection.noteRevocation(error)
       machine.finish()
       worker.markDirty(connection)
@@ -310,6 +322,11 @@ final class BinaryProvider {
 
   /// The service stops: no more frames are taken.
   func drain() { machine.drain() }
+
+  /// The socket is gone.
+  func connectionClosed() {
+    if let rehearsal { rehearsalEnded(rehearsal) }
+  }
 }
 
 /// Memory in which frames are judged, several at a time: of a worker, lent to one connection at a time.

@@ -10,16 +10,18 @@ import ApusTrust
 final class HTTP2Provider {
   /// Strong, as a look through an unowned reference costs a retain and a release, a dozen times a request. The
   /// connection lets go of its driver when it ends.
-  private let connection: Connection
-  private let worker: Worker
+  let connection: Connection
+  let worker: Worker
   private let shard: ShardDriver
-  private let session: HTTP2ServerSession
-  private var sender: ProviderConnection
+  let session: HTTP2ServerSession
+  private(set) var sender: ProviderConnection
   private var ending = Drain()
   private var hasRaisedLimit: Bool
   /// A final GOAWAY was sent: the connection is closed once every open stream is answered.
-  private var isOver = false
-  private var isClosed = false
+  var isOver = false
+  private(set) var isClosed = false
+  /// Where somebody listens in; nil in a real service.
+  let rehearsal: ProviderRehearsal?
   private var errors = RateLimit.Bucket()
   /// Second of the worker's clock at which something last came or went.
   private var activeSeconds: UInt64
@@ -30,6 +32,7 @@ final class HTTP2Provider {
     shard = worker.shard
     activeSeconds = worker.nowSeconds
     let environment = connection.door.environment
+    rehearsal = connection.rehearse(.http2)
     var refusal: Refusal?
     sender = ProviderConnection(environment: environment)
     if let der = connection.tls.peerCertificateDER {
@@ -38,12 +41,19 @@ final class HTTP2Provider {
           environment: environment, certificate: CertificateCredential(der: der.span),
           directory: worker.trust.directory)
       } catch {
-        refusal = error
+        if let rehearsal, rehearsal.isLenient {
+          sender = Self.lenientSender(connection, error, rehearsal)
+        } else {
+          refusal = error
+        }
       }
     }
     hasRaisedLimit = sender.isTrusted
+    var configuration: HTTP2ServerSession.Configuration =
+      sender.isTrusted ? .trusted : .untrusted
+    if let rehearsal { rehearsal.adjust(&configuration, &hasRaisedLimit) }
     session = HTTP2ServerSession(
-      configuration: sender.isTrusted ? .trusted : .untrusted, pool: worker.requestPool,
+      configuration: configuration, pool: worker.requestPool,
       nowMilliseconds: worker.loop.nowMilliseconds)
     if let refusal { refuseConnection(refusal) }
     if worker.isDraining { drain() }
@@ -80,6 +90,11 @@ final class HTTP2Provider {
 
   /// Decides about one request, or passes it on to whoever owns the device.
   private func handle(_ request: HTTP2Request) {
+    if let rehearsal { return rehearse(request, rehearsal) }
+    decide(request)
+  }
+
+  func decide(_ request: HTTP2Request) {
     do throws(Refusal) {
       try judge(request, request.content)
     } catch {
@@ -103,7 +118,7 @@ final class HTTP2Provider {
     accept(request, head, admitted)
   }
 
-  private func authenticate(
+  func authenticate(
     _ request: HTTP2Request, _ content: borrowing RequestRecord, _ directory: Directory
   ) throws(Refusal) -> Grant {
     var outcome = sender.authenticate(
@@ -113,14 +128,17 @@ final class HTTP2Provider {
     }
     switch outcome {
     case .trusted(let grant):
-      if !hasRaisedLimit {
-        hasRaisedLimit = true
-        session.raiseStreamLimit(to: Limits.concurrentStreams)
-      }
+      if !hasRaisedLimit { raiseStreamLimit() }
       return grant
     case .refused(let refusal): throw refusal
     case .needsVerification: throw Refusal(.token(.malformed))
     }
+  }
+
+  func raiseStreamLimit() {
+    guard !hasRaisedLimit else { return }
+    hasRaisedLimit = true
+    session.raiseStreamLimit(to: Limits.concurrentStreams)
   }
 
   private func verify(_ request: HTTP2Request, _ range: Range<Int>) -> Authentication {
@@ -147,7 +165,7 @@ final class HTTP2Provider {
     }
   }
 
-  private func accept(
+  func accept(
     _ request: HTTP2Request, _ head: borrowing AdmittedHead, _ claims: TokenClaims
   ) {
     let notification = shard.takeNotification()
@@ -171,7 +189,7 @@ final class HTTP2Provider {
   /// Answers a request whose notification was decided about.
   func finish(_ open: OpenRequest, rejection: Rejection?) {
     let request = open.request
-    guard !isClosed else { return session.release(request) }
+    guard !isClosed else { return finishTooLate(open, rejection) }
     if let rejection {
       answer(request, rejection)
     } else {
@@ -181,8 +199,21 @@ final class HTTP2Provider {
     worker.markDirty(connection)
   }
 
+  /// The provider is gone.
+  private func finishTooLate(_ open: OpenRequest, _ rejection: Rejection?) {
+    if rehearsal != nil {
+      if let rejection {
+        noteRefused(open.request, rejection, open.id)
+      } else {
+        noteAccepted(open)
+      }
+    }
+    session.release(open.request)
+  }
+
   /// 200, with the id as the provider spelled it or the one that it was given.
   private func accepted(_ request: HTTP2Request, _ open: OpenRequest) {
+    if rehearsal != nil { noteAccepted(open) }
     // Documented for the development environment alone.
     if connection.door.environment == .development {
       let unique = IDText(open.uniqueID)
@@ -201,7 +232,7 @@ final class HTTP2Provider {
     session.respond(request, status: 200, apnsID: own.span, apnsUniqueID: unique, body: Span())
   }
 
-  private func refuse(_ request: HTTP2Request, _ refusal: Refusal) {
+  func refuse(_ request: HTTP2Request, _ refusal: Refusal) {
     if worker.log.writes(.debug) {
       worker.log(
         .debug, "request refused", .text("peer", connection.peer.description),
@@ -211,10 +242,11 @@ final class HTTP2Provider {
           refusal.explanation.text(
             fields: request.content.fields, directory: worker.trust.directory)))
     }
+    if let rehearsal { note(refusal, of: request, rehearsal) }
     connection.note(
       refusal, id: answer(request, refusal.rejection), fields: request.content.fields)
     session.release(request)
-    count(refusal.reason)
+    if rehearsal?.isLenient != true { count(refusal.reason) }
   }
 
   /// "Too many errors end in disconnection, soonest for BadDeviceToken; 410 does not count."
@@ -244,12 +276,14 @@ final class HTTP2Provider {
       session.respond(
         request, status: status, apnsID: request.value(.apnsID), apnsUniqueID: Span(),
         body: body.span)
+      if rehearsal != nil { noteRefused(request, rejection, nil) }
       return id
     }
     let id = worker.ids.next()
     let own = IDText(id)
     session.respond(
       request, status: status, apnsID: own.span, apnsUniqueID: Span(), body: body.span)
+    if rehearsal != nil { noteRefused(request, rejection, id) }
     return id
   }
 
@@ -257,6 +291,7 @@ final class HTTP2Provider {
 
   /// Moves what the session has to say into the connection, a TLS record at a time; true when that was the last of it.
   func flush() -> Bool {
+    if let rehearsal, rehearsal.ending != .none { return flushLast(rehearsal) }
     while connection.mayWrite, session.wantsWrite {
       worker.scratch.removeAll(keepingCapacity: true)
       session.pendingOutput(into: &worker.scratch, limit: TLSBuffers.recordBytes)
@@ -309,7 +344,9 @@ final class HTTP2Provider {
 
   /// "Revoked key or certificate": the connection that used it is closed with GOAWAY and the reason.
   func trustChanged() {
-    guard let refusal = sender.reexamine(directory: worker.trust.directory) else { return }
+    guard let refusal = sender.reexamine(directory: worker.trust.directory),
+      rehearsal?.isLenient != true
+    else { return }
     connection.noteRevocation(refusal)
     goAway(refusal)
     worker.markDirty(connection)
@@ -322,6 +359,7 @@ final class HTTP2Provider {
 
   /// The service stops.
   func drain() {
+    if let rehearsal { letGo(rehearsal) }
     ending.begin(nowSeconds: Int64(worker.nowSeconds))
     worker.markDirty(connection)
   }
@@ -339,7 +377,10 @@ final class HTTP2Provider {
   }
 
   /// The socket is gone. Requests that are still being decided come back through `finish`.
-  func connectionClosed() { isClosed = true }
+  func connectionClosed() {
+    isClosed = true
+    if let rehearsal { rehearsalEnded(rehearsal) }
+  }
 }
 
 extension ProviderTokenFault {

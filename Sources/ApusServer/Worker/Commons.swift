@@ -14,6 +14,8 @@ struct Commons: Sendable {
   var expiries: ExpiryWatch
   /// Who decides on requests for certificates; nil where nobody does.
   var enrolment: EnrolmentDesk?
+  /// Who listens in; nil in a real service.
+  var rehearsal: RehearsalDesk?
 }
 
 extension Worker {
@@ -23,4 +25,5 @@ extension Worker {
   var audit: AuditLog { commons.audit }
   var expiries: ExpiryWatch { commons.expiries }
   var enrolment: EnrolmentDesk? { commons.enrolment }
+  var rehearsal: RehearsalDesk? { commons.rehearsal }
 }

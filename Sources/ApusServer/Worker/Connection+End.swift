@@ -114,7 +114,8 @@ extension Connection {
     case .provider(let provider): provider.connectionClosed()
     case .courier(let courier): courier.connectionClosed()
     case .feedback(let reader): reader.connectionClosed(end)
-    case .gateway, .none: break
+    case .gateway(let provider): provider.connectionClosed()
+    case .none: break
     }
   }
 }

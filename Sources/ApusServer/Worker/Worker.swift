@@ -64,6 +64,7 @@ import Glibc
     let loop = loop ?? EventLoop(name: "apus-worker-\(index)")
     self.loop = loop
     self.ids = ids
+    clock = commons.configuration.rehearsal?.clock
     wallMilliseconds = loop.wallMilliseconds
     self.commons = commons
     self.index = index
@@ -82,7 +83,14 @@ import Glibc
 
   var nowSeconds: UInt64 { loop.nowMilliseconds / 1000 }
   private(set) var wallMilliseconds: Int64
+  /// Set by a test; nil in a real service.
+  private let clock: ServiceClock?
   var wallSeconds: Int64 { wallMilliseconds / 1000 }
+
+  func readClock() {
+    wallMilliseconds = loop.wallMilliseconds
+    if let clock { wallMilliseconds &+= clock.offsetMilliseconds }
+  }
 
   var shard: ShardDriver {
     guard let owner else { preconditionFailure("the worker was not connected to its peers") }
@@ -99,7 +107,7 @@ import Glibc
       worker: self,
       cacheByteCount: configuration.deviceCacheMegabytes * 1024 * 1024 / workers.count)
     inbox = Inbox(loop: loop, capacity: Self.inboxCapacity) { [unowned self] messages in
-      wallMilliseconds = loop.wallMilliseconds
+      readClock()
       if messages.count > 1 { shard.warm(messages) }
       for message in messages { handle(message) }
       messages.removeAll(keepingCapacity: true)
@@ -121,7 +129,7 @@ import Glibc
         loop: loop, address: address, reusePort: reusePort,
         keepAlive: door.kind == .courier ? nil : .standard
       ) { [unowned self] descriptor, peer in
-        accept(descriptor, peer, doors[place])
+        accept(descriptor, peer, rehearsal?.door(doors[place], at: place) ?? doors[place])
       }
       listeners.append(listener)
       return listener.localAddress ?? address
@@ -131,7 +139,7 @@ import Glibc
   // MARK: Connections
 
   func accept(_ descriptor: Int32, _ peer: SocketAddress, _ door: Door) {
-    wallMilliseconds = loop.wallMilliseconds
+    readClock()
     let (slot, generation) = takeSlot()
     do {
       // Its own statement: a descriptor that no socket has taken up yet must be closed here.
@@ -200,8 +208,8 @@ import Glibc
     return connection
   }
 
-  private func secondPassed() {
-    wallMilliseconds = loop.wallMilliseconds
+  func secondPassed() {
+    readClock()
     let now = nowSeconds
     wheel.advance(toSeconds: now, into: &due)
     for entry in due {
@@ -316,7 +324,7 @@ import Glibc
   ///
   /// One thing leads to another: a device that is handed over is known to the shard, whose decisions wake connections.
   private func endTurn() {
-    wallMilliseconds = loop.wallMilliseconds
+    readClock()
     repeat {
       shard.work()
       for verdict in shard.takeVerdicts() {

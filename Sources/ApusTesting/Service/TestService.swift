@@ -31,6 +31,9 @@ package final class TestService: Sendable {
     /// Takes the log's lines in place of standard error.
     package var logSink: (@Sendable (String) -> Void)?
 
+    /// Who listens in and makes things go wrong.
+    package var rehearsal: (any Rehearsal)?
+
     package init() {}
 
     package init(_ change: (inout Options) -> Void) { change(&self) }
@@ -65,6 +68,7 @@ package final class TestService: Sendable {
     configuration.shutdownSeconds = options.shutdownSeconds
     configuration.enrolment = options.enrolment
     configuration.log = Log(minimumLevel: options.logLevel, sink: options.logSink)
+    configuration.rehearsal = options.rehearsal
     let service = try Service(configuration, store: options.store)
     try service.start()
     doors = service.doors
@@ -182,6 +186,8 @@ package final class TestServiceHandle: Sendable {
   package func rejections() -> [Reason: UInt64] {
     running.withLock { $0?.service.rejections() ?? [:] }
   }
+
+  package func clockChanged() { running.withLock { $0?.service.clockChanged() } }
 
   package func reload() { running.withLock { $0?.service.reload() } }
 }

@@ -1,0 +1,92 @@
+import ApusCore
+import ApusLoop
+import ApusModel
+import ApusTLS
+import ApusTrust
+import ApusWire
+
+// The binary interface of a stand-in that takes any certificate, or none, and any device token.
+
+extension BinaryProvider {
+  func captured(
+    _ frame: BinaryFrame, _ bytes: [UInt8], _ rehearsal: ProviderRehearsal
+  ) -> ProviderRequest {
+    var captured = ProviderRequest(
+      connection: rehearsal.connection, receivedMilliseconds: worker.wallMilliseconds)
+    captured.token = String(
+      decoding: Hex.encode(bytes.span.extracting(frame.token)), as: UTF8.self)
+    captured.topic = sender.topicText.map { String(decoding: $0, as: UTF8.self) }
+    captured.priority = frame.priority.map { String($0) }
+    captured.expirationSeconds = frame.expiration.map { Int64($0) }
+    captured.command = frame.command.rawValue
+    captured.identifier = frame.identifier
+    captured.payload = bytes.span.extracting(frame.payload).array
+    captured.credential = rehearsal.connection.credential
+    return captured
+  }
+
+  /// For a connection whose certificate the strict service refuses.
+  static func lenientSender(
+    _ connection: Connection, _ refusal: Refusal, _ rehearsal: ProviderRehearsal
+  ) -> BinarySender {
+    rehearsal.connectionNote = refusal.explanation.text(
+      fields: RequestFields(byteCapacity: 0), directory: connection.worker.trust.directory)
+    return BinarySender(
+      unexamined: try? credential(connection.tls), environment: connection.door.environment,
+      rules: connection.door.rules)
+  }
+
+  /// Nil where somebody is asked first whose device is meant.
+  func admitLeniently(
+    _ frame: RehearsedFrame, _ token: DeviceToken, _ rehearsed: RehearsedRequest,
+    _ rehearsal: ProviderRehearsal, _ sender: borrowing BinarySender, _ adoption: Adoption
+  ) throws(Refusal) -> AdmittedFrame? {
+    let bytes = frame.bytes.span
+    var payloads = PayloadSeries(bytes)
+    if case .device(let token) = adoption {
+      return try Admission.admit(
+        frame.frame, payload: frame.frame.payload, of: &payloads, token: token,
+        claims: worker.sealer.open(token), directory: worker.trust.directory, forgiving: sender)
+    }
+    let claims = worker.sealer.open(token)
+    if case .refused = adoption { throw Refusal(.deviceTokenForeign) }
+    do throws(Refusal) {
+      return try Admission.admit(
+        frame.frame, payload: frame.frame.payload, of: &payloads, token: token, claims: claims,
+        sender: sender)
+    } catch {
+      switch error.explanation {
+      case .deviceTokenForeign, .topicUnknown, .certificateTopicMissing, .topicOfOtherTeam: break
+      default: throw error
+      }
+      rehearsed.note(explanation(of: error))
+    }
+    guard claims != nil else {
+      rehearsed.note(explanation(of: Refusal(.deviceTokenForeign)))
+      adopt(rehearsed, rehearsal)
+      return nil
+    }
+    return try Admission.admit(
+      frame.frame, payload: frame.frame.payload, of: &payloads, token: token, claims: claims,
+      directory: worker.trust.directory, forgiving: sender)
+  }
+
+  private func adopt(_ rehearsed: RehearsedRequest, _ rehearsal: ProviderRehearsal) {
+    guard let sequence = hold(rehearsed, rehearsal) else { return }
+    let (worker, slot, generation) = (worker, connection.slot, connection.generation)
+    rehearsal.desk.rehearsal.adopt(
+      rehearsed.request.token, topic: rehearsed.request.topic ?? "",
+      environment: connection.door.environment
+    ) { token in
+      worker.loop.perform {
+        worker.connection(slot: slot, generation: generation)?.adopted(token, sequence)
+      }
+    }
+  }
+
+  func adopted(_ token: DeviceToken?, _ sequence: UInt32) {
+    guard let rehearsal, let rehearsed = rehearsal.requests[sequence] else { return }
+    decide(rehearsed, rehearsal, token.map { .device($0) } ?? .refused)
+    worker.markDirty(connection)
+  }
+}

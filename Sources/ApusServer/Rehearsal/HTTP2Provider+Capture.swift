@@ -1,0 +1,67 @@
+import ApusCore
+import ApusHTTP2
+import ApusModel
+
+// What a provider sent, in words.
+
+extension HTTP2Provider {
+  func captured(_ request: HTTP2Request, _ rehearsal: ProviderRehearsal) -> ProviderRequest {
+    var captured = ProviderRequest(
+      connection: rehearsal.connection, receivedMilliseconds: worker.wallMilliseconds)
+    captured.method = Self.text(request.value(.method))
+    captured.path = Self.text(request.value(.path))
+    captured.headers = session.takeFields(of: request).map { .init($0.name, $0.value) }
+    captured.token = Self.token(captured.path)
+    captured.topic = text(.apnsTopic, of: request) ?? sender.defaultTopicText
+    captured.pushType = text(.apnsPushType, of: request)
+    captured.priority = text(.apnsPriority, of: request)
+    captured.collapseID = text(.apnsCollapseID, of: request)
+    captured.expirationSeconds = text(.apnsExpiration, of: request).flatMap { Int64($0) }
+    captured.payload = request.bodyBytes.array
+    captured.credential = rehearsal.connection.credential
+    if let token = providerToken(of: request, rehearsal) {
+      captured.credential = token.credential
+      captured.tokenIssuedAtSeconds = token.issuedAtSeconds
+    }
+    return captured
+  }
+
+  private func text(_ name: HeaderName, of request: HTTP2Request) -> String? {
+    request.content.fields.contains(name) ? Self.text(request.value(name)) : nil
+  }
+
+  static func text(_ bytes: Span<UInt8>) -> String {
+    String(decoding: bytes.array, as: UTF8.self)
+  }
+
+  /// The last segment of `/3/device/…`.
+  private static func token(_ path: String) -> String {
+    guard path.hasPrefix("/3/device/") else { return "" }
+    return String(path.dropFirst("/3/device/".count))
+  }
+
+  /// What the request's provider token says of itself; nil where a certificate speaks, or nothing does.
+  func providerToken(
+    of request: HTTP2Request, _ rehearsal: ProviderRehearsal
+  ) -> ProviderRehearsal.ReadToken? {
+    guard !sender.hasCertificate else { return nil }
+    let field = request.value(.authorization)
+    guard case .token(let range) = BearerField(field) else { return nil }
+    return rehearsal.readToken(field, range)
+  }
+}
+
+extension ProviderConnection {
+  var defaultTopicText: String? {
+    defaultTopic.map { String(decoding: $0, as: UTF8.self) }
+  }
+}
+
+extension Span<UInt8> {
+  /// The bytes, copied.
+  var array: [UInt8] {
+    var bytes: [UInt8] = []
+    bytes.append(self)
+    return bytes
+  }
+}

@@ -1,0 +1,178 @@
+import ApusCore
+import ApusHTTP2
+import ApusLoop
+import ApusModel
+import ApusTLS
+import ApusTrust
+
+// A stand-in that takes any credential, topic and device token whose form is good. What the strict service would have
+// refused is noted.
+
+/// Whose device an unknown token is.
+enum Adoption {
+  case notAsked
+  case device(DeviceToken)
+  case refused
+}
+
+extension HTTP2Provider {
+  /// Takes the place of `decide`.
+  func decideLeniently(
+    _ request: HTTP2Request, _ rehearsed: RehearsedRequest, _ adoption: Adoption
+  ) {
+    do throws(Refusal) {
+      try judgeLeniently(request, request.content, rehearsed, adoption)
+    } catch {
+      refuse(request, error)
+    }
+  }
+
+  private func judgeLeniently(
+    _ request: HTTP2Request, _ content: borrowing RequestRecord, _ rehearsed: RehearsedRequest,
+    _ adoption: Adoption
+  ) throws(Refusal) {
+    try Admission.examineHead(content.fields, headerListTooLarge: request.headerListTooLarge)
+    let grant = try authenticateLeniently(request, content, rehearsed)
+    let head: AdmittedHead
+    do throws(Refusal) {
+      head = try examine(request, content, adoption)
+    } catch {
+      guard case .notAsked = adoption, case .deviceTokenLength = error.explanation,
+        Self.isWellFormed(token: rehearsed.request.token)
+      else { throw error }
+      note(error.explanation, content, rehearsed)
+      return adopt(request, rehearsed)
+    }
+    let claims = worker.sealer.open(head.token)
+    if case .notAsked = adoption, claims == nil || head.topic == nil {
+      if head.topic == nil { note(.topicUnknown, content, rehearsed) }
+      if claims == nil { note(.deviceTokenForeign, content, rehearsed) }
+      return adopt(request, rehearsed)
+    }
+    let admitted = try admit(head, claims, grant, content, rehearsed)
+    accept(request, head, admitted)
+  }
+
+  private func examine(
+    _ request: HTTP2Request, _ content: borrowing RequestRecord, _ adoption: Adoption
+  ) throws(Refusal) -> AdmittedHead {
+    let directory = worker.trust.directory
+    guard case .device(let token) = adoption else {
+      return try Admission.examine(
+        content.fields, connection: sender, directory: directory,
+        bodyByteCount: request.bodyByteCount, body: request.bodyBytes)
+    }
+    return try Admission.examine(
+      content.fields, connection: sender, directory: directory,
+      bodyByteCount: request.bodyByteCount, body: request.bodyBytes, standIn: token)
+  }
+
+  // MARK: Credentials
+
+  /// What a credential is good for; nil for one that the strict service refuses, and which is good for everything.
+  private func authenticateLeniently(
+    _ request: HTTP2Request, _ content: borrowing RequestRecord, _ rehearsed: RehearsedRequest
+  ) throws(Refusal) -> Grant? {
+    do throws(Refusal) {
+      return try authenticate(request, content, worker.trust.directory)
+    } catch {
+      try forgive(error, request, content, rehearsed)
+      raiseStreamLimit()
+      return nil
+    }
+  }
+
+  private func forgive(
+    _ refusal: Refusal, _ request: HTTP2Request, _ content: borrowing RequestRecord,
+    _ rehearsed: RehearsedRequest
+  ) throws(Refusal) {
+    guard let rehearsal else { throw refusal }
+    // With a certificate that names nothing there may be no token, and none is asked for.
+    if case .authorizationMissing = refusal.explanation, rehearsal.connection.credential != nil {
+      return
+    }
+    guard !sender.hasCertificate else { return note(refusal.explanation, content, rehearsed) }
+    guard let token = providerToken(of: request, rehearsal),
+      let issuedAtSeconds = token.issuedAtSeconds
+    else { throw refusal }
+    if let explanation = VerifiedToken.ageExplanation(
+      issuedAtSeconds: issuedAtSeconds, nowSeconds: worker.wallSeconds)
+    {
+      throw Refusal(explanation)
+    }
+    note(refusal.explanation, content, rehearsed)
+  }
+
+  /// For a connection whose certificate the strict service refuses.
+  static func lenientSender(
+    _ connection: Connection, _ refusal: Refusal, _ rehearsal: ProviderRehearsal
+  ) -> ProviderConnection {
+    let environment = connection.door.environment
+    rehearsal.connectionNote = refusal.explanation.text(
+      fields: RequestFields(byteCapacity: 0), directory: connection.worker.trust.directory)
+    guard let der = connection.tls.peerCertificateDER,
+      let certificate = try? CertificateCredential(der: der.span)
+    else { return ProviderConnection(environment: environment) }
+    return ProviderConnection(environment: environment, refused: certificate)
+  }
+
+  // MARK: Topics and tokens
+
+  private func admit(
+    _ head: borrowing AdmittedHead, _ claims: TokenClaims?, _ grant: Grant?,
+    _ content: borrowing RequestRecord, _ rehearsed: RehearsedRequest
+  ) throws(Refusal) -> TokenClaims {
+    let directory = worker.trust.directory
+    guard let topic = head.topic else {
+      throw Refusal(claims == nil ? .deviceTokenForeign : .topicUnknown)
+    }
+    let everything = Grant(team: topic.team, scope: .team)
+    do throws(Refusal) {
+      return try Admission.admit(
+        head, claims: claims, grant: grant ?? everything, connection: sender, directory: directory)
+    } catch {
+      guard error.explanation.isForgivable else { throw error }
+      note(error.explanation, content, rehearsed)
+      return try Admission.admit(
+        head, claims: claims, grant: everything, connection: sender, directory: directory)
+    }
+  }
+
+  /// Bytes of the longest device token that Apple announces.
+  private static let tokenBytes = 100
+
+  static func isWellFormed(token: String) -> Bool {
+    let digits = token.utf8
+    return digits.count.isMultiple(of: 2) && (2...2 * tokenBytes).contains(digits.count)
+      && digits.allSatisfy { hexValue($0) != nil }
+  }
+
+  private func note(
+    _ explanation: Explanation, _ content: borrowing RequestRecord, _ rehearsed: RehearsedRequest
+  ) {
+    rehearsed.note(explanation.text(fields: content.fields, directory: worker.trust.directory))
+  }
+
+  // MARK: Adoption
+
+  /// Asks whose device is meant; the request waits for the answer.
+  private func adopt(_ request: HTTP2Request, _ rehearsed: RehearsedRequest) {
+    rehearsed.held = request
+    let key = Self.key(request)
+    let (worker, slot, generation) = (worker, connection.slot, connection.generation)
+    rehearsal?.desk.rehearsal.adopt(
+      rehearsed.request.token, topic: rehearsed.request.topic ?? "",
+      environment: connection.door.environment
+    ) { token in
+      worker.loop.perform {
+        worker.connection(slot: slot, generation: generation)?.adopted(token, key)
+      }
+    }
+  }
+
+  func adopted(_ token: DeviceToken?, _ key: UInt32) {
+    guard let rehearsed = rehearsal?.requests[key], let request = release(rehearsed) else { return }
+    decideLeniently(request, rehearsed, token.map { .device($0) } ?? .refused)
+    worker.markDirty(connection)
+  }
+}

@@ -1,0 +1,259 @@
+import ApusCore
+import ApusHTTP2
+import ApusLoop
+import ApusModel
+import ApusTLS
+import ApusTrust
+
+// A provider of a stand-in: each request is shown to the rehearsal, and may go wrong as that has planned.
+
+extension HTTP2Provider {
+  /// Takes the place of `decide` where somebody listens in.
+  func rehearse(_ request: HTTP2Request, _ rehearsal: ProviderRehearsal) {
+    // A clock that was set just now counts.
+    worker.readClock()
+    let rehearsed = rehearsal.begin(captured(request, rehearsal), Self.key(request))
+    if let last = rehearsal.lastStreamID, request.streamID > last {
+      return leaveUnanswered(request, "a GOAWAY says that this stream is not processed")
+    }
+    carryOut(rehearsed.effect, request, rehearsed, rehearsal)
+  }
+
+  static func key(_ request: HTTP2Request) -> UInt32 { UInt32(request.streamID) }
+
+  // MARK: Faults
+
+  private func carryOut(
+    _ effect: PlannedFault.Effect, _ request: HTTP2Request, _ rehearsed: RehearsedRequest,
+    _ rehearsal: ProviderRehearsal
+  ) {
+    switch effect {
+    case .none, .binaryError, .binarySilence, .binaryShutdown: proceed(request, rehearsed)
+    case .respond(let planned): respond(planned, to: request)
+    case .delay(let milliseconds, let then):
+      rehearsed.held = request
+      rehearsal.after(milliseconds: milliseconds) { [self] in
+        guard let request = release(rehearsed) else { return }
+        carryOut(then, request, rehearsed, rehearsal)
+        worker.markDirty(connection)
+      }
+    case .noAnswer: withhold(request, rehearsed, rehearsal)
+    case .resetStream(let code):
+      session.reset(request, code: HTTP2ErrorCode(rawValue: code))
+      leaveUnanswered(request, "the stream was reset with code \(code)")
+    case .goAway(let planned): goAway(planned, request, rehearsed, rehearsal)
+    case .closeInTheMiddle:
+      let id = IDText(worker.ids.next())
+      session.respond(
+        request, status: 200, apnsID: id.span, apnsUniqueID: Span(), body: Span())
+      rehearsal.ending = .cut
+      leaveUnanswered(request, "the connection was closed in the middle of the answer")
+    }
+  }
+
+  /// The request goes its usual way.
+  private func proceed(_ request: HTTP2Request, _ rehearsed: RehearsedRequest) {
+    if rehearsal?.isLenient == true {
+      decideLeniently(request, rehearsed, .notAsked)
+    } else {
+      decide(request)
+    }
+  }
+
+  /// Takes up a request that was held; nil where its stream is gone.
+  func release(_ rehearsed: RehearsedRequest) -> HTTP2Request? {
+    guard let request = rehearsed.held else { return nil }
+    rehearsed.held = nil
+    worker.readClock()
+    guard request.isOpen, !isClosed else {
+      leaveUnanswered(request, "the provider took the request back")
+      return nil
+    }
+    // What it waited for is not held against it.
+    request.restart(nowMilliseconds: worker.loop.nowMilliseconds)
+    return request
+  }
+
+  /// The stream stays open until either side ends it.
+  private func withhold(
+    _ request: HTTP2Request, _ rehearsed: RehearsedRequest, _ rehearsal: ProviderRehearsal
+  ) {
+    rehearsed.held = request
+    rehearsal.report(rehearsed, status: 0) { $0.explanation = "no answer is sent" }
+    guard rehearsal.requests.count > Limits.concurrentStreams else { return }
+    for rehearsed in rehearsal.requests.values where rehearsed.isReported {
+      if let request = rehearsed.held, !request.isOpen { leaveUnanswered(request, "") }
+    }
+  }
+
+  private func respond(_ planned: PlannedFault.Answer, to request: HTTP2Request) {
+    let id = answerID(of: request)
+    let body = planned.reason.isEmpty ? [] : Self.body(of: planned)
+    let idBytes = Array(id.utf8)
+    session.respond(
+      request, status: planned.status, apnsID: idBytes.span,
+      retryAfterSeconds: planned.retryAfterSeconds, body: body.span)
+    worker.markDirty(connection)
+    report(request, status: Int(planned.status)) { exchange in
+      exchange.apnsID = id
+      exchange.reason = planned.reason.isEmpty ? nil : planned.reason
+      exchange.timestampMilliseconds = planned.timestampMilliseconds
+    }
+    session.release(request)
+  }
+
+  private static func body(of planned: PlannedFault.Answer) -> [UInt8] {
+    let members = planned.timestampMilliseconds.map { ",\"timestamp\":\($0)" } ?? ""
+    return Array("{\"reason\":\"\(escaped(planned.reason))\"\(members)}".utf8)
+  }
+
+  /// What a rule's author wrote stays inside its quotation marks.
+  private static func escaped(_ text: String) -> String {
+    text.unicodeScalars.map { scalar in
+      switch scalar {
+      case "\"", "\\": "\\\(scalar)"
+      case "\u{0}"..."\u{1f}":
+        "\\u00\(scalar.value < 16 ? "0" : "")\(String(scalar.value, radix: 16))"
+      default: String(scalar)
+      }
+    }.joined()
+  }
+
+  private func goAway(
+    _ planned: PlannedFault.GoAway, _ request: HTTP2Request, _ rehearsed: RehearsedRequest,
+    _ rehearsal: ProviderRehearsal
+  ) {
+    let last: Int32 =
+      switch planned.lastStream {
+      case .all: .max
+      case .none: 0
+      case .thisOne: request.streamID
+      case .before: max(0, request.streamID - 2)
+      }
+    if planned.lastStream == .all {
+      session.announceShutdown()
+    } else {
+      let data = planned.reason.map { Self.body(of: .init(status: 0, reason: $0)) } ?? []
+      session.goAway(
+        lastStreamID: last, code: HTTP2ErrorCode(rawValue: planned.code), debugData: data)
+      rehearsal.lastStreamID = last
+      isOver = true
+    }
+    if planned.closes { rehearsal.ending = .closed }
+    guard !planned.closes, last >= request.streamID else {
+      return leaveUnanswered(request, "a GOAWAY says that this stream is not processed")
+    }
+    proceed(request, rehearsed)
+    worker.markDirty(connection)
+  }
+
+  // MARK: The end
+
+  /// In place of the usual `flush` where a fault ends the connection; true when it has said its last.
+  func flushLast(_ rehearsal: ProviderRehearsal) -> Bool {
+    worker.scratch.removeAll(keepingCapacity: true)
+    while connection.mayWrite, session.wantsWrite {
+      let before = worker.scratch.count
+      session.pendingOutput(into: &worker.scratch, limit: before + TLSBuffers.recordBytes)
+      if worker.scratch.count == before { break }
+    }
+    let count = worker.scratch.count
+    guard rehearsal.ending == .cut else {
+      connection.encrypt(worker.scratch, count: count)
+      isOver = true
+      return true
+    }
+    // HEADERS: 9 bytes, and at least the 18 of a compressed id. Half of that is not there.
+    connection.encrypt(worker.scratch, count: max(0, count - Self.cutBytes))
+    connection.writeOutput()
+    connection.abort()
+    return false
+  }
+
+  private static let cutBytes = 16
+
+  /// What is held is held no longer: the connection is to end.
+  func letGo(_ rehearsal: ProviderRehearsal) {
+    for rehearsed in rehearsal.requests.values {
+      guard let request = rehearsed.held else { continue }
+      rehearsed.held = nil
+      session.reset(request, code: .cancel)
+      leaveUnanswered(request, "the service stopped")
+    }
+  }
+
+  func rehearsalEnded(_ rehearsal: ProviderRehearsal) {
+    for rehearsed in rehearsal.requests.values {
+      guard let request = rehearsed.held else { continue }
+      rehearsed.held = nil
+      leaveUnanswered(request, "the connection ended before there was an answer")
+    }
+    rehearsal.connectionClosed()
+  }
+
+  // MARK: The word on it
+
+  /// The request gets no answer.
+  private func leaveUnanswered(_ request: HTTP2Request, _ explanation: String) {
+    report(request, status: 0) { $0.explanation = explanation }
+    session.release(request)
+    worker.markDirty(connection)
+  }
+
+  func noteAccepted(_ open: OpenRequest) {
+    let isKnown = connection.door.environment == .development
+    report(open.request, status: 200) { exchange in
+      exchange.apnsID = answerID(of: open.request, open.id)
+      exchange.uniqueID = isKnown ? open.uniqueID.text : nil
+      exchange.notificationID = open.id
+      if isClosed { exchange.notes.append("the connection ended before the answer") }
+    }
+  }
+
+  func noteRefused(_ request: HTTP2Request, _ rejection: Rejection, _ apnsID: NotificationID?) {
+    report(request, status: Int(rejection.reason.status)) { exchange in
+      exchange.reason = rejection.reason.text.description
+      exchange.timestampMilliseconds = rejection.timestampMilliseconds
+      exchange.apnsID = answerID(of: request, apnsID)
+      exchange.explanation = exchange.explanation ?? explanation(of: rejection)
+    }
+  }
+
+  /// Why a request is refused is said before it is.
+  func note(_ refusal: Refusal, of request: HTTP2Request, _ rehearsal: ProviderRehearsal) {
+    rehearsal.requests[Self.key(request)]?.explanation = refusal.explanation.text(
+      fields: request.content.fields, directory: worker.trust.directory)
+  }
+
+  /// Of what is found out behind admission.
+  private func explanation(of rejection: Rejection) -> String {
+    let explanation: Explanation
+    switch rejection.reason {
+    case .unregistered:
+      explanation = .inactiveToken(sinceMilliseconds: rejection.timestampMilliseconds ?? 0)
+    case .tooManyRequests: explanation = .tooManyToDevice
+    case .idleTimeout: return "the rest of the request did not come in time"
+    default: return "the service could not decide"
+    }
+    return explanation.text(
+      fields: RequestFields(byteCapacity: 0), directory: worker.trust.directory)
+  }
+
+  private func report(
+    _ request: HTTP2Request, status: Int, _ change: (inout ProviderExchange) -> Void
+  ) {
+    guard let rehearsal else { return }
+    let rehearsed =
+      rehearsal.take(Self.key(request))
+      ?? RehearsedRequest(captured(request, rehearsal), nil)
+    rehearsal.report(rehearsed, status: status, change)
+  }
+
+  /// The id of the answer: the request's own as it was spelled, or another.
+  private func answerID(of request: HTTP2Request, _ own: NotificationID? = nil) -> String {
+    if case .given = Admission.messageID(of: request.content.fields) {
+      return Self.text(request.value(.apnsID))
+    }
+    return (own ?? worker.ids.next()).text
+  }
+}

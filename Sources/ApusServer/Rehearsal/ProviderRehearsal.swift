@@ -1,0 +1,158 @@
+import ApusCore
+import ApusHTTP2
+import ApusLoop
+import ApusModel
+import ApusTrust
+
+/// A request between its arrival and the word on what became of it.
+final class RehearsedRequest {
+  let request: ProviderRequest
+  let fault: PlannedFault?
+  var notes: [String] = []
+  var explanation: String?
+  /// Under which the ledger has it.
+  var id: NotificationID?
+  /// Of HTTP/2: one that waits for a time, for somebody's word, or for ever.
+  var held: HTTP2Request?
+  /// Of the binary interface.
+  var frame: RehearsedFrame?
+  /// Whether there was a word on it: there is one only.
+  var isReported = false
+
+  init(_ request: ProviderRequest, _ fault: PlannedFault?) {
+    self.request = request
+    self.fault = fault
+  }
+
+  /// What the fault does; one that the interface has no word for does nothing.
+  var effect: PlannedFault.Effect { fault?.effect ?? .none }
+
+  func note(_ text: String) {
+    if !notes.contains(text) { notes.append(text) }
+  }
+}
+
+/// What a rehearsal knows of one connection. Confined to its worker.
+final class ProviderRehearsal {
+  /// How the connection ends, where a fault decides that.
+  enum Ending {
+    case none
+    /// Once everything that is to be said was said.
+    case closed
+    /// In the middle of the last answer.
+    case cut
+    /// Without the last packet.
+    case silent
+  }
+
+  let desk: RehearsalDesk
+  let connection: RehearsedConnection
+  private let worker: Worker
+  /// By stream, or by the number of the frame.
+  private(set) var requests: [UInt32: RehearsedRequest] = [:]
+  private var timers: [UInt64: LoopTimer] = [:]
+  private var timerCount: UInt64 = 0
+  var ending = Ending.none
+  /// Above it nothing is processed any more.
+  var lastStreamID: Int32?
+  /// Nothing is written before that time of the loop's clock.
+  private(set) var heldUntilMilliseconds: UInt64 = 0
+  /// What lenient mode let pass when the connection was opened.
+  var connectionNote: String?
+  /// The provider token read last: providers send one many times over.
+  private var readToken = ReadToken()
+
+  /// What a provider token says of itself.
+  struct ReadToken {
+    var field: [UInt8] = []
+    var credential: String?
+    var issuedAtSeconds: Int64?
+  }
+
+  init(
+    _ desk: RehearsalDesk, _ connection: Connection, _ interface: ProviderInterface,
+    credential: String?
+  ) {
+    self.desk = desk
+    worker = connection.worker
+    self.connection = RehearsedConnection(
+      number: desk.nextConnection(), interface: interface,
+      environment: connection.door.environment, peer: connection.peer.description,
+      credential: credential)
+    desk.rehearsal.connectionOpened(self.connection)
+  }
+
+  var isLenient: Bool { desk.rehearsal.isLenient }
+
+  /// Reads the provider token that stands at `range` of an authorization field.
+  func readToken(_ field: Span<UInt8>, _ range: Range<Int>) -> ReadToken {
+    if !readToken.field.isEmpty, readToken.field.span.equals(field) { return readToken }
+    readToken = ReadToken(field: field.array)
+    if let token = try? ProviderToken.parse(field.extracting(range)) {
+      readToken.credential = "key \(token.keyID) of team \(token.teamID)"
+      readToken.issuedAtSeconds = token.issuedAt
+    }
+    return readToken
+  }
+
+  // MARK: Requests
+
+  /// Asks what is to go wrong with a request, and keeps it until there is a word on it.
+  func begin(_ request: ProviderRequest, _ key: UInt32?) -> RehearsedRequest {
+    let planned = desk.rehearsal.fault(for: request)
+    let fault = planned.flatMap { $0.effect.strikes(connection.interface) ? $0 : nil }
+    let rehearsed = RehearsedRequest(request, fault)
+    if let connectionNote { rehearsed.note(connectionNote) }
+    if let key { keep(rehearsed, key) }
+    return rehearsed
+  }
+
+  func keep(_ request: RehearsedRequest, _ key: UInt32) { requests[key] = request }
+
+  func take(_ key: UInt32) -> RehearsedRequest? { requests.removeValue(forKey: key) }
+
+  /// Passes on what became of a request.
+  func report(
+    _ request: RehearsedRequest, status: Int, _ change: (inout ProviderExchange) -> Void = { _ in }
+  ) {
+    guard !request.isReported else { return }
+    request.isReported = true
+    var exchange = ProviderExchange(
+      request: request.request, status: status, answeredMilliseconds: worker.wallMilliseconds)
+    exchange.explanation = request.explanation
+    exchange.fault = request.fault?.rule
+    exchange.notes = request.notes
+    change(&exchange)
+    desk.rehearsal.answered(exchange)
+  }
+
+  // MARK: Time
+
+  /// Does something later, unless the connection ends before.
+  func after(milliseconds: UInt64, _ action: @escaping () -> Void) {
+    let number = timerCount
+    timerCount += 1
+    let timer = LoopTimer(loop: worker.loop) { [weak self] in
+      self?.timers[number] = nil
+      action()
+    }
+    timers[number] = timer
+    timer.start(afterMilliseconds: milliseconds)
+  }
+
+  /// Writes nothing for a while.
+  func holdBack(milliseconds: UInt64, then action: @escaping () -> Void) {
+    heldUntilMilliseconds = worker.loop.nowMilliseconds + milliseconds
+    after(milliseconds: milliseconds) { [weak self] in
+      self?.heldUntilMilliseconds = 0
+      action()
+    }
+  }
+
+  /// The connection is gone: what was to happen on it does not.
+  func connectionClosed() {
+    for timer in timers.values { timer.close() }
+    timers = [:]
+    desk.rehearsal.connectionClosed(connection)
+  }
+}

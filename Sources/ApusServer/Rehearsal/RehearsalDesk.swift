@@ -1,0 +1,76 @@
+import ApusLoop
+import ApusTLS
+import ApusTrust
+import Synchronization
+
+/// What the workers of a stand-in have in common: who listens in, and the doors as it wants them.
+final class RehearsalDesk: Sendable {
+  let rehearsal: any Rehearsal
+  private let contexts: DoorContexts
+  private let connections = Atomic<UInt64>(0)
+  private let made = Mutex<[Show: TLSContext]>([:])
+
+  /// A door that shows another certificate than its own.
+  private struct Show: Hashable {
+    var place: Int
+    var certificate: RehearsedOpening.Certificate
+  }
+
+  init(_ rehearsal: any Rehearsal, _ contexts: DoorContexts) {
+    self.rehearsal = rehearsal
+    self.contexts = contexts
+  }
+
+  /// The number of the next connection.
+  func nextConnection() -> UInt64 { connections.wrappingAdd(1, ordering: .relaxed).newValue }
+
+  /// A door, the one at that place among the open ones, for the next connection.
+  func door(_ door: Door, at place: Int) -> Door {
+    let certificate = rehearsal.opening.certificate
+    guard certificate != .good, door.kind != .courier else { return door }
+    do {
+      var other = door
+      other.context = try made.withLock { made in
+        let show = Show(place: place, certificate: certificate)
+        if let context = made[show] { return context }
+        let context = try makeContext(show)
+        made[show] = context
+        return context
+      }
+      return other
+    } catch {
+      contexts.configuration.log(
+        .error, "no such certificate", .text("certificate", certificate.rawValue),
+        .text("reason", "\(error)"))
+      return door
+    }
+  }
+
+  private func makeContext(_ show: Show) throws -> TLSContext {
+    try contexts.context(
+      for: contexts.configuration.openDoors[show.place], showing: identity(show.certificate))
+  }
+
+  private static let daySeconds: Int64 = 86_400
+
+  private func identity(_ certificate: RehearsedOpening.Certificate) throws -> TLSIdentity {
+    let own = try Certificate(
+      pem: Files.readText(contexts.directory.serverFiles.certificate))
+    let key = try PrivateKey.generateP256()
+    // Clients hold it against the time that is, and not against the one that a test has set.
+    var validity = Validity(now: EventLoop.wallClockMilliseconds() / 1000, days: 30)
+    if certificate == .expired {
+      let end = validity.notBefore - Self.daySeconds
+      validity = Validity(notBefore: end - Self.daySeconds, notAfter: end)
+    }
+    let authority =
+      certificate == .foreign
+      ? try CertificateAuthority.create(commonName: "Somebody else", validity: validity)
+      : try contexts.directory.issuer(.service)
+    let names = certificate == .otherName ? ["elsewhere.invalid"] : own.serverNames
+    let issued = try authority.issueServer(
+      names: names, publicKey: key.publicKey, validity: validity)
+    return TLSIdentity(
+      certificateChainPEM: Array(issued.pem.utf8), privateKeyPEM: Array(key.pkcs8PEM.utf8))
+  }
+}

@@ -1,0 +1,225 @@
+import ApusCore
+import ApusModel
+import ApusServer
+import ApusTLS
+import ApusTesting
+import ApusTrust
+import Testing
+
+@Suite(
+  "A lenient stand-in takes what is well-formed, and notes what the service would have refused")
+struct LenientTests {
+  let stage: Stage
+
+  init() throws { stage = try Stage.lenient }
+
+  private var directory: TestDirectory { stage.service.directory }
+
+  private func push(
+    _ token: String, topic: String = TestDirectory.topic, key: ProviderKeyPair? = nil,
+    identity: TLSIdentity? = nil, change: ([RawHeader]) -> [RawHeader] = { $0 }
+  ) throws -> RawResponse {
+    let provider = try stage.service.provider(identity: identity)
+    let authorization =
+      try identity == nil ? key.map { try "bearer \($0.token())" } ?? stage.authorization : nil
+    return try provider.exchange(
+      change(
+        stage.service.pushHeaders(to: token, topic: topic, authorization: authorization)),
+      body: TestService.payload)
+  }
+
+  /// What lenient mode let pass of the one push to a token.
+  private func notes(_ token: String, status: Int = 200) throws -> String {
+    let exchange = try stage.rehearsal.exchange(token)
+    #expect(exchange.status == status)
+    return exchange.notes.joined(separator: "; ")
+  }
+
+  @Test("What is right is taken without a note")
+  func right() throws {
+    let token = try stage.token()
+    #expect(try push(token).status == 200)
+    #expect(try notes(token) == "")
+  }
+
+  @Test("Any key whose token can be read")
+  func keys() throws {
+    for (key, note) in [
+      (directory.unknownKey, "is not registered"), (directory.revokedKey, "is revoked"),
+      (directory.foreignKey, "the credential is of team FOREIGN001"),
+      (directory.developmentKey, "is for development"),
+      (directory.unrelatedKey, "is not assigned to key"),
+    ] {
+      let token = try stage.token()
+      #expect(try push(token, key: key).status == 200, "\(key.id.text)")
+      #expect(try notes(token).contains(note), "\(key.id.text)")
+    }
+  }
+
+  @Test("A bad signature of a key that is known is noted, and so is a team that is none")
+  func signature() throws {
+    let own = directory.key
+    let forged = ProviderKeyPair(id: own.id, team: own.team, key: directory.unknownKey.key)
+    let token = try stage.token()
+    #expect(try push(token, key: forged).status == 200)
+    #expect(try notes(token).contains("its signature is not that key's"))
+    let other = try stage.token()
+    let short = try own.token(
+      header: own.header, claims: #"{"iss":"T","iat":\#(TestDirectory.nowSeconds)}"#)
+    let answer = try push(other) { $0.setting("authorization", "bearer \(short)") }
+    #expect(answer.status == 200)
+    #expect(try !notes(other).isEmpty)
+  }
+
+  @Test("A token that cannot be read, is too old, or is not there is refused all the same")
+  func noCredential() throws {
+    let old = try directory.unknownKey.token(issuedAt: TestDirectory.nowSeconds - 4000)
+    for (value, reason) in [
+      ("bearer a.b.c", "InvalidProviderToken"), ("bearer \(old)", "ExpiredProviderToken"),
+    ] {
+      let token = try stage.token()
+      let answer = try push(token) { $0.setting("authorization", value) }
+      expectRefusal(answer, 403, reason)
+    }
+    let answer = try push(stage.token()) { $0.without("authorization") }
+    expectRefusal(answer, 403, "MissingProviderToken")
+  }
+
+  @Test("Two tokens of unrelated keys on one connection")
+  func related() throws {
+    let provider = try stage.service.provider()
+    let token = try stage.token()
+    let own = stage.authorization
+    let others = try [directory.unrelatedKey, directory.unknownKey].map {
+      try "bearer \($0.token())"
+    }
+    for authorization in [own] + others + [own] {
+      let headers = stage.headers(token).setting("authorization", authorization)
+      #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
+    }
+    let notes = try stage.rehearsal.exchanges(token, count: 4).map(\.notes.isEmpty)
+    #expect(notes == [true, false, false, true])
+  }
+
+  @Test("A certificate of anybody", arguments: [false, true])
+  func certificate(isExpired: Bool) throws {
+    let identity = try directory.providerIdentity(
+      validity: isExpired ? TestDirectory.expired : nil,
+      authority: isExpired ? nil : directory.foreignAuthority)
+    let token = try stage.token()
+    let answer = try push(token, identity: identity) { $0.without("apns-topic") }
+    #expect(answer.status == 200)
+    #expect(try stage.rehearsal.exchange(token).request.topic == TestDirectory.topic)
+  }
+
+  @Test("A certificate for the other environment, or one that is no push certificate, is noted")
+  func unfitCertificate() throws {
+    let token = try stage.token()
+    let development = try directory.providerIdentity(environments: .development)
+    #expect(try push(token, identity: development).status == 200)
+    #expect(try notes(token).contains("the certificate is for development"))
+    let other = try stage.token()
+    let device = try directory.device().identity
+    #expect(try push(other, identity: device).status == 200)
+    #expect(try !notes(other).isEmpty)
+  }
+
+  @Test(
+    "A device token of any length stands for the device that it is adopted as",
+    arguments: [1, 32, 40, 100])
+  func adopted(byteCount: Int) throws {
+    let device = try stage.service.connect()
+    let own = try device.token()
+    try device.enable(TestDirectory.topic)
+    let foreign = hexText(randomBytes(byteCount))
+    stage.rehearsal.adopt(foreign, as: DeviceToken(hex: Array(own.utf8).span))
+    #expect(try push(foreign).status == 200)
+    #expect(try device.notification()[3] == TestService.payload)
+    let notes = try notes(foreign)
+    #expect(notes.contains(byteCount == 32 ? "not minted by this service" : "digits; tokens of"))
+    #expect(stage.rehearsal.asked(foreign) == [TestDirectory.topic])
+  }
+
+  @Test("A token that nobody adopts, and one that is none, are refused")
+  func notAdopted() throws {
+    let foreign = hexText(randomBytes(32))
+    expectRefusal(try push(foreign), 400, "BadDeviceToken")
+    #expect(try stage.rehearsal.exchange(foreign).status == 400)
+    for bad in ["abc", "zz", "", hexText(randomBytes(101))] {
+      let answer = try push(bad)
+      #expect(answer.status == 400)
+      #expect(stage.rehearsal.asked(bad).isEmpty)
+    }
+  }
+
+  @Test("A topic that no app has is asked about, and counts once there is one")
+  func topic() throws {
+    let topic = "com.example.fresh\(TestDirectory.nowSeconds)"
+    let token = try stage.token()
+    expectRefusal(try push(token, topic: topic), 400, "TopicDisallowed")
+    #expect(stage.rehearsal.asked(token) == [topic])
+    let refused = try stage.rehearsal.exchange(token)
+    #expect(refused.notes.joined().contains("no app is registered for topic"))
+  }
+
+  @Test("Mistakes of form are refused as ever")
+  func form() throws {
+    let token = try stage.token()
+    for (name, value, reason) in [
+      ("apns-priority", "7", "BadPriority"), ("apns-id", "x", "BadMessageId"),
+      ("apns-push-type", "x", "InvalidPushType"), ("apns-topic", "a..b", "BadTopic"),
+    ] {
+      let answer = try push(token) { $0.setting(name, value) }
+      expectRefusal(answer, 400, reason)
+    }
+  }
+
+  // MARK: The binary interface
+
+  @Test("A frame without a certificate goes to whoever adopts it, in the order of the frames")
+  func binary() throws {
+    let device = try stage.service.connect()
+    let own = try device.token()
+    try device.enable(TestDirectory.topic)
+    let foreign = hexText(randomBytes(32))
+    stage.rehearsal.adopt(foreign, as: DeviceToken(hex: Array(own.utf8).span))
+    let gateway = RawGatewayClient(try stage.service.tls(.gateway, protocols: []))
+    for identifier in 1...3 as ClosedRange<UInt32> {
+      try gateway.send(
+        GatewayFrame.framed(identifier, hex(foreign), GatewayFrame.payload("\(identifier)")))
+    }
+    for number in 1...3 {
+      let notification = try device.notification()
+      #expect(notification[3] == GatewayFrame.payload("\(number)"))
+      try device.acknowledge(notification)
+    }
+    let exchanges = try stage.rehearsal.exchanges(foreign, count: 3)
+    #expect(exchanges.map(\.status) == [0, 0, 0])
+    #expect(exchanges.allSatisfy { $0.notificationID != nil })
+    #expect(exchanges[0].notes.joined().contains("not minted by this service"))
+    #expect(stage.rehearsal.asked(foreign) == ["", "", ""])
+  }
+
+  @Test("A frame that nobody adopts ends the connection with its identifier")
+  func binaryNotAdopted() throws {
+    let gateway = RawGatewayClient(try stage.service.tls(.gateway, protocols: []))
+    try gateway.send(GatewayFrame.framed(9, randomBytes(32)))
+    try expectEnd(gateway, GatewayFrame.packet(8, 9))
+  }
+
+  @Test("A certificate of nobody's authority, for a topic that no app has")
+  func binaryCertificate() throws {
+    let identity = try directory.providerIdentity(
+      topic: TestDirectory.unknownTopic, authority: directory.foreignAuthority)
+    let token = try stage.token()
+    let gateway = try stage.service.gateway(identity: identity)
+    try gateway.send(GatewayFrame.framed(3, hex(token)))
+    #expect(try notes(token, status: 0).contains("no app is registered"))
+    #expect(
+      try stage.rehearsal.exchange(token).request.topic == TestDirectory.unknownTopic)
+  }
+}
+
+private func hexText(_ bytes: [UInt8]) -> String {
+  bytes.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+}

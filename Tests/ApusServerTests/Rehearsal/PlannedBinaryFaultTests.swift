@@ -1,0 +1,102 @@
+import ApusModel
+import ApusServer
+import ApusTLS
+import ApusTesting
+import Testing
+
+@Suite("A provider on the binary interface meets the faults that were planned for it")
+struct PlannedBinaryFaultTests {
+  let stage: Stage
+
+  init() throws { stage = try Stage.strict }
+
+  /// Sends three frames, of which the second meets the fault.
+  private func send(
+    _ effect: PlannedFault.Effect
+  ) throws -> (gateway: RawGatewayClient, token: String, tokens: [String]) {
+    let tokens = try (0..<3).map { _ in try stage.token() }
+    stage.rehearsal.plan(tokens[1], effect)
+    let gateway = try stage.service.gateway(identity: Gateways.identity(of: stage))
+    let frames = tokens.enumerated().map { GatewayFrame.framed(UInt32($0 + 1), hex($1)) }
+    try gateway.send(frames[0], frames[1], frames[2])
+    return (gateway, tokens[1], tokens)
+  }
+
+  @Test(
+    "An error packet with any status, and nothing behind it is taken",
+    arguments: [.processingError, .invalidToken, .unknown, .shutdown] as [BinaryStatus])
+  func error(status: BinaryStatus) throws {
+    let (gateway, token, tokens) = try send(.binaryError(status: status, lateMilliseconds: 0))
+    try expectEnd(gateway, GatewayFrame.packet(status.rawValue, 2))
+    let exchange = try stage.rehearsal.exchange(token)
+    #expect(exchange.status == Int(status.rawValue) && exchange.fault == "planned")
+    #expect(try stage.rehearsal.exchange(tokens[0]).isAccepted)
+    #expect(try stage.rehearsal.exchanges(tokens[2], count: 0).isEmpty)
+  }
+
+  @Test("A packet that comes late comes all the same, and what came meanwhile is lost")
+  func late() throws {
+    let (gateway, _, tokens) = try send(
+      .binaryError(status: .invalidToken, lateMilliseconds: 300))
+    let late = try stage.token()
+    try gateway.send(GatewayFrame.framed(4, hex(late)))
+    try expectEnd(gateway, GatewayFrame.packet(8, 2))
+    for token in [tokens[2], late] {
+      #expect(try stage.rehearsal.exchanges(token, count: 0).isEmpty)
+    }
+  }
+
+  @Test("A packet that is lost leaves an end without a word")
+  func silence() throws {
+    let (gateway, token, _) = try send(.binarySilence)
+    try expectEnd(gateway, nil)
+    #expect(try stage.rehearsal.exchange(token).status == 1)
+  }
+
+  @Test("A shutdown names the last that was accepted")
+  func shutdown() throws {
+    let (gateway, token, tokens) = try send(.binaryShutdown)
+    try expectEnd(gateway, GatewayFrame.packet(10, 2))
+    #expect(try stage.rehearsal.exchange(token).isAccepted)
+    #expect(try stage.rehearsal.exchanges(tokens[2], count: 0).isEmpty)
+  }
+
+  @Test("A delay holds the order up: what is behind it is accepted, and told after it")
+  func delay() throws {
+    let (gateway, token, tokens) = try send(
+      .delay(milliseconds: 200, then: .binaryError(status: .missingTopic, lateMilliseconds: 0)))
+    try expectEnd(gateway, GatewayFrame.packet(3, 2))
+    #expect(try stage.rehearsal.exchange(token).status == 3)
+    #expect(try stage.rehearsal.exchange(tokens[2]).isAccepted)
+  }
+
+  @Test("A word of the other interface becomes the status that is nearest")
+  func respond() throws {
+    let (gateway, token, _) = try send(.respond(.init(status: 413, reason: "PayloadTooLarge")))
+    try expectEnd(gateway, GatewayFrame.packet(7, 2))
+    #expect(try stage.rehearsal.exchange(token).reason == "PayloadTooLarge")
+  }
+
+  @Test("One that is thrown away counts as accepted")
+  func thrownAway() throws {
+    let (gateway, token, tokens) = try send(.noAnswer)
+    #expect(try stage.rehearsal.exchange(tokens[2]).isAccepted)
+    let exchange = try stage.rehearsal.exchange(token)
+    #expect(exchange.isAccepted && exchange.notificationID == nil)
+    try gateway.tls.finish()
+    try expectEnd(gateway, nil)
+  }
+
+  @Test("The connection ends in the middle of the packet, without a word")
+  func cut() throws {
+    let (gateway, _, _) = try send(.closeInTheMiddle)
+    let end = try gateway.end()
+    #expect(end.bytes.count == 3 && end.end != .closeNotify)
+  }
+}
+
+extension Gateways {
+  static func identity(of stage: Stage) throws -> TLSIdentity {
+    try stage.service.directory.providerIdentity()
+  }
+}

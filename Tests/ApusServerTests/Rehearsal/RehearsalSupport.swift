@@ -1,0 +1,133 @@
+import ApusLoop
+import ApusModel
+import ApusServer
+import ApusTesting
+import ApusWire
+import Synchronization
+import Testing
+
+/// A rehearsal that plans faults by device token, and remembers what it heard.
+final class TestRehearsal: Rehearsal {
+  let isLenient: Bool
+  let clock = ServiceClock()
+  private let state = Mutex(State())
+
+  private struct State {
+    var opening = RehearsedOpening()
+    var faults: [String: [PlannedFault.Effect]] = [:]
+    var adopted: [String: DeviceToken] = [:]
+    var asked: [(token: String, topic: String, environment: Environment)] = []
+    var exchanges: [ProviderExchange] = []
+    var opened: [RehearsedConnection] = []
+    var closed: [RehearsedConnection] = []
+  }
+
+  init(isLenient: Bool = false) { self.isLenient = isLenient }
+
+  // MARK: As the service sees it
+
+  var opening: RehearsedOpening { state.withLock { $0.opening } }
+
+  func fault(for request: ProviderRequest) -> PlannedFault? {
+    state.withLock { state in
+      guard let effect = state.faults[request.token]?.first else { return nil }
+      state.faults[request.token]?.removeFirst()
+      return PlannedFault(rule: "planned", effect: effect)
+    }
+  }
+
+  func adopt(
+    _ token: String, topic: String, environment: Environment,
+    _ done: @escaping @Sendable (DeviceToken?) -> Void
+  ) {
+    done(
+      state.withLock { state in
+        state.asked.append((token, topic, environment))
+        return state.adopted[token]
+      })
+  }
+
+  func answered(_ exchange: ProviderExchange) { state.withLock { $0.exchanges.append(exchange) } }
+
+  func connectionOpened(_ connection: RehearsedConnection) {
+    state.withLock { $0.opened.append(connection) }
+  }
+
+  func connectionClosed(_ connection: RehearsedConnection) {
+    state.withLock { $0.closed.append(connection) }
+  }
+
+  // MARK: As a test sees it
+
+  func open(_ opening: RehearsedOpening) { state.withLock { $0.opening = opening } }
+
+  /// One fault for each of the next requests to a token.
+  func plan(_ token: String, _ effects: PlannedFault.Effect...) {
+    state.withLock { $0.faults[token] = effects }
+  }
+
+  func adopt(_ token: String, as device: DeviceToken?) {
+    state.withLock { $0.adopted[token] = device }
+  }
+
+  func asked(_ token: String) -> [String] {
+    state.withLock { $0.asked.filter { $0.token == token }.map(\.topic) }
+  }
+
+  /// What is known of a token's requests, once there are so many.
+  func exchanges(_ token: String, count: Int = 1) throws -> [ProviderExchange] {
+    var found: [ProviderExchange] = []
+    try waitUntil("\(count) words on requests") {
+      found = state.withLock { $0.exchanges.filter { $0.request.token == token } }
+      return found.count >= count
+    }
+    #expect(found.count == count)
+    return found
+  }
+
+  func exchange(_ token: String) throws -> ProviderExchange { try exchanges(token)[0] }
+
+  func closed(_ number: UInt64) throws -> RehearsedConnection? {
+    var found: RehearsedConnection?
+    try waitUntil("the end of connection \(number)") {
+      found = state.withLock { $0.closed.first { $0.number == number } }
+      return found != nil
+    }
+    return found
+  }
+
+  func opened(_ number: UInt64) -> RehearsedConnection? {
+    state.withLock { $0.opened.first { $0.number == number } }
+  }
+}
+
+/// A service and who listens in.
+struct Stage {
+  let service: TestService
+  let rehearsal: TestRehearsal
+  /// One for all: a connection may not change its token within 20 minutes.
+  let authorization: String
+
+  init(isLenient: Bool = false) throws {
+    let rehearsal = TestRehearsal(isLenient: isLenient)
+    self.rehearsal = rehearsal
+    service = try TestService(nil, .init { $0.rehearsal = rehearsal })
+    authorization = try service.authorization()
+  }
+
+  private static let startedStrict = Result { try Stage() }
+  private static let startedLenient = Result { try Stage(isLenient: true) }
+
+  static var strict: Stage { get throws { try startedStrict.get() } }
+  static var lenient: Stage { get throws { try startedLenient.get() } }
+
+  /// The token of a new device that is away.
+  func token(_ environment: Environment = .production) throws -> String {
+    let token = try service.absentToken(TestDirectory.topic, environment)
+    return String(decoding: Hex.encode(token.span), as: UTF8.self)
+  }
+
+  func headers(_ token: String) -> [RawHeader] {
+    service.pushHeaders(to: token, authorization: authorization)
+  }
+}
