@@ -305,7 +305,8 @@ package enum ApusOptions {
       LogOptions.id.description, LogOptions.uniqueID.description, LogOptions.token.description,
       LogOptions.topic.description, LogOptions.device.description, LogOptions.state.description,
       LogOptions.since.description, LogOptions.until.description, LogOptions.limit.description,
-      LogOptions.follow.description, LogOptions.counts.description,
+      LogOptions.follow.description, LogOptions.refused.description,
+      LogOptions.counts.description,
       LogOptions.by.description,
     ] + FeedbackOptions.all + TrustOptions.all + AdminOptions.all + [
       data.description, configuration.description, json.description, logFormat.description,

@@ -152,8 +152,8 @@ package enum Explanation: Sendable, Hashable {
     }
   }
 
-  /// Whether somebody asked for what they may not have, or showed what is not theirs: whoever looks after the service can
-  /// do something about it. The others are the provider's alone.
+  /// Whether somebody asked for what they may not have, or showed what is not theirs: whoever looks after the service
+  /// can do something about it. The others are the provider's alone.
   package var concernsTrust: Bool {
     switch self {
     case .authorizationMissing, .authorizationNotBearer, .token, .signature, .unknownKey,
