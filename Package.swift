@@ -108,7 +108,7 @@ let package = Package(
     tests("ApusWireTests", ["ApusWire", "ApusModel"]),
     tests("ApusCoreTests", ["ApusCore", "ApusModel", "ApusWire"]),
     tests("ApusTLSTests", ["ApusTLS", "ApusModel", "COpenSSL", "CShims"]),
-    tests("ApusHTTP2Tests", ["ApusHTTP2", "ApusModel"]),
+    tests("ApusHTTP2Tests", ["ApusHTTP2", "ApusModel", "ApusTesting"]),
     tests("ApusTrustTests", ["ApusTrust", "ApusModel", "ApusWire", "COpenSSL"]),
     tests("ApusLoopTests", ["ApusLoop"]),
     tests("ApusWebTests", ["ApusWeb"]),

@@ -21,25 +21,29 @@ enum ClientCallbacks {
       guard let name = unsafe name, let value = unsafe value,
         let field = unsafe AnswerField(Span(_unsafeStart: name, count: nameCount))
       else { return 0 }
-      unsafe clientSession(user).didReceive(
-        field, Span(_unsafeStart: value, count: valueCount))
+      unsafe clientSession(user) {
+        unsafe $0.didReceive(field, Span(_unsafeStart: value, count: valueCount))
+      }
       return 0
     }
     unsafe nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { _, frame, user in
       guard let frame = unsafe frame else { return 0 }
-      unsafe clientSession(user).didBeginHeaders(streamID: frameHeader(frame).stream_id)
+      let streamID = unsafe frameHeader(frame).stream_id
+      unsafe clientSession(user) { $0.didBeginHeaders(streamID: streamID) }
       return 0
     }
     unsafe nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) {
       _, _, streamID, bytes, count, user in
       guard let bytes = unsafe bytes else { return 0 }
-      unsafe clientSession(user).didReceiveBody(
-        streamID: streamID, bytes: Span(_unsafeStart: bytes, count: count))
+      unsafe clientSession(user) {
+        unsafe $0.didReceiveBody(
+          streamID: streamID, bytes: Span(_unsafeStart: bytes, count: count))
+      }
       return 0
     }
     unsafe nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks) { _, frame, user in
       guard let frame = unsafe frame else { return 0 }
-      unsafe ClientCallbacks.didReceive(frame, clientSession(user))
+      unsafe clientSession(user) { unsafe ClientCallbacks.didReceive(frame, $0) }
       return 0
     }
   }
@@ -53,7 +57,10 @@ enum ClientCallbacks {
       session.didReceiveFrame(
         streamID: header.stream_id, endsStream: header.flags & endStream != 0)
     case NGHTTP2_SETTINGS.rawValue:
-      if header.flags & SettingsFrame.acknowledge == 0 { session.isReady = true }
+      if header.flags & SettingsFrame.acknowledge == 0 {
+        session.isReady = true
+        session.isTableSizeNew = true
+      }
     case NGHTTP2_PING.rawValue:
       if header.flags & 1 != 0 { session.pongCount += 1 }
     case NGHTTP2_GOAWAY.rawValue:
@@ -72,14 +79,15 @@ enum ClientCallbacks {
   private static func configureStreams(_ callbacks: OpaquePointer) {
     unsafe nghttp2_session_callbacks_set_on_stream_close_callback(callbacks) {
       _, streamID, code, user in
-      unsafe clientSession(user).didClose(
-        streamID: streamID, code: HTTP2ErrorCode(rawValue: code))
+      unsafe clientSession(user) {
+        $0.didClose(streamID: streamID, code: HTTP2ErrorCode(rawValue: code))
+      }
       return 0
     }
     unsafe nghttp2_session_callbacks_set_on_frame_send_callback(callbacks) { _, frame, user in
       guard let frame = unsafe frame else { return 0 }
       if unsafe UInt32(frameHeader(frame).type) == NGHTTP2_GOAWAY.rawValue {
-        unsafe clientSession(user).didSendGoAway()
+        unsafe clientSession(user) { $0.didSendGoAway() }
       }
       return 0
     }
@@ -88,20 +96,20 @@ enum ClientCallbacks {
   /// Copies what is left of a request's body into a DATA frame.
   static let readRequest: nghttp2_data_source_read_callback = {
     _, streamID, buffer, capacity, flags, _, user in
-    guard let buffer = unsafe buffer, let flags = unsafe flags,
-      let response = unsafe clientSession(user).response(streamID)
-    else { return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue) }
-    let request = response.request
-    let count = unsafe fillData(
-      buffer, capacity: capacity, from: request.span.extracting(response.requestOffset...),
-      flags: flags)
-    response.requestOffset += count
-    unsafe clientSession(user).unsentBodyBytes -= count
-    return count
+    guard let buffer = unsafe buffer, let flags = unsafe flags else {
+      return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
+    }
+    return unsafe clientSession(user) {
+      unsafe $0.readBody(streamID, buffer, capacity: capacity, flags: flags)
+    }
   }
 }
 
-private func clientSession(_ user: UnsafeMutableRawPointer?) -> HTTP2ClientSession {
+/// Lends the session to `body`: to count references would cost as much as what most of the callbacks do.
+@inline(__always)
+private func clientSession<Result>(
+  _ user: UnsafeMutableRawPointer?, _ body: (HTTP2ClientSession) -> Result
+) -> Result {
   guard let user = unsafe user else { preconditionFailure("callback of a session that is gone") }
-  return unsafe Unmanaged<HTTP2ClientSession>.fromOpaque(user).takeUnretainedValue()
+  return unsafe Unmanaged<HTTP2ClientSession>.fromOpaque(user)._withUnsafeGuaranteedRef(body)
 }

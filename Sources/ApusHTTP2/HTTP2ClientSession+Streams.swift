@@ -3,18 +3,30 @@ import CNGHTTP2
 
 // What nghttp2 reports.
 extension HTTP2ClientSession {
-  func response(_ streamID: Int32) -> HTTP2Response? {
+  /// One of ``openStreams``, which keeps it alive.
+  func response(_ streamID: Int32) -> Unmanaged<HTTP2Response>? {
     guard let pointer = unsafe nghttp2_session_get_stream_user_data(handle, streamID) else {
       return nil
     }
-    return unsafe Unmanaged<HTTP2Response>.fromOpaque(pointer).takeUnretainedValue()
+    return unsafe Unmanaged.fromOpaque(pointer)
   }
 
   /// The response is one of ``openStreams`` until its stream is closed, which is after its header fields.
-  func didBeginHeaders(streamID: Int32) {
-    unsafe current = nghttp2_session_get_stream_user_data(handle, streamID).map {
-      unsafe Unmanaged.fromOpaque($0)
+  func didBeginHeaders(streamID: Int32) { unsafe current = response(streamID) }
+
+  /// The bytes of a body for a DATA frame.
+  func readBody(
+    _ streamID: Int32, _ buffer: UnsafeMutablePointer<UInt8>, capacity: Int,
+    flags: UnsafeMutablePointer<UInt32>
+  ) -> Int {
+    guard let response = unsafe response(streamID) else {
+      return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
     }
+    let count = unsafe response._withUnsafeGuaranteedRef {
+      unsafe $0.readBody(buffer, capacity: capacity, flags: flags)
+    }
+    unsentBodyBytes -= count
+    return count
   }
 
   func didReceive(_ field: AnswerField, _ value: Span<UInt8>) {
@@ -23,29 +35,18 @@ extension HTTP2ClientSession {
       if serverSeconds == nil { serverSeconds = HTTPDate.seconds(value) }
       return
     }
-    guard let response = unsafe current?.takeUnretainedValue() else { return }
-    switch field {
-    case .listed(.status):
-      // A second one belongs to the answer behind an interim one.
-      response.prepareForAnswer()
-      for index in value.indices {
-        response.status = response.status &* 10 &+ UInt16(value[index] &- 0x30)
-      }
-    case .listed(let name):
-      // Fields beyond the room are dropped: an answer has four.
-      _ = response.fields.add(name, value: value)
-    case .retryAfter:
-      response.retryAfterSeconds = HTTPDate.retryAfter(value, nowSeconds: serverSeconds)
-    case .date: break
-    }
+    let now = serverSeconds
+    unsafe current?._withUnsafeGuaranteedRef { $0.didReceive(field, value, nowSeconds: now) }
   }
 
   func didReceiveBody(streamID: Int32, bytes: Span<UInt8>) {
-    response(streamID)?.append(bytes)
+    unsafe response(streamID)?._withUnsafeGuaranteedRef { $0.append(bytes) }
   }
 
   func didReceiveFrame(streamID: Int32, endsStream: Bool) {
-    guard endsStream, let response = response(streamID) else { return }
+    guard endsStream, let response = unsafe response(streamID)?.takeUnretainedValue() else {
+      return
+    }
     settle(response)
     if response.requestOffset < response.request.count {
       // Answered without having read the request: the rest is of no use to anyone.
@@ -54,7 +55,7 @@ extension HTTP2ClientSession {
   }
 
   func didClose(streamID: Int32, code: HTTP2ErrorCode) {
-    guard let response = response(streamID) else { return }
+    guard let response = unsafe response(streamID)?.takeUnretainedValue() else { return }
     if code == .refusedStream {
       let isAbove = goAway.map { streamID > $0.lastStreamID } ?? false
       settle(response, failure: isAbove ? .goneAway : .refused)
@@ -68,6 +69,38 @@ extension HTTP2ClientSession {
   /// A GOAWAY of nghttp2's means that the server broke the protocol; one of ``close()`` has no error.
   func didSendGoAway() {
     if !isLeaving { hasFailed = true }
+  }
+}
+
+extension HTTP2Response {
+  fileprivate func didReceive(
+    _ field: AnswerField, _ value: Span<UInt8>, nowSeconds: Int64?
+  ) {
+    switch field {
+    case .listed(.status):
+      // A second one belongs to the answer behind an interim one.
+      prepareForAnswer()
+      for index in value.indices { status = status &* 10 &+ UInt16(value[index] &- 0x30) }
+    case .listed(let name):
+      // Fields beyond the room are dropped: an answer has four.
+      _ = fields.add(name, value: value)
+    case .retryAfter:
+      retryAfterSeconds = HTTPDate.retryAfter(value, nowSeconds: nowSeconds)
+    case .date: break
+    }
+  }
+
+  fileprivate func readBody(
+    _ buffer: UnsafeMutablePointer<UInt8>, capacity: Int, flags: UnsafeMutablePointer<UInt32>
+  ) -> Int {
+    let offset = requestOffset
+    let count = unsafe request.withUnsafeBufferPointer { request in
+      unsafe fillData(
+        buffer, capacity: capacity,
+        from: Span(_unsafeElements: request).extracting(offset...), flags: flags)
+    }
+    requestOffset = offset + count
+    return count
   }
 }
 

@@ -4,24 +4,28 @@ import CShims
 
 /// The client's end of one HTTP/2 connection to a push service: requests in, answers out, bytes both ways.
 ///
-/// It does no I/O and has no clock. nghttp2 checks what the server sends (RFC 9113, section 8).
+/// It does no I/O and has no clock. nghttp2 keeps the streams and checks what the server sends (RFC 9113, section 8);
+/// the header blocks of requests are spelled by ``HeaderEncoder``, into the frames that nghttp2 makes.
 @safe package final class HTTP2ClientSession {
   private static let nameCount = UInt8(HeaderName.allCases.count)
 
   let handle: OpaquePointer
   private let memory: OpaquePointer
-  private let block = HeaderBlock()
+  let encoder = HeaderEncoder()
   var openStreams: [HTTP2Response] = []
   private var settled: [HTTP2Response] = []
   private var settledHead = 0
   private var free: [HTTP2Response] = []
-  private var carry = unsafe UnsafeBufferPointer<UInt8>(start: nil, count: 0)
+  /// What is left of the frame that is being handed out.
+  var carry = unsafe UnsafeBufferPointer<UInt8>(start: nil, count: 0)
 
   /// Whether the server's first SETTINGS frame came: before, it is not known how many streams it takes.
   package internal(set) var isReady = false
   package internal(set) var hasFailed = false
   /// The answer whose header fields are coming in.
   var current: Unmanaged<HTTP2Response>?
+  /// Whether the server's SETTINGS came since the last request was spelled.
+  var isTableSizeNew = false
   /// Whether ``close()`` was called.
   var isLeaving = false
   /// Of bodies that were submitted.
@@ -89,29 +93,33 @@ import CShims
     unsafe Int(nghttp2_session_get_remote_window_size(handle)) - unsentBodyBytes
   }
 
+  /// What all requests from now on share: `POST`, `https` and these. An empty `authorization` is left out: a
+  /// certificate speaks.
+  package func share(authority: Span<UInt8>, authorization: [UInt8]) {
+    encoder.share(authority: authority, authorization: authorization)
+  }
+
   /// Sends a request; nil when ``availableStreams`` is 0.
   ///
   /// `fields` has `:method`, `:scheme`, `:path` and `:authority` and what else is to be sent. What identifies one
   /// notification stays out of the compressor's table.
   package func submit(fields: borrowing RequestFields, body: Span<UInt8>) -> Int32? {
-    block.removeAll()
+    var list = HTTP2FieldList()
     for rawValue in 0..<Self.nameCount {
       guard let name = HeaderName(rawValue: rawValue), fields.contains(name) else { continue }
-      block.add(name, value: fields.value(name), indexed: name.isIndexed)
+      list.add(name, value: fields.value(name))
     }
-    return submit(block, body: body.copied(), tag: 0)
+    return submit(list, body: body.copied(), tag: 0)
   }
 
-  /// The same with the fields of `head`. The outcome bears the `tag`.
-  package func submit(head: HTTP2RequestHead, body: [UInt8], tag: Int) -> Int32? {
-    submit(head.block, body: body, tag: tag)
-  }
-
-  private func submit(_ block: HeaderBlock, body: [UInt8], tag: Int) -> Int32? {
+  /// The same, with the fields that were given to ``share(authority:authorization:)`` around these, of which the path
+  /// is the first. The outcome bears the `tag`.
+  package func submit(_ fields: HTTP2FieldList, body: [UInt8], tag: Int) -> Int32? {
     guard availableStreams > 0 else { return nil }
     let response = free.popLast() ?? HTTP2Response()
-    response.prepare(body: body, tag: tag)
+    response.prepare(fields, body: body, tag: tag)
     let user = unsafe Unmanaged.passUnretained(response).toOpaque()
+    let block = Self.placeholder
     let streamID: Int32
     if body.isEmpty {
       streamID = unsafe nghttp2_submit_request(handle, nil, block.fields, block.count, nil, user)
@@ -131,6 +139,9 @@ import CShims
     unsentBodyBytes += body.count
     return streamID
   }
+
+  /// What nghttp2 is told of each request: it spells that in three bytes, in which its table has no part.
+  private static let placeholder = Placeholder()
 
   /// Asks the server for a sign of life; see ``pongCount``.
   package func ping() { unsafe nghttp2_submit_ping(handle, 0, nil) }
@@ -174,6 +185,7 @@ import CShims
 
   func forget(_ response: HTTP2Response) {
     unsentBodyBytes -= response.request.count - response.requestOffset
+    response.requestFields = HTTP2FieldList()
     response.request = []
     response.requestOffset = 0
     let last = openStreams.removeLast()
@@ -217,35 +229,6 @@ import CShims
   /// The same from a span.
   package func receive(_ bytes: Span<UInt8>) -> HTTP2SessionResult {
     unsafe bytes.withUnsafeBufferPointer { unsafe receive(UnsafeRawBufferPointer($0)) }
-  }
-
-  /// Whether there is something to write.
-  package var wantsWrite: Bool {
-    unsafe !carry.isEmpty || nghttp2_session_want_write(handle) != 0
-  }
-
-  /// Whether the connection is to be closed: nothing more will be read or written.
-  package var isFinished: Bool {
-    guard !wantsWrite else { return false }
-    return unsafe hasFailed || nghttp2_session_want_read(handle) == 0
-  }
-
-  /// Appends what is to be sent to `buffer`, up to a length of `limit` bytes in all; the rest waits.
-  package func pendingOutput(into buffer: inout [UInt8], limit: Int) {
-    while buffer.count < limit {
-      if unsafe carry.isEmpty {
-        var start: UnsafePointer<UInt8>?
-        let count = unsafe nghttp2_session_mem_send(handle, &start)
-        guard count > 0, let start = unsafe start else {
-          if count < 0 { hasFailed = true }
-          return
-        }
-        unsafe carry = UnsafeBufferPointer(start: start, count: count)
-      }
-      let count = unsafe min(limit - buffer.count, carry.count)
-      unsafe buffer.append(contentsOf: carry.prefix(count))
-      unsafe carry = UnsafeBufferPointer(rebasing: carry.dropFirst(count))
-    }
   }
 }
 

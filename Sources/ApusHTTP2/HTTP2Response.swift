@@ -24,13 +24,15 @@ package final class HTTP2Response {
   /// Bytes that the body really had.
   package internal(set) var bodyByteCount = 0
   package internal(set) var failure: HTTP2StreamFailure?
-  /// What ``HTTP2ClientSession/submit(head:body:tag:)`` was given.
+  /// What ``HTTP2ClientSession/submit(_:body:tag:)`` was given.
   package internal(set) var tag = 0
   /// Whether the end of the request was among the bytes to be written. A server cannot act on one without its end.
   package internal(set) var wasSentWhole = false
   /// Seconds to wait before the request is made again (`retry-after`; RFC 9110, section 10.2.3); nil: not said.
   package internal(set) var retryAfterSeconds: Int?
 
+  /// The header fields of the request, until they are spelled.
+  var requestFields = HTTP2FieldList()
   /// The body of the request, until the server's window took it.
   var request: [UInt8] = []
   var requestOffset = 0
@@ -46,8 +48,9 @@ package final class HTTP2Response {
 
   var isInUse: Bool { slot >= 0 || isQueued || isWithApplication }
 
-  func prepare(body: [UInt8], tag: Int) {
+  func prepare(_ requestFields: consuming HTTP2FieldList, body: consuming [UInt8], tag: Int) {
     streamID = 0
+    self.requestFields = requestFields
     self.tag = tag
     wasSentWhole = false
     request = body
@@ -66,10 +69,20 @@ package final class HTTP2Response {
     bodyByteCount = 0
   }
 
+  /// The text of a listed field; nil where it is empty or did not come.
+  package func text(_ name: HeaderName) -> String? { fields.text(name) }
+
   func append(_ bytes: Span<UInt8>) {
     bodyByteCount += bytes.count
     let room = Limits.answerBytes - body.count
     guard room > 0 else { return }
     body.append(bytes.count <= room ? bytes : bytes.extracting(first: room))
+  }
+}
+
+extension RequestFields {
+  fileprivate func text(_ name: HeaderName) -> String? {
+    let value = value(name)
+    return value.isEmpty ? nil : value.text
   }
 }

@@ -1,7 +1,7 @@
 import ApusModel
 import CNGHTTP2
 
-/// The header fields of one answer or request on their way into nghttp2, which copies the values.
+/// The header fields of one answer on their way into nghttp2, which copies the values.
 ///
 /// One serves all connections of a worker: it is filled and handed over within one call.
 @safe final class HeaderBlock {
@@ -11,7 +11,7 @@ import CNGHTTP2
   let fields: UnsafeMutablePointer<nghttp2_nv>
   private(set) var count = 0
   private let bytes: UnsafeMutablePointer<UInt8>
-  private(set) var used = 0
+  private var used = 0
 
   init() {
     unsafe fields = .allocate(capacity: Self.fieldCapacity)
@@ -23,12 +23,9 @@ import CNGHTTP2
     unsafe bytes.deallocate()
   }
 
-  func removeAll() { removeAll(toCount: 0, bytes: 0) }
-
-  /// Forgets all fields from the one of this number on, whose values begin at `bytes`.
-  func removeAll(toCount count: Int, bytes: Int) {
-    self.count = count
-    used = bytes
+  func removeAll() {
+    count = 0
+    used = 0
   }
 
   /// Adds a field. One that is `indexed` may enter the compressor's table; identities, which never come again, would
@@ -43,13 +40,6 @@ import CNGHTTP2
     unsafe append(
       name, UnsafeMutablePointer(mutating: text.utf8Start), text.utf8CodeUnitCount,
       indexed: indexed)
-  }
-
-  /// Puts another value into a field.
-  func setValue(_ value: Span<UInt8>, at place: Int) {
-    precondition(place < count, "no such field")
-    unsafe fields[place].value = copy(value)
-    unsafe fields[place].valuelen = value.count
   }
 
   private func copy(_ value: Span<UInt8>) -> UnsafeMutablePointer<UInt8> {

@@ -129,6 +129,23 @@ extension Span<UInt8> {
   public var text: String { String(decoding: copied(), as: UTF8.self) }
 }
 
+extension MutableSpan<UInt8> {
+  /// Writes eight bytes at `offset`, which must be inside, the most significant first.
+  @inlinable @inline(__always)
+  public mutating func setEightBytes(_ bytes: UInt64, at offset: Int) {
+    var target = unsafe mutableBytes
+    target.storeBytes(of: bytes.bigEndian, toByteOffset: offset, as: UInt64.self)
+  }
+
+  /// The same of the four low bytes.
+  @inlinable @inline(__always)
+  public mutating func setFourBytes(_ bytes: UInt64, at offset: Int) {
+    var target = unsafe mutableBytes
+    let low = UInt32(truncatingIfNeeded: bytes)
+    target.storeBytes(of: low.bigEndian, toByteOffset: offset, as: UInt32.self)
+  }
+}
+
 extension SIMDMask<SIMD16<Int8>> {
   /// The number of the first lane that is set; 16 where none is.
   @inlinable @inline(__always)

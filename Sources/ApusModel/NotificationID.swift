@@ -25,30 +25,30 @@ public struct NotificationID: Sendable, Hashable {
 
   /// Writes the 36 characters in upper case, as APNs spells the ids that it makes.
   public func write(to output: inout MutableSpan<UInt8>, at offset: Int) {
-    // One check of bounds for all.
-    precondition(offset >= 0 && Self.textLength <= output.count - offset, "no room")
-    Self.write(upperHexDigits(high &>> 32), to: &output, at: offset, count: 8)
-    output[offset + 8] = 0x2d
-    let middle = upperHexDigits(high & 0xffff_ffff)
-    Self.write(middle, to: &output, at: offset + 9, count: 4)
-    output[offset + 13] = 0x2d
-    Self.write(middle &<< 32, to: &output, at: offset + 14, count: 4)
-    output[offset + 18] = 0x2d
-    let last = upperHexDigits(low &>> 32)
-    Self.write(last, to: &output, at: offset + 19, count: 4)
-    output[offset + 23] = 0x2d
-    Self.write(last &<< 32, to: &output, at: offset + 24, count: 4)
-    Self.write(upperHexDigits(low & 0xffff_ffff), to: &output, at: offset + 28, count: 8)
+    write(to: &output, at: offset, letters: 7)
   }
 
-  /// Writes the first `count` of eight characters, the first the most significant.
+  /// The same in lower case, as an `apns-id` is to be spelled in a request.
+  public func writeLowercase(to output: inout MutableSpan<UInt8>, at offset: Int) {
+    write(to: &output, at: offset, letters: 39)
+  }
+
+  /// - Parameter letters: How far the letter for ten is behind `:`, which follows `9`.
   @inline(__always)
-  private static func write(
-    _ digits: UInt64, to output: inout MutableSpan<UInt8>, at offset: Int, count: Int
-  ) {
-    for index in 0..<count {
-      output[offset + index] = UInt8(truncatingIfNeeded: digits &>> UInt64(56 - 8 * index))
-    }
+  private func write(to output: inout MutableSpan<UInt8>, at offset: Int, letters: UInt64) {
+    let first = hexDigits(high &>> 32, letters: letters)
+    let second = hexDigits(high & 0xffff_ffff, letters: letters)
+    let third = hexDigits(low &>> 32, letters: letters)
+    let fourth = hexDigits(low & 0xffff_ffff, letters: letters)
+    let hyphen: UInt64 = 0x2d
+    output.setEightBytes(first, at: offset)
+    // `-89ab-cd`, `ef-0123-`
+    let middle = (second &>> 32) &<< 24 | hyphen &<< 16 | (second &>> 16) & 0xffff
+    output.setEightBytes(hyphen &<< 56 | middle, at: offset + 8)
+    let next = second &<< 48 | hyphen &<< 40 | (third &>> 32) &<< 8 | hyphen
+    output.setEightBytes(next, at: offset + 16)
+    output.setFourBytes(third, at: offset + 24)
+    output.setEightBytes(fourth, at: offset + 28)
   }
 
   /// The 36 characters in upper case.
@@ -60,15 +60,17 @@ public struct NotificationID: Sendable, Hashable {
   }
 }
 
-/// The eight upper-case digits of a 32-bit number, the first the most significant.
+/// The eight digits of a 32-bit number, the first the most significant.
 ///
-/// All at once: the digits are spread to a byte each, and 7 is added to those above 9 to get from `:` to `A`.
-func upperHexDigits(_ number: UInt64) -> UInt64 {
+/// All at once: the digits are spread to a byte each, and to those above 9 `letters` is added to get from `:` to `A`
+/// (7) or `a` (39).
+@inline(__always)
+private func hexDigits(_ number: UInt64, letters: UInt64) -> UInt64 {
   var spread = (number &<< 16 | number) & 0x0000_ffff_0000_ffff
   spread = (spread &<< 8 | spread) & 0x00ff_00ff_00ff_00ff
   spread = (spread &<< 4 | spread) & 0x0f0f_0f0f_0f0f_0f0f
-  let letters = (spread &+ 0x0606_0606_0606_0606) &>> 4 & 0x0101_0101_0101_0101
-  return spread &+ 0x3030_3030_3030_3030 &+ letters &* 7
+  let isLetter = (spread &+ 0x0606_0606_0606_0606) &>> 4 & 0x0101_0101_0101_0101
+  return spread &+ 0x3030_3030_3030_3030 &+ isLetter &* letters
 }
 
 /// The value of eight hexadecimal digits in either case, the first the most significant; nil where one is none.
@@ -93,6 +95,20 @@ func hexValue(ofEight text: UInt64) -> UInt64? {
   digits = (digits | digits &>> 4) & 0x00ff_00ff_00ff_00ff
   digits = (digits | digits &>> 8) & 0x0000_ffff_0000_ffff
   return (digits | digits &>> 16) & 0xffff_ffff
+}
+
+/// Whether all bytes are hexadecimal digits, in either case.
+public func areHexadecimal(_ text: Span<UInt8>) -> Bool {
+  var place = 0
+  while text.count - place >= 8 {
+    guard hexValue(ofEight: text.eightBytes(at: place)) != nil else { return false }
+    place += 8
+  }
+  while place < text.count {
+    guard hexValue(text[place]) != nil else { return false }
+    place += 1
+  }
+  return true
 }
 
 /// The value of a hexadecimal digit in either case.

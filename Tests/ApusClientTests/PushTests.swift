@@ -77,18 +77,15 @@ struct PushRequestTests {
 
   /// The fields of the request by name.
   private func sent(_ request: PushRequest) throws -> [HeaderName: String] {
-    let head = HTTP2RequestHead()
-    let nothing: [UInt8] = []
     let authority = Array("push.example".utf8)
-    head.start(authority: authority.span, authorization: nothing.span)
     let push = try EncodedPush(request, id: id)
-    push.write(to: head)
     let client = HTTP2ClientSession()
+    client.share(authority: authority.span, authorization: [])
     let server = HTTP2ServerSession(
       configuration: .trusted, pool: HTTP2RequestPool(), nowMilliseconds: 0)
     let settings = Frames.settings(streams: 1)
     _ = client.receive(settings.span)
-    #expect(client.submit(head: head, body: push.payload, tag: 0) == 1)
+    #expect(client.submit(push.fields, body: push.payload, tag: 0) == 1)
     var output: [UInt8] = []
     client.pendingOutput(into: &output, limit: .max)
     _ = server.receive(output.span, nowMilliseconds: 0)

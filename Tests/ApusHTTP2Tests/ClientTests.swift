@@ -102,6 +102,21 @@ struct ClientTests {
     #expect(second[0].payload.contains(0x1f))
   }
 
+  @Test("A server's smaller table is obeyed behind the acknowledgement, not before")
+  func smallerTable() throws {
+    let client = ready()
+    #expect(submit(client, topic: "com.example", body: "") == 1)
+    _ = outputBytes(client)
+    #expect(submit(client, topic: "com.example", body: "") == 3)
+    // SETTINGS_HEADER_TABLE_SIZE 0 comes while the request waits.
+    receive(client, frame(Kind.settings, 0, stream: 0, [0x00, 0x01, 0, 0, 0, 0]))
+    let sent = try #require(frames(outputBytes(client)))
+    #expect(sent.map(\.type) == [Kind.settings, Kind.headers])
+    #expect(sent[0].flags == Flag.acknowledge)
+    #expect(sent[1].payload.first == 0x20)
+    #expect(sent[1].payload.suffix(12) == [11] + Array("com.example".utf8))
+  }
+
   @Test("Answers with and without a body, and an interim one before")
   func answers() {
     let client = ready()

@@ -72,7 +72,7 @@ where Requests.Element == PushRequest {
     guard position < pushes.count else { return nil }
     let send = pushes[position].send
     position += 1
-    guard let result = send.result else { preconditionFailure("a push without its outcome") }
+    guard let result = send.result.take() else { preconditionFailure("a push without its outcome") }
     return BulkOutcome(index: send.index, apnsID: send.push.id, result: result)
   }
 

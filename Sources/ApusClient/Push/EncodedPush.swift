@@ -9,12 +9,8 @@ struct EncodedPush: Sendable {
   private(set) var id = NotificationID(high: 0, low: 0)
   private(set) var payload: [UInt8] = []
   private(set) var pushType = PushType.alert
-  private var priority: Priority?
-  /// The values of the fields, one behind the other: id, path, topic, collapse id, expiration.
-  private var text: [UInt8] = []
-  private var pathEnd = 0
-  private var topicEnd = 0
-  private var collapseEnd = 0
+  /// The fields of the request, the path first.
+  private(set) var fields = HTTP2FieldList()
 
   private static let devicePath: StaticString = "/3/device/"
 
@@ -29,18 +25,20 @@ struct EncodedPush: Sendable {
   mutating func encode(
     _ request: PushRequest, id: @autoclosure () -> NotificationID
   ) throws(PushRequestError) {
-    text.removeAll(keepingCapacity: true)
-    setID(request.id ?? id())
+    // Also of one that is no good: its outcome bears it.
+    self.id = request.id ?? id()
+    fields.removeAll()
     try addPath(request.token)
-    pathEnd = text.count
-    try add(request.topic, limit: Limits.topicBytes, "topic", .invalidTopic)
-    topicEnd = text.count
-    try add(request.collapseID, limit: Limits.collapseIDBytes, "collapse id", .invalidCollapseID)
-    collapseEnd = text.count
+    fields.add(.apnsID, self.id)
     pushType = request.pushType
+    fields.add(.apnsPushType, pushType.name)
+    try add(.apnsTopic, request.topic, limit: Limits.topicBytes, "topic", .invalidTopic)
     // "Pushing background updates to your App": any other priority is an error.
-    priority = request.priority ?? (request.pushType == .background ? .powerSaving : nil)
+    addPriority(request.priority ?? (request.pushType == .background ? .powerSaving : nil))
     try addExpiration(request.expirationSeconds)
+    try add(
+      .apnsCollapseID, request.collapseID, limit: Limits.collapseIDBytes, "collapse id",
+      .invalidCollapseID)
     let limit = request.pushType == .voip ? Limits.voipPayloadBytes : Limits.payloadBytes
     guard (1...limit).contains(request.payload.count) else {
       throw PushRequestError(
@@ -54,62 +52,34 @@ struct EncodedPush: Sendable {
   /// Lets go of the payload.
   mutating func clear() { payload = [] }
 
-  /// Adds the fields of the request to `head`.
-  @inline(__always)
-  func write(to head: HTTP2RequestHead) {
-    let text = text.span
-    head.begin(path: text.extracting(NotificationID.textLength..<pathEnd))
-    head.add(.apnsID, value: text.extracting(0..<NotificationID.textLength))
-    head.add(.apnsPushType, pushType.name)
-    if topicEnd > pathEnd { head.add(.apnsTopic, value: text.extracting(pathEnd..<topicEnd)) }
-    switch priority {
-    case .immediate: head.add(.apnsPriority, "10")
-    case .powerSaving: head.add(.apnsPriority, "5")
-    case .whenActive: head.add(.apnsPriority, "1")
-    case nil: break
-    }
-    if text.count > collapseEnd {
-      head.add(.apnsExpiration, value: text.extracting(collapseEnd..<text.count))
-    }
-    if collapseEnd > topicEnd {
-      head.add(.apnsCollapseID, value: text.extracting(topicEnd..<collapseEnd))
-    }
-  }
-
   // MARK: Checking
 
-  /// "Sending notification requests to APNs": lower-case letters. `NotificationID` writes the capitals of answers.
-  private mutating func setID(_ id: NotificationID) {
-    self.id = id
-    text.append(contentsOf: repeatElement(0, count: NotificationID.textLength))
-    var output = text.mutableSpan
-    id.write(to: &output, at: 0)
-    // Digits and the hyphen have this bit already.
-    for index in 0..<NotificationID.textLength { output[index] |= 0x20 }
-  }
-
   private mutating func addPath(_ token: String) throws(PushRequestError) {
-    text.append(Self.devicePath)
     let digits = token.utf8.span
     guard digits.count.isMultiple(of: 2), (1...Limits.deviceTokenBytes).contains(digits.count / 2),
-      Self.areHexadecimal(digits)
+      areHexadecimal(digits)
     else {
       throw PushRequestError(
         .invalidToken,
         "the device token has \(digits.count) characters: it must have 2 to "
           + "\(2 * Limits.deviceTokenBytes) hexadecimal digits, an even number")
     }
-    text.append(digits)
+    fields.add(.path, Self.devicePath, digits)
   }
 
-  private static func areHexadecimal(_ digits: Span<UInt8>) -> Bool {
-    for index in digits.indices where hexValue(digits[index]) == nil { return false }
-    return true
+  private mutating func addPriority(_ priority: Priority?) {
+    switch priority {
+    case .immediate: fields.add(.apnsPriority, "10")
+    case .powerSaving: fields.add(.apnsPriority, "5")
+    case .whenActive: fields.add(.apnsPriority, "1")
+    case nil: break
+    }
   }
 
   /// A field's value. RFC 9113, section 8.2.1: no control characters, and no space at either end.
   private mutating func add(
-    _ value: String?, limit: Int, _ name: StaticString, _ code: PushRequestError.Code
+    _ field: HeaderName, _ value: String?, limit: Int, _ name: StaticString,
+    _ code: PushRequestError.Code
   ) throws(PushRequestError) {
     guard let value else { return }
     let bytes = value.utf8.span
@@ -121,7 +91,7 @@ struct EncodedPush: Sendable {
       throw PushRequestError(
         code, "the \(name) has a control character in it, or a space at one end")
     }
-    text.append(bytes)
+    fields.add(field, value: bytes)
   }
 
   private static func isClean(_ bytes: Span<UInt8>) -> Bool {
@@ -135,6 +105,9 @@ struct EncodedPush: Sendable {
       throw PushRequestError(
         .invalidExpiration, "the expiration is \(seconds): Unix seconds are not negative")
     }
-    if seconds == 0 { text.append(0x30) } else { text.append(decimal: seconds) }
+    if seconds == 0 { return fields.add(.apnsExpiration, "0") }
+    var digits: [UInt8] = []
+    digits.append(decimal: seconds)
+    fields.add(.apnsExpiration, value: digits.span)
   }
 }

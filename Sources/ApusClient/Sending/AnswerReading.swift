@@ -8,10 +8,8 @@ extension SendOutcome {
   /// "Handling notification responses from APNs": 200, or another status with `reason` in a JSON object, and with
   /// status 410 `timestamp` in milliseconds.
   init(answer: HTTP2Response, to id: NotificationID) {
-    let fields = answer.fields
     if answer.status == 200 {
-      let unique = fields.value(.apnsUniqueID)
-      self = .accepted(apnsID: id, uniqueID: unique.isEmpty ? nil : unique.text)
+      self = .accepted(apnsID: id, uniqueID: answer.text(.apnsUniqueID))
       return
     }
     let body = answer.body

@@ -34,7 +34,6 @@ final class Dispatcher {
   var hindrance: WaitingFor?
   var counters = ClientCounters()
   var tickedMilliseconds: UInt64?
-  private let head = HTTP2RequestHead()
   private let authorization: () -> [UInt8]?
   private let renewAuthorization: () -> Bool
   let entropy: () -> UInt64
@@ -86,21 +85,20 @@ final class Dispatcher {
   func fill(nowMilliseconds: UInt64) {
     hindrance = nil
     guard !isHeld(nowMilliseconds) else { return }
-    var isHeadReady = false
+    var field: [UInt8]?
     var hindered = WaitingFor.connection
     for session in sessions {
+      var isShared = false
       while let send = nextPush() {
         if let reason = session.hindrance(bodyBytes: send.push.payload.count) {
           hindered = max(hindered, WaitingFor(reason))
           break
         }
-        if !isHeadReady {
-          guard let field = authorization() else {
-            return fail(UnknownCause(.signingFailed))
-          }
-          let authority = settings.authority
-          head.start(authority: authority.span, authorization: field.span)
-          isHeadReady = true
+        if !isShared {
+          field = field ?? authorization()
+          guard let field else { return fail(UnknownCause(.signingFailed)) }
+          session.share(authority: settings.authority, authorization: field)
+          isShared = true
         }
         if send.number == 0 {
           lastNumber += 1
@@ -109,7 +107,7 @@ final class Dispatcher {
         if send.deadlineMilliseconds == .max {
           send.deadlineMilliseconds = nowMilliseconds + send.timeoutMilliseconds
         }
-        guard session.put(send, head: head, nowMilliseconds: nowMilliseconds) else { break }
+        guard session.put(send, nowMilliseconds: nowMilliseconds) else { break }
         dropNextPush()
       }
     }

@@ -77,11 +77,15 @@ final class ProviderSession {
     return http2.openStreamCount == 0 || http2.windowBytes >= bodyBytes ? nil : .window
   }
 
+  /// What all requests say besides: the service's name, and the value of `authorization`, which may be empty.
+  func share(authority: [UInt8], authorization: [UInt8]) {
+    http2.share(authority: authority.span, authorization: authorization)
+  }
+
   /// Puts a push on a stream. False: it is for another connection.
-  func put(_ send: PendingSend, head: HTTP2RequestHead, nowMilliseconds: UInt64) -> Bool {
+  func put(_ send: PendingSend, nowMilliseconds: UInt64) -> Bool {
     let tag = freeTags.popLast() ?? sends.count
-    send.push.write(to: head)
-    guard let streamID = http2.submit(head: head, body: send.push.payload, tag: tag) else {
+    guard let streamID = http2.submit(send.push.fields, body: send.push.payload, tag: tag) else {
       if tag < sends.count { freeTags.append(tag) }
       return false
     }

@@ -1,0 +1,64 @@
+package import ApusModel
+
+/// The header fields of one request, one behind the other, as ``HTTP2ClientSession`` spells them when they are sent.
+///
+/// Made to be filled again and again. Each field: its name (`HeaderName`, 1 byte), the length of its value (2), the
+/// value.
+package struct HTTP2FieldList: Sendable {
+  private var store: [UInt8] = []
+  /// Bytes in use.
+  package private(set) var byteCount = 0
+
+  static let headLength = 3
+
+  package init() {}
+
+  package mutating func removeAll() { byteCount = 0 }
+
+  package var span: Span<UInt8> {
+    @_lifetime(borrow self)
+    get { store.span.extracting(first: byteCount) }
+  }
+
+  /// Adds a field; the value has at most 65,535 bytes.
+  package mutating func add(_ name: HeaderName, value: Span<UInt8>) {
+    store.write(value, at: begin(name, length: value.count))
+  }
+
+  /// Adds a field whose value is one of few.
+  package mutating func add(_ name: HeaderName, _ text: StaticString) {
+    let place = begin(name, length: text.utf8CodeUnitCount)
+    text.withUTF8Buffer { value in unsafe store.write(Span(_unsafeElements: value), at: place) }
+  }
+
+  /// Adds a field with an id in lower case.
+  package mutating func add(_ name: HeaderName, _ id: NotificationID) {
+    let place = begin(name, length: NotificationID.textLength)
+    var output = store.mutableSpan
+    id.writeLowercase(to: &output, at: place)
+  }
+
+  /// Adds a field whose value has two parts.
+  package mutating func add(_ name: HeaderName, _ text: StaticString, _ rest: Span<UInt8>) {
+    let length = text.utf8CodeUnitCount
+    let place = begin(name, length: length + rest.count)
+    text.withUTF8Buffer { value in unsafe store.write(Span(_unsafeElements: value), at: place) }
+    store.write(rest, at: place + length)
+  }
+
+  /// Makes room for a field. Gives the place of its value.
+  private mutating func begin(_ name: HeaderName, length: Int) -> Int {
+    precondition(length <= Int(UInt16.max), "a value too long for a header field")
+    let start = byteCount
+    byteCount = start + Self.headLength + length
+    if byteCount > store.count {
+      let count = max(256, 2 * store.count, byteCount)
+      store.append(contentsOf: repeatElement(0, count: count - store.count))
+    }
+    var output = store.mutableSpan
+    output[start] = name.rawValue
+    output[start + 1] = UInt8(truncatingIfNeeded: length &>> 8)
+    output[start + 2] = UInt8(truncatingIfNeeded: length)
+    return start + Self.headLength
+  }
+}
