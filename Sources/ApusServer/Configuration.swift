@@ -73,6 +73,8 @@ package struct ServerConfiguration: Sendable {
   package var admin: AdminConfiguration?
   /// Keeps everything in memory, for tests and development.
   package var isEphemeral = false
+  /// Who listens in and decides, where the service stands in for APNs in development; nil for a real service.
+  package var rehearsal: (any Rehearsal)?
   package var log = Log()
 
   /// Those that anybody can come in by.
