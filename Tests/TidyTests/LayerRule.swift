@@ -57,12 +57,18 @@ enum LayerRule {
       own: pure.union(bytes).union([
         "ApusLoop", "ApusStore", "ApusServer", "ApusClient", "ApusDevice",
       ]), system: effects, mayBeUnsafe: true),
+    // A stand-in for APNs in development.
+    "ApusDev": Layer(
+      own: pure.union([
+        "ApusTLS", "ApusTrust", "ApusLoop", "ApusWeb", "ApusServer", "ApusClient", "ApusDevice",
+        "ApusConsole",
+      ]), system: effects, mayBeUnsafe: true),
     // Executables, and what of them is pure.
     "ApusCommand": Layer(own: ["ApusModel", "ApusWire"]),
     "apus": Layer(
       own: [
         "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop",
-        "ApusWeb", "ApusServer", "ApusClient", "ApusDevice",
+        "ApusWeb", "ApusServer", "ApusClient", "ApusDevice", "ApusDev",
       ],
       system: effects.union(["FoundationEssentials"]), mayBeUnsafe: true),
     "apus-bench": Layer(
