@@ -1,4 +1,5 @@
 import ApusModel
+import ApusServer
 import ApusWire
 import Foundation
 import Testing

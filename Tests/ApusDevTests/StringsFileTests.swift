@@ -24,8 +24,11 @@ struct StringsFileTests {
   @Test("UTF-16 of either order, and a mark of UTF-8, are read")
   func encodings() throws {
     let text = "\"A\" = \"ü😀\";"
-    let little = [0xff, 0xfe] + text.utf16.flatMap { [UInt8($0 & 0xff), UInt8($0 >> 8)] }
-    let big = [0xfe, 0xff] + text.utf16.flatMap { [UInt8($0 >> 8), UInt8($0 & 0xff)] }
+    var (little, big): ([UInt8], [UInt8]) = ([0xff, 0xfe], [0xfe, 0xff])
+    for unit in text.utf16 {
+      little += [UInt8(unit & 0xff), UInt8(unit >> 8)]
+      big += [UInt8(unit >> 8), UInt8(unit & 0xff)]
+    }
     for bytes in [little, big, [0xef, 0xbb, 0xbf] + Array(text.utf8)] {
       #expect(try StringsFile.read(bytes).strings == ["A": "ü😀"])
     }

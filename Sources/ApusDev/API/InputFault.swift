@@ -84,7 +84,7 @@ enum JSONLocator {
   /// The offset of the key (or the element) that the last step leads to; nil where there is none. `text` is JSON.
   static func offset(of place: [JSONStep], in text: [UInt8]) -> Int? {
     var walk = Walk(text: text)
-    var found: Int?
+    var found: Int? = place.isEmpty ? 0 : nil
     for step in place {
       walk.skipSpace()
       guard let offset = walk.enter(step) else { return found }

@@ -17,8 +17,7 @@ import Glibc
     guard text.utf8.count(where: { $0 == UInt8(ascii: "{") }) <= Self.maximumRepetitions else {
       throw InputFault("has more than \(Self.maximumRepetitions) counted repetitions")
     }
-    self.text = text
-    unsafe compiled = .allocate(capacity: 1)
+    let compiled = UnsafeMutablePointer<regex_t>.allocate(capacity: 1)
     let code = unsafe regcomp(compiled, text, REG_EXTENDED | REG_NOSUB)
     guard code == 0 else {
       var message = [CChar](repeating: 0, count: 256)
@@ -27,6 +26,8 @@ import Glibc
       let words = message.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }
       throw InputFault("is no regular expression: \(String(decoding: words, as: UTF8.self))")
     }
+    self.text = text
+    unsafe self.compiled = compiled
   }
 
   deinit {
