@@ -66,6 +66,8 @@ let package = Package(
     layer("ApusLoop", ["CUV"]),
     layer("ApusStore", ["ApusModel", "ApusWire", "CRocksDB"]),
     layer("ApusWeb", ["CMicroHTTPD", "CCurl"]),
+    // The page, as bytes: a target of its own, so that it is compiled when it changes and only then.
+    layer("ApusConsole", resources: [.embedInCode("Assets")]),
     // L4: drivers.
     layer(
       "ApusServer",
@@ -84,13 +86,20 @@ let package = Package(
         "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusHTTP2", "ApusTrust", "ApusLoop",
         "ApusStore", "ApusServer", "ApusClient", "ApusDevice",
       ]),
+    // A stand-in for APNs in development, of all of these.
+    layer(
+      "ApusDev",
+      [
+        "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop", "ApusWeb",
+        "ApusServer", "ApusClient", "ApusDevice", "ApusConsole",
+      ], resources: [.embedInCode("API/openapi.json")]),
     // L5: thin executables, and what of them is pure.
     layer("ApusCommand", ["ApusModel", "ApusWire"]),
     .executableTarget(
       name: "apus",
       dependencies: [
         "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop",
-        "ApusWeb", "ApusServer", "ApusClient", "ApusDevice",
+        "ApusWeb", "ApusServer", "ApusClient", "ApusDevice", "ApusDev",
       ],
       swiftSettings: strict),
     .executableTarget(
@@ -119,6 +128,9 @@ let package = Package(
         "ApusTrust", "ApusCore", "ApusStore", "ApusWeb",
       ]),
     tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusWire"]),
+    .testTarget(
+      name: "ConsoleTests", dependencies: ["ApusConsole"], exclude: ["Browser"],
+      swiftSettings: common),
     tests("ApusCommandTests", ["ApusCommand", "ApusModel", "ApusWire"]),
     tests(
       "ApusDeviceTests",
@@ -133,6 +145,11 @@ let package = Package(
       [
         "ApusClient", "ApusDevice", "ApusServer", "ApusModel", "ApusWire", "ApusCore", "ApusHTTP2",
         "ApusTrust", "ApusLoop", "ApusTLS", "ApusTesting",
+      ]),
+    tests(
+      "ApusDevTests",
+      [
+        "ApusDev", "ApusClient", "ApusModel", "ApusWire", "ApusServer", "ApusWeb", "ApusTrust",
       ]),
     tests("SimulationTests", ["ApusTesting"]),
     .testTarget(

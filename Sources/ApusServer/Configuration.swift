@@ -75,6 +75,8 @@ package struct ServerConfiguration: Sendable {
   package var isEphemeral = false
   /// Who listens in and decides, where the service stands in for APNs in development; nil for a real service.
   package var rehearsal: (any Rehearsal)?
+  /// Hears of the ledger's lines as they are noted; nil: nobody.
+  package var ledgerWatcher: (any LedgerWatcher)?
   package var log = Log()
 
   /// Those that anybody can come in by.

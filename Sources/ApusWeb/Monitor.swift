@@ -1,12 +1,12 @@
 import Glibc
 
 /// A value that threads share, and on which they can wait for each other.
-@safe final class Monitor<Value>: @unchecked Sendable {
+@safe package final class Monitor<Value>: @unchecked Sendable {
   private let mutex: UnsafeMutablePointer<pthread_mutex_t>
   private let condition: UnsafeMutablePointer<pthread_cond_t>
   private var value: Value
 
-  init(_ value: sending Value) {
+  package init(_ value: sending Value) {
     self.value = value
     unsafe mutex = .allocate(capacity: 1)
     unsafe condition = .allocate(capacity: 1)
@@ -25,14 +25,14 @@ import Glibc
     unsafe condition.deallocate()
   }
 
-  func withLock<Result>(_ body: (inout Value) throws -> Result) rethrows -> Result {
+  package func withLock<Result>(_ body: (inout Value) throws -> Result) rethrows -> Result {
     unsafe pthread_mutex_lock(mutex)
     defer { unsafe pthread_mutex_unlock(mutex) }
     return try body(&value)
   }
 
   /// Changes the value and wakes those that wait for it.
-  func notify<Result>(_ body: (inout Value) -> Result) -> Result {
+  package func notify<Result>(_ body: (inout Value) -> Result) -> Result {
     unsafe pthread_mutex_lock(mutex)
     defer {
       unsafe pthread_cond_broadcast(condition)
@@ -41,14 +41,14 @@ import Glibc
     return body(&value)
   }
 
-  enum Look<Result> {
+  package enum Look<Result> {
     case found(Result)
     /// Not before this time of `monotonicMilliseconds`, unless the value changes; nil: not before it changes.
     case wait(untilMilliseconds: Int64?)
   }
 
   /// Waits until `look` finds what it is after.
-  func wait<Result>(_ look: (inout Value) -> Look<Result>) -> Result {
+  package func wait<Result>(_ look: (inout Value) -> Look<Result>) -> Result {
     unsafe pthread_mutex_lock(mutex)
     defer { unsafe pthread_mutex_unlock(mutex) }
     while true {

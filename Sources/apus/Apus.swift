@@ -45,6 +45,7 @@ struct Apus {
     case .device: try DeviceCommand(invocation).run()
     case .code: try CodeCommand(invocation).run()
     case .serve: try ServeCommand(invocation).run()
+    case .dev: try DevCommand(invocation).run()
     case .send: try SendCommand(invocation).run()
     case .listen: try ListenCommand(invocation).run()
     case .log: try LogCommand(invocation).run()

@@ -43,6 +43,8 @@ enum LayerRule {
     "ApusStore": Layer(
       own: ["ApusModel", "ApusWire", "CRocksDB"], system: effects, mayBeUnsafe: true),
     "ApusWeb": Layer(own: ["CMicroHTTPD", "CCurl"], system: effects, mayBeUnsafe: true),
+    // The page, as bytes.
+    "ApusConsole": Layer(),
     // Drivers.
     "ApusServer": Layer(
       own: pure.union(bytes).union(["ApusLoop", "ApusStore", "ApusWeb"]), system: effects,
@@ -55,12 +57,18 @@ enum LayerRule {
       own: pure.union(bytes).union([
         "ApusLoop", "ApusStore", "ApusServer", "ApusClient", "ApusDevice",
       ]), system: effects, mayBeUnsafe: true),
+    // A stand-in for APNs in development.
+    "ApusDev": Layer(
+      own: pure.union([
+        "ApusTLS", "ApusTrust", "ApusLoop", "ApusWeb", "ApusServer", "ApusClient", "ApusDevice",
+        "ApusConsole",
+      ]), system: effects, mayBeUnsafe: true),
     // Executables, and what of them is pure.
     "ApusCommand": Layer(own: ["ApusModel", "ApusWire"]),
     "apus": Layer(
       own: [
         "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop",
-        "ApusWeb", "ApusServer", "ApusClient", "ApusDevice",
+        "ApusWeb", "ApusServer", "ApusClient", "ApusDevice", "ApusDev",
       ],
       system: effects.union(["FoundationEssentials"]), mayBeUnsafe: true),
     "apus-bench": Layer(

@@ -19,7 +19,7 @@ package enum ApusOptions {
     note: "apus.conf in the data directory, if there",
     help: "A file of settings, `key = value` on each line.")
   package static let json = Option(
-    "--json", .flag, in: working, group: .general, scope: .flagOnly,
+    "--json", .flag, in: working + [.dev], group: .general, scope: .flagOnly,
     help: "Print JSON on standard output, one object a line.")
   package static let logFormat = Option(
     "--log-format", .choice("FORMAT", [("text", LogFormat.text), ("json", .json)]),
@@ -308,7 +308,7 @@ package enum ApusOptions {
       LogOptions.follow.description, LogOptions.refused.description,
       LogOptions.counts.description,
       LogOptions.by.description,
-    ] + FeedbackOptions.all + TrustOptions.all + AdminOptions.all + [
+    ] + DevOptions.all + FeedbackOptions.all + TrustOptions.all + AdminOptions.all + [
       data.description, configuration.description, json.description, logFormat.description,
       logLevel.description,
     ]

@@ -2,6 +2,7 @@
 package enum Verb: String, Sendable, CaseIterable {
   case initialize = "init"
   case serve
+  case dev
   case team
   case app
   case key
@@ -40,6 +41,7 @@ extension Verb {
     switch self {
     case .initialize: Self.initializeDescription
     case .serve: Self.serveDescription
+    case .dev: Self.devDescription
     case .team: Self.teamDescription
     case .app: Self.appDescription
     case .key: Self.keyDescription

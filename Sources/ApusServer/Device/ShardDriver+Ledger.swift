@@ -67,6 +67,8 @@ extension ShardDriver {
   func gatherLedger() {
     guard !shard.events.isEmpty else { return }
     ledger.writer.record(shard.events, milliseconds: worker.wallMilliseconds)
+    worker.configuration.ledgerWatcher?.noted(
+      shard.events, milliseconds: worker.wallMilliseconds)
     shard.events.removeAll(keepingCapacity: true)
     let dropped = ledger.writer.takeDroppedLines()
     guard dropped > 0 else { return }

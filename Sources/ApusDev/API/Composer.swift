@@ -1,0 +1,64 @@
+import ApusClient
+import ApusLoop
+import ApusModel
+import ApusServer
+import Synchronization
+
+/// Sends pushes as a provider does, over the provider door. Any thread.
+final class Composer: Sendable {
+  private let clients = Mutex<[Environment: APNSClient]>([:])
+  private let settings: Settings
+
+  struct Settings: Sendable {
+    var ports: [Environment: UInt16]
+    var authorityPEM: [UInt8]
+    var keyFile: String
+    var keyID: String
+    var team: String
+  }
+
+  private static let timeoutSeconds = 10
+
+  init(_ settings: Settings) { self.settings = settings }
+
+  private func client(_ environment: Environment) throws(DevProblem) -> APNSClient {
+    guard let port = settings.ports[environment] else {
+      throw DevProblem(.conflict, "there is no provider door for \(environment.name)")
+    }
+    do {
+      return try clients.withLock { clients in
+        if let client = clients[environment] { return client }
+        var configuration = ClientConfiguration(
+          endpoint: Endpoint(host: StandInFacts.host, port: port),
+          trustRoots: .pem(settings.authorityPEM),
+          credential: .providerTokenFile(
+            path: settings.keyFile, keyID: settings.keyID, teamID: settings.team))
+        configuration.sendTimeoutSeconds = Self.timeoutSeconds
+        configuration.retriesRefusals = false
+        let client = try APNSClient(configuration)
+        clients[environment] = client
+        return client
+      }
+    } catch {
+      throw DevProblem(.failed, "\(error)")
+    }
+  }
+
+  func send(
+    _ push: PushRequest, to environment: Environment
+  ) async throws(DevProblem) -> SendOutcome {
+    let client = try client(environment)
+    do throws(PushRequestError) {
+      return try await client.send(push)
+    } catch {
+      throw DevProblem(.invalid, "\(error)", field: "\(error.code)")
+    }
+  }
+
+  func stop() {
+    clients.withLock { clients in
+      for client in clients.values { client.closeImmediately() }
+      clients = [:]
+    }
+  }
+}

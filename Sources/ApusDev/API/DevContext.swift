@@ -1,0 +1,118 @@
+import ApusLoop
+package import ApusModel
+package import ApusServer
+import ApusWeb
+import ApusWire
+
+/// Everything that the API's answers come from.
+struct DevContext: Sendable {
+  let recorder: PushRecorder
+  let book: DeviceBook
+  let faults: FaultDesk
+  let clock: ServiceClock
+  let park: DevicePark
+  let feed: EventFeed
+  let composer: Composer
+  let facts: StandInFacts
+
+  /// Does something with the devices, on their loop, and waits for what comes of it; nil where that takes too long.
+  func ask<Answer: Sendable>(
+    _ body: @escaping @Sendable (DevicePark, @escaping (Answer) -> Void) -> Void
+  ) throws(DevProblem) -> Answer {
+    let box = Monitor<Answer?>(nil)
+    park.loop.perform { [park] in
+      body(park) { answer in box.notify { $0 = answer } }
+    }
+    let deadline = monotonicMilliseconds() + Self.patienceMilliseconds
+    let answer: Answer? = box.wait { value in
+      if let value { return .found(value) }
+      return monotonicMilliseconds() < deadline
+        ? .wait(untilMilliseconds: deadline) : .found(nil)
+    }
+    guard let answer else {
+      throw DevProblem(.failed, "the devices did not answer within \(Self.patienceMilliseconds) ms")
+    }
+    return answer
+  }
+
+  private static let patienceMilliseconds: Int64 = 10_000
+
+  /// The push as the API shows it.
+  func write(_ push: CapturedPush, to writer: inout JSONWriter) {
+    push.write(to: &writer, curl: facts.curl(for: push))
+  }
+
+  func note(_ event: DevEvent) { recorder.note(.event(event)) }
+}
+
+/// What stays as it is while the stand-in runs.
+package struct StandInFacts: Sendable {
+  package struct Door: Sendable {
+    package var kind: DoorConfiguration.Kind
+    package var environment: Environment
+    package var port: UInt16
+  }
+
+  package var version: String
+  package var isLenient: Bool
+  package var topics: [String]
+  package var team: String
+  package var keyID: String
+  package var keyFile: String
+  package var authorityFile: String
+  /// A provider's certificate for the first topic with its key, in one file.
+  package var certificateFile: String
+  package var dataDirectory: String
+  /// Whether the directory goes with the stand-in.
+  package var isThrowAway: Bool
+  package var doors: [Door]
+  package var consolePort: UInt16
+  package var keep: Int
+  package var keepBytes: Int
+  package var startedMilliseconds: Int64
+  /// From the start of the program to the first push that could be taken.
+  package var readyMilliseconds: Int64
+
+  package static let host = "localhost"
+
+  package func port(_ kind: DoorConfiguration.Kind, _ environment: Environment) -> UInt16? {
+    doors.first { $0.kind == kind && $0.environment == environment }?.port
+  }
+
+  package var console: String { "http://127.0.0.1:\(consolePort)" }
+
+  /// The command that sends a push again, for a shell.
+  func curl(for push: CapturedPush) -> String {
+    let request = push.request
+    let port = port(.provider, request.environment) ?? 0
+    var words = [
+      "curl --silent --show-error --include --http2", "--cacert \(Self.quoted(authorityFile))",
+    ]
+    words.append(
+      "--header \"authorization: bearer $(curl --silent --request POST "
+        + "'\(console)/api/v1/tokens/provider?format=text')\"")
+    let names = [
+      HeaderName.apnsTopic, .apnsPushType, .apnsPriority, .apnsExpiration, .apnsCollapseID,
+    ].map { "\($0.text)" }
+    var fields = request.headers.filter { names.contains($0.name) }.map { ($0.name, $0.value) }
+    if request.interface == .binary {
+      fields = request.topic.map { [("\(HeaderName.apnsTopic.text)", $0)] } ?? []
+    }
+    for (name, value) in fields { words.append("--header \(Self.quoted("\(name): \(value)"))") }
+    if let text = String(validating: request.payload, as: UTF8.self) {
+      words.append("--data-binary \(Self.quoted(text))")
+    } else {
+      let base64 = String(decoding: Base64.encode(request.payload.span), as: UTF8.self)
+      words.insert("printf %s \(base64) | base64 --decode |", at: 0)
+      words.append("--data-binary @-")
+    }
+    words.append(Self.quoted("https://\(Self.host):\(port)/3/device/\(request.token)"))
+    return words.joined(separator: " ")
+  }
+
+  /// One word of a POSIX shell.
+  static func quoted(_ text: String) -> String {
+    let parts = text.split(separator: "'", omittingEmptySubsequences: false)
+    return "'" + parts.joined(separator: "'\\''") + "'"
+  }
+}

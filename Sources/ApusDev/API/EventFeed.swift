@@ -1,0 +1,137 @@
+import ApusLoop
+import ApusWeb
+import ApusWire
+import Synchronization
+
+/// Tells everybody who watches what happens, as server-sent events (HTML Living Standard, section 9.2). Each event is
+/// written when its reader has room for it, as things are then. Confined to the loop.
+final class EventFeed: @unchecked Sendable {
+  private final class Reader {
+    let stream: WebStream
+    var next: UInt64
+    /// Whether the stream said that it is full, and has not said since that it is not.
+    var isFull = false
+
+    init(_ stream: WebStream, next: UInt64) {
+      self.stream = stream
+      self.next = next
+    }
+  }
+
+  private let loop: EventLoop
+  private let recorder: PushRecorder
+  /// An event's data as JSON; nil where there is nothing left to tell.
+  private let data: @Sendable (DevEvent) -> [UInt8]?
+  private var readers: [ObjectIdentifier: Reader] = [:]
+  private var timer: LoopTimer?
+
+  /// Bytes that wait for a reader.
+  private static let capacity = 1 << 20
+  private static let heartbeatMilliseconds: UInt64 = 10_000
+  private static let eventsPerWrite = 64
+
+  init(
+    loop: EventLoop, recorder: PushRecorder, data: @escaping @Sendable (DevEvent) -> [UInt8]?
+  ) {
+    self.loop = loop
+    self.recorder = recorder
+    self.data = data
+  }
+
+  func start() {
+    let timer = LoopTimer(loop: loop) { [unowned self] in heartbeat() }
+    timer.start(
+      afterMilliseconds: Self.heartbeatMilliseconds, repeatMilliseconds: Self.heartbeatMilliseconds)
+    self.timer = timer
+  }
+
+  func stop() {
+    timer?.close()
+    timer = nil
+    for reader in readers.values { reader.stream.end() }
+    readers = [:]
+  }
+
+  /// A stream of all events from now on, or from the one behind `last`. From any thread.
+  func open(after last: UInt64?) -> WebStream {
+    let box = RoomBox()
+    let stream = WebStream(capacity: Self.capacity) { [weak self] in
+      guard let self, let id = box.id else { return }
+      loop.perform { [weak self] in self?.hasRoom(id) }
+    }
+    box.id = ObjectIdentifier(stream)
+    loop.perform { [self] in add(stream, last) }
+    return stream
+  }
+
+  /// The stream tells of room by its place in the table, which it has only once it is made.
+  private final class RoomBox: Sendable {
+    private let state = Mutex<ObjectIdentifier?>(nil)
+
+    var id: ObjectIdentifier? {
+      get { state.withLock { $0 } }
+      set { state.withLock { $0 = newValue } }
+    }
+  }
+
+  private func add(_ stream: WebStream, _ last: UInt64?) {
+    let next = recorder.state.withLock { $0.events.next }
+    let reader = Reader(stream, next: last.map { $0 &+ 1 } ?? next)
+    guard stream.write(Array("retry: 1000\n\n".utf8)) == .taken else { return }
+    readers[ObjectIdentifier(stream)] = reader
+    feed(reader)
+  }
+
+  private func hasRoom(_ id: ObjectIdentifier) {
+    guard let reader = readers[id] else { return }
+    reader.isFull = false
+    feed(reader)
+  }
+
+  /// Tells what was recorded.
+  func feed() { for reader in readers.values { feed(reader) } }
+
+  private func feed(_ reader: Reader) {
+    while !reader.isFull {
+      let start = reader.next
+      let (events, end) = recorder.state.withLock { state in
+        (state.events.from(start).map { Array($0.prefix(Self.eventsPerWrite)) }, state.events.next)
+      }
+      guard let events else {
+        // Some are gone, or were another run's: what was shown so far is worth nothing.
+        guard write(Self.event("cleared", end &- 1, Array("{\"lost\":true}".utf8)), reader) else {
+          return
+        }
+        reader.next = end
+        continue
+      }
+      guard !events.isEmpty else { return }
+      var text: [UInt8] = []
+      for (offset, event) in events.enumerated() {
+        guard let data = data(event) else { continue }
+        text += Self.event(event.name, start + UInt64(offset), data)
+      }
+      guard text.isEmpty || write(text, reader) else { return }
+      reader.next = start + UInt64(events.count)
+    }
+  }
+
+  /// False: it could not be written now, or there is nobody any more.
+  private func write(_ text: [UInt8], _ reader: Reader) -> Bool {
+    switch reader.stream.write(text) {
+    case .taken: return true
+    case .full: reader.isFull = true
+    case .closed: readers[ObjectIdentifier(reader.stream)] = nil
+    }
+    return false
+  }
+
+  private static func event(_ name: String, _ id: UInt64, _ data: [UInt8]) -> [UInt8] {
+    Array("event: \(name)\nid: \(id)\ndata: ".utf8) + data + [0x0a, 0x0a]
+  }
+
+  /// A comment, so that those who are gone are found out.
+  private func heartbeat() {
+    for reader in readers.values where !reader.isFull { _ = write(Array(":\n\n".utf8), reader) }
+  }
+}

@@ -1,0 +1,112 @@
+import ApusCore
+import ApusLoop
+import ApusModel
+import ApusServer
+import Glibc
+
+/// The data directory of a stand-in: one that is kept, or one that goes with it.
+struct DevDirectory {
+  let data: DataDirectory
+  let isThrowAway: Bool
+  let topics: [String]
+  let team: String
+  let keyID: String
+  let keyFile: String
+  let certificateFile: String
+  /// Holds the directory for this stand-in alone; the system lets go of it with the process.
+  private let lock: Int32
+
+  init(_ configuration: DevConfiguration) throws {
+    isThrowAway = configuration.dataDirectory == nil
+    let path = try configuration.dataDirectory ?? Self.makeThrowAway()
+    let data = DataDirectory(path: path)
+    self.data = data
+    try Files.makeDirectory(path)
+    lock = try Self.lock(path)
+    let now = EventLoop.wallClockMilliseconds() / 1000
+    if !data.isProvisioned {
+      _ = try data.initialize(
+        names: ["localhost", "127.0.0.1", "::1"], topic: configuration.topics[0],
+        teamName: "Development", nowSeconds: now)
+    }
+    let records = try data.records()
+    guard
+      let key = records.sections.first(where: { section in
+        section.kind == "key" && section["revoked"] != "yes"
+          && ShortID(section.name).map { Files.exists(data.privateKey($0)) } == true
+      }), let id = ShortID(key.name), let team = key["team"], let teamID = ShortID(team)
+    else {
+      throw DirectoryProblem("\(path) has no provider key whose private half is there as well")
+    }
+    var topics = records.sections.filter { $0.kind == "app" }.map(\.name)
+    for topic in configuration.topics where !topics.contains(topic) {
+      try data.addApp(topic, team: teamID)
+      topics.append(topic)
+    }
+    // The one that was asked for first is the one of the examples.
+    self.topics = configuration.topics + topics.filter { !configuration.topics.contains($0) }
+    self.team = team
+    keyID = id.text
+    keyFile = data.privateKey(id)
+    certificateFile = try Self.certificate(configuration.topics[0], teamID, data, now)
+  }
+
+  /// The one that an earlier run issued, or a new one.
+  private static func certificate(
+    _ topic: String, _ team: ShortID, _ data: DataDirectory, _ now: Int64
+  ) throws -> String {
+    let names = Files.names(in: data.issuedPath)
+    if let name = names.filter({ $0.hasPrefix("\(topic)-") && $0.hasSuffix(".pem") }).max() {
+      return "\(data.issuedPath)/\(name)"
+    }
+    let identity = try data.issueProvider(
+      topic: topic, team: team, extraTopics: nil, environments: .both, nowSeconds: now)
+    return identity.pemFile ?? identity.certificateFile
+  }
+
+  // MARK: The file system
+
+  /// In memory where the system has a place for that: what is never kept need not be synced to a disk.
+  private static func makeThrowAway() throws -> String {
+    let places = [
+      unsafe getenv("TMPDIR").map { unsafe String(cString: $0) },
+      unsafe getenv("XDG_RUNTIME_DIR").map { unsafe String(cString: $0) }, "/dev/shm", "/tmp",
+    ].compactMap(\.self)
+    for place in places {
+      var template = Array("\(place)/apus-dev-XXXXXX".utf8CString)
+      // Mode 0700.
+      if unsafe mkdtemp(&template) != nil {
+        return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+      }
+    }
+    throw DirectoryProblem(
+      "no directory can be made in \(places.joined(separator: ", ")): set TMPDIR to another one")
+  }
+
+  private static func lock(_ path: String) throws -> Int32 {
+    let file = "\(path)/dev.lock"
+    let descriptor = unsafe open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+    guard descriptor >= 0 else {
+      throw DirectoryProblem("cannot open \(file): \(unsafe String(cString: strerror(errno)))")
+    }
+    guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+      close(descriptor)
+      throw DirectoryProblem(
+        "another `apus dev` uses \(path): stop that one, or give this one another --data")
+    }
+    return descriptor
+  }
+
+  /// Takes the directory away if it is not to be kept.
+  func remove() {
+    close(lock)
+    if isThrowAway { Self.remove(data.path) }
+  }
+
+  private static func remove(_ path: String) {
+    // Never follows a symbolic link: unlink takes the link itself.
+    if unsafe unlink(path) == 0 || errno == ENOENT { return }
+    for name in Files.names(in: path) { remove("\(path)/\(name)") }
+    unsafe rmdir(path)
+  }
+}

@@ -1,0 +1,92 @@
+import ApusLoop
+import ApusModel
+import ApusServer
+import Synchronization
+
+/// The stand-in's ear and hand in the service.
+final class DevRehearsal: Rehearsal, LedgerWatcher {
+  let isLenient: Bool
+  let clock = ServiceClock()
+  private let recorder: PushRecorder
+  private let book: DeviceBook
+  private let faults: FaultDesk
+
+  /// What is there only once the service runs.
+  struct Late: Sendable {
+    var park: DevicePark
+    var reload: @Sendable () -> Void
+  }
+
+  private let late = Mutex<Late?>(nil)
+
+  /// For which a push is held back that takes its device offline: until the service knows of that.
+  private static let offlineMilliseconds: UInt64 = 200
+
+  init(isLenient: Bool, recorder: PushRecorder, book: DeviceBook, faults: FaultDesk) {
+    self.isLenient = isLenient
+    self.recorder = recorder
+    self.book = book
+    self.faults = faults
+  }
+
+  func set(_ late: Late?) { self.late.withLock { $0 = late } }
+
+  var opening: RehearsedOpening { faults.opening }
+
+  func fault(for request: ProviderRequest) -> PlannedFault? {
+    guard let (rule, effect) = faults.decide(facts(request)) else { return nil }
+    recorder.note(.event(.fault))
+    switch effect {
+    case .request(let effect): return PlannedFault(rule: rule, effect: effect)
+    case .opening: return nil
+    case .deviceOffline:
+      takeOffline(book.owner(of: request.token)?.device)
+      return PlannedFault(
+        rule: rule, effect: .delay(milliseconds: Self.offlineMilliseconds, then: .none))
+    }
+  }
+
+  private func facts(_ request: ProviderRequest) -> MatchFacts {
+    let owner = book.owner(of: request.token)
+    let language = owner?.language ?? DeviceBook.defaultLanguage
+    let preview = Rendering(
+      payload: request.payload, language: language,
+      strings: book.strings(of: request.topic ?? "", language))
+    return MatchFacts(request, device: owner?.device, preview: preview)
+  }
+
+  private func takeOffline(_ id: String?) {
+    guard let id, let park = late.withLock({ $0?.park }) else { return }
+    park.loop.perform { [recorder] in
+      guard let device = park.device(id) else { return }
+      var change = DeviceChange()
+      change.online = false
+      try? park.change(device, change) { recorder.note(.event(.device(id))) }
+    }
+  }
+
+  func adopt(
+    _ token: String, topic: String, environment: Environment,
+    _ done: @escaping @Sendable (DeviceToken?) -> Void
+  ) {
+    let adoption = DeviceBook.Adoption(token: token, topic: topic, environment: environment)
+    if let known = book.adopted(adoption) { return done(known) }
+    guard let late = late.withLock({ $0 }) else { return done(nil) }
+    late.park.loop.perform { [recorder] in
+      let before = late.park.devices.count
+      late.park.adopt(token, topic: topic, environment: environment, reload: late.reload, done)
+      guard late.park.devices.count > before, let device = late.park.devices.last else { return }
+      recorder.note(.event(.device(device.id)))
+    }
+  }
+
+  func answered(_ exchange: ProviderExchange) { recorder.note(.answered(exchange)) }
+
+  func connectionClosed(_ connection: RehearsedConnection) {
+    recorder.note(.closed(connection, milliseconds: clock.nowMilliseconds))
+  }
+
+  func noted(_ events: [LedgerEvent], milliseconds: Int64) {
+    recorder.note(.ledger(events, milliseconds: milliseconds))
+  }
+}

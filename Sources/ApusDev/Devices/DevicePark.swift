@@ -1,0 +1,190 @@
+import ApusCore
+import ApusDevice
+import ApusLoop
+import ApusModel
+import ApusServer
+import ApusTLS
+import ApusTrust
+import ApusWire
+import Glibc
+
+/// All virtual devices, on one loop. Confined to it.
+final class DevicePark: @unchecked Sendable {
+  struct Settings: Sendable {
+    var data: DataDirectory
+    /// Where devices of each environment connect.
+    var doors: [Environment: SocketAddress]
+    var team: String
+    /// Whether identities are kept for the next run.
+    var keepsIdentities: Bool
+  }
+
+  let loop: EventLoop
+  let book: DeviceBook
+  let settings: Settings
+  private let shared: DeviceLoop
+  private let authority: CertificateAuthority
+  private let authorityPEM: [UInt8]
+  private let record: @Sendable (PushRecorder.Note) -> Void
+  private(set) var devices: [VirtualDevice] = []
+  /// Apps of the service, by bundle id.
+  private(set) var apps: Set<String>
+
+  /// Devices at most; each has a connection for each environment.
+  static let capacity = 256
+
+  init(
+    loop: EventLoop, book: DeviceBook, settings: Settings, apps: [String],
+    record: @escaping @Sendable (PushRecorder.Note) -> Void
+  ) throws {
+    self.loop = loop
+    self.book = book
+    self.settings = settings
+    self.record = record
+    self.apps = Set(apps)
+    shared = DeviceLoop(loop: loop)
+    authority = try settings.data.issuer(.devices)
+    authorityPEM = try Files.read(settings.data.clientAuthorityFile)
+  }
+
+  func device(_ id: String) -> VirtualDevice? { devices.first { $0.id == id } }
+
+  // MARK: Making devices
+
+  /// Makes a device with all apps installed, which connects at once.
+  func add(
+    id: String, name: String, language: String, environments: [Environment] = Environment.allCases
+  ) throws -> VirtualDevice {
+    guard devices.count < Self.capacity else {
+      throw DevProblem(.conflict, "there are \(Self.capacity) devices already")
+    }
+    guard device(id) == nil else {
+      throw DevProblem(.conflict, "there is a device \"\(id)\" already")
+    }
+    let identity = try identity(id, name)
+    guard let deviceID = identity.deviceID else {
+      throw DevProblem(.failed, "the device's certificate cannot be read")
+    }
+    let context = try TLSContext(
+      client: TLSClientConfiguration(
+        trustRoots: .authorities(PEM: authorityPEM),
+        identity: TLSIdentity(
+          certificateChainPEM: Array(identity.certificatePEM.utf8),
+          privateKeyPEM: Array(identity.keyPEM.utf8)),
+        applicationProtocols: ["\(CourierALPN.apus.name)"], serverName: "localhost"))
+    let device = VirtualDevice(
+      id: id, name: name, language: language, identity: identity, deviceID: deviceID)
+    for app in apps { device.apps[app] = .installed }
+    for environment in environments { link(device, environment, context) }
+    devices.append(device)
+    book.setLanguage(language, of: id)
+    device.sayTopics()
+    for link in device.links.values { link.start() }
+    for app in apps { requestTokens(of: app, for: device) }
+    return device
+  }
+
+  private func link(
+    _ device: VirtualDevice, _ environment: Environment, _ context: TLSContext
+  ) {
+    guard let address = settings.doors[environment] else { return }
+    let link = DeviceLink(environment) { [shared] link in
+      DeviceConnection(
+        shared: shared,
+        configuration: .init(
+          endpoint: .addresses([address]), context: context,
+          backoff: .init(firstMilliseconds: 50, maximumMilliseconds: 2000)),
+        seed: randomID().low, delegate: link)
+    }
+    let (id, book) = (device.id, book)
+    link.onToken = { _, token in book.add(token.hex, of: id) }
+    link.onReceived = { [unowned self, unowned device] in received($0, device) }
+    device.links[environment] = link
+  }
+
+  /// The one that was kept, or a new one.
+  private func identity(_ id: String, _ name: String) throws -> DeviceIdentity {
+    let path = "\(settings.data.path)/dev"
+    let file = DeviceIdentityFile(path: "\(path)/\(id).pem")
+    if settings.keepsIdentities, let (key, certificate) = try file.read(), let certificate {
+      return DeviceIdentity(certificatePEM: certificate, keyPEM: key)
+    }
+    let key = try PrivateKey.generateP256()
+    let certificate = try authority.issueDevice(
+      deviceID: DeviceID(randomID().high), name: String(name.prefix(32)), publicKey: key.publicKey,
+      validity: Validity(
+        now: EventLoop.wallClockMilliseconds() / 1000, days: DataDirectory.ValidityDays.device))
+    let identity = DeviceIdentity(certificatePEM: certificate.pem, keyPEM: key.pkcs8PEM)
+    if settings.keepsIdentities {
+      try Files.makeDirectory(path)
+      try file.write(identity)
+    }
+    return identity
+  }
+
+  /// `done` is called when it is gone.
+  func remove(_ id: String, _ done: @escaping () -> Void) {
+    guard let device = device(id) else { return done() }
+    devices.removeAll { $0.id == id }
+    book.forget(id)
+    book.forgetAdoptions()
+    if settings.keepsIdentities { Files.remove("\(settings.data.path)/dev/\(id).pem") }
+    each(device.links.values.map { link in { link.stop($0) } }, done)
+  }
+
+  /// Does each of some things that tell when they are done, and then tells.
+  func each(_ works: [(@escaping () -> Void) -> Void], _ done: @escaping () -> Void) {
+    guard !works.isEmpty else { return done() }
+    var left = works.count
+    for work in works {
+      work {
+        left -= 1
+        if left == 0 { done() }
+      }
+    }
+  }
+
+  // MARK: Apps
+
+  /// Adds an app to the service and installs it on every device.
+  func addApp(_ bundle: String, reload: () -> Void) throws {
+    guard !apps.contains(bundle) else { return }
+    guard let team = ShortID(settings.team) else { return }
+    try settings.data.addApp(bundle, team: team)
+    reload()
+    apps.insert(bundle)
+    for device in devices {
+      device.apps[bundle] = .installed
+      device.sayTopics()
+      requestTokens(of: bundle, for: device)
+    }
+  }
+
+  func requestTokens(of bundle: String, for device: VirtualDevice) {
+    guard device.apps[bundle] == .installed else { return }
+    for link in device.links.values {
+      for topic in VirtualDevice.topics(of: bundle) { link.requestToken(topic) { _ in } }
+    }
+  }
+
+  // MARK: What comes
+
+  private func received(
+    _ notification: DeviceLink.ReceivedNotification, _ device: VirtualDevice
+  ) {
+    let rendering = Rendering(
+      payload: notification.payload, language: device.language,
+      strings: book.strings(of: notification.topic, device.language))
+    device.show(
+      ShownNotification(
+        id: notification.id, topic: notification.topic, environment: notification.environment,
+        milliseconds: EventLoop.wallClockMilliseconds(), collapseID: notification.collapseID,
+        isFromStorage: notification.isFromStorage, rendering: rendering))
+    if let id = notification.id { record(.shown(id, device: device.id, rendering)) }
+  }
+
+  /// Ends all connections.
+  func stop(_ done: @escaping () -> Void) {
+    each(devices.flatMap(\.links.values).map { link in { link.stop($0) } }, done)
+  }
+}

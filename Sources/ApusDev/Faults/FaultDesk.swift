@@ -1,0 +1,101 @@
+import ApusServer
+import ApusWire
+import Synchronization
+
+/// The rules that are armed. Workers ask it for each push.
+final class FaultDesk: Sendable {
+  private struct State {
+    var rules: [FaultRule] = []
+    var nextID: UInt64 = 1
+    var opening = RehearsedOpening()
+  }
+
+  private let state = Mutex(State())
+  private let isEmpty = Atomic(true)
+
+  /// Rules at most.
+  static let capacity = 1000
+
+  /// The first rule that strikes; later ones do not see the push.
+  func decide(_ facts: @autoclosure () -> MatchFacts) -> (rule: String, effect: FaultEffect)? {
+    guard !isEmpty.load(ordering: .relaxed) else { return nil }
+    let facts = facts()
+    return state.withLock { state in
+      for index in state.rules.indices where state.rules[index].strikes(facts) {
+        return (state.rules[index].name, state.rules[index].effect)
+      }
+      return nil
+    }
+  }
+
+  /// How provider connections are opened now.
+  var opening: RehearsedOpening { state.withLock { $0.opening } }
+
+  var rules: [FaultRule] { state.withLock { $0.rules } }
+
+  func add(_ value: JSONValue, at place: [JSONStep] = []) throws(InputFault) -> FaultRule {
+    // Not read under the lock: a worker may wait for it.
+    let id = state.withLock { state in
+      defer { state.nextID += 1 }
+      return state.nextID
+    }
+    let rule = try FaultRule(value, id: id, at: place)
+    let isTaken = state.withLock { state in
+      guard state.rules.count < Self.capacity else { return false }
+      state.rules.append(rule)
+      Self.settle(&state)
+      return true
+    }
+    guard isTaken else { throw InputFault("there are \(Self.capacity) rules already", at: place) }
+    isEmpty.store(false, ordering: .relaxed)
+    return rule
+  }
+
+  /// A file of rules: a list of them, or an object whose `rules` are that. All of them are good, or none is taken.
+  func add(file text: [UInt8]) throws(InputFault) {
+    let json = try JSONText.parse(text)
+    var place: [JSONStep] = []
+    var list = json.array
+    if list == nil {
+      var reader = try FieldReader(json)
+      list = reader.value("rules")?.array
+      place = [.key("rules")]
+      try reader.finish()
+    }
+    guard let list else { throw InputFault("must be a list of rules", at: place) }
+    for (index, value) in list.enumerated() {
+      _ = try FaultRule(value, id: 0, at: place + [.index(index)])
+    }
+    for (index, value) in list.enumerated() { _ = try add(value, at: place + [.index(index)]) }
+  }
+
+  /// False: there is none of that id.
+  func remove(_ id: UInt64) -> Bool {
+    state.withLock { state in
+      guard let index = state.rules.firstIndex(where: { $0.id == id }) else { return false }
+      state.rules.remove(at: index)
+      Self.settle(&state)
+      isEmpty.store(state.rules.isEmpty, ordering: .relaxed)
+      return true
+    }
+  }
+
+  func removeAll() {
+    state.withLock { state in
+      state.rules = []
+      Self.settle(&state)
+      isEmpty.store(true, ordering: .relaxed)
+    }
+  }
+
+  /// Of several rules for connections the latest counts, in each of their settings.
+  private static func settle(_ state: inout State) {
+    var opening = RehearsedOpening()
+    for case .opening(let wanted) in state.rules.map(\.effect) {
+      if wanted.certificate != .good { opening.certificate = wanted.certificate }
+      opening.maxConcurrentStreams = wanted.maxConcurrentStreams ?? opening.maxConcurrentStreams
+      opening.initialWindowBytes = wanted.initialWindowBytes ?? opening.initialWindowBytes
+    }
+    state.opening = opening
+  }
+}

@@ -1,0 +1,146 @@
+import ApusModel
+import ApusServer
+
+/// Holds providers against the rules that a single push does not show. A value: times are those of the pushes.
+struct ConnectionWatch: Sendable {
+  private struct Peer {
+    /// When connections ended that had carried one push each, the latest last.
+    var single: [Int64] = []
+  }
+
+  private struct Connection {
+    var pushes = 0
+    var last: UInt64 = 0
+  }
+
+  private struct Key {
+    var issuedAtSeconds: Int64
+  }
+
+  private struct Refusal {
+    var milliseconds: Int64
+    var status: Int
+    var payload: [UInt8]
+  }
+
+  private var connections: [UInt64: Connection] = [:]
+  private var peers: [String: Peer] = [:]
+  private var keys: [String: Key] = [:]
+  private var refusals: [String: Refusal] = [:]
+  private var deadTokens: [String: Int64] = [:]
+
+  /// Entries of each table; beyond it the table begins anew.
+  private static let capacity = 10_000
+  /// Connections for a push each that are let pass, and within which time.
+  static let singlesAllowed = 2
+  static let singleMilliseconds: Int64 = 60_000
+  /// "Handling notification responses from APNs" asks for patience; a second is none.
+  static let patienceMilliseconds: Int64 = 1000
+  /// Characters of a text of which a phone shows the beginning alone.
+  static let textCharacters = 178
+
+  /// Looks at a push that was answered.
+  mutating func note(_ exchange: ProviderExchange, number: UInt64) -> [Violation] {
+    var found: [Violation] = []
+    if exchange.request.interface == .http2 {
+      noteConnection(exchange, number)
+      if let violation = noteToken(exchange) { found.append(violation) }
+    }
+    if let violation = noteRefusal(exchange) { found.append(violation) }
+    if let violation = noteDeath(exchange) { found.append(violation) }
+    return found
+  }
+
+  private mutating func noteConnection(_ exchange: ProviderExchange, _ number: UInt64) {
+    if connections.count >= Self.capacity { connections = [:] }
+    let id = exchange.request.connection.number
+    connections[id, default: Connection()].pushes += 1
+    connections[id]?.last = number
+  }
+
+  /// A connection has ended.
+  ///
+  /// - Returns: The push that it carried, with what is wrong about that.
+  mutating func closed(
+    _ connection: RehearsedConnection, nowMilliseconds: Int64
+  ) -> (number: UInt64, violation: Violation)? {
+    guard let ended = connections.removeValue(forKey: connection.number), ended.pushes == 1 else {
+      return nil
+    }
+    if peers.count >= Self.capacity { peers = [:] }
+    let host = connection.peer.lastIndex(of: ":").map { String(connection.peer[..<$0]) }
+    let name = "\(host ?? connection.peer) \(connection.credential ?? "")"
+    var peer = peers[name] ?? Peer()
+    peer.single.removeAll { nowMilliseconds - $0 > Self.singleMilliseconds }
+    peer.single.append(nowMilliseconds)
+    let count = peer.single.count
+    if count > Self.singlesAllowed { peer.single.removeFirst() }
+    peers[name] = peer
+    guard count > Self.singlesAllowed else { return nil }
+    return (
+      ended.last,
+      Violation(
+        .connectionPerPush,
+        "its connection carried no other push, like those of others in the last minute. Keep "
+          + "connections open: handshakes cost more than pushes, and APNs takes many of them for "
+          + "an attack.")
+    )
+  }
+
+  private mutating func noteToken(_ exchange: ProviderExchange) -> Violation? {
+    let request = exchange.request
+    guard let credential = request.credential, let issued = request.tokenIssuedAtSeconds else {
+      return nil
+    }
+    if keys.count >= Self.capacity { keys = [:] }
+    guard let key = keys[credential] else {
+      keys[credential] = Key(issuedAtSeconds: issued)
+      return nil
+    }
+    // Several processes may have tokens that differ; an older one is nobody's refreshing.
+    guard issued > key.issuedAtSeconds else { return nil }
+    keys[credential] = Key(issuedAtSeconds: issued)
+    let distance = issued - key.issuedAtSeconds
+    guard distance < Limits.providerTokenRefreshSeconds else { return nil }
+    return Violation(
+      .tokenRefreshedEarly,
+      "is \(distance) s younger than the one before it. Keep a provider token for 20 to 60 minutes: "
+        + "on one connection APNs answers an earlier one with "
+        + "\(Reason.tooManyProviderTokenUpdates.text).", at: "\(HeaderName.authorization.text)")
+  }
+
+  private mutating func noteRefusal(_ exchange: ProviderExchange) -> Violation? {
+    let request = exchange.request
+    let before = refusals.removeValue(forKey: request.token)
+    if request.interface == .http2, [429, 500, 503].contains(exchange.status) {
+      if refusals.count >= Self.capacity { refusals = [:] }
+      refusals[request.token] = Refusal(
+        milliseconds: exchange.answeredMilliseconds, status: exchange.status,
+        payload: request.payload)
+    }
+    guard let before, before.payload == request.payload else { return nil }
+    let waited = request.receivedMilliseconds - before.milliseconds
+    guard waited >= 0, waited < Self.patienceMilliseconds else { return nil }
+    return Violation(
+      .retriedAtOnce,
+      "came again \(waited) ms after a refusal with status \(before.status). Wait longer from one "
+        + "attempt to the next, as long as retry-after says where it is there.")
+  }
+
+  private mutating func noteDeath(_ exchange: ProviderExchange) -> Violation? {
+    let token = exchange.request.token
+    let isKnown = deadTokens[token] != nil
+    if exchange.saysDead {
+      if deadTokens.count >= Self.capacity { deadTokens = [:] }
+      deadTokens[token] = exchange.answeredMilliseconds
+    } else {
+      // Registered again.
+      deadTokens[token] = nil
+    }
+    guard isKnown, exchange.saysDead else { return nil }
+    return Violation(
+      .deadTokenUsed,
+      "goes to a token that was answered with 410 before. Forget such a token unless the app "
+        + "registers it again later than the answer's timestamp.")
+  }
+}

@@ -1,0 +1,160 @@
+import ApusCore
+import ApusModel
+import ApusServer
+import ApusWeb
+import Synchronization
+
+/// Where everything about pushes comes together: what workers and devices report goes into a queue, and from there,
+/// in order, into the inbox, by whoever comes first: the stand-in's loop, or somebody who asks and must not see less
+/// than what was answered already.
+final class PushRecorder: Sendable {
+  /// What was reported.
+  enum Note: Sendable {
+    case answered(ProviderExchange)
+    case ledger([LedgerEvent], milliseconds: Int64)
+    case closed(RehearsedConnection, milliseconds: Int64)
+    case shown(NotificationID, device: String, Rendering?)
+    case event(DevEvent)
+  }
+
+  private struct Queue {
+    var notes: [Note] = []
+    /// Notes for which there was no room.
+    var dropped: UInt64 = 0
+    var isAnnounced = false
+  }
+
+  private let queue = Mutex(Queue())
+  let state: Monitor<RecorderState>
+  private let book: DeviceBook
+  /// Called, on any thread, when there is something to be recorded or told.
+  private let announce: @Sendable () -> Void
+
+  /// Notes that may wait: at most some seconds' worth.
+  private static let queueCapacity = 100_000
+
+  init(
+    keep: Int, keepBytes: Int, firstEvent: UInt64, book: DeviceBook,
+    announce: @escaping @Sendable () -> Void
+  ) {
+    state = Monitor(RecorderState(keep: keep, keepBytes: keepBytes, firstEvent: firstEvent))
+    self.book = book
+    self.announce = announce
+  }
+
+  /// From any thread; never waits for whoever records or reads.
+  func note(_ note: Note) {
+    let mustAnnounce = queue.withLock { queue in
+      guard queue.notes.count < Self.queueCapacity else {
+        queue.dropped += 1
+        return false
+      }
+      queue.notes.append(note)
+      defer { queue.isAnnounced = true }
+      return !queue.isAnnounced
+    }
+    if mustAnnounce { announce() }
+  }
+
+  /// Records what waits.
+  func drain() {
+    state.notify { state in
+      let (notes, dropped) = queue.withLock { queue in
+        defer {
+          queue.notes = []
+          queue.isAnnounced = false
+        }
+        return (queue.notes, queue.dropped)
+      }
+      state.dropped = dropped
+      for note in notes { record(note, &state) }
+      state.endBatch()
+    }
+  }
+
+  /// The same, and wakes those who tell others.
+  private func catchUp() {
+    drain()
+    announce()
+  }
+
+  private func record(_ note: Note, _ state: inout RecorderState) {
+    switch note {
+    case .answered(let exchange):
+      var push = CapturedPush(number: state.inbox.nextNumber, exchange: exchange)
+      let owner = book.owner(of: exchange.request.token)
+      push.device = owner?.device
+      let language = owner?.language ?? DeviceBook.defaultLanguage
+      push.preview = Rendering(
+        payload: exchange.request.payload, language: language,
+        strings: book.strings(of: exchange.request.topic ?? "", language))
+      state.add(push)
+    case .ledger(let events, let milliseconds):
+      for event in events { state.note(event, milliseconds) }
+    case .closed(let connection, let milliseconds): state.closed(connection, milliseconds)
+    case .shown(let id, let device, let rendering): state.shown(id, device, rendering)
+    case .event(let event): state.events.append(event)
+    }
+  }
+
+  // MARK: Asking
+
+  func read<Answer>(_ body: (RecorderState) -> Answer) -> Answer {
+    catchUp()
+    return state.withLock { body($0) }
+  }
+
+  func clear() {
+    catchUp()
+    state.notify { $0.clear() }
+    announce()
+  }
+
+  func clearReport() { state.notify { $0.report = ViolationReport() } }
+
+  struct Found: Sendable {
+    var pushes: [CapturedPush]
+    /// Pushes that were looked at, matching or not.
+    var seen: Int
+    var isComplete: Bool
+  }
+
+  /// Waits until so many pushes match, for so long at most.
+  ///
+  /// - Parameter after: those alone whose number is larger.
+  func wait(
+    _ matcher: Matcher, count: Int, timeoutMilliseconds: Int64, after: UInt64?
+  ) -> Found {
+    catchUp()
+    let deadline = monotonicMilliseconds() + timeoutMilliseconds
+    var next = after.map { $0 + 1 } ?? 0
+    var found = Found(pushes: [], seen: 0, isComplete: false)
+    return state.wait { state in
+      for push in state.inbox.from(next) {
+        found.seen += 1
+        if found.pushes.count < count, matcher.matches(push.facts) { found.pushes.append(push) }
+      }
+      next = max(next, state.inbox.nextNumber)
+      found.isComplete = found.pushes.count >= count
+      if found.isComplete || state.isStopping || monotonicMilliseconds() >= deadline {
+        return .found(found)
+      }
+      return .wait(untilMilliseconds: deadline)
+    }
+  }
+
+  func count(_ matcher: Matcher, after: UInt64? = nil) -> (matching: [CapturedPush], seen: Int) {
+    read { state in
+      var seen = 0
+      var matching: [CapturedPush] = []
+      for push in state.inbox.from(after.map { $0 + 1 } ?? 0) {
+        seen += 1
+        if matcher.matches(push.facts) { matching.append(push) }
+      }
+      return (matching, seen)
+    }
+  }
+
+  /// Nobody waits any more.
+  func stop() { state.notify { $0.isStopping = true } }
+}

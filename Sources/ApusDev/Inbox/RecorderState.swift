@@ -1,0 +1,156 @@
+import ApusDevice
+import ApusCore
+import ApusModel
+import ApusServer
+
+/// The inbox with what belongs to it. A value behind the recorder's lock.
+struct RecorderState: Sendable {
+  private(set) var inbox: PushInbox
+  var events: EventLog
+  var report = ViolationReport()
+  var isStopping = false
+  /// Notes for which there was no room.
+  var dropped: UInt64 = 0
+  private(set) var accepted: UInt64 = 0
+  private(set) var refused: UInt64 = 0
+  private(set) var faults: UInt64 = 0
+  private var watch = ConnectionWatch()
+  /// The latest push of each notification that is in the inbox.
+  private var numbers: [NotificationID: UInt64] = [:]
+  /// What was told of notifications before their provider was answered: a device may well be faster.
+  private var early: [NotificationID: Early] = [:]
+  private var earlyOrder: [NotificationID] = []
+  private var updated: Set<UInt64> = []
+
+  private struct Early {
+    var states: [CapturedPush.State] = []
+    var shown: Rendering?
+  }
+
+  /// Notifications that may be ahead of their answers.
+  private static let earlyCapacity = 16_384
+
+  init(keep: Int, keepBytes: Int, firstEvent: UInt64) {
+    inbox = PushInbox(keep: keep, keepBytes: keepBytes)
+    events = EventLog(first: firstEvent)
+  }
+
+  mutating func add(_ push: CapturedPush) {
+    var push = push
+    push.violations = Self.lint(push) + watch.note(push.exchange, number: push.number)
+    if push.exchange.isAccepted { accepted += 1 } else { refused += 1 }
+    if push.exchange.fault != nil { faults += 1 }
+    for violation in push.violations { report.note(violation, of: push) }
+    for id in Self.ids(of: push) {
+      numbers[id] = push.number
+      guard let early = early.removeValue(forKey: id) else { continue }
+      push.states += early.states
+      push.shown = early.shown ?? push.shown
+    }
+    for gone in inbox.append(push) {
+      for id in Self.ids(of: gone) where numbers[id] == gone.number { numbers[id] = nil }
+    }
+    events.append(.push(push.number))
+  }
+
+  /// The latest push of a notification.
+  func number(of id: NotificationID) -> UInt64? { numbers[id] }
+
+  /// The ledger's lines name a notification by its own id and by its `apns-id`, devices by the latter.
+  private static func ids(of push: CapturedPush) -> [NotificationID] {
+    let texts = [push.exchange.uniqueID, push.exchange.apnsID]
+    var ids = texts.compactMap { text in
+      text.flatMap { text -> NotificationID? in
+        let bytes = Array(text.utf8)
+        return NotificationID(text: bytes.span)
+      }
+    }
+    if let id = push.exchange.notificationID, !ids.contains(id) { ids.append(id) }
+    return ids
+  }
+
+  private static func lint(_ push: CapturedPush) -> [Violation] {
+    let request = push.request
+    let type = request.pushType.flatMap { text -> PushType? in
+      let bytes = Array(text.utf8)
+      return PushType(headerValue: bytes.span)
+    }
+    let context = LintContext(
+      pushType: type, topic: request.topic,
+      priority: request.priority.flatMap { UInt8($0) }.flatMap(Priority.init),
+      expirationSeconds: request.expirationSeconds,
+      collapseIDByteCount: request.collapseID?.utf8.count,
+      nowSeconds: request.receivedMilliseconds / 1000)
+    let findings = PayloadLint.findings(in: request.payload.span, context).filter {
+      // The binary interface has no place for a type.
+      request.interface == .http2 || $0.rule != .pushTypeMissing
+    }
+    var violations = findings.map(Violation.init)
+    if let body = push.preview?.presentation.body, body.count > ConnectionWatch.textCharacters {
+      violations.append(
+        Violation(
+          .textLong,
+          "has \(body.count) characters; a phone shows about \(ConnectionWatch.textCharacters) "
+            + "of them, and the rest when it is opened.", at: "aps.alert.body"))
+    }
+    return violations
+  }
+
+  // MARK: What comes later
+
+  mutating func note(_ event: LedgerEvent, _ milliseconds: Int64) {
+    let state = CapturedPush.State(
+      state: event.state, milliseconds: milliseconds, cause: event.causeText)
+    let ids = [event.facts.uniqueID, event.facts.id]
+    for id in ids {
+      if let number = numbers[id], inbox.update(number, { $0.states.append(state) }) {
+        updated.insert(number)
+        return
+      }
+    }
+    // Under the name that the answer is sure to have.
+    withEarly(event.facts.id) { $0.states.append(state) }
+  }
+
+  mutating func shown(_ id: NotificationID, _ device: String, _ rendering: Rendering?) {
+    if let number = numbers[id], inbox.update(number, { $0.shown = rendering }) {
+      updated.insert(number)
+    } else {
+      withEarly(id) { $0.shown = rendering }
+    }
+    events.append(.device(device))
+  }
+
+  private mutating func withEarly(_ id: NotificationID, _ body: (inout Early) -> Void) {
+    if early[id] == nil {
+      earlyOrder.append(id)
+      if earlyOrder.count > Self.earlyCapacity {
+        early[earlyOrder.removeFirst()] = nil
+      }
+    }
+    body(&early[id, default: Early()])
+  }
+
+  mutating func closed(_ connection: RehearsedConnection, _ milliseconds: Int64) {
+    guard let (number, violation) = watch.closed(connection, nowMilliseconds: milliseconds),
+      let push = inbox[number]
+    else { return }
+    report.note(violation, of: push)
+    _ = inbox.update(number) { $0.violations.append(violation) }
+    updated.insert(number)
+  }
+
+  /// Tells each push once that changed, however often.
+  mutating func endBatch() {
+    for number in updated.sorted() { events.append(.update(number)) }
+    updated.removeAll(keepingCapacity: true)
+    // What was answered leaves its place in the order.
+    if earlyOrder.count > 2 * early.count + 1024 { earlyOrder.removeAll { early[$0] == nil } }
+  }
+
+  mutating func clear() {
+    inbox.clear()
+    numbers = [:]
+    events.append(.cleared)
+  }
+}

@@ -1,0 +1,135 @@
+import ApusModel
+import ApusServer
+
+/// What to write into a provider so that it sends to the stand-in.
+package struct Snippet: Sendable {
+  package var name: String
+  /// For colouring.
+  package var language: String
+  package var text: String
+
+  package static func all(_ facts: StandInFacts) -> [Snippet] {
+    [curl, aioapns, apns2, apnsSwift, pushy, nodeAPN, rpush].map { $0(facts) }
+  }
+
+  private static func port(_ facts: StandInFacts) -> UInt16 {
+    facts.port(.provider, .production) ?? 0
+  }
+
+  private static func topic(_ facts: StandInFacts) -> String { facts.topics.first ?? "" }
+
+  private static func curl(_ facts: StandInFacts) -> Snippet {
+    let token =
+      "authorization: bearer "
+      + "$(curl -s -X POST '\(facts.console)/api/v1/tokens/provider?format=text')"
+    return Snippet(
+      name: "curl", language: "sh",
+      text: """
+        curl --http2 --cacert \(StandInFacts.quoted(facts.authorityFile)) \\
+          -H "\(token)" \\
+          -H '\(HeaderName.apnsTopic.text): \(topic(facts))' -H '\(HeaderName.apnsPushType.text): alert' \\
+          -d '{"aps":{"alert":{"title":"Hello","body":"World"}}}' \\
+          https://localhost:\(port(facts))/3/device/$TOKEN
+        """)
+  }
+
+  private static func aioapns(_ facts: StandInFacts) -> Snippet {
+    Snippet(
+      name: "aioapns", language: "python",
+      text: """
+        import ssl
+        from aioapns import APNs
+        from aioapns.connection import APNsProductionClientProtocol
+
+        APNsProductionClientProtocol.APNS_SERVER = "localhost"
+        APNsProductionClientProtocol.APNS_PORT = \(port(facts))
+        apns = APNs(
+            key=open("\(facts.keyFile)").read(), key_id="\(facts.keyID)",
+            team_id="\(facts.team)", topic="\(topic(facts))",
+            ssl_context=ssl.create_default_context(cafile="\(facts.authorityFile)"),
+        )
+        """)
+  }
+
+  private static func apns2(_ facts: StandInFacts) -> Snippet {
+    Snippet(
+      name: "apns2", language: "go",
+      text: """
+        authority, _ := os.ReadFile("\(facts.authorityFile)")
+        roots := x509.NewCertPool()
+        roots.AppendCertsFromPEM(authority)
+        key, _ := token.AuthKeyFromFile("\(facts.keyFile)")
+        client := apns2.NewTokenClient(&token.Token{
+          AuthKey: key, KeyID: "\(facts.keyID)", TeamID: "\(facts.team)",
+        })
+        client.Host = "https://localhost:\(port(facts))"
+        client.HTTPClient.Transport = &http2.Transport{
+          TLSClientConfig: &tls.Config{RootCAs: roots},
+        }
+        // Topic: "\(topic(facts))"
+        """)
+  }
+
+  private static func apnsSwift(_ facts: StandInFacts) -> Snippet {
+    Snippet(
+      name: "APNSwift", language: "swift",
+      text: """
+        var configuration = APNSClientConfiguration(
+          authenticationMethod: .jwt(
+            privateKey: try .init(
+              pemRepresentation: String(contentsOfFile: "\(facts.keyFile)", encoding: .utf8)),
+            keyIdentifier: "\(facts.keyID)", teamIdentifier: "\(facts.team)"),
+          environment: .custom(url: "https://localhost", port: \(port(facts))))
+        configuration.tlsConfiguration.trustRoots = .file("\(facts.authorityFile)")
+        let client = APNSClient(
+          configuration: configuration, eventLoopGroupProvider: .createNew,
+          responseDecoder: JSONDecoder(), requestEncoder: JSONEncoder())
+        // Topic: "\(topic(facts))"
+        """)
+  }
+
+  private static func pushy(_ facts: StandInFacts) -> Snippet {
+    Snippet(
+      name: "Pushy", language: "java",
+      text: """
+        ApnsClient client = new ApnsClientBuilder()
+            .setApnsServer("localhost", \(port(facts)))
+            .setTrustedServerCertificateChain(new File("\(facts.authorityFile)"))
+            .setSigningKey(ApnsSigningKey.loadFromPkcs8File(
+                new File("\(facts.keyFile)"), "\(facts.team)", "\(facts.keyID)"))
+            .build();
+        // Topic: "\(topic(facts))"
+        """)
+  }
+
+  private static func nodeAPN(_ facts: StandInFacts) -> Snippet {
+    Snippet(
+      name: "node-apn", language: "javascript",
+      text: """
+        const provider = new apn.Provider({
+          address: "localhost", port: \(port(facts)), production: true,
+          token: { key: "\(facts.keyFile)", keyId: "\(facts.keyID)", teamId: "\(facts.team)" },
+          ca: [fs.readFileSync("\(facts.authorityFile)")],
+        })
+        // note.topic = "\(topic(facts))"
+        """)
+  }
+
+  private static func rpush(_ facts: StandInFacts) -> Snippet {
+    Snippet(
+      name: "rpush", language: "ruby",
+      text: """
+        # Started with SSL_CERT_FILE=\(facts.authorityFile)
+        module Rpush::Daemon::Dispatcher
+          class ApnsHttp2
+            remove_const :URLS
+            URLS = { production: "https://localhost:\(port(facts))" }
+          end
+        end
+        app = Rpush::Apns2::App.new(
+          name: "dev", environment: "production", connections: 1,
+          certificate: File.read("\(facts.certificateFile)"), password: "")
+        # Of a notification: data: { headers: { "\(HeaderName.apnsTopic.text)": "\(topic(facts))" } }
+        """)
+  }
+}

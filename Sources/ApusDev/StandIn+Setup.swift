@@ -1,0 +1,134 @@
+import ApusLoop
+import ApusModel
+import ApusServer
+import ApusWeb
+import ApusWire
+
+extension StandIn {
+  // MARK: The service
+
+  static func serverConfiguration(
+    _ configuration: DevConfiguration, _ directory: DevDirectory, _ rehearsal: DevRehearsal
+  ) -> ServerConfiguration {
+    let ports = configuration.ports
+    let doors: [(DoorConfiguration.Kind, Environment, UInt16)] = [
+      (.provider, .production, ports.http2), (.provider, .development, ports.http2Development),
+      (.courier, .production, ports.courier),
+      (.courier, .development, ports.courierDevelopment),
+      (.gateway, .production, ports.gateway), (.gateway, .development, ports.gatewayDevelopment),
+      (.feedback, .production, ports.feedback),
+      (.feedback, .development, ports.feedbackDevelopment),
+    ]
+    var server = ServerConfiguration(
+      dataDirectory: directory.data.path,
+      doors: doors.map { kind, environment, port in
+        DoorConfiguration(kind: kind, environment: environment, addresses: addresses(port))
+      })
+    server.isEphemeral = true
+    // One is enough for a development machine, and everything then happens in one order.
+    server.workers = 1
+    server.allowsES512 = configuration.isLenient
+    // A test that removes an app wants to see the 410, and not to wait for it.
+    server.unregisterGraceSeconds = 0
+    server.shutdownSeconds = 2
+    server.enrolment = .off
+    server.log = configuration.log
+    server.rehearsal = rehearsal
+    server.ledgerWatcher = rehearsal
+    return server
+  }
+
+  /// Some clients take `localhost` for `::1` first. A free port is one of IPv4 alone: both cannot be had at once.
+  private static func addresses(_ port: UInt16) -> [SocketAddress] {
+    let hasIPv6 = !((try? Files.read("/proc/net/if_inet6")) ?? []).isEmpty
+    guard port != 0, hasIPv6 else { return [.loopbackIPv4(port: port)] }
+    return [.loopbackIPv4(port: port), .loopbackIPv6(port: port)]
+  }
+
+  static func courierDoors(_ doors: [OpenDoor]) -> [Environment: SocketAddress] {
+    let couriers = doors.filter { $0.kind == .courier }
+    return Dictionary(uniqueKeysWithValues: couriers.map { ($0.environment, $0.addresses[0]) })
+  }
+
+  static func ports(
+    _ doors: [OpenDoor], _ kind: DoorConfiguration.Kind
+  ) -> [Environment: UInt16] {
+    let found = doors.filter { $0.kind == kind }
+    return Dictionary(uniqueKeysWithValues: found.map { ($0.environment, $0.addresses[0].port) })
+  }
+
+  static func facts(
+    _ configuration: DevConfiguration, _ directory: DevDirectory, _ doors: [OpenDoor]
+  ) -> StandInFacts {
+    StandInFacts(
+      version: configuration.version, isLenient: configuration.isLenient,
+      topics: directory.topics, team: directory.team, keyID: directory.keyID,
+      keyFile: directory.keyFile, authorityFile: directory.data.clientAuthorityFile,
+      certificateFile: directory.certificateFile, dataDirectory: directory.data.path,
+      isThrowAway: directory.isThrowAway,
+      doors: doors.map {
+        .init(kind: $0.kind, environment: $0.environment, port: $0.addresses[0].port)
+      }, consolePort: 0, keep: configuration.keep, keepBytes: configuration.keepMegabytes << 20,
+      startedMilliseconds: EventLoop.wallClockMilliseconds(), readyMilliseconds: 0)
+  }
+
+  // MARK: The devices
+
+  /// Makes the first devices, and waits until they have their tokens.
+  static func addDevices(_ ids: [String], _ context: DevContext) throws {
+    let kept = Files.names(in: "\(context.facts.dataDirectory)/dev").filter { $0.hasSuffix(".pem") }
+    let all = ids + kept.map { String($0.dropLast(4)) }.filter { !ids.contains($0) }.sorted()
+    let problem: String? = try context.ask { park, done in
+      do {
+        for id in all {
+          _ = try park.add(
+            id: id, name: id.prefix(1).uppercased() + id.dropFirst(),
+            language: DeviceBook.defaultLanguage)
+        }
+      } catch {
+        return done("\(error)")
+      }
+      let links = park.devices.flatMap(\.links.values)
+      park.each(links.map { link in { link.settle($0) } }) { done(nil) }
+    }
+    if let problem { throw DevProblem(.failed, problem) }
+  }
+}
+
+extension DevContext {
+  /// What whoever watches is told of an event; nil where it is about something that is gone. On the devices' loop.
+  func data(of event: DevEvent) -> [UInt8]? {
+    var writer = JSONWriter()
+    switch event {
+    case .push(let number), .update(let number):
+      guard let push = recorder.state.withLock({ $0.inbox[number] }) else { return nil }
+      write(push, to: &writer)
+    case .device(let id):
+      guard let device = park.device(id) else {
+        writer.beginObject()
+        writer.text("id", id)
+        writer.key("removed")
+        writer.bool(true)
+        writer.endObject()
+        break
+      }
+      device.write(to: &writer)
+    case .fault:
+      writer.beginObject()
+      writer.key("faults")
+      writer.beginArray()
+      for rule in faults.rules { rule.write(to: &writer) }
+      writer.endArray()
+      writer.endObject()
+    case .clock:
+      writer.beginObject()
+      writer.integer("now", clock.nowMilliseconds)
+      writer.integer("offsetMilliseconds", clock.offsetMilliseconds)
+      writer.endObject()
+    case .cleared:
+      writer.beginObject()
+      writer.endObject()
+    }
+    return writer.bytes
+  }
+}

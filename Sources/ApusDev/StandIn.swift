@@ -1,0 +1,221 @@
+import ApusLoop
+package import ApusModel
+import ApusServer
+import ApusWeb
+import Glibc
+import Synchronization
+
+/// A stand-in for APNs on this machine: the real service, in memory, with devices that are nowhere else, that tells
+/// everything about each push and lets things go wrong on purpose.
+///
+/// `init` and `stop` are called from one thread, which is none of its own.
+package final class StandIn {
+  package let facts: StandInFacts
+  private let directory: DevDirectory
+  private let service: Service
+  private let web: WebServer
+  private let loop: EventLoop
+  private let context: DevContext
+  private let rehearsal: DevRehearsal
+
+  /// Starts all of it. Throws what keeps it from starting, in words for whoever wanted it.
+  package init(_ configuration: DevConfiguration) throws {
+    let started = configuration.startedMonotonicMilliseconds ?? monotonicMilliseconds()
+    let book = DeviceBook()
+    let faults = FaultDesk()
+    if let text = configuration.faults {
+      do throws(InputFault) {
+        try faults.add(file: text)
+      } catch {
+        let place = error.position(in: text).map { "line \($0.line), column \($0.column): " } ?? ""
+        throw DevProblem(.invalid, "the file of faults, \(place)\(error)")
+      }
+    }
+    for (topic, language, text) in configuration.strings {
+      do throws(InputFault) {
+        book.setStrings(try StringsFile.read(text), topic: topic, language: language)
+      } catch {
+        let place = error.position(in: text).map { ", line \($0.line), column \($0.column)" } ?? ""
+        throw DevProblem(.invalid, "the texts of \(topic) in \(language)\(place): \(error)")
+      }
+    }
+    let directory = try DevDirectory(configuration)
+    self.directory = directory
+    let loop = EventLoop(name: "apus-dev")
+    self.loop = loop
+    // The feed looks at what was recorded, and can be made only behind the recorder.
+    let tell = LateCall()
+    let recorder = PushRecorder(
+      keep: configuration.keep, keepBytes: configuration.keepMegabytes << 20,
+      firstEvent: UInt64(EventLoop.wallClockMilliseconds()) * 1000, book: book
+    ) {
+      loop.perform { tell.call() }
+    }
+    let rehearsal = DevRehearsal(
+      isLenient: configuration.isLenient, recorder: recorder, book: book, faults: faults)
+    self.rehearsal = rehearsal
+    let service: Service
+    do {
+      service = try Service(Self.serverConfiguration(configuration, directory, rehearsal))
+    } catch {
+      directory.remove()
+      throw error
+    }
+    self.service = service
+    loop.start()
+    do {
+      try service.start()
+      let doors = service.doors
+      let park = try DevicePark(
+        loop: loop, book: book,
+        settings: .init(
+          data: directory.data, doors: Self.courierDoors(doors), team: directory.team,
+          keepsIdentities: !directory.isThrowAway), apps: directory.topics
+      ) { recorder.note($0) }
+      let composer = Composer(
+        .init(
+          ports: Self.ports(doors, .provider),
+          authorityPEM: try Files.read(directory.data.clientAuthorityFile),
+          keyFile: directory.keyFile, keyID: directory.keyID, team: directory.team))
+      let late = LateContext()
+      let feed = EventFeed(loop: loop, recorder: recorder) { late.context?.data(of: $0) }
+      tell.set {
+        recorder.drain()
+        feed.feed()
+      }
+      let reload = ReloadCall(service)
+      rehearsal.set(.init(park: park, reload: { reload.call() }))
+      var facts = Self.facts(configuration, directory, doors)
+      func context(_ facts: StandInFacts) -> DevContext {
+        DevContext(
+          recorder: recorder, book: book, faults: faults, clock: rehearsal.clock, park: park,
+          feed: feed, composer: composer, facts: facts)
+      }
+      try Self.addDevices(configuration.devices, context(facts))
+      // The port is known only once the server listens, and the server's answers have it in them.
+      var place = WebServerConfiguration(
+        place: .tcp(host: "127.0.0.1", port: configuration.ports.console))
+      place.limits = Self.webLimits
+      let handler = LateHandler()
+      web = try WebServer(place, handler: handler)
+      facts.consolePort = web.port ?? configuration.ports.console
+      facts.readyMilliseconds = monotonicMilliseconds() - started
+      self.facts = facts
+      self.context = context(facts)
+      late.set(self.context)
+      handler.set(DevAPI(context: self.context))
+      loop.perform { feed.start() }
+    } catch {
+      service.stop()
+      loop.stop()
+      loop.join()
+      directory.remove()
+      throw error
+    }
+  }
+
+  private static var webLimits: WebLimits {
+    var limits = WebLimits()
+    limits.connections = 1024
+    limits.connectionsPerAddress = 1024
+    limits.idleSeconds = 120
+    limits.requestSeconds = 30
+    limits.bodyBytes = 1 << 20
+    // Each may wait for pushes.
+    limits.threads = 32
+    return limits
+  }
+
+  /// How serious the violations were: for an exit code.
+  package func violations(atLeast severity: LintRule.Severity) -> Int {
+    context.recorder.read { $0.report.count(atLeast: severity) }
+  }
+
+  package func violations(exactly severity: LintRule.Severity) -> Int {
+    context.recorder.read { $0.report.count(severity) }
+  }
+
+  package func junit() -> String { context.recorder.read { $0.report }.junit() }
+
+  /// The token of a device for a topic; nil while there is none.
+  package func token(_ device: String, topic: String, _ environment: Environment) -> String? {
+    let token: String? = try? context.ask { park, done in
+      done(park.device(device)?.links[environment]?.tokens[topic]?.hex)
+    }
+    return token
+  }
+
+  /// Returns when everything has ended, and what is not to be kept is gone.
+  package func stop() {
+    context.recorder.stop()
+    context.composer.stop()
+    let gone = Monitor(false)
+    loop.perform { [context] in
+      context.feed.stop()
+      context.park.stop { gone.notify { $0 = true } }
+    }
+    let deadline = monotonicMilliseconds() + 2000
+    gone.wait { isGone in
+      isGone || monotonicMilliseconds() >= deadline
+        ? .found(()) : .wait(untilMilliseconds: deadline)
+    }
+    web.stop()
+    rehearsal.set(nil)
+    service.stop()
+    loop.stop()
+    loop.join()
+    directory.remove()
+  }
+
+  /// Waits for SIGTERM or SIGINT, which must have been blocked by `Service.blockSignals()` before.
+  package static func waitForSignal() {
+    var set = sigset_t()
+    unsafe sigemptyset(&set)
+    for signal in [SIGTERM, SIGINT] { unsafe sigaddset(&set, signal) }
+    var signal: Int32 = 0
+    while unsafe sigwait(&set, &signal) != 0 {}
+  }
+}
+
+// MARK: What is known late
+
+/// Something that is called once it is there.
+private final class LateCall: Sendable {
+  private let body = Mutex<(@Sendable () -> Void)?>(nil)
+  func set(_ body: @escaping @Sendable () -> Void) { self.body.withLock { $0 = body } }
+  func call() { body.withLock { $0 }?() }
+}
+
+private final class LateContext: Sendable {
+  private let state = Mutex<DevContext?>(nil)
+  func set(_ context: DevContext) { state.withLock { $0 = context } }
+  var context: DevContext? { state.withLock { $0 } }
+}
+
+/// Reloads from the loop of the devices, which ends before the service does.
+private final class ReloadCall: @unchecked Sendable {
+  private weak var service: Service?
+  init(_ service: Service) { self.service = service }
+  func call() { service?.reload() }
+}
+
+private final class LateHandler: WebHandler {
+  private let state = Mutex<DevAPI?>(nil)
+  func set(_ api: DevAPI) { state.withLock { $0 = api } }
+  private var api: DevAPI? { state.withLock { $0 } }
+
+  private static var notYet: WebResponse { WebResponse(503, text: "starting\n") }
+
+  func screen(_ head: inout WebRequest) -> WebResponse? {
+    guard let api else { return Self.notYet }
+    return api.screen(&head)
+  }
+
+  func answer(_ request: WebRequest) -> WebResponse { api?.answer(request) ?? Self.notYet }
+
+  func malformed(_ problem: String) -> WebResponse { api?.malformed(problem) ?? Self.notYet }
+
+  func tooLarge(limitBytes: Int) -> WebResponse {
+    api?.tooLarge(limitBytes: limitBytes) ?? Self.notYet
+  }
+}

@@ -1,0 +1,194 @@
+import ApusCommand
+import ApusDev
+import ApusLoop
+import ApusModel
+import ApusServer
+import ApusWeb
+import ApusWire
+import Glibc
+
+/// `apus dev`
+struct DevCommand {
+  let invocation: Invocation
+
+  init(_ invocation: Invocation) { self.invocation = invocation }
+
+  func run() throws(CommandFailure) {
+    let configuration = try configuration()
+    Process.raiseDescriptorLimit()
+    // Before any thread is started: threads inherit what is blocked.
+    Service.blockSignals()
+    let standIn: StandIn
+    do {
+      standIn = try StandIn(configuration)
+    } catch let error as SocketError {
+      throw CommandFailure(
+        .unavailable, "\(error)",
+        remedy: "Does another one hold the port? --free-ports takes ports that are free.")
+    } catch let error as WebError {
+      throw CommandFailure(
+        .unavailable, "the console: \(error)", remedy: "--console-port chooses another port.")
+    } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+    announce(standIn.facts)
+    StandIn.waitForSignal()
+    let found = finish(standIn)
+    standIn.stop()
+    if let failure = found { throw failure }
+  }
+
+  // MARK: Configuration
+
+  private func configuration() throws(CommandFailure) -> DevConfiguration {
+    var configuration = DevConfiguration()
+    configuration.startedMonotonicMilliseconds = Self.startMilliseconds
+    configuration.dataDirectory = invocation[DevOptions.data]
+    configuration.isLenient = !invocation.isOn(DevOptions.strict)
+    configuration.topics = invocation.all(DevOptions.topic)
+    let devices = invocation.all(DevOptions.device)
+    if !devices.isEmpty { configuration.devices = devices }
+    if let twice = devices.first(where: { id in devices.count(where: { $0 == id }) > 1 }) {
+      throw invocation.failure(about: DevOptions.device, "\"\(twice)\" stands there twice")
+    }
+    configuration.ports = ports
+    configuration.keep = invocation.value(DevOptions.keep)
+    configuration.keepMegabytes = invocation.value(DevOptions.keepMegabytes)
+    if let path = invocation[DevOptions.faults] {
+      configuration.faults = Array(
+        try Process.text(of: path, for: DevOptions.faults, invocation).utf8)
+    }
+    configuration.strings = try strings(of: configuration.topics[0])
+    configuration.version = Program.version
+    return configuration
+  }
+
+  private var ports: DevConfiguration.Ports {
+    guard !invocation.isOn(DevOptions.freePorts) else { return .free }
+    func pair(_ option: Option<Int>, _ distance: Int) -> (UInt16, UInt16) {
+      let port = invocation.value(option)
+      return (UInt16(port), port == 0 ? 0 : UInt16(port + distance))
+    }
+    var ports = DevConfiguration.Ports()
+    (ports.http2, ports.http2Development) = pair(DevOptions.port, 1)
+    (ports.courier, ports.courierDevelopment) = pair(DevOptions.courierPort, 1)
+    (ports.gateway, ports.gatewayDevelopment) = pair(DevOptions.gatewayPort, 100)
+    (ports.feedback, ports.feedbackDevelopment) = pair(DevOptions.feedbackPort, 100)
+    ports.console = UInt16(invocation.value(DevOptions.consolePort))
+    return ports
+  }
+
+  /// The folders of an app's languages, as Xcode lays them out.
+  private func strings(
+    of topic: String
+  ) throws(CommandFailure) -> [(topic: String, language: String, text: [UInt8])] {
+    guard let folder = invocation[DevOptions.strings] else { return [] }
+    var found: [(topic: String, language: String, text: [UInt8])] = []
+    for name in Files.names(in: folder).sorted() where name.hasSuffix(".lproj") {
+      let path = "\(folder)/\(name)/Localizable.strings"
+      guard Files.exists(path) else { continue }
+      do throws(FileError) {
+        found.append((topic, String(name.dropLast(".lproj".count)), try Files.read(path)))
+      } catch {
+        throw invocation.failure(.configuration, about: DevOptions.strings, "\(error)")
+      }
+    }
+    guard !found.isEmpty else {
+      throw invocation.failure(
+        .configuration, about: DevOptions.strings,
+        "\(folder) has no LANGUAGE.lproj/Localizable.strings")
+    }
+    return found
+  }
+
+  /// When the process was started, by the monotonic clock; to ten milliseconds.
+  private static var startMilliseconds: Int64? {
+    // The name of the program, which may have spaces in it, stands in parentheses.
+    guard let text = try? Files.readText("/proc/self/stat"), let end = text.lastIndex(of: ")"),
+      let ticks = Int64(text[end...].split(separator: " ").dropFirst(20).first ?? "")
+    else { return nil }
+    var now = timespec()
+    unsafe clock_gettime(CLOCK_BOOTTIME, &now)
+    let boot = Int64(now.tv_sec) * 1000 + Int64(now.tv_nsec) / 1_000_000
+    let age = boot - ticks * 1000 / Int64(sysconf(Int32(_SC_CLK_TCK)))
+    return Process.milliseconds - max(0, age)
+  }
+
+  // MARK: What is said
+
+  private func announce(_ facts: StandInFacts) {
+    if invocation.isOn(ApusOptions.json) { return Output.json(ready(facts)) }
+    func ports(_ kind: DoorConfiguration.Kind) -> String {
+      let production = facts.port(kind, .production).map { "\($0)" } ?? "off"
+      let development = facts.port(kind, .development).map { "\($0)" } ?? "off"
+      return "localhost, port \(production) (development \(development))"
+    }
+    let rows = [
+      ("console", "\(facts.console)/"), ("providers", ports(.provider)),
+      ("old senders", ports(.gateway)), ("feedback", ports(.feedback)),
+      ("devices", ports(.courier)), ("authority", facts.authorityFile), ("key", facts.keyFile),
+      ("key id", facts.keyID), ("team", facts.team),
+      ("topic", facts.topics.joined(separator: "  ")), ("certificate", facts.certificateFile),
+    ]
+    var text = """
+      Apus stands in for APNs, \(facts.isLenient ? "leniently" : "strictly"); ready after \
+      \(facts.readyMilliseconds) ms. Ctrl-C ends it.
+      \(table(rows))
+
+      """
+    for snippet in Snippet.all(facts) {
+      let lines = snippet.text.split(separator: "\n", omittingEmptySubsequences: false)
+      text += "\n\(snippet.name)\n" + lines.map { $0.isEmpty ? "\n" : "    \($0)\n" }.joined()
+    }
+    Output.standard(text)
+  }
+
+  private func ready(_ facts: StandInFacts) -> JSONValue {
+    func ports(_ kind: DoorConfiguration.Kind) -> JSONValue {
+      .members([
+        "production": facts.port(kind, .production).map { .integer(Int64($0)) },
+        "development": facts.port(kind, .development).map { .integer(Int64($0)) },
+      ])
+    }
+    return .members([
+      "event": .string("ready"), "console": .string("\(facts.console)/"),
+      "api": .string("\(facts.console)/api/v1"), "host": .string(StandInFacts.host),
+      "mode": .string(facts.isLenient ? "lenient" : "strict"), "http2": ports(.provider),
+      "courier": ports(.courier), "gateway": ports(.gateway), "feedback": ports(.feedback),
+      "authority_file": .string(facts.authorityFile), "key_file": .string(facts.keyFile),
+      "key_id": .string(facts.keyID), "team": .string(facts.team),
+      "topics": .strings(facts.topics), "certificate_file": .string(facts.certificateFile),
+      "data": .string(facts.dataDirectory), "ready_milliseconds": .integer(facts.readyMilliseconds),
+      "snippets": .object(
+        JSONObject(
+          Snippet.all(facts).map { .init(key: $0.name, value: .string($0.text)) })),
+    ])
+  }
+
+  /// Writes the report, and says whether the run was a failure.
+  private func finish(_ standIn: StandIn) -> CommandFailure? {
+    if let path = invocation[DevOptions.junit] {
+      do throws(FileError) {
+        try Files.write(standIn.junit(), to: path, isPrivate: false)
+      } catch {
+        return CommandFailure(.failed, "\(error)")
+      }
+    }
+    let counts = LintRule.Severity.allCases.map { severity in
+      JSONObject.Member(
+        key: severity.rawValue,
+        value: .integer(Int64(standIn.violations(exactly: severity))))
+    }
+    if invocation.isOn(ApusOptions.json) {
+      Output.json(
+        .members(["event": .string("stopped"), "violations": .object(JSONObject(counts))]))
+    }
+    guard let text = invocation[DevOptions.failOn], let least = LintRule.Severity(rawValue: text)
+    else { return nil }
+    let count = standIn.violations(atLeast: least)
+    guard count > 0 else { return nil }
+    return CommandFailure(
+      .failed, "\(count) violations are as severe as \(text), or more",
+      remedy: "--junit FILE writes them down; the console shows them with their pushes.")
+  }
+}

@@ -1,0 +1,141 @@
+import ApusClient
+import ApusModel
+import ApusWire
+import Foundation
+import Testing
+
+@testable import ApusDev
+
+@Suite("Virtual devices")
+struct DeviceTests {
+  private func shown(_ bench: Bench, _ device: String = "phone") throws -> [JSONValue] {
+    try bench.ask("GET", "/api/v1/devices/\(device)/shown").json["shown"]?.array ?? []
+  }
+
+  /// Waits until the device shows so many.
+  private func shown(_ bench: Bench, count: Int) async throws -> [JSONValue] {
+    for _ in 0..<400 {
+      let list = try shown(bench)
+      if list.count >= count { return list }
+      try await Task.sleep(for: .milliseconds(25))
+    }
+    Issue.record("\(count) notifications did not come")
+    return try shown(bench)
+  }
+
+  private func patch(_ bench: Bench, _ body: String) throws -> JSONValue {
+    let answer = try bench.ask("PATCH", "/api/v1/devices/phone", body)
+    try #require(answer.status == 200, "\(answer.text)")
+    return answer.json
+  }
+
+  @Test("A device that was offline gets what was stored, rendered in its language")
+  func offline() async throws {
+    let bench = try Bench()
+    defer { bench.stop() }
+    let client = try bench.client()
+    for (language, text) in [("en", "%1$@ plays %2$@"), ("de", "%2$@ wird von %1$@ gespielt")] {
+      let answer = try bench.ask(
+        "PUT", "/api/v1/strings/\(Bench.topic)/\(language)", "\"PLAY\" = \"\(text)\";",
+        contentType: "text/plain")
+      #expect(answer.json["count"]?.integer == 1, "\(answer.text)")
+    }
+    #expect(try patch(bench, #"{"online":false}"#)["connected"]?["production"]?.bool == false)
+    var push = try bench.push(
+      #"{"aps":{"alert":{"loc-key":"PLAY","loc-args":["Ann","Chess"]}}}"#)
+    push.expirationSeconds = Int64(Date().timeIntervalSince1970) + 3600
+    guard case .accepted = try await client.send(push) else {
+      Issue.record("it was not accepted")
+      return
+    }
+    #expect(try shown(bench).isEmpty)
+    let device = try patch(bench, #"{"online":true,"language":"de"}"#)
+    #expect(device["connected"]?["production"]?.bool == true)
+    let german = try await shown(bench, count: 1)
+    #expect(german.first?["rendering"]?["body"]?.string == "Chess wird von Ann gespielt")
+    #expect(german.first?["fromStorage"]?.bool == true)
+    _ = try patch(bench, #"{"language":"fr"}"#)
+    _ = try await client.send(push)
+    let both = try await shown(bench, count: 2)
+    #expect(both.first?["rendering"]?["body"]?.string == "Ann plays Chess")
+    #expect(both.first?["rendering"]?["language"]?.string == "fr")
+  }
+
+  @Test("A removed app's token is dead, and comes back new when the app is installed again")
+  func apps() async throws {
+    let bench = try Bench()
+    defer { bench.stop() }
+    let client = try bench.client()
+    let token = try bench.token()
+    _ = try patch(bench, #"{"apps":{"\#(Bench.topic)":"removed"}}"#)
+    guard
+      case .rejected(let rejection) = try await client.send(
+        bench.push(#"{"aps":{"alert":"A"}}"#, to: token))
+    else {
+      Issue.record("it was not refused")
+      return
+    }
+    #expect(rejection.reason == .unregistered)
+    _ = try patch(bench, #"{"apps":{"\#(Bench.topic)":"installed"}}"#)
+    guard case .accepted = try await client.send(bench.push(#"{"aps":{"alert":"A"}}"#)) else {
+      Issue.record("it was not accepted")
+      return
+    }
+    #expect(try await shown(bench, count: 1).count == 1)
+  }
+
+  @Test("A device whose user wants no notifications shows none")
+  func disabled() async throws {
+    let bench = try Bench()
+    defer { bench.stop() }
+    let client = try bench.client()
+    _ = try patch(bench, #"{"notifications":false}"#)
+    _ = try await client.send(bench.push(#"{"aps":{"alert":"No"}}"#))
+    _ = try patch(bench, #"{"notifications":true}"#)
+    _ = try await client.send(bench.push(#"{"aps":{"alert":"Yes"}}"#))
+    let list = try await shown(bench, count: 1)
+    #expect(list.map { $0["rendering"]?["body"]?.string } == ["Yes"])
+  }
+
+  @Test("The composer sends over the provider door, to a device or a token")
+  func composer() async throws {
+    let bench = try Bench()
+    defer { bench.stop() }
+    let answer = try bench.ask(
+      "POST", "/api/v1/send",
+      #"""
+      {"device":"phone","topic":"com.example.app.push-type.liveactivity","pushType":"liveactivity",
+       "payload":{"aps":{"timestamp":1,"event":"update","content-state":{"score":"2:1"},
+       "alert":{"title":"Goal"}}}}
+      """#)
+    #expect(answer.json["verdict"]?["accepted"]?.bool == true, "\(answer.text)")
+    let rendering = try await shown(bench, count: 1).first?["rendering"]
+    #expect(rendering?["liveActivity"]?["event"]?.string == "update")
+    #expect(rendering?["liveActivity"]?["state"]?["score"]?.string == "2:1")
+    #expect(rendering?["silent"]?.bool == false)
+    let refused = try bench.ask(
+      "POST", "/api/v1/send",
+      #"{"token":"\#(try bench.token())","topic":"com.example.none","payload":"{\"aps\":{}}"}"#)
+    #expect(refused.json["verdict"]?["accepted"]?.bool == false)
+    #expect(refused.json["verdict"]?["status"]?.integer == 400)
+  }
+
+  @Test("Devices are made and taken away")
+  func lifecycle() async throws {
+    let bench = try Bench()
+    defer { bench.stop() }
+    let made = try bench.ask("POST", "/api/v1/devices", #"{"id":"watch","language":"pt-BR"}"#)
+    #expect(made.status == 201)
+    #expect(made.json["tokens"]?.array?.count == 18)
+    #expect(made.json["language"]?.string == "pt-BR")
+    let sent = try bench.ask(
+      "POST", "/api/v1/send", #"{"device":"watch","payload":{"aps":{"badge":7}}}"#)
+    #expect(sent.json["verdict"]?["accepted"]?.bool == true)
+    #expect(try bench.ask("DELETE", "/api/v1/devices/watch").status == 200)
+    #expect(try bench.ask("GET", "/api/v1/devices/watch/shown").status == 404)
+    let ids = try bench.ask("GET", "/api/v1/devices").json["devices"]?.array?.compactMap {
+      $0["id"]?.string
+    }
+    #expect(ids == ["phone", "tablet"])
+  }
+}
