@@ -66,6 +66,8 @@ let package = Package(
     layer("ApusLoop", ["CUV"]),
     layer("ApusStore", ["ApusModel", "ApusWire", "CRocksDB"]),
     layer("ApusWeb", ["CMicroHTTPD", "CCurl"]),
+    // The page, as bytes: a target of its own, so that it is compiled when it changes and only then.
+    layer("ApusConsole", resources: [.embedInCode("Assets")]),
     // L4: drivers.
     layer(
       "ApusServer",
@@ -119,6 +121,9 @@ let package = Package(
         "ApusTrust", "ApusCore", "ApusStore", "ApusWeb",
       ]),
     tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusWire"]),
+    .testTarget(
+      name: "ConsoleTests", dependencies: ["ApusConsole"], exclude: ["Browser"],
+      swiftSettings: common),
     tests("ApusCommandTests", ["ApusCommand", "ApusModel", "ApusWire"]),
     tests(
       "ApusDeviceTests",

@@ -43,6 +43,8 @@ enum LayerRule {
     "ApusStore": Layer(
       own: ["ApusModel", "ApusWire", "CRocksDB"], system: effects, mayBeUnsafe: true),
     "ApusWeb": Layer(own: ["CMicroHTTPD", "CCurl"], system: effects, mayBeUnsafe: true),
+    // The page, as bytes.
+    "ApusConsole": Layer(),
     // Drivers.
     "ApusServer": Layer(
       own: pure.union(bytes).union(["ApusLoop", "ApusStore", "ApusWeb"]), system: effects,

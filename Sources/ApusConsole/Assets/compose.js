@@ -1,0 +1,217 @@
+// The composer: a form for each push type, or JSON by hand, and what the service says to it.
+
+import { get, on, post } from '/assets/api.js'
+import { button, field, fill, h, select } from '/assets/dom.js'
+import { problem as problemOf } from '/assets/json.js'
+import { lockScreen } from '/assets/phone.js'
+import { PUSH_TYPES, preview } from '/assets/pushtypes.js'
+import { bytes, count, literal } from '/assets/text.js'
+
+const LIMITS = { voip: 5120 }
+const LIMIT = 4096
+const BY_TOKEN = '\u0000token'
+
+export class Compose {
+  #values = {}
+  #raw = null
+  #edited = false
+
+  constructor({ go }) {
+    this.go = go
+    this.device = select([], '', { onchange: () => this.#target() })
+    this.token = h('input', { class: 'token', spellcheck: 'false', autocomplete: 'off' })
+    this.tokenField = field('Device token', this.token, 'As the app would have got it: an even number of hexadecimal digits.')
+    this.topic = h('input', { spellcheck: 'false', autocomplete: 'off', list: 'topics', oninput: () => { this.#edited = true } })
+    this.topics = h('datalist', { id: 'topics' })
+    this.type = select(Object.keys(PUSH_TYPES), 'alert', { onchange: () => this.#typed() })
+    this.priority = select(['10', '5', '1'], '10')
+    this.expiration = h('input', { type: 'number', min: '0', placeholder: 'one attempt' })
+    this.collapse = h('input', { autocomplete: 'off' })
+    this.form = h('div', { class: 'fields' })
+    this.text = h('textarea', { class: 'code', rows: '16', spellcheck: 'false', id: 'payload-text', oninput: () => this.#draw() })
+    this.size = h('span', { class: 'muted', role: 'status' })
+    this.fault = h('p', { class: 'callout bad', hidden: true, role: 'alert' })
+    this.look = h('div', {})
+    this.answer = h('div', { role: 'status', 'aria-live': 'polite' })
+    this.modes = h('div', { class: 'segments', role: 'group', 'aria-label': 'How the payload is written' },
+      button('Form', () => this.#mode(false), { 'aria-pressed': 'true' }), button('JSON', () => this.#mode(true), { 'aria-pressed': 'false' }))
+    this.sendButton = h('button', { class: 'primary', type: 'submit' }, 'Send')
+    this.element = this.#build()
+    this.#typed()
+    on('device', () => this.#devices())
+  }
+
+  #build() {
+    return h('form', { class: 'view compose', 'aria-label': 'Compose', novalidate: true, onsubmit: (event) => { event.preventDefault(); this.#send() },
+      onkeydown: (event) => { if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) this.#send() } },
+    h('div', { class: 'column' },
+      h('h1', {}, 'Compose'),
+      h('div', { class: 'fields' }, field('To', this.device), this.tokenField, field('Push type', this.type), field('Topic', this.topic), this.topics),
+      h('div', { class: 'fields' }, field('Priority', this.priority), field('Expiration, s from now', this.expiration),
+        field('Collapse id', this.collapse)),
+      h('div', { class: 'tools' }, h('h2', {}, 'Payload'), this.modes, this.size),
+      this.form, h('div', { class: 'field' }, h('label', { for: 'payload-text', class: 'raw-label' }, 'JSON'), this.text), this.fault,
+      h('div', { class: 'actions' }, this.sendButton, h('span', { class: 'muted' }, h('kbd', {}, 'Ctrl'), ' ', h('kbd', {}, 'Enter'))),
+      this.answer),
+    h('aside', { class: 'beside' }, h('h3', {}, 'About what a phone shows'), this.look))
+  }
+
+  async show() {
+    await Promise.all([this.#devices(), this.#status()])
+  }
+
+  async #status() {
+    try {
+      const status = await get('/status')
+      this.offset = status.clock?.offsetMilliseconds ?? 0
+      const topics = [status.topics ?? status.topic ?? []].flat()
+      fill(this.topics, topics.map((topic) => h('option', { value: topic })))
+      this.base ??= topics[0]
+      if (!this.#edited) this.#suggestTopic()
+    } catch { /* The topic is typed then. */ }
+  }
+
+  async #devices() {
+    try {
+      const { devices } = await get('/devices')
+      const now = this.device.value
+      fill(this.device, devices.map(({ id, name }) => h('option', { value: id }, name && name !== id ? `${name} (${id})` : id)),
+        h('option', { value: BY_TOKEN }, 'a token…'))
+      if ([...this.device.options].some((option) => option.value === now)) this.device.value = now
+    } catch {
+      fill(this.device, h('option', { value: BY_TOKEN }, 'a token…'))
+    }
+    if (this.wanted) { this.device.value = this.wanted; this.wanted = null }
+    this.#target()
+  }
+
+  #target() { this.tokenField.hidden = this.device.value !== BY_TOKEN }
+
+  #suggestTopic() { this.topic.value = (this.base ?? '') + PUSH_TYPES[this.type.value].suffix }
+
+  #typed() {
+    const type = PUSH_TYPES[this.type.value]
+    this.priority.value = type.priority
+    if (!this.#edited) this.#suggestTopic()
+    fill(this.form, type.fields.map((one) => this.#control(one)))
+    this.#draw()
+  }
+
+  #control({ key, label, kind = 'text', options, placeholder }) {
+    const props = {
+      value: this.#values[key] ?? '', placeholder, name: key, autocomplete: 'off',
+      oninput: (event) => { this.#values[key] = event.target.type === 'checkbox' ? event.target.checked : event.target.value; this.#draw() },
+    }
+    if (kind === 'check') {
+      return h('label', { class: 'check' }, h('input', { ...props, type: 'checkbox', checked: Boolean(this.#values[key]) }), label)
+    }
+    const control = kind === 'area' ? h('textarea', { ...props, rows: '2', dir: 'auto' })
+      : kind === 'json' ? h('textarea', { ...props, rows: '3', class: 'code', spellcheck: 'false' })
+        : kind === 'choice' ? select(options, this.#values[key] ?? '', { ...props, value: undefined, onchange: props.oninput })
+          : h('input', { ...props, type: kind, step: 'any', dir: kind === 'text' ? 'auto' : null })
+    const made = field(label, control)
+    if (kind === 'area' || kind === 'json') made.classList.add('broad')
+    return made
+  }
+
+  #mode(raw) {
+    if (raw === (this.#raw != null)) return
+    this.#raw = raw ? this.text.value : null
+    const [form, json] = this.modes.children
+    form.setAttribute('aria-pressed', !raw)
+    json.setAttribute('aria-pressed', raw)
+    this.#draw()
+    if (raw) this.text.focus()
+  }
+
+  /** The payload's text: what stands there by hand, or what the form makes. */
+  #payload() {
+    if (this.#raw != null) return this.text.value
+    const seconds = Math.floor((Date.now() + (this.offset ?? 0)) / 1000)
+    return JSON.stringify(PUSH_TYPES[this.type.value].payload(this.#values, seconds), null, 2)
+  }
+
+  #draw() {
+    const raw = this.#raw != null
+    this.form.hidden = raw
+    this.text.readOnly = !raw
+    let fault = null
+    let text = ''
+    try {
+      text = this.#payload()
+      fault = problemOf(text)
+      if (!raw) this.text.value = text
+    } catch (error) { fault = error.message }
+    this.fault.hidden = !fault
+    fill(this.fault, fault ?? '')
+    this.text.setAttribute('aria-invalid', Boolean(fault))
+    // Spaces of the form's text are for the eye and are not sent.
+    const size = new TextEncoder().encode(raw || fault ? text : JSON.stringify(JSON.parse(text))).length
+    const limit = LIMITS[this.type.value] ?? LIMIT
+    this.size.textContent = `${count(size)} of ${count(limit)} bytes`
+    this.size.classList.toggle('over', size > limit)
+    if (!fault) this.#preview(text)
+    return fault ? null : text
+  }
+
+  #preview(text) {
+    const payload = JSON.parse(text)
+    const shown = preview(payload, this.type.value)
+    fill(this.look, shown.silent
+      ? h('p', { class: 'muted' }, 'Nothing is shown: the app is woken in the background.')
+      : lockScreen([{ shown, topic: this.topic.value }], { label: 'About what a phone shows' }))
+  }
+
+  async #send() {
+    const text = this.#draw()
+    if (text == null) { this.fault.scrollIntoView({ block: 'nearest' }); return }
+    const headers = {}
+    const seconds = this.expiration.value
+    if (seconds !== '') {
+      headers['apns-expiration'] = seconds === '0' ? '0' : String(Math.floor((Date.now() + (this.offset ?? 0)) / 1000) + Number(seconds))
+    }
+    if (this.collapse.value) headers['apns-collapse-id'] = this.collapse.value
+    const target = this.device.value === BY_TOKEN ? { token: this.token.value.trim() } : { device: this.device.value }
+    const rest = { ...target, topic: this.topic.value.trim(), pushType: this.type.value, priority: Number(this.priority.value), headers }
+    // The payload goes in as it stands: long numbers and repeated keys would not survive being read and written here.
+    const payload = this.#raw != null ? text : JSON.stringify(JSON.parse(text))
+    this.sendButton.disabled = true
+    try {
+      this.#answered(await post('/send', { json: `${JSON.stringify(rest).slice(0, -1)},"payload":${payload}}` }))
+    } catch (problem) {
+      fill(this.answer, h('p', { class: 'callout bad' }, problem.message))
+    } finally {
+      this.sendButton.disabled = false
+    }
+  }
+
+  #answered(answer) {
+    const verdict = answer.verdict ?? answer
+    const good = verdict.status === 200
+    fill(this.answer, h('div', { class: `callout ${good ? 'good' : 'bad'}` },
+      h('p', {}, h('strong', {}, good ? 'Accepted' : `Refused: ${verdict.status ?? ''} ${verdict.reason ?? verdict.problem ?? ''}`), ' ',
+        answer.number != null && h('a', { href: `#/inbox/${answer.number}` }, `Open push ${answer.number}`)),
+      verdict.explanation && h('p', {}, literal(verdict.explanation)),
+      (verdict.notes ?? []).map((note) => h('p', { class: 'note' }, literal(note))),
+      answer.apnsID && h('p', { class: 'muted' }, 'apns-id ', h('code', {}, answer.apnsID))))
+  }
+
+  /** Takes over a push that was sent, to send it again or changed. */
+  load(push) {
+    this.#raw = push.payloadText ?? '{}'
+    this.#edited = true
+    this.type.value = Object.hasOwn(PUSH_TYPES, push.pushType ?? '') ? push.pushType : 'alert'
+    this.#typed()
+    this.text.value = this.#raw
+    const [form, json] = this.modes.children
+    form.setAttribute('aria-pressed', 'false')
+    json.setAttribute('aria-pressed', 'true')
+    this.topic.value = push.topic ?? ''
+    if (push.priority) this.priority.value = String(push.priority)
+    this.collapse.value = push.collapseID ?? ''
+    this.token.value = push.token ?? ''
+    this.wanted = push.device ?? BY_TOKEN
+    fill(this.answer)
+    this.#draw()
+  }
+}

@@ -1,0 +1,149 @@
+// The virtual devices: what each is, its switches, and what it shows.
+
+import { get, on, patch, post, remove } from '/assets/api.js'
+import { button, copyButton, field, fill, h, select, toast } from '/assets/dom.js'
+import { besidesList, lockScreen } from '/assets/phone.js'
+import { clock, plain, shortened } from '/assets/text.js'
+
+const POWERS = [['active', 'in use'], ['idle', 'idle'], ['lowPower', 'low power']]
+
+/** A switch: a button that is on or off. */
+function toggle(label, isOn, onchange) {
+  const element = h('button', { type: 'button', role: 'switch', class: 'switch', 'aria-checked': isOn, onclick: async () => {
+    element.disabled = true
+    await onchange(!isOn)
+    element.disabled = false
+  } }, label)
+  return element
+}
+
+/** The tokens of a device, however many environments it has them in, as rows. */
+function tokensOf(device) {
+  const tokens = device.tokens ?? {}
+  const list = Array.isArray(tokens) ? tokens : Object.entries(tokens).map(([topic, token]) => ({ topic, token }))
+  return list.flatMap(({ topic, environment, token }) => (typeof token === 'string' ? [{ topic, environment, token }]
+    : Object.entries(token ?? {}).map(([name, inner]) => ({ topic, environment: name, token: inner }))))
+}
+
+export class Devices {
+  constructor({ go }) {
+    this.go = go
+    this.list = h('ul', { class: 'cards-list', 'aria-label': 'Devices' })
+    this.screen = h('section', { class: 'beside', 'aria-live': 'polite' })
+    this.name = h('input', { required: true, autocomplete: 'off', placeholder: 'phone-2' })
+    this.language = h('input', { autocomplete: 'off', placeholder: 'en', size: '6' })
+    this.fault = h('p', { class: 'callout bad', hidden: true, role: 'alert' })
+    this.element = h('section', { class: 'view with-beside', 'aria-label': 'Devices' },
+      h('div', { class: 'column' }, h('h1', {}, 'Devices'),
+        h('p', { class: 'muted' }, 'They hold real connections: what arrives while one is offline waits for it.'),
+        this.fault, this.list,
+        h('form', { class: 'inline', onsubmit: (event) => { event.preventDefault(); this.#add() } },
+          field('New device', this.name), field('Language', this.language), h('button', { type: 'submit' }, 'Add'))),
+      this.screen)
+    on('device', () => this.#soon())
+    on('update', () => this.#soon())
+    on('link', (isUp) => { if (isUp) this.#soon() })
+  }
+
+  show([id]) {
+    this.open = id ?? null
+    this.#load()
+  }
+
+  hide() { this.open = null; this.isHidden = true }
+
+  back() {
+    if (!this.open) return false
+    this.go('/devices')
+    return true
+  }
+
+  #soon() {
+    if (!this.element.isConnected) return
+    clearTimeout(this.timer)
+    this.timer = setTimeout(() => this.#load(), 80)
+  }
+
+  async #load() {
+    try {
+      const { devices } = await get('/devices')
+      this.fault.hidden = true
+      // What somebody is typing in or choosing from stays as it is; its change draws the list anew.
+      if (!this.list.contains(document.activeElement) || !document.activeElement.matches('input, select')) {
+        const focused = this.list.contains(document.activeElement) ? document.activeElement.dataset.key : null
+        fill(this.list, devices.length ? devices.map((device) => this.#card(device)) : h('li', { class: 'empty' }, 'There are none.'))
+        if (focused) this.list.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus()
+      }
+      const open = devices.find(({ id }) => id === this.open) ?? (this.open ? null : devices[0])
+      await this.#shown(open)
+    } catch (problem) {
+      this.fault.hidden = false
+      fill(this.fault, problem.message)
+    }
+  }
+
+  #card(device) {
+    const key = (name, element) => { element.dataset.key = `${device.id} ${name}`; return element }
+    const change = (body) => this.#change(device.id, body)
+    const language = h('input', { value: device.language ?? 'en', 'aria-label': `Language of ${device.id}`, size: '6', maxlength: '35',
+      onchange: (event) => { event.target.blur(); change({ language: event.target.value.trim() }) } })
+    const power = select(POWERS, device.power, { 'aria-label': `Power of ${device.id}`, onchange: (event) => { event.target.blur(); change({ power: event.target.value }) } })
+    return h('li', { class: `card-box ${device.id === this.open ? 'is-open' : ''}`, data: { device: device.id } },
+      h('div', { class: 'card-head' },
+        h('h2', {}, h('a', { href: `#/devices/${encodeURIComponent(device.id)}` }, plain(device.name ?? device.id))),
+        h('span', { class: `badge ${device.online ? 'good' : ''}` }, device.online ? 'online' : 'offline'),
+        button('Remove', () => this.#remove(device), { class: 'small quiet danger', 'aria-label': `Remove ${device.id}` })),
+      h('div', { class: 'switches' },
+        key('online', toggle('Online', Boolean(device.online), (value) => change({ online: value }))),
+        key('notifications', toggle('Notifications', device.notifications !== false && device.notifications !== 'disabled',
+          (value) => change({ notifications: value }))),
+        h('label', { class: 'pair' }, 'Power', power), h('label', { class: 'pair' }, 'Language', language)),
+      h('ul', { class: 'apps' }, Object.entries(device.apps ?? {}).map(([topic, state]) => h('li', {},
+        key(topic, toggle(plain(topic), state === 'installed', (value) => change({ apps: { [topic]: value ? 'installed' : 'removed' } }))),
+        h('span', { class: 'muted' }, state)))),
+      h('ul', { class: 'token-list' }, tokensOf(device).map(({ topic, environment, token }) => h('li', {},
+        h('code', { title: token }, shortened(token, 10)), ' ',
+        copyButton(token, `the token of ${device.id}`),
+        h('small', { class: 'muted' }, [environment, topic].filter(Boolean).join(', '))))))
+  }
+
+  async #shown(device) {
+    if (!device) {
+      fill(this.screen, this.open && h('p', { class: 'muted' }, 'There is no such device.'))
+      return
+    }
+    const answer = await get(`/devices/${encodeURIComponent(device.id)}/shown`)
+    const items = (answer.shown ?? answer.notifications ?? []).map((item) => ({
+      ...item, shown: item.shown ?? item.rendering ?? item, time: item.atMilliseconds ?? item.receivedMilliseconds,
+    }))
+    const silent = items.filter(({ shown }) => shown.silent && !shown.liveActivity)
+    fill(this.screen, h('h3', {}, 'On ', plain(device.name ?? device.id)),
+      lockScreen(items.slice(0, 12), { label: `What ${device.id} shows` }),
+      items[0] && besidesList(items.find(({ shown }) => !shown.silent)?.shown),
+      silent.length > 0 && h('p', { class: 'muted' }, `${silent.length} silent, the last at ${clock(silent[0].time)}`))
+  }
+
+  async #change(id, body) {
+    try { await patch(`/devices/${encodeURIComponent(id)}`, body) } catch (problem) { toast(problem.message) }
+    await this.#load()
+  }
+
+  async #add() {
+    const name = this.name.value.trim()
+    if (!name) { this.name.focus(); return }
+    try {
+      await post('/devices', { name, ...(this.language.value.trim() && { language: this.language.value.trim() }) })
+      this.name.value = ''
+      this.language.value = ''
+      this.name.blur()
+    } catch (problem) { toast(problem.message) }
+    this.#load()
+  }
+
+  async #remove(device) {
+    if (!confirm(`Remove ${device.id}? Its tokens are dead from then on.`)) return
+    try { await remove(`/devices/${encodeURIComponent(device.id)}`) } catch (problem) { toast(problem.message) }
+    if (this.open === device.id) this.go('/devices')
+    else this.#load()
+  }
+}

@@ -1,0 +1,69 @@
+// What can go wrong on purpose, with the settings that each effect has in the API.
+
+/** Statuses and the reasons that belong to them, for choosing; others can be typed. */
+export const REASONS = [
+  [410, 'Unregistered'], [410, 'ExpiredToken'], [400, 'BadDeviceToken'], [400, 'DeviceTokenNotForTopic'], [400, 'BadTopic'],
+  [400, 'TopicDisallowed'], [400, 'BadCollapseId'], [400, 'BadExpirationDate'], [400, 'BadPriority'], [400, 'InvalidPushType'],
+  [400, 'IdleTimeout'], [400, 'PayloadEmpty'], [403, 'ExpiredProviderToken'], [403, 'InvalidProviderToken'], [403, 'BadCertificate'],
+  [403, 'Forbidden'], [404, 'BadPath'], [413, 'PayloadTooLarge'], [429, 'TooManyRequests'], [429, 'TooManyProviderTokenUpdates'],
+  [500, 'InternalServerError'], [503, 'ServiceUnavailable'], [503, 'Shutdown'],
+]
+
+const CODES = ['noError', 'protocolError', 'internalError', 'flowControlError', 'refusedStream', 'cancel', 'enhanceYourCalm']
+const BINARY = ['processingError', 'missingDeviceToken', 'missingTopic', 'missingPayload', 'invalidTokenSize', 'invalidTopicSize',
+  'invalidPayloadSize', 'invalidToken', 'shutdown', 'protocolError', 'unknown']
+
+export const EFFECTS = {
+  respond: {
+    label: 'Refuse with a reason',
+    fields: [
+      { key: 'reason', label: 'Reason', value: 'Unregistered', list: 'reasons' },
+      { key: 'status', label: 'Status', kind: 'number', placeholder: 'the reason’s' },
+      { key: 'retryAfterSeconds', label: 'retry-after, seconds', kind: 'number', placeholder: 'none' },
+    ],
+  },
+  delay: { label: 'Answer late', fields: [{ key: 'milliseconds', label: 'Milliseconds', kind: 'number', value: '2000' }] },
+  noAnswer: { label: 'Never answer', fields: [] },
+  resetStream: { label: 'Reset the stream', fields: [{ key: 'code', label: 'Error code', kind: 'choice', options: CODES, value: 'internalError' }] },
+  goAway: {
+    label: 'Send GOAWAY',
+    fields: [
+      { key: 'lastStream', label: 'Last stream', kind: 'choice', value: 'thisOne',
+        options: [['thisOne', 'this one'], ['before', 'the one before'], ['none', 'none (0)'], ['all', 'all (a warning)']] },
+      { key: 'reason', label: 'Reason', list: 'reasons', placeholder: 'none' },
+      { key: 'code', label: 'Error code', kind: 'choice', options: CODES, value: 'noError' },
+      { key: 'closes', label: 'And close at once', kind: 'check' },
+    ],
+  },
+  closeInTheMiddle: { label: 'Close in the middle of the answer', fields: [] },
+  deviceOffline: { label: 'Take the device offline', fields: [], note: 'Before the push is judged. Switch it on again under Devices.' },
+  certificate: {
+    label: 'Show a bad certificate', isOfConnections: true, note: 'To every connection of a provider that is opened while the rule is there.',
+    fields: [{ key: 'which', label: 'Certificate', kind: 'choice', value: 'expired',
+      options: [['expired', 'expired'], ['foreign', 'of an authority nobody knows'], ['otherName', 'for another name']] }],
+  },
+  connections: {
+    label: 'Narrow connections', isOfConnections: true, note: 'Of every connection of a provider that is opened while the rule is there.',
+    fields: [
+      { key: 'maxConcurrentStreams', label: 'Streams at once', kind: 'number', value: '1' },
+      { key: 'initialWindowBytes', label: 'Initial window, bytes', kind: 'number', placeholder: 'as usual' },
+    ],
+  },
+  binaryError: {
+    label: 'Binary: an error packet',
+    fields: [
+      { key: 'status', label: 'Status', kind: 'choice', options: BINARY, value: 'invalidToken' },
+      { key: 'lateMilliseconds', label: 'Late by, milliseconds', kind: 'number', placeholder: '0' },
+    ],
+  },
+  binarySilence: { label: 'Binary: the error packet is lost', fields: [] },
+  binaryShutdown: { label: 'Binary: status 10, shutdown', fields: [] },
+}
+
+/** An effect in a few words. */
+export function effectWords(effect = {}) {
+  const label = EFFECTS[effect.type]?.label ?? effect.type ?? '–'
+  const details = Object.entries(effect).filter(([key]) => key !== 'type')
+    .map(([key, value]) => (key === 'then' ? `then ${effectWords(value)}` : key === 'closes' ? value && 'closes' : String(value))).filter(Boolean)
+  return details.length ? `${label}: ${details.join(', ')}` : label
+}

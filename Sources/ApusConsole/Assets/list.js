@@ -1,0 +1,148 @@
+// A list of which only the rows in sight are elements, so that ten thousand cost what thirty cost.
+
+import { h } from '/assets/dom.js'
+
+const BESIDE = 8 // Rows above and below those in sight, so that fast scrolling finds them drawn.
+
+/**
+ * A list box of rows of one height (`--row` of the style sheet, in pixels).
+ *
+ * `source`: `count`, `key(index)` (a number or text that stays with a row), `index(key)` and `row(index)`, which makes a
+ * row's element. `onopen(key)`: somebody chose a row. `onmove(key)`: somebody moved to it. `onend()`: the end comes into
+ * sight, and more may be there.
+ */
+export class VirtualList {
+  #drawn = new Map()
+  #scheduled = false
+  #count = 0
+
+  constructor({ label, source, onopen, onmove = () => {}, onend = () => {}, onscroll = () => {} }) {
+    Object.assign(this, { source, onopen, onmove, onend, onscroll, active: null })
+    this.sizer = h('div', { class: 'sizer', role: 'presentation' })
+    this.element = h('div', {
+      class: 'scroller', role: 'listbox', tabindex: '0', 'aria-label': label,
+      onscroll: () => { this.#draw(); this.onscroll() },
+      onclick: (event) => this.#click(event),
+      onkeydown: (event) => this.#key(event),
+    }, this.sizer)
+    new ResizeObserver(() => { this.#measure(); this.draw() }).observe(this.element)
+    this.#measure()
+  }
+
+  #measure() {
+    this.height = parseFloat(getComputedStyle(this.element).getPropertyValue('--row')) || 60
+  }
+
+  get atTop() { return this.element.scrollTop < this.height / 2 }
+
+  /** Draws at the next frame, however often it is asked to. */
+  draw() {
+    if (this.#scheduled) return
+    this.#scheduled = true
+    requestAnimationFrame(() => { this.#scheduled = false; this.#draw() })
+  }
+
+  /** Rows came in above: those in sight stay where they are, unless the list is at its top. */
+  grewAbove(count) {
+    if (this.atTop || count === 0) return
+    this.#resize()
+    this.element.scrollTop += count * this.height
+  }
+
+  /** A row's element is made anew when it is drawn next. */
+  invalidate(key) {
+    this.#drawn.get(key)?.remove()
+    this.#drawn.delete(key)
+    this.draw()
+  }
+
+  /** All rows are others now. */
+  reset() {
+    for (const element of this.#drawn.values()) element.remove()
+    this.#drawn.clear()
+    this.active = null
+    this.element.scrollTop = 0
+    this.draw()
+  }
+
+  #resize() {
+    this.#count = this.source.count
+    this.sizer.style.height = `${this.#count * this.height}px`
+  }
+
+  #draw() {
+    if (!this.element.isConnected || this.element.clientHeight === 0) return
+    this.#resize()
+    const top = this.element.scrollTop
+    const first = Math.max(0, Math.floor(top / this.height) - BESIDE)
+    const last = Math.min(this.#count, Math.ceil((top + this.element.clientHeight) / this.height) + BESIDE)
+    const wanted = new Set()
+    for (let index = first; index < last; index += 1) this.#place(index, wanted)
+    // The active row is there even out of sight: assistive technology is pointed at its element.
+    const active = this.active == null ? -1 : this.source.index(this.active)
+    if (active >= 0 && (active < first || active >= last)) this.#place(active, wanted)
+    for (const [key, element] of this.#drawn) {
+      if (!wanted.has(key)) { element.remove(); this.#drawn.delete(key) }
+    }
+    if (active >= 0) this.element.setAttribute('aria-activedescendant', `row-${this.active}`)
+    else this.element.removeAttribute('aria-activedescendant')
+    if (last >= this.#count - BESIDE) this.onend()
+  }
+
+  #place(index, wanted) {
+    const key = this.source.key(index)
+    let element = this.#drawn.get(key)
+    if (!element) {
+      element = this.source.row(index)
+      element.id = `row-${key}`
+      element.classList.add('row')
+      element.setAttribute('role', 'option')
+      this.#drawn.set(key, element)
+      this.sizer.append(element)
+    }
+    wanted.add(key)
+    if (element.dataset.at !== String(index)) {
+      element.dataset.at = index
+      element.style.transform = `translateY(${index * this.height}px)`
+      element.setAttribute('aria-posinset', index + 1)
+    }
+    element.setAttribute('aria-setsize', this.#count)
+    element.setAttribute('aria-selected', key === this.active)
+  }
+
+  #click(event) {
+    const row = event.target.closest('.row')
+    if (!row) return
+    this.moveTo(Number(row.dataset.at))
+    this.onopen(this.active)
+  }
+
+  #key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return
+    const page = Math.max(1, Math.floor(this.element.clientHeight / this.height) - 1)
+    const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity }
+    if (event.key in steps) this.step(steps[event.key])
+    else if (event.key === 'Enter' && this.active != null) this.onopen(this.active)
+    else return
+    event.preventDefault()
+  }
+
+  /** Moves the active row by so many; from nowhere to the first. */
+  step(by) {
+    if (this.source.count === 0) return
+    const now = this.active == null ? -1 : this.source.index(this.active)
+    const next = now < 0 ? 0 : Math.min(this.source.count - 1, Math.max(0, now + by))
+    this.moveTo(next)
+    this.onmove(this.active)
+  }
+
+  moveTo(index) {
+    this.active = this.source.key(index)
+    const top = index * this.height
+    const { scrollTop, clientHeight } = this.element
+    this.#resize()
+    if (top < scrollTop) this.element.scrollTop = top
+    else if (top + this.height > scrollTop + clientHeight) this.element.scrollTop = top + this.height - clientHeight
+    this.#draw()
+  }
+}

@@ -1,0 +1,93 @@
+// A push as a phone shows it on its lock screen, and in words what cannot be seen there.
+
+import { h } from '/assets/dom.js'
+import { clock, spelled } from '/assets/text.js'
+
+const COLOURS = 6
+
+/** The name that an app would have: the last part of its topic. */
+export function appName(topic = '') {
+  const base = topic.replace(/\.(voip|complication|push-type\.[a-z-]+|location-query|pushkit\.fileprovider|voip-ptt)$/i, '')
+  const part = base.split('.').pop() || 'App'
+  return part.charAt(0).toUpperCase() + part.slice(1)
+}
+
+function tile(topic) {
+  let sum = 0
+  for (const character of topic) sum = (sum * 31 + character.codePointAt(0)) % 9973
+  return h('span', { class: `tile tile-${sum % COLOURS}`, 'aria-hidden': 'true' }, appName(topic).charAt(0))
+}
+
+const paragraph = (name, text) => text && h('p', { class: name, dir: 'auto' }, String(text))
+
+const LEVELS = { 'time-sensitive': 'Time Sensitive', critical: 'Critical' }
+
+/** The state of a Live Activity as names and values, flat. */
+function stateRows(value, prefix = '', rows = [], depth = 0) {
+  if (value && typeof value === 'object' && depth < 4) {
+    for (const [key, inner] of Object.entries(value)) stateRows(inner, prefix ? `${prefix}.${key}` : key, rows, depth + 1)
+  } else if (prefix) {
+    rows.push([prefix, typeof value === 'string' ? value : JSON.stringify(value)])
+  }
+  return rows
+}
+
+function activity(shown) {
+  const { event = 'update', state, contentState, ...rest } = shown.liveActivity
+  const rows = stateRows(state ?? contentState ?? rest)
+  return [
+    h('p', { class: 'activity-event' }, `Live Activity · ${event}`),
+    paragraph('title', shown.title), paragraph('body', shown.body),
+    rows.length > 0 && h('dl', { class: 'activity' },
+      rows.slice(0, 12).map(([name, value]) => h('div', {}, h('dt', {}, h('bdi', {}, name)), h('dd', {}, h('bdi', {}, value))))),
+  ]
+}
+
+/** One notification, or null where nothing is to be seen. */
+export function card(shown, { topic = '', time } = {}) {
+  if (!shown || (shown.silent && !shown.liveActivity)) return null
+  const level = LEVELS[shown.interruptionLevel]
+  return h(
+    'article', { class: `card level-${shown.interruptionLevel ?? 'active'}`, lang: shown.language || null },
+    h('header', {}, tile(topic), h('span', { class: 'app' }, appName(topic)), level && h('span', { class: 'level' }, level),
+      h('time', {}, time ? clock(time).slice(-8, -3) : 'now')),
+    shown.liveActivity
+      ? activity(shown)
+      : [paragraph('title', shown.title), paragraph('subtitle', shown.subtitle), paragraph('body', shown.body)],
+    !shown.liveActivity && !shown.title && !shown.subtitle && !shown.body
+      && h('p', { class: 'body muted' }, 'No text: only a badge or a sound.'))
+}
+
+const soundName = (sound) => (typeof sound === 'object' && sound ? sound.name ?? 'default' : sound)
+
+/** What of a notification is not on the screen, in words. */
+export function besides(shown) {
+  if (!shown) return []
+  const volume = typeof shown.sound === 'object' && shown.sound?.critical ? ' (critical)' : ''
+  return [
+    ['Sound', shown.sound && `${soundName(shown.sound)}${volume}`],
+    ['Badge', shown.badge ?? null], ['Category', shown.category], ['Thread', shown.thread],
+    ['Level', shown.interruptionLevel], ['Relevance', shown.relevance ?? null], ['Language', shown.language],
+  ].filter(([, value]) => value != null && value !== '' && value !== false)
+}
+
+/** The lock screen with cards on it: `items` are `{ shown, topic, time }`, newest first. */
+export function lockScreen(items, { label = 'What the device shows', time = Date.now() } = {}) {
+  const cards = items.map((item) => card(item.shown, item)).filter(Boolean)
+  const date = new Date(time)
+  return h(
+    'figure', { class: 'phone', 'aria-label': label },
+    h('div', { class: 'screen' },
+      h('p', { class: 'hour', 'aria-hidden': 'true' }, clock(time, { now: time }).slice(0, 5)),
+      h('p', { class: 'date', 'aria-hidden': 'true' },
+        date.toLocaleDateString('en', { weekday: 'long', month: 'long', day: 'numeric' })),
+      h('div', { class: 'cards' }, cards.length ? cards : h('p', { class: 'nothing' }, 'Nothing to see'))))
+}
+
+/** The facts below a lock screen. */
+export function besidesList(shown) {
+  const rows = besides(shown)
+  if (shown?.silent && !shown.liveActivity) rows.unshift(['Silent', 'the app is woken; the user sees nothing'])
+  return rows.length === 0 ? null : h('dl', { class: 'facts besides' },
+    rows.map(([name, value]) => [h('dt', {}, name), h('dd', {}, h('bdi', {}, spelled(value)))]))
+}

@@ -1,0 +1,144 @@
+// One push: what was asked, what was answered and why, what became of it, and what the device shows.
+
+import { get } from '/assets/api.js'
+import { append, button, copy, copyButton, facts, fill, h } from '/assets/dom.js'
+import { formatted } from '/assets/json.js'
+import { besidesList, lockScreen } from '/assets/phone.js'
+import { isRefused, nameOf } from '/assets/pushes.js'
+import { bytes, decoded, dump, duration, literal, plain, shortened, spelled, timestamp } from '/assets/text.js'
+
+const section = (title, ...children) => h('section', {}, h('h3', {}, title), children)
+
+/** A word for how a push was answered, in the colour that goes with it. */
+export function verdictBadge(push) {
+  const { status, reason, fault } = push.verdict ?? {}
+  const refused = isRefused(push)
+  const words = status === undefined && !reason ? 'No answer' : refused ? reason || 'Refused' : 'Accepted'
+  return [
+    h('span', { class: `badge ${refused ? 'bad' : 'good'}` }, status ?? '', ' ', literal(words)),
+    fault && h('span', { class: 'badge armed', title: 'A fault that was armed decided this' }, 'fault: ', literal(fault)),
+  ]
+}
+
+function verdict(push) {
+  const { explanation, notes = [] } = push.verdict ?? {}
+  if (!explanation && !notes?.length) return null
+  return h(
+    'div', { class: `callout ${isRefused(push) ? 'bad' : ''}` },
+    explanation && h('p', {}, literal(explanation)),
+    (notes ?? []).map((note) => h('p', { class: 'note' }, literal(note))))
+}
+
+function violations(list = []) {
+  if (!list.length) return null
+  return section(
+    `Violations (${list.length})`,
+    h('ul', { class: 'violations' }, list.map((violation) => h(
+      'li', { class: violation.severity },
+      h('span', { class: 'severity' }, violation.severity), ' ',
+      h('span', {}, literal(violation.message)), ' ',
+      violation.path && h('code', {}, literal(violation.path)), ' ',
+      h('small', { class: 'muted' }, violation.rule)))))
+}
+
+function way(push) {
+  const states = push.states ?? []
+  if (!states.length) return null
+  const start = push.receivedMilliseconds
+  return section('Its way', h('ol', { class: 'way' }, states.map((state) => h(
+    'li', { class: /^Discarded/.test(state.state) ? 'bad' : /^Delivered/.test(state.state) ? 'good' : '' },
+    h('span', { class: 'state' }, literal(state.state)),
+    h('span', { class: 'muted' }, state.atMilliseconds >= start ? `+${duration(state.atMilliseconds - start)}` : ''),
+    h('time', { title: timestamp(state.atMilliseconds) }, timestamp(state.atMilliseconds).slice(11)),
+    state.cause && h('small', { class: 'cause' }, literal(state.cause))))))
+}
+
+function withCopy(text, what, shown = text) {
+  return text && [literal(shown, { title: text }), ' ', copyButton(text, what)]
+}
+
+function expiration(push) {
+  const seconds = push.expiration
+  if (seconds == null) return null
+  return Number(seconds) === 0 ? '0: now or never' : `${seconds} (${timestamp(Number(seconds) * 1000).slice(0, 19)})`
+}
+
+function request(push) {
+  return section('Request', facts([
+    ['Received', timestamp(push.receivedMilliseconds)],
+    ['Through', [push.interface, push.environment, push.connection != null && `connection ${push.connection}`].filter(Boolean).join(', ')],
+    ['Credential', push.credential && literal(push.credential)],
+    ['Token', withCopy(push.token, 'the device token', shortened(push.token, 12))],
+    ['Device', push.device && h('a', { href: `#/devices/${encodeURIComponent(push.device)}` }, plain(push.device))],
+    ['Topic', push.topic && literal(push.topic)],
+    ['Push type', push.pushType ?? h('span', { class: 'muted' }, 'not named')],
+    ['Priority', push.priority],
+    ['Expiration', expiration(push)],
+    ['Collapse id', push.collapseID && literal(push.collapseID)],
+    ['apns-id', withCopy(push.apnsID, 'the apns-id')],
+    ['apns-unique-id', withCopy(push.uniqueID, 'the apns-unique-id')],
+  ]))
+}
+
+function headers(push) {
+  const rows = [[':method', push.method], [':path', push.path], ...(push.headers ?? [])].filter(([, value]) => value != null)
+  if (rows.length === 0) return null
+  return section('Headers', h('table', { class: 'headers' }, h('tbody', {}, rows.map(([name, value]) => h(
+    'tr', {}, h('th', { scope: 'row' }, literal(name)), h('td', {}, literal(value)))))))
+}
+
+function payload(push) {
+  const text = push.payloadText ?? ''
+  const raw = push.payloadBase64 ? decoded(push.payloadBase64) : new TextEncoder().encode(text)
+  const modes = { Formatted: () => formatted(text), 'As sent': () => spelled(text), Bytes: () => dump(raw) }
+  const view = h('pre', { class: 'payload', tabindex: '0', 'aria-label': 'Payload' })
+  const choices = h('div', { class: 'segments', role: 'group', 'aria-label': 'How the payload is shown' })
+  const show = (mode) => {
+    view.classList.toggle('bytes', mode === 'Bytes')
+    fill(view, modes[mode]())
+    for (const choice of choices.children) choice.setAttribute('aria-pressed', choice.textContent === mode)
+  }
+  append(choices, Object.keys(modes).map((mode) => button(mode, () => show(mode))))
+  show(push.payload == null ? 'As sent' : 'Formatted')
+  return section(
+    'Payload',
+    h('div', { class: 'tools' }, choices, h('span', { class: 'muted' }, bytes(push.payloadBytes ?? raw.length)),
+      copyButton(text, 'the payload')),
+    push.payloadBase64 && h('p', { class: 'callout' },
+      'This payload is not UTF-8. What could not be read stands here as \ufffd; Bytes shows it as it came.'),
+    push.payload == null && !push.payloadBase64 && text && h('p', { class: 'callout' }, 'This payload is not JSON.'),
+    text || raw.length ? view : h('p', { class: 'muted' }, 'There is none.'))
+}
+
+function rendering(push) {
+  const { shown } = push
+  const nothing = isRefused(push)
+    ? 'The service refused it: no device gets it.'
+    : push.device ? 'Not shown yet: the device has not got it, or never will.' : 'No virtual device has this token.'
+  return section(
+    'On the device',
+    shown && (!shown.silent || shown.liveActivity)
+      ? lockScreen([{ shown, topic: push.topic, time: push.receivedMilliseconds }], { time: push.receivedMilliseconds })
+      : h('p', { class: 'muted' }, shown ? 'Nothing is shown: the app is woken in the background.' : nothing),
+    shown && besidesList(shown))
+}
+
+/** The push as elements. `actions` come behind those that every push has. */
+export function pushDetail(push, { onback, onagain }) {
+  const name = nameOf(push)
+  return [
+    h('header', { class: 'detail-head' },
+      button('Back', onback, { class: 'back quiet', 'aria-label': 'Back to the list' }),
+      h('h2', { tabindex: '-1', id: 'push-title' }, plain(name.title)),
+      h('p', { class: 'badges' }, verdictBadge(push), h('span', { class: 'badge' }, push.pushType ?? 'no push type'),
+        h('span', { class: 'muted' }, `No. ${push.number}`)),
+      h('div', { class: 'actions' },
+        push.curl && button('Copy as curl', () => copy(push.curl, 'a curl command'), { id: 'copy-curl' }),
+        button('Edit and send', () => onagain(push)))),
+    h('div', { class: 'detail-body' },
+      h('div', { class: 'wide' }, verdict(push), violations(push.violations), way(push), payload(push), request(push), headers(push)),
+      h('aside', { class: 'beside' }, rendering(push))),
+  ]
+}
+
+export const fetchPush = (number, options) => get(`/pushes/${number}`, options)

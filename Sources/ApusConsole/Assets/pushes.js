@@ -1,0 +1,208 @@
+// What the page knows of the pushes: of each a line, newest first. The rest of one is asked for when it is opened.
+
+import { get, on, query } from '/assets/api.js'
+import { oneLine } from '/assets/text.js'
+
+const PAGE = 200
+/** Lines that are kept here; the service keeps as many pushes unless it is told otherwise. */
+export const KEPT = 10_000
+const FIELDS = new Set(['token', 'topic', 'type', 'verdict', 'device'])
+
+/** What somebody typed into the search field, as parameters of the API: `topic:com.example.app hello` and the like. */
+export function parameters(text) {
+  const values = {}
+  const words = []
+  for (const word of text.trim().split(/\s+/)) {
+    const [, field, value] = /^([a-z]+):(.+)$/.exec(word) ?? []
+    if (FIELDS.has(field)) values[field] = value
+    else if (word) words.push(word)
+  }
+  if (words.length) values.q = words.join(' ')
+  return values
+}
+
+const alertOf = (push) => {
+  const alert = push.payload?.aps?.alert
+  return typeof alert === 'string' ? { body: alert } : alert && typeof alert === 'object' ? alert : {}
+}
+
+const string = (value) => (typeof value === 'string' && value.trim() ? value : null)
+
+/** What a push is called: what it shows, and for one that shows nothing what it is. */
+export function nameOf(push) {
+  const shown = push.shown ?? {}
+  const alert = alertOf(push)
+  const title = string(shown.title) ?? string(alert.title) ?? string(alert['title-loc-key'])
+  const body = string(shown.body) ?? string(alert.body) ?? string(alert['loc-key'])
+  if (title || body) return { title: title ?? body, body: title ? body ?? '' : '', isText: true }
+  const activity = shown.liveActivity ?? (push.pushType === 'liveactivity' ? push.payload?.aps : null)
+  if (activity?.event) return { title: `Live Activity: ${activity.event}`, body: push.payloadText ?? '', isText: false }
+  const kinds = {
+    background: 'Background update', voip: 'Call', location: 'Location query', complication: 'Complication',
+    fileprovider: 'File provider', mdm: 'Device management', pushtotalk: 'Push to talk', widgets: 'Widgets', controls: 'Controls',
+  }
+  return { title: kinds[push.pushType] ?? 'Without text', body: push.payloadText ?? '', isText: false }
+}
+
+export const isRefused = (push) => {
+  const status = push.verdict?.status
+  return push.interface === 'binary' ? Boolean(push.verdict?.reason) : status !== 200
+}
+
+function summary(push) {
+  const name = nameOf(push)
+  const states = push.states ?? []
+  return {
+    number: push.number, time: push.receivedMilliseconds, title: oneLine(name.title, 160), body: oneLine(name.body, 200),
+    isText: name.isText, topic: push.topic ?? '', type: push.pushType ?? '', device: push.device ?? null,
+    environment: push.environment, status: push.verdict?.status, reason: push.verdict?.reason ?? '',
+    refused: isRefused(push), fault: push.verdict?.fault ?? '', violations: push.violations?.length ?? 0,
+    state: states.length ? states[states.length - 1].state : '',
+  }
+}
+
+/** The lines that match a search, kept up to date. Tells `changed({ above, reset })` and `updated(number)`. */
+export class Pushes {
+  #newer = [] // In the order of arrival: the last is the newest.
+  #older = [] // Newest first, as pages of the API bring them.
+  #known = new Map()
+  #next = null
+  #ended = false
+  #loading = null
+  #generation = 0
+  #refreshing = false
+  #stale = false
+
+  constructor({ changed, updated, failed }) {
+    Object.assign(this, { changed, updated, failed, text: '' })
+    on('push', (push) => this.#arrived(push))
+    on('update', (push) => this.#updated(push))
+    on('cleared', () => this.search(this.text))
+    on('lost', () => this.search(this.text))
+  }
+
+  get count() { return this.#newer.length + this.#older.length }
+  get isComplete() { return this.#ended }
+  get isFiltered() { return Object.keys(parameters(this.text)).length > 0 }
+
+  at(index) {
+    const newer = this.#newer.length
+    return index < newer ? this.#newer[newer - 1 - index] : this.#older[index - newer]
+  }
+
+  /** Where a push stands, or -1. Numbers fall from the first line to the last. */
+  index(number) {
+    let low = 0
+    let high = this.count - 1
+    while (low <= high) {
+      const middle = (low + high) >> 1
+      const here = this.at(middle).number
+      if (here === number) return middle
+      if (here > number) low = middle + 1
+      else high = middle - 1
+    }
+    return -1
+  }
+
+  /** Begins anew, with what matches the text. */
+  async search(text) {
+    this.text = text
+    this.#generation += 1
+    this.#loading = null
+    this.#newer = []
+    this.#older = []
+    this.#known.clear()
+    this.#next = null
+    this.#ended = false
+    this.changed({ above: 0, reset: true })
+    await this.more()
+  }
+
+  /** Fetches the next page, once at a time. */
+  more() {
+    if (this.#ended) return Promise.resolve()
+    this.#loading ??= this.#load(this.#generation)
+    return this.#loading
+  }
+
+  async #load(generation) {
+    try {
+      const page = await get(`/pushes${query({ limit: PAGE, before: this.#next, ...parameters(this.text) })}`)
+      if (generation !== this.#generation) return
+      for (const push of page.pushes) {
+        if (this.#known.has(push.number) || this.count >= KEPT) continue
+        const line = summary(push)
+        this.#older.push(line)
+        this.#known.set(line.number, line)
+      }
+      this.#next = page.next ?? null
+      this.#ended = this.#next == null || this.count >= KEPT
+      this.#loading = null
+      this.changed({ above: 0, reset: false })
+    } catch (problem) {
+      if (generation !== this.#generation) return
+      this.#loading = null
+      this.#ended = true
+      this.failed(problem)
+    }
+  }
+
+  #arrived(push) {
+    // Which pushes match a search is the service's to say.
+    if (this.isFiltered || !push?.verdict) { this.#refresh(); return }
+    this.#insert([push])
+  }
+
+  /** Pushes in the order of arrival. */
+  #insert(pushes) {
+    let above = 0
+    for (const push of pushes) {
+      if (this.#known.has(push.number)) { this.#updated(push); continue }
+      const newest = this.count ? this.at(0).number : -1
+      if (push.number <= newest) continue
+      const line = summary(push)
+      this.#newer.push(line)
+      this.#known.set(line.number, line)
+      above += 1
+    }
+    this.#trim()
+    this.changed({ above, reset: false })
+  }
+
+  #trim() {
+    while (this.count > KEPT + PAGE && this.#older.length) this.#known.delete(this.#older.pop().number)
+    if (this.count > KEPT + PAGE) {
+      for (const line of this.#newer.splice(0, this.count - KEPT)) this.#known.delete(line.number)
+      this.#ended = true
+    }
+  }
+
+  /** Asks for what matches and is new: at most every 300 ms, however much arrives. */
+  async #refresh() {
+    if (this.#refreshing) { this.#stale = true; return }
+    this.#refreshing = true
+    const generation = this.#generation
+    try {
+      const page = await get(`/pushes${query({ limit: PAGE, ...parameters(this.text) })}`)
+      if (generation === this.#generation) {
+        const newest = this.count ? this.at(0).number : -1
+        const fresh = page.pushes.filter((push) => push.number > newest)
+        // More came in than a page holds: what lies between would be missing.
+        if (fresh.length === PAGE && this.count) this.search(this.text)
+        else if (fresh.length) this.#insert(fresh.reverse())
+      }
+    } catch { /* The next event asks again. */ }
+    setTimeout(() => {
+      this.#refreshing = false
+      if (this.#stale) { this.#stale = false; this.#refresh() }
+    }, 300)
+  }
+
+  #updated(push) {
+    const line = this.#known.get(push?.number)
+    if (!line) return
+    if (push.verdict) Object.assign(line, summary(push))
+    else if (push.states?.length) line.state = push.states[push.states.length - 1].state
+    this.updated(push.number)
+  }
+}

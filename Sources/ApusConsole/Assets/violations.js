@@ -1,0 +1,50 @@
+// What providers did wrong since the start, rule by rule, whether or not it was accepted.
+
+import { get, on } from '/assets/api.js'
+import { fill, h } from '/assets/dom.js'
+import { clock, count, literal, plain } from '/assets/text.js'
+
+export class Violations {
+  constructor() {
+    this.body = h('div', { class: 'rules' })
+    this.counts = h('p', { class: 'badges' })
+    this.element = h('section', { class: 'view', 'aria-label': 'Violations' },
+      h('h1', {}, 'Violations'),
+      h('p', { class: 'muted' }, 'What was wrong with pushes, or with the way in which they were sent, accepted or not. For CI: ',
+        h('a', { href: '/api/v1/violations?format=junit', download: 'violations.xml' }, 'JUnit XML'), ', ',
+        h('a', { href: '/api/v1/violations', target: '_blank', rel: 'noopener' }, 'JSON'), '.'),
+      this.counts, this.body)
+    for (const kind of ['push', 'update', 'cleared']) on(kind, () => this.#soon())
+  }
+
+  show() { this.#load() }
+
+  #soon() {
+    if (this.element.isConnected) this.timer ??= setTimeout(() => { this.timer = null; this.#load() }, 500)
+  }
+
+  async #load() {
+    try {
+      const { counts, rules } = await get('/violations')
+      fill(this.counts, [['error', 'bad', 'errors'], ['warning', 'warn', 'warnings'], ['note', '', 'notes']].map(([severity, style, word]) => h(
+        'span', { class: `badge ${counts[severity] ? style : ''}` }, `${count(counts[severity])} ${word}`)))
+      const open = new Set([...this.body.querySelectorAll('details[open]')].map((element) => element.dataset.rule))
+      fill(this.body, rules.length === 0 ? h('p', { class: 'empty' }, 'None so far.') : rules.map((rule) => this.#rule(rule, open)))
+    } catch (problem) {
+      fill(this.body, h('p', { class: 'callout bad' }, problem.message))
+    }
+  }
+
+  #rule({ rule, severity, source, count: number, pushes }, open) {
+    return h('details', { data: { rule }, open: open.has(rule), class: `box ${severity}` },
+      h('summary', {}, h('span', { class: 'severity' }, severity), ' ', h('strong', {}, rule), ' ',
+        h('span', { class: 'muted' }, `${count(number)} ${number === 1 ? 'push' : 'pushes'}`)),
+      h('p', { class: 'muted' }, pushes[0] && literal(pushes[0].message)),
+      source && h('p', { class: 'muted' }, 'Rule: ', source),
+      h('table', {}, h('thead', {}, h('tr', {}, ['Push', 'Time', 'Where', 'Topic'].map((text) => h('th', { scope: 'col' }, text)))),
+        h('tbody', {}, pushes.map((push) => h('tr', {},
+          h('td', {}, h('a', { href: `#/inbox/${push.number}` }, push.number)), h('td', {}, clock(push.receivedMilliseconds)),
+          h('td', {}, push.path && h('code', {}, literal(push.path))), h('td', {}, push.topic && plain(push.topic)))))),
+      number > pushes.length && h('p', { class: 'muted' }, `These are the first ${pushes.length}.`))
+  }
+}

@@ -1,0 +1,60 @@
+/// A file of the page.
+package struct DevAsset: Sendable {
+  /// As in the folder Assets. The page looks for it at `/assets/NAME`, and for itself (`index.html`) at `/`.
+  package var name: String
+  package var contentType: String
+  package var bytes: [UInt8]
+}
+
+/// The console: a page of plain HTML, CSS and JavaScript modules, as bytes in the program.
+///
+/// It speaks to the API of the service that it came from, below `/api/v1`, and to nothing else.
+package enum DevAssets {
+  /// What the page may do, for the answers that carry its files: run and fetch what came from the same place, and take
+  /// no text for markup.
+  package static let contentSecurityPolicy =
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    + "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+
+  /// Those of the folder Assets, each once.
+  package static let all = [
+    asset("index.html", PackageResources.index_html),
+    asset("base.css", PackageResources.base_css),
+    asset("inbox.css", PackageResources.inbox_css),
+    asset("views.css", PackageResources.views_css),
+    asset("favicon.svg", PackageResources.favicon_svg),
+    asset("icons.svg", PackageResources.icons_svg),
+    asset("api.js", PackageResources.api_js),
+    asset("app.js", PackageResources.app_js),
+    asset("compose.js", PackageResources.compose_js),
+    asset("devices.js", PackageResources.devices_js),
+    asset("dom.js", PackageResources.dom_js),
+    asset("effects.js", PackageResources.effects_js),
+    asset("faults.js", PackageResources.faults_js),
+    asset("inbox.js", PackageResources.inbox_js),
+    asset("json.js", PackageResources.json_js),
+    asset("list.js", PackageResources.list_js),
+    asset("phone.js", PackageResources.phone_js),
+    asset("push.js", PackageResources.push_js),
+    asset("pushes.js", PackageResources.pushes_js),
+    asset("pushtypes.js", PackageResources.pushtypes_js),
+    asset("status.js", PackageResources.status_js),
+    asset("text.js", PackageResources.text_js),
+    asset("tokens.js", PackageResources.tokens_js),
+    asset("violations.js", PackageResources.violations_js),
+  ]
+
+  private static let byName = Dictionary(uniqueKeysWithValues: all.map { ($0.name, $0) })
+
+  package static func asset(_ name: String) -> DevAsset? { byName[name] }
+
+  private static func asset(_ name: String, _ bytes: [UInt8]) -> DevAsset {
+    DevAsset(name: name, contentType: contentType(of: name), bytes: bytes)
+  }
+
+  private static func contentType(of name: String) -> String {
+    if name.hasSuffix(".html") { return "text/html; charset=utf-8" }
+    if name.hasSuffix(".css") { return "text/css; charset=utf-8" }
+    return name.hasSuffix(".svg") ? "image/svg+xml" : "text/javascript; charset=utf-8"
+  }
+}
