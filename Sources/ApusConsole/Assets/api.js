@@ -77,7 +77,7 @@ export function follow() {
       // An answer that is no stream of events ends the browser's own attempts.
       if (source.readyState === EventSource.CLOSED) setTimeout(open, 2000)
     }
-    for (const kind of ['push', 'update', 'device', 'fault', 'clock', 'cleared', 'lost']) {
+    for (const kind of ['push', 'update', 'device', 'fault', 'clock', 'cleared']) {
       source.addEventListener(kind, (event) => {
         let value = null
         try { value = JSON.parse(event.data) } catch { /* An event without content is one all the same. */ }

@@ -64,6 +64,7 @@ export const EFFECTS = {
 export function effectWords(effect = {}) {
   const label = EFFECTS[effect.type]?.label ?? effect.type ?? '–'
   const details = Object.entries(effect).filter(([key]) => key !== 'type')
-    .map(([key, value]) => (key === 'then' ? `then ${effectWords(value)}` : key === 'closes' ? value && 'closes' : String(value))).filter(Boolean)
+    .map(([key, value]) => (key === 'then' ? `then ${effectWords(value).toLowerCase()}` : key === 'closes' ? value && 'closes'
+      : /milliseconds/i.test(key) ? `${value} ms` : /seconds/i.test(key) ? `${value} s` : String(value))).filter(Boolean)
   return details.length ? `${label}: ${details.join(', ')}` : label
 }

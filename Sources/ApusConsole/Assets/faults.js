@@ -19,8 +19,11 @@ function matchWords(match) {
   })
 }
 
+const ENDINGS = { one: 'st', two: 'nd', few: 'rd', other: 'th' }
+const ordinal = (number) => number + ENDINGS[new Intl.PluralRules('en', { type: 'ordinal' }).select(number)]
+
 function whenWords(rule) {
-  const words = rule.nth ? `only no. ${rule.nth}` : rule.every ? `every ${rule.every}.`
+  const words = rule.nth ? `only the ${ordinal(rule.nth)}` : rule.every ? `every ${ordinal(rule.every)}`
     : rule.rate != null ? `${+(rule.rate * 100).toFixed(2)} % (seed ${rule.seed ?? 1})` : 'each time'
   return rule.times ? `${words}, ${rule.times} ${rule.times === 1 ? 'time' : 'times'} at most` : words
 }
@@ -36,8 +39,9 @@ export class Faults {
     this.kind = select(Object.entries(EFFECTS).map(([key, { label }]) => [key, label]), 'respond', { onchange: () => this.#drawEffect() })
     this.effect = h('div', { class: 'fields' })
     this.fault = h('p', { class: 'callout bad', hidden: true, role: 'alert' })
-    this.matching = h('fieldset', {}, h('legend', {}, 'Pushes whose'), this.clauses,
-      h('div', {}, button('Add a condition', () => this.#clause(), { class: 'small' })))
+    this.matching = h('fieldset', {}, h('legend', {}, 'With which pushes'), this.clauses,
+      h('div', { class: 'tools' }, button('Add a condition', () => this.#clause(), { class: 'small' }),
+        h('small', { class: 'muted hint' }, 'Without one, with any.')))
     this.timing = h('fieldset', {}, h('legend', {}, 'When'), h('div', { class: 'fields' }, field('Of those that match', this.when),
       field('At most, times', this.times)), this.whenFields)
     this.element = h('section', { class: 'view', 'aria-label': 'Faults' },
@@ -70,7 +74,7 @@ export class Faults {
           (text) => h('th', { scope: 'col' }, text)), h('td', {}))),
         h('tbody', {}, faults.map((rule) => h('tr', { class: rule.spent ? 'spent' : '' },
           h('td', {}, literal(rule.name)), h('td', {}, effectWords(rule.effect)), h('td', {}, matchWords(rule.match)), h('td', {}, whenWords(rule)),
-          h('td', {}, `${count(rule.struck)} of ${count(rule.matched)}`),
+          h('td', {}, `${count(rule.struck)} of ${count(rule.matched)}`, h('span', { class: 'only-narrow' }, ' struck')),
           h('td', {}, button('Disarm', () => this.#disarm(rule.id), { class: 'small', 'aria-label': `Disarm ${rule.name}` })))))),
         h('div', {}, button('Disarm all', () => this.#disarm(null), { class: 'small danger' }))])
     } catch (problem) {

@@ -1,6 +1,6 @@
 // The inbox: the list of pushes beside the one that is open.
 
-import { get, on, remove } from '/assets/api.js'
+import { on, remove } from '/assets/api.js'
 import { button, fill, h, toast } from '/assets/dom.js'
 import { VirtualList } from '/assets/list.js'
 import { fetchPush, pushDetail } from '/assets/push.js'
@@ -9,7 +9,7 @@ import { clock, count, plain } from '/assets/text.js'
 
 const narrow = matchMedia('(max-width: 760px)')
 
-const VERDICTS = [['', 'All'], ['accepted', 'Accepted'], ['refused', 'Refused']]
+const VERDICTS = [['', 'All'], ['refused', 'Refused'], ['violations', 'Violations']]
 
 function row(line) {
   const delivered = /^Delivered/.test(line.state)
@@ -21,15 +21,13 @@ function row(line) {
   return h(
     'div', { class: `line ${line.refused ? 'refused' : ''}` },
     h('span', { class: `dot ${line.refused ? 'bad' : delivered ? 'good' : waits ? 'waiting' : ''}` }),
-    h('span', { class: `title ${line.isText ? '' : 'is-kind'}` }, plain(line.title)),
-    h('time', {}, clock(line.time)),
-    h('span', { class: `text ${line.isText ? '' : 'is-data'}` }, line.body ? plain(line.body) : ''),
-    h('span', { class: 'marks' },
+    h('p', {}, h('span', { class: `title ${line.isText ? '' : 'is-kind'}` }, plain(line.title)), h('time', {}, clock(line.time))),
+    h('p', { class: `text ${line.isText ? '' : 'is-data'}` }, line.body ? plain(line.body) : ''),
+    h('p', { class: 'facts-line' }, h('span', {}, facts.map((fact, index) => [index > 0 && ' · ', plain(fact)])),
       line.fault && h('span', { class: 'mark armed' }, 'fault'),
       line.violations > 0 && h('span', { class: 'mark warn', title: `${line.violations} violations` },
         `${line.violations} ${line.violations === 1 ? 'violation' : 'violations'}`),
-      line.refused && h('span', { class: 'mark bad' }, `${line.status ?? ''} ${line.reason}`.trim())),
-    h('span', { class: 'facts-line' }, facts.map((fact, index) => [index > 0 && ' · ', plain(fact)])))
+      line.refused && h('span', { class: 'mark bad' }, `${line.status || ''} ${line.reason || (line.status ? '' : 'no answer')}`.trim())))
 }
 
 export class Inbox {
@@ -63,7 +61,7 @@ export class Inbox {
     })
     this.element = this.#build()
     on('update', (push) => { if (push?.number === this.#open) this.#refetch() })
-    on('cleared', () => { if (this.#open != null) go('/inbox') })
+    on('cleared', (value) => { if (this.#open != null && !value?.lost) go('/inbox') })
     this.pushes.search('')
   }
 
@@ -130,7 +128,7 @@ export class Inbox {
     } catch (problem) {
       if (problem.name === 'AbortError' || number !== this.#open) return
       fill(this.detail, h('header', { class: 'detail-head' },
-        button('Back', () => this.back(), { class: 'back quiet' }),
+        button('‹ Back', () => this.back(), { class: 'back quiet' }),
         h('h2', { id: 'push-title', tabindex: '-1' }, problem.status === 404 ? 'This push is gone' : 'This push cannot be shown')),
       h('p', { class: 'callout bad' }, problem.message))
     }
@@ -192,7 +190,8 @@ export class Inbox {
     this.list.grewAbove(above)
     this.list.draw()
     const number = this.pushes.count
-    this.total.textContent = `${count(number)}${this.pushes.isComplete || number >= KEPT ? '' : '+'}`
+    const more = this.pushes.isComplete || number >= KEPT ? '' : '+'
+    this.total.textContent = number === 1 && !more ? '1 push' : `${count(number)}${more} pushes`
     if (!reset) this.#note(this.pushes.isFiltered ? 'No push matches.' : null)
     this.empty.hidden = reset || number > 0
   }
@@ -217,5 +216,3 @@ export class Inbox {
     } catch (problem) { toast(problem.message) }
   }
 }
-
-export const devicesOf = () => get('/devices')

@@ -30,7 +30,7 @@ const string = (value) => (typeof value === 'string' && value.trim() ? value : n
 
 /** What a push is called: what it shows, and for one that shows nothing what it is. */
 export function nameOf(push) {
-  const shown = push.shown ?? {}
+  const shown = push.shown ?? push.preview ?? {}
   const alert = alertOf(push)
   const title = string(shown.title) ?? string(alert.title) ?? string(alert['title-loc-key'])
   const body = string(shown.body) ?? string(alert.body) ?? string(alert['loc-key'])
@@ -44,10 +44,7 @@ export function nameOf(push) {
   return { title: kinds[push.pushType] ?? 'Without text', body: push.payloadText ?? '', isText: false }
 }
 
-export const isRefused = (push) => {
-  const status = push.verdict?.status
-  return push.interface === 'binary' ? Boolean(push.verdict?.reason) : status !== 200
-}
+export const isRefused = (push) => !push.verdict?.accepted
 
 function summary(push) {
   const name = nameOf(push)
@@ -77,8 +74,8 @@ export class Pushes {
     Object.assign(this, { changed, updated, failed, text: '' })
     on('push', (push) => this.#arrived(push))
     on('update', (push) => this.#updated(push))
+    // Sent as well to a page that was told too little for too long: what it has may have gaps.
     on('cleared', () => this.search(this.text))
-    on('lost', () => this.search(this.text))
   }
 
   get count() { return this.#newer.length + this.#older.length }

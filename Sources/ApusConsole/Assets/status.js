@@ -32,7 +32,7 @@ export class Status {
     this.now = h('time', { class: 'service-time' })
     this.skew = h('span', { class: 'muted', role: 'status' })
     this.date = h('input', { type: 'datetime-local', step: '1' })
-    this.snippets = h('div', {})
+    this.snippets = h('div', { class: 'snippets' })
     this.facts = h('div', { class: 'halves' })
     this.element = h('section', { class: 'view', 'aria-label': 'Status' },
       h('h1', {}, 'Status'),

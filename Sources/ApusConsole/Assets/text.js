@@ -34,8 +34,8 @@ export function spelled(text) {
 /** Text in its own direction, kept apart from what stands around it, with what is invisible spelled. */
 export const literal = (text, props = {}) => h('bdi', props, spelled(text))
 
-/** Text as a person would read it: in its own direction, kept apart, on one line. */
-export const plain = (text, props = {}) => h('bdi', props, oneLine(text))
+/** The same on one line. */
+export const plain = (text, props = {}) => h('bdi', props, spelled(oneLine(text)))
 
 export const oneLine = (text, length = 300) => {
   const line = String(text).slice(0, length * 2).replace(/\s+/g, ' ').trim()

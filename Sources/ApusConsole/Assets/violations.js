@@ -27,7 +27,7 @@ export class Violations {
     try {
       const { counts, rules } = await get('/violations')
       fill(this.counts, [['error', 'bad', 'errors'], ['warning', 'warn', 'warnings'], ['note', '', 'notes']].map(([severity, style, word]) => h(
-        'span', { class: `badge ${counts[severity] ? style : ''}` }, `${count(counts[severity])} ${word}`)))
+        'span', { class: `badge ${counts[severity] ? style : ''}` }, `${count(counts[severity])} ${counts[severity] === 1 ? severity : word}`)))
       const open = new Set([...this.body.querySelectorAll('details[open]')].map((element) => element.dataset.rule))
       fill(this.body, rules.length === 0 ? h('p', { class: 'empty' }, 'None so far.') : rules.map((rule) => this.#rule(rule, open)))
     } catch (problem) {
