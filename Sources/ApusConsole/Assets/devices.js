@@ -10,9 +10,10 @@ const POWERS = [['active', 'in use'], ['idle', 'idle'], ['lowPower', 'low power'
 /** A switch: a button that is on or off. */
 function toggle(label, isOn, onchange) {
   const element = h('button', { type: 'button', role: 'switch', class: 'switch', 'aria-checked': isOn, onclick: async () => {
-    element.disabled = true
+    if (element.getAttribute('aria-busy') === 'true') return
+    element.setAttribute('aria-busy', 'true') // Not disabled: that would take the focus away.
     await onchange(!isOn)
-    element.disabled = false
+    element.removeAttribute('aria-busy')
   } }, label)
   return element
 }

@@ -96,7 +96,7 @@ export class Inbox {
   }
 
   show([number]) {
-    const wanted = number ? Number(number) : null
+    const wanted = /^\d{1,15}$/.test(number ?? '') ? Number(number) : null
     this.element.classList.toggle('has-open', wanted != null)
     if (this.scrollTop) this.list.element.scrollTop = this.scrollTop
     this.list.draw()

@@ -36,7 +36,8 @@ class World:
         self.pushes = [samples.ordinary(number) for number in range(1, pushes + 1)]
         self.last = pushes
         self.readers = []
-        self.event = 0
+        self.events = []
+        self.streams_allowed = True
         self.offset = 0
         self.faults = []
         self.next_fault = 1
@@ -50,8 +51,8 @@ class World:
 
     def tell(self, kind, value):
         with self.lock:
-            self.event += 1
-            text = f"event: {kind}\nid: {self.event}\ndata: {json.dumps(value)}\n\n".encode()
+            self.events.append(f"event: {kind}\nid: {len(self.events)}\ndata: {json.dumps(value)}\n\n".encode())
+            text = self.events[-1]
             for reader in self.readers:
                 reader.put(text)
 
@@ -59,10 +60,17 @@ class World:
         """A push arrives. What it does not say is as of an ordinary one."""
         with self.lock:
             self.last += 1
-            whole = {**samples.ordinary(self.last), "receivedMilliseconds": self.now(), **push, "number": self.last}
+            whole = {**samples.ordinary(self.last, self.now()), **push, "number": self.last}
             self.pushes.append(whole)
             self.tell("push", whole)
             return whole
+
+    def cut(self):
+        """Ends all streams of events, and takes none until `streams_allowed` is true again."""
+        with self.lock:
+            self.streams_allowed = False
+            for reader in self.readers:
+                reader.put(None)
 
     def update(self, number, change):
         with self.lock:
@@ -117,7 +125,8 @@ class Handler(BaseHTTPRequestHandler):
                     self.world.calls.append((self.command, "/".join(parts[2:]), body))
                 answer = self.answer(parts[2], parts[3:], query, body)
             self.reply(200, json.dumps(answer).encode(), "application/json")
-        except Refusal as refusal:
+        except Exception as error:
+            refusal = error if isinstance(error, Refusal) else Refusal(500, "failed", repr(error))
             self.reply(refusal.status, json.dumps(refusal.body).encode(), "application/json")
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any
@@ -140,7 +149,12 @@ class Handler(BaseHTTPRequestHandler):
     def events(self):
         reader = queue.Queue()
         with self.world.lock:
+            if not self.world.streams_allowed:
+                raise Refusal(503, "failed", "not now")
             self.world.readers.append(reader)
+            if last := self.headers.get("last-event-id"):
+                for text in self.world.events[int(last):]:
+                    reader.put(text)
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
@@ -149,13 +163,17 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"retry: 200\n\n")
             while True:
                 try:
-                    self.wfile.write(reader.get(timeout=1))
+                    text = reader.get(timeout=1)
                 except queue.Empty:
-                    self.wfile.write(b":\n\n")
+                    text = b":\n\n"
+                if text is None:
+                    break
+                self.wfile.write(text)
                 self.wfile.flush()
         except OSError:
-            with self.world.lock:
-                self.world.readers.remove(reader)
+            pass
+        with self.world.lock:
+            self.world.readers.remove(reader)
         self.close_connection = True
 
     def answer(self, name, rest, query, body):

@@ -31,9 +31,9 @@ def with_payload(payload, **parts):
             "preview": shown, "shown": shown, **parts}
 
 
-def ordinary(number):
+def ordinary(number, now=None):
     refused = number % 17 == 0
-    now = int(time.time() * 1000) - 60_000
+    now = now or int(time.time() * 1000) - 60_000
     title, body = NAMES[number % len(NAMES)], BODIES[number % len(BODIES)]
     background = number % 11 == 0
     payload = {"aps": {"content-available": 1}, "sync": number} if background else {
