@@ -43,7 +43,11 @@ export class Inbox {
     this.pushes = new Pushes({
       changed: (change) => this.#changed(change),
       updated: (number) => this.#updated(number),
-      failed: (problem) => { this.#note(problem.message); toast(problem.message) },
+      failed: (problem) => {
+        this.#note(problem.message)
+        this.empty.hidden = this.pushes.count > 0
+        toast(problem.message)
+      },
     })
     this.list = new VirtualList({
       label: 'Pushes, newest first',

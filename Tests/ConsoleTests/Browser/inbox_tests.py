@@ -51,7 +51,7 @@ class Inbox(PageCase):
         browser.wait("document.querySelector('.total').textContent === '1 push'")
         # What arrives meanwhile is shown only if the service says that it matches.
         self.world.add({"pushType": "background", **samples.with_payload({"aps": {"alert": "wanted"}})})
-        self.world.add(samples.with_payload({"aps": {"alert": "unwanted"}}))
+        self.world.add({"pushType": "alert", **samples.with_payload({"aps": {"alert": "unwanted"}})})
         browser.wait(f"{AT_TOP} === 'wanted'")
         self.assertNotIn("unwanted", browser.text(".list-pane"))
         browser.type("#search", "nobody said this")

@@ -13,7 +13,7 @@ import urllib.request
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "Tab": "\ue004", "Backspace": "\ue003", "ArrowDown": "\ue015", "End": "\ue010", "Home": "\ue011"}
 # The machine that runs all tests at once is slow at times; nothing here is about speed.
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = int(os.environ.get("APUS_BROWSER_PATIENCE", "60"))
 
 
 class WebDriverError(Exception):
