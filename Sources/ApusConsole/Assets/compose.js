@@ -1,6 +1,6 @@
 // The composer: a form for each push type, or JSON by hand, and what the service says to it.
 
-import { get, on, post } from '/assets/api.js'
+import { get, on, post, query } from '/assets/api.js'
 import { button, field, fill, h, select } from '/assets/dom.js'
 import { formatted, problem as problemOf } from '/assets/json.js'
 import { lockScreen } from '/assets/phone.js'
@@ -10,6 +10,16 @@ import { bytes, count, literal } from '/assets/text.js'
 const LIMITS = { voip: 5120 }
 const LIMIT = 4096
 const BY_TOKEN = '\u0000token'
+
+/** The push of an apns-id; the inbox has it a moment after its sender has the answer. */
+async function numberOf(apnsID) {
+  for (let attempt = 0; attempt < 10; attempt += 1) {
+    const { pushes } = await get(`/pushes${query({ q: apnsID, limit: 1 })}`)
+    if (pushes[0]?.apnsID === apnsID) return pushes[0].number
+    await new Promise((done) => { setTimeout(done, 100) })
+  }
+  return null
+}
 
 export class Compose {
   // Something to send at once.
@@ -182,7 +192,9 @@ export class Compose {
     if (this.collapse.value) body.collapseID = this.collapse.value
     this.sendButton.disabled = true
     try {
-      this.#answered(await post('/send', body))
+      const answer = await post('/send', body)
+      this.#answered(answer)
+      if (answer.number == null && answer.apnsID) this.#answered({ ...answer, number: await numberOf(answer.apnsID) })
     } catch (problem) {
       fill(this.answer, h('p', { class: 'callout bad' }, problem.message))
     } finally {

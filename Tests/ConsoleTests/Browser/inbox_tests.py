@@ -25,7 +25,11 @@ class Inbox(PageCase):
         push = self.world.add({"states": [], "shown": None})
         browser = self.show(f"inbox/{push['number']}")
         browser.wait("document.body.innerText.includes('has not shown it so far')")
-        delivered = {"state": "Delivered to Device", "atMilliseconds": push["receivedMilliseconds"] + 40, "cause": None}
+        delivered = {
+            "state": "Delivered to Device",
+            "atMilliseconds": push["receivedMilliseconds"] + 40,
+            "cause": None,
+        }
         self.world.update(push["number"], {"states": [delivered], "shown": push["preview"]})
         browser.wait("document.querySelector('.way')?.innerText.includes('+40 ms')")
         browser.wait("document.querySelector('.beside h3').textContent === 'On the device'")
@@ -106,11 +110,13 @@ class Many(PageCase):
         self.assertLess(self.rows(), 60)
         self.assertEqual(browser.run("return document.querySelector('.row').getAttribute('aria-setsize')"), "10000")
         # Each frame of a fast ride draws what is in sight.
-        missing = browser.run_async("""const done = arguments[0]; const list = document.querySelector('.scroller'); let step = 0; let missing = 0
+        missing = browser.run_async("""const done = arguments[0]; const list = document.querySelector('.scroller')
+          let step = 0; let missing = 0
           const next = () => { if (step++ === 60) { done(missing); return }
             list.scrollTop = list.scrollHeight * ((step * 37) % 60) / 60
             requestAnimationFrame(() => { requestAnimationFrame(() => {
-              const box = list.getBoundingClientRect(); const hit = document.elementFromPoint(box.left + 60, box.top + box.height / 2)
+              const box = list.getBoundingClientRect()
+              const hit = document.elementFromPoint(box.left + 60, box.top + box.height / 2)
               if (!hit.closest('.row')) missing += 1
               next() }) }) }
           next()""")
@@ -193,6 +199,7 @@ class Keyboard(PageCase):
             for _ in range(12):
                 browser.press("Tab")
                 seen = browser.run("""const one = document.activeElement; if (one === document.body) return true
-                  const style = getComputedStyle(one); return style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0
+                  const style = getComputedStyle(one)
+                  return style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0
                     ? true : one.outerHTML.slice(0, 200)""")
                 self.assertIs(seen, True, view)

@@ -135,7 +135,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
-        self.send_header("Content-Security-Policy", policy() if kind.startswith("text/html") else "default-src 'none'")
+        self.send_header(
+            "Content-Security-Policy", policy() if kind.startswith("text/html") else "default-src 'none'"
+        )
         self.send_header("X-Content-Type-Options", "nosniff")
         self.end_headers()
         self.wfile.write(content)
@@ -153,7 +155,7 @@ class Handler(BaseHTTPRequestHandler):
                 raise Refusal(503, "failed", "not now")
             self.world.readers.append(reader)
             if last := self.headers.get("last-event-id"):
-                for text in self.world.events[int(last):]:
+                for text in self.world.events[int(last) :]:
                     reader.put(text)
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
@@ -234,7 +236,15 @@ class Handler(BaseHTTPRequestHandler):
             if not 0 <= body.get("rate", 0) <= 1:
                 raise Refusal(400, "invalid", "must be from 0 to 1", field="rate", line=1, column=9)
             name = body.get("name") or body["effect"]["type"]
-            rule = {"match": {}, **body, "id": str(world.next_fault), "name": name, "matched": 0, "struck": 0, "spent": False}
+            rule = {
+                "match": {},
+                **body,
+                "id": str(world.next_fault),
+                "name": name,
+                "matched": 0,
+                "struck": 0,
+                "spent": False,
+            }
             world.next_fault += 1
             world.faults.append(rule)
         elif self.command == "DELETE":
@@ -257,16 +267,35 @@ class Handler(BaseHTTPRequestHandler):
         if "device" in body and body["device"] not in world.devices:
             raise Refusal(404, "not-found", f'there is no device "{body["device"]}"')
         push = world.add(samples.of(body, world.send_answer))
-        return {"token": push["token"], "apnsID": push["apnsID"], "number": push["number"], "verdict": push["verdict"]}
+        return {
+            "token": push["token"],
+            "apnsID": push["apnsID"],
+            "number": push["number"],
+            "verdict": push["verdict"],
+        }
 
     def tokens(self, rest, query, body):
         now = self.world.now() // 1000
         issued = body.get("issuedAtSeconds", now)
-        known = {"keyID": "ABC123DEFG", "team": "TEAM123456", "issuedAtSeconds": issued, "expiresAtSeconds": issued + 3600}
+        known = {
+            "keyID": "ABC123DEFG",
+            "team": "TEAM123456",
+            "issuedAtSeconds": issued,
+            "expiresAtSeconds": issued + 3600,
+        }
         if rest[0] == "provider":
-            return {"token": "eyJhbGciOiJFUzI1NiJ9.e30.c2lnbmF0dXJl", "authorization": "bearer eyJhbGciOiJFUzI1NiJ9", **known}
+            return {
+                "token": "eyJhbGciOiJFUzI1NiJ9.e30.c2lnbmF0dXJl",
+                "authorization": "bearer eyJhbGciOiJFUzI1NiJ9",
+                **known,
+            }
         problems = [] if "." in body["token"] else ["this service did not make it"]
-        return {"kind": "provider" if "." in body["token"] else "device", "good": not problems, "problems": problems, **known}
+        return {
+            "kind": "provider" if "." in body["token"] else "device",
+            "good": not problems,
+            "problems": problems,
+            **known,
+        }
 
 
 class Server(ThreadingHTTPServer):

@@ -28,7 +28,9 @@ class PageCase(unittest.TestCase):
         self.expected_complaints = []
 
     def tearDown(self):
-        complaints = [text for text in self.browser.complaints() if not any(word in text for word in self.expected_complaints)]
+        complaints = [
+            text for text in self.browser.complaints() if not any(word in text for word in self.expected_complaints)
+        ]
         self.browser.open("about:blank")
         self.assertEqual(complaints, [], "the browser complained")
 

@@ -12,8 +12,12 @@ class Composer(PageCase):
 
     def ready(self):
         browser = self.show("compose")
-        browser.wait("document.querySelector('.compose select').value === 'phone' && [...document.querySelectorAll('input')].some("
-                     "(one) => one.value === arguments[0])", samples.TOPIC)
+        browser.wait(
+            "document.querySelector('.compose select').value === 'phone'"
+            " && [...document.querySelectorAll('input')].some("
+            "(one) => one.value === arguments[0])",
+            samples.TOPIC,
+        )
         return browser
 
     def test_form(self):
@@ -28,9 +32,27 @@ class Composer(PageCase):
         browser.click("button", "Send")
         browser.wait("document.querySelector('.compose').innerText.includes('Accepted')")
         body = self.call_of("POST", "send")
-        self.assertEqual(self.payload(), {"aps": {"alert": {"title": "Grüezi", "body": "Zwei\nZeilen"}, "badge": 3, "interruption-level": "time-sensitive"}})
-        self.assertEqual({key: body[key] for key in ("device", "topic", "pushType", "priority", "collapseID", "environment")}, {
-            "device": "phone", "topic": samples.TOPIC, "pushType": "alert", "priority": 10, "collapseID": "order-7", "environment": "production"})
+        self.assertEqual(
+            self.payload(),
+            {
+                "aps": {
+                    "alert": {"title": "Grüezi", "body": "Zwei\nZeilen"},
+                    "badge": 3,
+                    "interruption-level": "time-sensitive",
+                }
+            },
+        )
+        self.assertEqual(
+            {key: body[key] for key in ("device", "topic", "pushType", "priority", "collapseID", "environment")},
+            {
+                "device": "phone",
+                "topic": samples.TOPIC,
+                "pushType": "alert",
+                "priority": 10,
+                "collapseID": "order-7",
+                "environment": "production",
+            },
+        )
         self.assertAlmostEqual(body["expiration"], self.world.now() / 1000 + 60, delta=60)
         browser.click("a", "Open push 21")
         browser.wait("document.querySelector('.detail-head h2')?.textContent === 'Grüezi'")
@@ -49,7 +71,9 @@ class Composer(PageCase):
             browser.choose("select", kind, "Push type")
             browser.click("button", "Send")
             body = self.call_of("POST", "send")
-            self.assertEqual((body["topic"], body["priority"], json.loads(body["payload"])), (topic, priority, payload))
+            self.assertEqual(
+                (body["topic"], body["priority"], json.loads(body["payload"])), (topic, priority, payload)
+            )
 
     def test_live_activity(self):
         browser = self.ready()
@@ -71,13 +95,21 @@ class Composer(PageCase):
         browser.click("button", "Send")
         self.assertEqual(self.call_of("POST", "send")["payload"], text)
         browser.type("#payload-text", '{"aps":\n  oops}')
-        browser.wait("/a value is expected in line 2, column 3/.test(document.querySelector('.callout.bad').textContent)")
+        browser.wait(
+            "/a value is expected in line 2, column 3/.test(document.querySelector('.callout.bad').textContent)"
+        )
         browser.type("#payload-text", "x" * 4097)
         browser.wait("document.querySelector('.over')?.textContent === '4,097 of 4,096 bytes'")
 
     def test_refused(self):
-        self.world.send_answer = {"status": 410, "accepted": False, "reason": "Unregistered", "explanation": "The app was <b>removed</b>.",
-                                  "notes": [], "fault": "gone"}
+        self.world.send_answer = {
+            "status": 410,
+            "accepted": False,
+            "reason": "Unregistered",
+            "explanation": "The app was <b>removed</b>.",
+            "notes": [],
+            "fault": "gone",
+        }
         browser = self.ready()
         browser.click("button", "Send")
         browser.wait("document.querySelector('.compose').innerText.includes('Refused: 410 Unregistered')")
@@ -85,14 +117,24 @@ class Composer(PageCase):
         self.assertIn("By the fault gone", browser.text(".compose"))
 
     def test_again(self):
-        push = self.world.add({**samples.with_payload('{"aps":{"alert":"again"},"n":1.10}'), "payload": {}, "collapseID": "c", "priority": 5})
+        push = self.world.add(
+            {
+                **samples.with_payload('{"aps":{"alert":"again"},"n":1.10}'),
+                "payload": {},
+                "collapseID": "c",
+                "priority": 5,
+            }
+        )
         browser = self.show(f"inbox/{push['number']}")
         browser.click("button", "Edit and send")
         browser.wait("document.querySelector('#payload-text')?.value === arguments[0]", push["payloadText"])
         browser.wait("[...document.querySelectorAll('.compose select')][0].value !== 'phone'")
         browser.click("button", "Send")
         body = self.call_of("POST", "send")
-        self.assertEqual((body["token"], body["payload"], body["collapseID"], body["priority"]), (push["token"], push["payloadText"], "c", 5))
+        self.assertEqual(
+            (body["token"], body["payload"], body["collapseID"], body["priority"]),
+            (push["token"], push["payloadText"], "c", 5),
+        )
 
 
 class Devices(PageCase):
@@ -103,7 +145,9 @@ class Devices(PageCase):
         browser.wait("document.querySelector('[data-device=phone] .badge').textContent === 'offline'")
         self.assertEqual(browser.run("return document.activeElement.dataset.key"), "phone online", "the focus stays")
         browser.click("[data-device=phone] [role=switch]", "Notifications")
-        browser.wait("document.querySelectorAll('[data-device=phone] [role=switch][aria-checked=false]').length === 2")
+        browser.wait(
+            "document.querySelectorAll('[data-device=phone] [role=switch][aria-checked=false]').length === 2"
+        )
         browser.choose("[data-device=phone] select", "lowPower")
         browser.wait("document.querySelector('[data-device=phone] select').value === 'lowPower'")
         browser.click("[data-device=phone] [role=switch]", samples.TOPIC)
@@ -118,9 +162,20 @@ class Devices(PageCase):
 
     def test_what_it_shows(self):
         def shown(**parts):
-            return {"number": 1, "topic": samples.TOPIC, "environment": "production", "atMilliseconds": self.world.now(), "fromStorage": False,
-                    "rendering": samples.rendering(**parts)}
-        self.world.shown["tablet"] = [shown(title="Erste"), shown(silent=True), shown(title="Zweite", sound="ding.caf", badge=4)]
+            return {
+                "number": 1,
+                "topic": samples.TOPIC,
+                "environment": "production",
+                "atMilliseconds": self.world.now(),
+                "fromStorage": False,
+                "rendering": samples.rendering(**parts),
+            }
+
+        self.world.shown["tablet"] = [
+            shown(title="Erste"),
+            shown(silent=True),
+            shown(title="Zweite", sound="ding.caf", badge=4),
+        ]
         browser = self.show("devices/tablet")
         browser.wait("document.querySelectorAll('.phone .card').length === 2")
         titles = browser.run("return [...document.querySelectorAll('.phone .title')].map((one) => one.textContent)")
@@ -138,7 +193,7 @@ class Devices(PageCase):
         browser = self.show("devices")
         browser.type("input", "no good", "New device")
         browser.click("button", "Add")
-        browser.wait("document.querySelector('#toast:not([hidden])')?.textContent.includes('letters, digits and hyphens (in id)')")
+        browser.wait("document.querySelector('#toast').textContent.includes('letters, digits and hyphens (in id)')")
         browser.type("input", "watch", "New device")
         browser.click("button", "Add")
         browser.wait("document.querySelector('[data-device=watch]')")
@@ -162,10 +217,23 @@ class Faults(PageCase):
         browser.type("input", "2", "At most")
         browser.click("button[type=submit]", "Arm")
         browser.wait("document.querySelector('.rule-list')?.innerText.includes('gone')")
-        self.assertEqual(self.call_of("POST", "faults"), {
-            "name": "gone", "match": {"title": {"contains": "order"}}, "rate": 0.25, "seed": 7, "times": 2,
-            "effect": {"type": "respond", "reason": "Unregistered"}})
-        for words in ["Refuse with a reason: Unregistered", "title contains order", "25 % (seed 7), 2 times at most", "0 of 0"]:
+        self.assertEqual(
+            self.call_of("POST", "faults"),
+            {
+                "name": "gone",
+                "match": {"title": {"contains": "order"}},
+                "rate": 0.25,
+                "seed": 7,
+                "times": 2,
+                "effect": {"type": "respond", "reason": "Unregistered"},
+            },
+        )
+        for words in [
+            "Refuse with a reason: Unregistered",
+            "title contains order",
+            "25 % (seed 7), 2 times at most",
+            "0 of 0",
+        ]:
             self.assertIn(words, browser.text(".rule-list"))
         self.world.faults[0].update(matched=8, struck=2)
         self.world.tell("fault", {})
@@ -176,11 +244,14 @@ class Faults(PageCase):
     def test_effects(self):
         """Each effect is sent with the names and types that the API has for it."""
         expected = {
-            "delay": {"type": "delay", "milliseconds": 2000}, "noAnswer": {"type": "noAnswer"},
+            "delay": {"type": "delay", "milliseconds": 2000},
+            "noAnswer": {"type": "noAnswer"},
             "resetStream": {"type": "resetStream", "code": "internalError"},
             "goAway": {"type": "goAway", "lastStream": "thisOne", "code": "noError"},
-            "certificate": {"type": "certificate", "which": "expired"}, "connections": {"type": "connections", "maxConcurrentStreams": 1},
-            "binaryError": {"type": "binaryError", "status": "invalidToken"}, "deviceOffline": {"type": "deviceOffline"},
+            "certificate": {"type": "certificate", "which": "expired"},
+            "connections": {"type": "connections", "maxConcurrentStreams": 1},
+            "binaryError": {"type": "binaryError", "status": "invalidToken"},
+            "deviceOffline": {"type": "deviceOffline"},
         }
         browser = self.show("faults")
         for kind, effect in expected.items():
@@ -195,8 +266,10 @@ class Faults(PageCase):
         browser.choose("select", "rate", "Of those that match")
         browser.type("input", "7", "Share")
         browser.click("button[type=submit]", "Arm")
-        browser.wait("document.querySelector('[role=alert]:not([hidden])')?.textContent === arguments[0]",
-                     "must be from 0 to 1 (in rate, line 1, column 9)")
+        browser.wait(
+            "document.querySelector('[role=alert]:not([hidden])')?.textContent === arguments[0]",
+            "must be from 0 to 1 (in rate, line 1, column 9)",
+        )
 
 
 class Rest(PageCase):

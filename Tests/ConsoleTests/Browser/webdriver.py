@@ -1,4 +1,4 @@
-"""A browser, driven through WebDriver (W3C) as chromedriver speaks it: JSON over HTTP, so nothing but Python is needed."""
+"""A browser, driven through WebDriver (W3C) as chromedriver speaks it: JSON over HTTP, for which Python is enough."""
 
 import base64
 import json
@@ -11,7 +11,15 @@ import urllib.error
 import urllib.request
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
-KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "Tab": "\ue004", "Backspace": "\ue003", "ArrowDown": "\ue015", "End": "\ue010", "Home": "\ue011"}
+KEYS = {
+    "Enter": "\ue007",
+    "Escape": "\ue00c",
+    "Tab": "\ue004",
+    "Backspace": "\ue003",
+    "ArrowDown": "\ue015",
+    "End": "\ue010",
+    "Home": "\ue011",
+}
 # The machine that runs all tests at once is slow at times; nothing here is about speed.
 PATIENCE_SECONDS = int(os.environ.get("APUS_BROWSER_PATIENCE", "60"))
 
@@ -25,7 +33,9 @@ class Browser:
         driver, chromium = shutil.which("chromedriver"), shutil.which("chromium")
         if not driver or not chromium:
             raise WebDriverError("chromium or chromedriver is missing: run scripts/setup.sh test")
-        self.process = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.process = subprocess.Popen(
+            [driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
         self.session = ""
         for line in self.process.stdout:
             if found := re.search(r"started successfully on port (\d+)", line):
@@ -68,7 +78,9 @@ class Browser:
 
     def size(self, width, height):
         """The page's size, also below what a window can have."""
-        self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.devtools(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
+        )
 
     def appearance(self, dark):
         value = "dark" if dark else "light"
@@ -98,7 +110,8 @@ class Browser:
 
     def element(self, selector, text=None):
         """The first element in sight of a selector, or that says (in its label or its text) what is asked for."""
-        script = """[...document.querySelectorAll(arguments[0])].find((one) => one.checkVisibility() && (arguments[1] == null
+        script = """[...document.querySelectorAll(arguments[0])].find((one) => one.checkVisibility() && (
+          arguments[1] == null
           || one.textContent.includes(arguments[1]) || (one.getAttribute('aria-label') ?? '').includes(arguments[1])
           || [...(one.labels ?? [])].some((label) => label.textContent.includes(arguments[1]))))"""
         return self.wait(script, selector, text, what=f"{selector} {text or ''}")[ELEMENT]
@@ -121,8 +134,12 @@ class Browser:
     def choose(self, selector, value, text=None):
         """Chooses an option by its value."""
         element = self.element(selector, text)
-        self.run("""arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input', { bubbles: true }));
-          arguments[0].dispatchEvent(new Event('change', { bubbles: true }))""", {ELEMENT: element}, value)
+        self.run(
+            """arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input', { bubbles: true }));
+          arguments[0].dispatchEvent(new Event('change', { bubbles: true }))""",
+            {ELEMENT: element},
+            value,
+        )
 
     def press(self, *keys):
         actions = [{"type": kind, "value": KEYS.get(key, key)} for key in keys for kind in ("keyDown", "keyUp")]
