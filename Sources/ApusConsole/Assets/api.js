@@ -11,16 +11,11 @@ export class Problem extends Error {
   }
 }
 
-/**
- * Calls the API.
- *
- * `body`: an object that is sent as JSON, or `{ json }` with a text that is JSON already. Answers with what the answer's
- * JSON says, or null where there is none.
- */
+/** Calls the API with a body that is sent as JSON; returns what the answer's JSON says, or null where it has none. */
 export async function call(method, path, body, { signal } = {}) {
   const options = { method, signal, cache: 'no-store', headers: { accept: 'application/json' } }
   if (body !== undefined) {
-    options.body = typeof body?.json === 'string' ? body.json : JSON.stringify(body)
+    options.body = JSON.stringify(body)
     options.headers['content-type'] = 'application/json'
   }
   let response

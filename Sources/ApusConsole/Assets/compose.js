@@ -31,23 +31,28 @@ export class Compose {
     this.go = go
     this.device = select([], '', { onchange: () => this.#target() })
     this.token = h('input', { class: 'token', spellcheck: 'false', autocomplete: 'off' })
-    this.tokenField = field('Device token', this.token, 'As the app would have got it: an even number of hexadecimal digits.')
+    this.tokenField = field('Device token', this.token,
+      'As the app would have got it: an even number of hexadecimal digits.')
     this.environment = select(['production', 'development'], 'production')
-    this.topic = h('input', { spellcheck: 'false', autocomplete: 'off', list: 'topics', oninput: () => { this.#edited = true } })
+    this.topic = h('input',
+      { spellcheck: 'false', autocomplete: 'off', list: 'topics', oninput: () => { this.#edited = true } })
     this.topics = h('datalist', { id: 'topics' })
     this.type = select(Object.keys(PUSH_TYPES), 'alert', { onchange: () => this.#typed() })
     this.priority = select(['10', '5', '1'], '10')
     this.expiration = h('input', { type: 'number', min: '0', placeholder: 'one attempt' })
     this.collapse = h('input', { autocomplete: 'off' })
     this.form = h('div', { class: 'fields' })
-    this.text = h('textarea', { class: 'code', rows: '16', spellcheck: 'false', id: 'payload-text', 'aria-label': 'Payload as JSON', oninput: () => this.#draw() })
+    this.text = h('textarea',
+      { class: 'code', rows: '16', spellcheck: 'false', id: 'payload-text', 'aria-label': 'Payload as JSON',
+      oninput: () => this.#draw() })
     this.made = h('pre', { class: 'payload made', tabindex: '0', 'aria-label': 'The payload that is sent' })
     this.size = h('span', { class: 'muted', role: 'status' })
     this.fault = h('p', { class: 'callout bad', hidden: true, role: 'alert' })
     this.look = h('div', {})
     this.answer = h('div', { role: 'status', 'aria-live': 'polite' })
     this.modes = h('div', { class: 'segments', role: 'group', 'aria-label': 'How the payload is written' },
-      button('Form', () => this.#mode(false), { 'aria-pressed': 'true' }), button('JSON', () => this.#mode(true), { 'aria-pressed': 'false' }))
+      button('Form', () => this.#mode(false), { 'aria-pressed': 'true' }),
+      button('JSON', () => this.#mode(true), { 'aria-pressed': 'false' }))
     this.sendButton = h('button', { class: 'primary', type: 'submit' }, 'Send')
     this.element = this.#build()
     this.#typed()
@@ -55,16 +60,19 @@ export class Compose {
   }
 
   #build() {
-    return h('form', { class: 'view compose', 'aria-label': 'Compose', novalidate: true, onsubmit: (event) => { event.preventDefault(); this.#send() },
+    return h('form', { class: 'view compose', 'aria-label': 'Compose', novalidate: true,
+      onsubmit: (event) => { event.preventDefault(); this.#send() },
       onkeydown: (event) => { if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) this.#send() } },
     h('div', { class: 'column' },
       h('h1', {}, 'Compose'),
-      h('div', { class: 'fields' }, field('To', this.device), this.tokenField, field('Push type', this.type), field('Topic', this.topic),
-        field('Environment', this.environment), field('Priority', this.priority), field('Expiration, s from now', this.expiration),
-        field('Collapse id', this.collapse), this.topics),
+      h('div', { class: 'fields' },
+        field('To', this.device), this.tokenField, field('Push type', this.type), field('Topic', this.topic),
+        this.topics, field('Environment', this.environment), field('Priority', this.priority),
+        field('Expiration, s from now', this.expiration), field('Collapse id', this.collapse)),
       h('div', { class: 'tools' }, h('h2', {}, 'Payload'), this.modes, this.size),
       this.form, this.text, this.fault,
-      h('div', { class: 'actions' }, this.sendButton, h('span', { class: 'muted' }, h('kbd', {}, 'Ctrl'), ' ', h('kbd', {}, 'Enter'))),
+      h('div', { class: 'actions' }, this.sendButton,
+        h('span', { class: 'muted' }, h('kbd', {}, 'Ctrl'), ' ', h('kbd', {}, 'Enter'))),
       this.answer),
     h('aside', { class: 'beside' }, h('h3', {}, 'About what a phone shows'), this.look, this.made))
   }
@@ -88,7 +96,8 @@ export class Compose {
     try {
       const { devices } = await get('/devices')
       const now = this.device.value
-      fill(this.device, devices.map(({ id, name }) => h('option', { value: id }, name && name !== id ? `${name} (${id})` : id)),
+      fill(this.device, devices.map(({ id, name }) => h('option', { value: id }, name && name !== id
+        ? `${name} (${id})` : id)),
         h('option', { value: BY_TOKEN }, 'a token…'))
       if ([...this.device.options].some((option) => option.value === now)) this.device.value = now
     } catch {
@@ -113,14 +122,19 @@ export class Compose {
   #control({ key, label, kind = 'text', options, placeholder }) {
     const props = {
       value: this.#values[key] ?? '', placeholder, name: key, autocomplete: 'off',
-      oninput: (event) => { this.#values[key] = event.target.type === 'checkbox' ? event.target.checked : event.target.value; this.#draw() },
+      oninput: ({ target }) => {
+        this.#values[key] = target.type === 'checkbox' ? target.checked : target.value
+        this.#draw()
+      },
     }
     if (kind === 'check') {
-      return h('label', { class: 'check' }, h('input', { ...props, type: 'checkbox', checked: Boolean(this.#values[key]) }), label)
+      return h('label', { class: 'check' },
+        h('input', { ...props, type: 'checkbox', checked: Boolean(this.#values[key]) }), label)
     }
     const control = kind === 'area' ? h('textarea', { ...props, rows: '2', dir: 'auto' })
       : kind === 'json' ? h('textarea', { ...props, rows: '3', class: 'code', spellcheck: 'false' })
-        : kind === 'choice' ? select(options, this.#values[key] ?? '', { ...props, value: undefined, onchange: props.oninput })
+        : kind === 'choice' ? select(options, this.#values[key] ?? '',
+          { ...props, value: undefined, onchange: props.oninput })
           : h('input', { ...props, type: kind, step: 'any', dir: kind === 'text' ? 'auto' : null })
     const made = field(label, control)
     if (kind === 'area' || kind === 'json') made.classList.add('broad')
@@ -205,7 +219,8 @@ export class Compose {
   #answered(answer) {
     const { verdict } = answer
     const good = verdict.accepted
-    const words = good ? 'Accepted' : verdict.unknown ? `No answer: ${verdict.unknown}` : `Refused: ${verdict.status} ${verdict.reason}`
+    const words = good ? 'Accepted' : verdict.unknown
+      ? `No answer: ${verdict.unknown}` : `Refused: ${verdict.status} ${verdict.reason}`
     fill(this.answer, h('div', { class: `callout ${good ? 'good' : 'bad'}` },
       h('p', {}, h('strong', {}, words), ' ',
         answer.number != null && h('a', { href: `#/inbox/${answer.number}` }, `Open push ${answer.number}`)),

@@ -9,12 +9,12 @@ const POWERS = [['active', 'in use'], ['idle', 'idle'], ['lowPower', 'low power'
 
 /** A switch: a button that is on or off. */
 function toggle(label, isOn, onchange) {
-  const element = h('button', { type: 'button', role: 'switch', class: 'switch', 'aria-checked': isOn, onclick: async () => {
+  const element = button(label, async () => {
     if (element.getAttribute('aria-busy') === 'true') return
     element.setAttribute('aria-busy', 'true') // Not disabled: that would take the focus away.
     await onchange(!isOn)
     element.removeAttribute('aria-busy')
-  } }, label)
+  }, { role: 'switch', class: 'switch', 'aria-checked': isOn })
   return element
 }
 
@@ -65,7 +65,8 @@ export class Devices {
       // What somebody is typing in or choosing from stays as it is; its change draws the list anew.
       if (!this.list.contains(document.activeElement) || !document.activeElement.matches('input, select')) {
         const focused = this.list.contains(document.activeElement) ? document.activeElement.dataset.key : null
-        fill(this.list, devices.length ? devices.map((device) => this.#card(device)) : h('li', { class: 'empty' }, 'There are none.'))
+        fill(this.list, devices.length
+          ? devices.map((device) => this.#card(device)) : h('li', { class: 'empty' }, 'There are none.'))
         if (focused) this.list.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus()
       }
       const open = devices.find(({ id }) => id === this.open) ?? (this.open ? null : devices[0])
@@ -79,26 +80,33 @@ export class Devices {
   #card(device) {
     const key = (name, element) => { element.dataset.key = `${device.id} ${name}`; return element }
     const change = (body) => this.#change(device.id, body)
-    const language = h('input', { value: device.language ?? 'en', 'aria-label': `Language of ${device.id}`, size: '6', maxlength: '35',
-      onchange: (event) => { event.target.blur(); change({ language: event.target.value.trim() }) } })
-    const power = select(POWERS, device.power, { 'aria-label': `Power of ${device.id}`, onchange: (event) => { event.target.blur(); change({ power: event.target.value }) } })
+    // Without the focus, so that the list is drawn anew with what came of it.
+    const chosen = (name) => ({ target }) => { target.blur(); change({ [name]: target.value.trim() }) }
+    const language = h('input', {
+      value: device.language, size: '6', maxlength: '35', 'aria-label': `Language of ${device.id}`,
+      onchange: chosen('language') })
+    const power = select(POWERS, device.power, { 'aria-label': `Power of ${device.id}`, onchange: chosen('power') })
     return h('li', { class: `card-box ${device.id === this.open ? 'is-open' : ''}`, data: { device: device.id } },
       h('div', { class: 'card-head' },
         h('h2', {}, h('a', { href: `#/devices/${encodeURIComponent(device.id)}` }, plain(device.name ?? device.id))),
         h('span', { class: `badge ${device.online ? 'good' : ''}` }, device.online ? 'online' : 'offline'),
-        button('Remove', () => this.#remove(device), { class: 'small quiet danger', 'aria-label': `Remove ${device.id}` })),
+        button('Remove', () => this.#remove(device),
+          { class: 'small quiet danger', 'aria-label': `Remove ${device.id}` })),
       h('div', { class: 'switches' },
         key('online', toggle('Online', Boolean(device.online), (value) => change({ online: value }))),
         key('notifications', toggle('Notifications', device.notifications,
           (value) => change({ notifications: value }))),
         h('label', { class: 'pair' }, 'Power', power), h('label', { class: 'pair' }, 'Language', language)),
       h('ul', { class: 'apps' }, Object.entries(device.apps ?? {}).map(([topic, state]) => h('li', {},
-        key(topic, toggle(plain(topic), state === 'installed', (value) => change({ apps: { [topic]: value ? 'installed' : 'removed' } }))),
+        key(topic, toggle(plain(topic), state === 'installed',
+          (value) => change({ apps: { [topic]: value ? 'installed' : 'removed' } }))),
         h('span', { class: 'muted' }, state)))),
-      h('details', { open: this.unfolded.has(device.id), ontoggle: (event) => this.unfolded[event.target.open ? 'add' : 'delete'](device.id) },
+      h('details', { open: this.unfolded.has(device.id),
+        ontoggle: (event) => this.unfolded[event.target.open ? 'add' : 'delete'](device.id) },
         h('summary', {}, `Tokens (${device.tokens.length})`),
         h('ul', { class: 'token-list' }, device.tokens.map(({ topic, environment, token }) => h('li', {},
-          h('code', { title: token }, shortened(token, 10)), copyButton(token, `the token of ${device.id} for ${topic}`),
+          h('code', { title: token }, shortened(token, 10)),
+          copyButton(token, `the token of ${device.id} for ${topic}`),
           h('small', { class: 'muted' }, plain(topic), ', ', environment))))))
   }
 

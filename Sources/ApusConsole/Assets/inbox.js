@@ -21,13 +21,15 @@ function row(line) {
   return h(
     'div', { class: `line ${line.refused ? 'refused' : ''}` },
     h('span', { class: `dot ${line.refused ? 'bad' : delivered ? 'good' : waits ? 'waiting' : ''}` }),
-    h('p', {}, h('span', { class: `title ${line.isText ? '' : 'is-kind'}` }, plain(line.title)), h('time', {}, clock(line.time))),
+    h('p', {}, h('span', { class: `title ${line.isText ? '' : 'is-kind'}` }, plain(line.title)),
+      h('time', {}, clock(line.time))),
     h('p', { class: `text ${line.isText ? '' : 'is-data'}` }, line.body ? plain(line.body) : ''),
     h('p', { class: 'facts-line' }, h('span', {}, facts.map((fact, index) => [index > 0 && ' · ', plain(fact)])),
       line.fault && h('span', { class: 'mark armed' }, 'fault'),
       line.violations > 0 && h('span', { class: 'mark warn', title: `${line.violations} violations` },
         `${line.violations} ${line.violations === 1 ? 'violation' : 'violations'}`),
-      line.refused && h('span', { class: 'mark bad' }, `${line.status || ''} ${line.reason || (line.status ? '' : 'no answer')}`.trim())))
+      line.refused && h('span', { class: 'mark bad' },
+        `${line.status || ''} ${line.reason || (line.status ? '' : 'no answer')}`.trim())))
 }
 
 export class Inbox {
@@ -82,13 +84,15 @@ export class Inbox {
       },
     })
     this.choices = h('div', { class: 'segments', role: 'group', 'aria-label': 'Which pushes' },
-      VERDICTS.map(([value, text]) => button(text, () => this.#choose(value), { data: { value }, 'aria-pressed': value === '' })))
+      VERDICTS.map(([value, text]) => button(text, () => this.#choose(value),
+        { data: { value }, 'aria-pressed': value === '' })))
     this.total = h('span', { class: 'muted total', role: 'status' })
     this.fresh = button('', () => { this.list.element.scrollTop = 0; this.#seen() }, { class: 'fresh', hidden: true })
     this.empty = h('div', { class: 'empty', hidden: true })
     this.detail = h('article', { class: 'detail', 'aria-labelledby': 'push-title', hidden: true })
     this.blank = h('div', { class: 'blank' }, h('p', {}, 'Choose a push to see what became of it.'),
-      h('p', { class: 'muted' }, h('kbd', {}, 'j'), ' ', h('kbd', {}, 'k'), ' move, ', h('kbd', {}, 'Enter'), ' opens, ',
+      h('p', { class: 'muted' }, h('kbd', {}, 'j'), ' ', h('kbd', {}, 'k'), ' move, ', h('kbd', {}, 'Enter'),
+        ' opens, ',
         h('kbd', {}, '?'), ' tells the rest.'))
     return h('section', { class: 'inbox', 'aria-label': 'Inbox' },
       h('div', { class: 'list-pane' },
@@ -133,7 +137,8 @@ export class Inbox {
       if (problem.name === 'AbortError' || number !== this.#open) return
       fill(this.detail, h('header', { class: 'detail-head' },
         button('‹ Back', () => this.back(), { class: 'back quiet' }),
-        h('h2', { id: 'push-title', tabindex: '-1' }, problem.status === 404 ? 'This push is gone' : 'This push cannot be shown')),
+        h('h2', { id: 'push-title', tabindex: '-1' }, problem.status === 404
+          ? 'This push is gone' : 'This push cannot be shown')),
       h('p', { class: 'callout bad' }, problem.message))
     }
   }

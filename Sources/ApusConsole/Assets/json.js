@@ -1,4 +1,4 @@
-// JSON as it was sent: never parsed and written anew, so that long numbers, repeated keys and escapes stay what they are.
+// JSON as it was sent: never parsed and written anew, so that long numbers, repeated keys and escapes stay as they are.
 
 import { h } from '/assets/dom.js'
 import { spelled } from '/assets/text.js'
@@ -96,7 +96,8 @@ export function problem(text) {
       else break
     } else if (wants === 'a colon' && character === ':') { at += 1; wants = 'a value' }
     else if (character === ',' && inner) { at += 1; wants = inner === '{' ? 'a name in quotes' : 'a value' }
-    else if (inner && wants !== 'a colon' && character === (inner === '{' ? '}' : ']')) { open.pop(); at += 1; wants = closed() }
+    else if (inner && wants !== 'a colon'
+      && character === (inner === '{' ? '}' : ']')) { open.pop(); at += 1; wants = closed() }
     else break
   }
   if (at >= text.length && wants === 'the end') return null

@@ -16,7 +16,8 @@ export function verdictBadge(push) {
   const words = refused ? reason || (status ? 'Refused' : 'No answer') : 'Accepted'
   return [
     h('span', { class: `badge ${refused ? 'bad' : 'good'}` }, status || '', ' ', literal(words)),
-    fault && h('span', { class: 'badge armed', title: 'A fault that was armed decided this' }, 'fault: ', literal(fault)),
+    fault && h('span', { class: 'badge armed', title: 'A fault that was armed decided this' }, 'fault: ',
+      literal(fault)),
   ]
 }
 
@@ -66,7 +67,8 @@ function expiration(push) {
 function request(push) {
   return section('Request', facts([
     ['Received', timestamp(push.receivedMilliseconds)],
-    ['Through', [push.interface, push.environment, push.connection != null && `connection ${push.connection}`].filter(Boolean).join(', ')],
+    ['Through', [push.interface, push.environment,
+      push.connection != null && `connection ${push.connection}`].filter(Boolean).join(', ')],
     ['From', push.peer],
     ['Credential', push.credential && literal(push.credential)],
     ['Command', push.command ?? null], ['Identifier', push.identifier ?? null],
@@ -114,16 +116,17 @@ function payload(push) {
 
 function rendering(push) {
   const shown = push.shown ?? push.preview
-  const state = push.shown ? null
-    : isRefused(push) ? 'It was refused, so no device gets it. It would look like this.'
-      : push.device ? 'The device has not shown it so far. It would look like this.' : 'No virtual device has this token. It would look like this.'
+  const state = isRefused(push) ? 'It was refused, so no device gets it.'
+    : push.device ? 'The device has not shown it so far.' : 'No virtual device has this token.'
   const isSeen = shown && (!shown.silent || shown.liveActivity)
   return section(
     push.shown ? 'On the device' : 'As a phone would show it',
     isSeen
-      ? lockScreen([{ shown, topic: push.topic ?? '', time: push.receivedMilliseconds }], { time: push.receivedMilliseconds })
-      : h('p', { class: 'muted' }, shown ? 'Nothing is shown: the app is woken in the background.' : 'Nothing: a phone cannot read this payload.'),
-    isSeen && state && h('p', { class: 'muted caption' }, state),
+      ? lockScreen([{ shown, topic: push.topic ?? '', time: push.receivedMilliseconds }],
+        { time: push.receivedMilliseconds })
+      : h('p', { class: 'muted' }, shown
+        ? 'Nothing is shown: the app is woken in the background.' : 'Nothing: a phone cannot read this payload.'),
+    isSeen && !push.shown && h('p', { class: 'muted caption' }, state, ' It would look like this.'),
     shown && besidesList(shown))
 }
 

@@ -39,7 +39,8 @@ export function nameOf(push) {
   if (activity?.event) return { title: `Live Activity: ${activity.event}`, body: push.payloadText ?? '', isText: false }
   const kinds = {
     background: 'Background update', voip: 'Call', location: 'Location query', complication: 'Complication',
-    fileprovider: 'File provider', mdm: 'Device management', pushtotalk: 'Push to talk', widgets: 'Widgets', controls: 'Controls',
+    fileprovider: 'File provider', mdm: 'Device management', pushtotalk: 'Push to talk', widgets: 'Widgets',
+      controls: 'Controls',
   }
   return { title: kinds[push.pushType] ?? 'Without text', body: push.payloadText ?? '', isText: false }
 }
@@ -50,7 +51,8 @@ function summary(push) {
   const name = nameOf(push)
   const states = push.states ?? []
   return {
-    number: push.number, time: push.receivedMilliseconds, title: oneLine(name.title, 160), body: oneLine(name.body, 200),
+    number: push.number, time: push.receivedMilliseconds, title: oneLine(name.title, 160),
+      body: oneLine(name.body, 200),
     isText: name.isText, topic: push.topic ?? '', type: push.pushType ?? '', device: push.device ?? null,
     environment: push.environment, status: push.verdict?.status, reason: push.verdict?.reason ?? '',
     refused: isRefused(push), fault: push.verdict?.fault ?? '', violations: push.violations?.length ?? 0,

@@ -14,10 +14,13 @@ function described(answer) {
     good != null && h('div', { class: `callout ${good ? 'good' : 'bad'}` }, good ? h('p', {}, 'It is good.')
       : problems.map((problem) => h('p', {}, literal(problem.replace(/^./, (first) => first.toUpperCase())), '.'))),
     facts([
-      ['Kind', KINDS[answer.kind]], ['Key id', answer.keyID && literal(answer.keyID)], ['Team', answer.team && literal(answer.team)],
-      ['Issued', time(answer.issuedAtSeconds)], ['Age', answer.ageSeconds != null && duration(answer.ageSeconds * 1000)],
+      ['Kind', KINDS[answer.kind]], ['Key id', answer.keyID && literal(answer.keyID)],
+      ['Team', answer.team && literal(answer.team)],
+      ['Issued', time(answer.issuedAtSeconds)],
+      ['Age', answer.ageSeconds != null && duration(answer.ageSeconds * 1000)],
       ['Good until', time(answer.expiresAtSeconds)], ['Device', answer.device && literal(answer.device)],
-      ['Device id', answer.deviceID], ['Topic', answer.topic && literal(answer.topic)], ['Environment', answer.environment],
+      ['Device id', answer.deviceID], ['Topic', answer.topic && literal(answer.topic)],
+      ['Environment', answer.environment],
     ]),
   ]
 }
@@ -35,13 +38,16 @@ export class Tokens {
       h('div', { class: 'halves' },
         h('form', { class: 'box', onsubmit: (event) => { event.preventDefault(); this.#make() } },
           h('h2', {}, 'Make a provider token'),
-          h('p', { class: 'muted' }, 'Signed with the stand-in’s own key. An age makes one that is old, or not valid yet.'),
-          h('div', { class: 'fields' }, field('Key id', this.keyID), field('Team id', this.teamID), field('Age, minutes', this.age)),
+          h('p', { class: 'muted' },
+            'Signed with the stand-in’s own key. An age makes one that is old, or not valid yet.'),
+          h('div', { class: 'fields' }, field('Key id', this.keyID), field('Team id', this.teamID),
+            field('Age, minutes', this.age)),
           h('div', {}, h('button', { type: 'submit', class: 'primary' }, 'Make')), this.made),
         h('form', { class: 'box', onsubmit: (event) => { event.preventDefault(); this.#check() } },
           h('h2', {}, 'Check a token'),
           h('p', { class: 'muted' }, 'A provider token (a JWT, with or without “bearer”), or a device token.'),
-          field('Token', this.given), h('div', {}, h('button', { type: 'submit', class: 'primary' }, 'Check')), this.found)))
+          field('Token', this.given), h('div', {}, h('button', { type: 'submit', class: 'primary' }, 'Check')),
+            this.found)))
   }
 
   async #make() {
@@ -67,6 +73,7 @@ export class Tokens {
   }
 
   async #ask(place, request, draw) {
-    try { fill(place, draw(await request())) } catch (problem) { fill(place, h('p', { class: 'callout bad', role: 'alert' }, problem.message)) }
+    try { fill(place, draw(await request())) } catch (problem) { fill(place,
+      h('p', { class: 'callout bad', role: 'alert' }, problem.message)) }
   }
 }

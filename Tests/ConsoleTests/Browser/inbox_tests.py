@@ -65,7 +65,7 @@ class Inbox(PageCase):
         browser = self.show()
         browser.click(".segments button", "Refused")
         browser.wait("document.querySelector('.total').textContent === '1 push'")
-        self.assertIn("410 Unregistered", browser.text(".list-pane"))
+        browser.wait("document.querySelector('.list-pane').innerText.includes('410 Unregistered')")
 
     def test_gone(self):
         self.expected_complaints = ["404"]
