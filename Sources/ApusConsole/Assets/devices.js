@@ -53,9 +53,7 @@ export class Devices {
   }
 
   #soon() {
-    if (!this.element.isConnected) return
-    clearTimeout(this.timer)
-    this.timer = setTimeout(() => this.#load(), 80)
+    if (this.element.isConnected) this.timer ??= setTimeout(() => { this.timer = null; this.#load() }, 100)
   }
 
   async #load() {

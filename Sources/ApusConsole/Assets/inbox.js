@@ -4,7 +4,7 @@ import { on, remove } from '/assets/api.js'
 import { button, fill, h, toast } from '/assets/dom.js'
 import { VirtualList } from '/assets/list.js'
 import { fetchPush, pushDetail } from '/assets/push.js'
-import { KEPT, Pushes } from '/assets/pushes.js'
+import { Pushes } from '/assets/pushes.js'
 import { clock, count, plain } from '/assets/text.js'
 
 const narrow = matchMedia('(max-width: 760px)')
@@ -199,7 +199,7 @@ export class Inbox {
     this.list.grewAbove(above)
     this.list.draw()
     const number = this.pushes.count
-    const more = this.pushes.isComplete || number >= KEPT ? '' : '+'
+    const more = this.pushes.hasMore ? '+' : ''
     this.total.textContent = number === 1 && !more ? '1 push' : `${count(number)}${more} pushes`
     if (!reset) this.#note(this.pushes.isFiltered ? 'No push matches.' : null)
     this.empty.hidden = reset || number > 0

@@ -67,6 +67,7 @@ export class Pushes {
   #known = new Map()
   #next = null
   #ended = false
+  #isCut = false
   #loading = null
   #generation = 0
   #refreshing = false
@@ -82,6 +83,8 @@ export class Pushes {
 
   get count() { return this.#newer.length + this.#older.length }
   get isComplete() { return this.#ended }
+  /** Whether there are older ones: that are not fetched yet, or for which there is no room here. */
+  get hasMore() { return !this.#ended || this.#isCut }
   get isFiltered() { return Object.keys(parameters(this.text)).length > 0 }
 
   at(index) {
@@ -113,6 +116,7 @@ export class Pushes {
     this.#known.clear()
     this.#next = null
     this.#ended = false
+    this.#isCut = false
     this.changed({ above: 0, reset: true })
     await this.more()
   }
@@ -135,7 +139,8 @@ export class Pushes {
         this.#known.set(line.number, line)
       }
       this.#next = page.next ?? null
-      this.#ended = this.#next == null || this.count >= KEPT
+      this.#isCut = this.#next != null && this.count >= KEPT
+      this.#ended = this.#next == null || this.#isCut
       this.#loading = null
       this.changed({ above: 0, reset: false })
     } catch (problem) {
@@ -169,11 +174,11 @@ export class Pushes {
   }
 
   #trim() {
-    while (this.count > KEPT + PAGE && this.#older.length) this.#known.delete(this.#older.pop().number)
-    if (this.count > KEPT + PAGE) {
-      for (const line of this.#newer.splice(0, this.count - KEPT)) this.#known.delete(line.number)
-      this.#ended = true
-    }
+    if (this.count <= KEPT + PAGE) return
+    while (this.count > KEPT && this.#older.length) this.#known.delete(this.#older.pop().number)
+    for (const line of this.#newer.splice(0, Math.max(0, this.count - KEPT))) this.#known.delete(line.number)
+    this.#ended = true
+    this.#isCut = true
   }
 
   /** Asks for what matches and is new: at most every 300 ms, however much arrives. */

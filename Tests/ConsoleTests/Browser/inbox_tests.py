@@ -139,6 +139,17 @@ class Many(PageCase):
         browser.wait("document.querySelector('.row[data-at=\"0\"]')?.id === 'row-11000'")
         browser.wait("document.querySelector('.fresh').hidden")
 
+    def test_bounded(self):
+        """More than the page keeps: the oldest go, and it says that there are more."""
+        browser = self.show()
+        for _ in range(10_500):
+            self.world.add({})
+        browser.wait("/^10,[012]\\d\\d\\+ pushes$/.test(document.querySelector('.total').textContent)")
+        browser.wait("document.querySelector('.row[data-at=\"0\"]')?.id === 'row-20500'")
+        self.assertLessEqual(
+            int(browser.run("return document.querySelector('.row').getAttribute('aria-setsize')")), 10_200
+        )
+
     def test_open_while_they_come(self):
         browser = self.show()
         browser.click(".row[data-at='3']")
