@@ -19,7 +19,7 @@ DURATION ?= 60
 HOURS ?= 0.5
 
 .DEFAULT_GOAL := help
-.PHONY: help build release run test docs sim lint format fuzz crash clean setup
+.PHONY: help build release run test docs sim screenshots lint format fuzz crash clean setup
 .PHONY: bench-ingest bench-binary bench-store bench-trust bench-client
 # `make lint test` shows findings in that order, and two builds at once would only wait for each other's lock.
 .NOTPARALLEL:
@@ -52,6 +52,10 @@ sim: ## Simulate one world after the other (DURATION=60 seconds, HOURS=0.5 simul
 	@scripts/setup.sh build
 	swift build $(OPTIMISED) $(CHECKED) --product apus-sim
 	.build/release/apus-sim --duration $(DURATION) --hours $(HOURS) $(if $(SEED),--seed $(SEED))
+
+screenshots: release ## Make pictures of the console's views (Documentation/console)
+	@scripts/setup.sh test
+	.venv/bin/python Tests/ConsoleTests/Browser/screenshots.py .build/release/apus Documentation/console
 
 lint: ## Check the format of all Swift files
 	swift format lint --strict --parallel -r $(FORMATTED)

@@ -28,6 +28,10 @@ test_packages=(
   "sslscan:looks at what each door offers"
   "python3:runs the third-party APNs clients of the interoperability tests"
   "python3-venv:keeps those clients out of the system's Python"
+  "chromium:opens the console's page"
+  "chromium-driver:lets tests and scripts/screenshots drive it"
+  "fonts-dejavu-core:what it writes with"
+  "fonts-noto-color-emoji:the emoji in pushes"
 )
 bench_packages=(
   "nghttp2-client:h2load, the load"

@@ -11,16 +11,11 @@ export class Problem extends Error {
   }
 }
 
-/**
- * Calls the API.
- *
- * `body`: an object that is sent as JSON, or `{ json }` with a text that is JSON already. Answers with what the answer's
- * JSON says, or null where there is none.
- */
+/** Calls the API with a body that is sent as JSON; returns what the answer's JSON says, or null where it has none. */
 export async function call(method, path, body, { signal } = {}) {
   const options = { method, signal, cache: 'no-store', headers: { accept: 'application/json' } }
   if (body !== undefined) {
-    options.body = typeof body?.json === 'string' ? body.json : JSON.stringify(body)
+    options.body = JSON.stringify(body)
     options.headers['content-type'] = 'application/json'
   }
   let response
@@ -77,7 +72,7 @@ export function follow() {
       // An answer that is no stream of events ends the browser's own attempts.
       if (source.readyState === EventSource.CLOSED) setTimeout(open, 2000)
     }
-    for (const kind of ['push', 'update', 'device', 'fault', 'clock', 'cleared', 'lost']) {
+    for (const kind of ['push', 'update', 'device', 'fault', 'clock', 'cleared']) {
       source.addEventListener(kind, (event) => {
         let value = null
         try { value = JSON.parse(event.data) } catch { /* An event without content is one all the same. */ }

@@ -25,7 +25,8 @@ const VIEWS = {
 
 const HELP = [
   ['j  k', 'next, previous push'], ['Enter', 'open it'], ['Esc', 'back, or out of a field'], ['/', 'search'],
-  ['y', 'copy the open push as curl'], ['g then i c d f v t s', 'go to a view, by its first letter'], ['?', 'this list'],
+  ['y', 'copy the open push as curl'], ['g then i c d f v t s', 'go to a view, by its first letter'],
+  ['?', 'this list'],
 ]
 
 let current = null
@@ -68,16 +69,20 @@ function part(text) {
 
 function tabs() {
   fill(document.getElementById('tabs'), Object.entries(VIEWS).map(([name, { title, letter }]) => h(
-    'li', {}, h('a', { href: `#/${name}`, data: { view: name }, 'aria-keyshortcuts': `g ${letter}` }, icon(name), h('span', {}, title)))))
+    'li', {}, h('a', { href: `#/${name}`, data: { view: name }, 'aria-keyshortcuts': `g ${letter}` }, icon(name),
+      h('span', {}, title)))))
 }
+
+const spaced = (name, words) => words.map((word, index) => [index > 0 && ' ', h(name, {}, word)])
 
 function help() {
   fill(keys, h('h2', { id: 'keys-title' }, 'Keys'),
-    h('dl', { class: 'facts' }, HELP.map(([key, text]) => [h('dt', {}, key.split('  ').map((one, index) => [index > 0 && ' ', h('kbd', {}, one)])),
-      h('dd', {}, text)])),
+    h('dl', { class: 'facts' },
+      HELP.map(([keys, text]) => [h('dt', {}, spaced('kbd', keys.split('  '))), h('dd', {}, text)])),
     h('h3', {}, 'Search'),
-    h('p', { class: 'muted' }, 'Words are looked for in all of a push. ', ['topic:', 'device:', 'type:', 'token:', 'verdict:'].map(
-      (word, index) => [index > 0 && ' ', h('code', {}, word)]), ' narrow it down: ', h('code', {}, 'type:background verdict:refused'), '.'),
+    h('p', { class: 'muted' }, 'Words are looked for in all of a push. ',
+      spaced('code', ['topic:', 'device:', 'type:', 'token:', 'verdict:']), ' narrow it down: ',
+      h('code', {}, 'type:background verdict:refused'), '.'),
     h('form', { method: 'dialog' }, h('button', { autofocus: true }, 'Close')))
   if (!keys.open) keys.showModal()
 }

@@ -1,8 +1,8 @@
 // The composer: a form for each push type, or JSON by hand, and what the service says to it.
 
-import { get, on, post } from '/assets/api.js'
+import { get, on, post, query } from '/assets/api.js'
 import { button, field, fill, h, select } from '/assets/dom.js'
-import { problem as problemOf } from '/assets/json.js'
+import { formatted, problem as problemOf } from '/assets/json.js'
 import { lockScreen } from '/assets/phone.js'
 import { PUSH_TYPES, preview } from '/assets/pushtypes.js'
 import { bytes, count, literal } from '/assets/text.js'
@@ -11,8 +11,19 @@ const LIMITS = { voip: 5120 }
 const LIMIT = 4096
 const BY_TOKEN = '\u0000token'
 
+/** The push of an apns-id; the inbox has it a moment after its sender has the answer. */
+async function numberOf(apnsID) {
+  for (let attempt = 0; attempt < 10; attempt += 1) {
+    const { pushes } = await get(`/pushes${query({ q: apnsID, limit: 1 })}`)
+    if (pushes[0]?.apnsID === apnsID) return pushes[0].number
+    await new Promise((done) => { setTimeout(done, 100) })
+  }
+  return null
+}
+
 export class Compose {
-  #values = {}
+  // Something to send at once.
+  #values = { title: 'Hello', body: 'This is what a push looks like.' }
   #raw = null
   #edited = false
 
@@ -20,21 +31,28 @@ export class Compose {
     this.go = go
     this.device = select([], '', { onchange: () => this.#target() })
     this.token = h('input', { class: 'token', spellcheck: 'false', autocomplete: 'off' })
-    this.tokenField = field('Device token', this.token, 'As the app would have got it: an even number of hexadecimal digits.')
-    this.topic = h('input', { spellcheck: 'false', autocomplete: 'off', list: 'topics', oninput: () => { this.#edited = true } })
+    this.tokenField = field('Device token', this.token,
+      'As the app would have got it: an even number of hexadecimal digits.')
+    this.environment = select(['production', 'development'], 'production')
+    this.topic = h('input',
+      { spellcheck: 'false', autocomplete: 'off', list: 'topics', oninput: () => { this.#edited = true } })
     this.topics = h('datalist', { id: 'topics' })
     this.type = select(Object.keys(PUSH_TYPES), 'alert', { onchange: () => this.#typed() })
     this.priority = select(['10', '5', '1'], '10')
     this.expiration = h('input', { type: 'number', min: '0', placeholder: 'one attempt' })
     this.collapse = h('input', { autocomplete: 'off' })
     this.form = h('div', { class: 'fields' })
-    this.text = h('textarea', { class: 'code', rows: '16', spellcheck: 'false', id: 'payload-text', oninput: () => this.#draw() })
+    this.text = h('textarea',
+      { class: 'code', rows: '16', spellcheck: 'false', id: 'payload-text', 'aria-label': 'Payload as JSON',
+      oninput: () => this.#draw() })
+    this.made = h('pre', { class: 'payload made', tabindex: '0', 'aria-label': 'The payload that is sent' })
     this.size = h('span', { class: 'muted', role: 'status' })
     this.fault = h('p', { class: 'callout bad', hidden: true, role: 'alert' })
     this.look = h('div', {})
     this.answer = h('div', { role: 'status', 'aria-live': 'polite' })
     this.modes = h('div', { class: 'segments', role: 'group', 'aria-label': 'How the payload is written' },
-      button('Form', () => this.#mode(false), { 'aria-pressed': 'true' }), button('JSON', () => this.#mode(true), { 'aria-pressed': 'false' }))
+      button('Form', () => this.#mode(false), { 'aria-pressed': 'true' }),
+      button('JSON', () => this.#mode(true), { 'aria-pressed': 'false' }))
     this.sendButton = h('button', { class: 'primary', type: 'submit' }, 'Send')
     this.element = this.#build()
     this.#typed()
@@ -42,18 +60,21 @@ export class Compose {
   }
 
   #build() {
-    return h('form', { class: 'view compose', 'aria-label': 'Compose', novalidate: true, onsubmit: (event) => { event.preventDefault(); this.#send() },
+    return h('form', { class: 'view compose', 'aria-label': 'Compose', novalidate: true,
+      onsubmit: (event) => { event.preventDefault(); this.#send() },
       onkeydown: (event) => { if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) this.#send() } },
     h('div', { class: 'column' },
       h('h1', {}, 'Compose'),
-      h('div', { class: 'fields' }, field('To', this.device), this.tokenField, field('Push type', this.type), field('Topic', this.topic), this.topics),
-      h('div', { class: 'fields' }, field('Priority', this.priority), field('Expiration, s from now', this.expiration),
-        field('Collapse id', this.collapse)),
+      h('div', { class: 'fields' },
+        field('To', this.device), this.tokenField, field('Push type', this.type), field('Topic', this.topic),
+        this.topics, field('Environment', this.environment), field('Priority', this.priority),
+        field('Expiration, s from now', this.expiration), field('Collapse id', this.collapse)),
       h('div', { class: 'tools' }, h('h2', {}, 'Payload'), this.modes, this.size),
-      this.form, h('div', { class: 'field' }, h('label', { for: 'payload-text', class: 'raw-label' }, 'JSON'), this.text), this.fault,
-      h('div', { class: 'actions' }, this.sendButton, h('span', { class: 'muted' }, h('kbd', {}, 'Ctrl'), ' ', h('kbd', {}, 'Enter'))),
+      this.form, this.text, this.fault,
+      h('div', { class: 'actions' }, this.sendButton,
+        h('span', { class: 'muted' }, h('kbd', {}, 'Ctrl'), ' ', h('kbd', {}, 'Enter'))),
       this.answer),
-    h('aside', { class: 'beside' }, h('h3', {}, 'About what a phone shows'), this.look))
+    h('aside', { class: 'beside' }, h('h3', {}, 'About what a phone shows'), this.look, this.made))
   }
 
   async show() {
@@ -64,7 +85,7 @@ export class Compose {
     try {
       const status = await get('/status')
       this.offset = status.clock?.offsetMilliseconds ?? 0
-      const topics = [status.topics ?? status.topic ?? []].flat()
+      const { topics } = status
       fill(this.topics, topics.map((topic) => h('option', { value: topic })))
       this.base ??= topics[0]
       if (!this.#edited) this.#suggestTopic()
@@ -75,7 +96,8 @@ export class Compose {
     try {
       const { devices } = await get('/devices')
       const now = this.device.value
-      fill(this.device, devices.map(({ id, name }) => h('option', { value: id }, name && name !== id ? `${name} (${id})` : id)),
+      fill(this.device, devices.map(({ id, name }) => h('option', { value: id }, name && name !== id
+        ? `${name} (${id})` : id)),
         h('option', { value: BY_TOKEN }, 'a token…'))
       if ([...this.device.options].some((option) => option.value === now)) this.device.value = now
     } catch {
@@ -100,14 +122,19 @@ export class Compose {
   #control({ key, label, kind = 'text', options, placeholder }) {
     const props = {
       value: this.#values[key] ?? '', placeholder, name: key, autocomplete: 'off',
-      oninput: (event) => { this.#values[key] = event.target.type === 'checkbox' ? event.target.checked : event.target.value; this.#draw() },
+      oninput: ({ target }) => {
+        this.#values[key] = target.type === 'checkbox' ? target.checked : target.value
+        this.#draw()
+      },
     }
     if (kind === 'check') {
-      return h('label', { class: 'check' }, h('input', { ...props, type: 'checkbox', checked: Boolean(this.#values[key]) }), label)
+      return h('label', { class: 'check' },
+        h('input', { ...props, type: 'checkbox', checked: Boolean(this.#values[key]) }), label)
     }
     const control = kind === 'area' ? h('textarea', { ...props, rows: '2', dir: 'auto' })
       : kind === 'json' ? h('textarea', { ...props, rows: '3', class: 'code', spellcheck: 'false' })
-        : kind === 'choice' ? select(options, this.#values[key] ?? '', { ...props, value: undefined, onchange: props.oninput })
+        : kind === 'choice' ? select(options, this.#values[key] ?? '',
+          { ...props, value: undefined, onchange: props.oninput })
           : h('input', { ...props, type: kind, step: 'any', dir: kind === 'text' ? 'auto' : null })
     const made = field(label, control)
     if (kind === 'area' || kind === 'json') made.classList.add('broad')
@@ -124,60 +151,64 @@ export class Compose {
     if (raw) this.text.focus()
   }
 
+  /** The service's time. */
+  #seconds() { return Math.floor((Date.now() + (this.offset ?? 0)) / 1000) }
+
   /** The payload's text: what stands there by hand, or what the form makes. */
   #payload() {
     if (this.#raw != null) return this.text.value
-    const seconds = Math.floor((Date.now() + (this.offset ?? 0)) / 1000)
-    return JSON.stringify(PUSH_TYPES[this.type.value].payload(this.#values, seconds), null, 2)
+    return JSON.stringify(PUSH_TYPES[this.type.value].payload(this.#values, this.#seconds()), null, 2)
   }
 
   #draw() {
     const raw = this.#raw != null
     this.form.hidden = raw
-    this.text.readOnly = !raw
+    this.text.hidden = !raw
+    this.made.hidden = raw
     let fault = null
     let text = ''
     try {
       text = this.#payload()
       fault = problemOf(text)
-      if (!raw) this.text.value = text
+      if (!raw) { this.text.value = text; fill(this.made, formatted(text)) }
     } catch (error) { fault = error.message }
     this.fault.hidden = !fault
-    fill(this.fault, fault ?? '')
+    fill(this.fault, fault ?? '', fault && raw && ' It can be sent all the same.')
     this.text.setAttribute('aria-invalid', Boolean(fault))
-    // Spaces of the form's text are for the eye and are not sent.
-    const size = new TextEncoder().encode(raw || fault ? text : JSON.stringify(JSON.parse(text))).length
+    // Spaces of the form's text are for the eye and are not sent; what is written by hand goes as it stands.
+    const sent = raw || fault ? text : JSON.stringify(JSON.parse(text))
+    const size = new TextEncoder().encode(sent).length
     const limit = LIMITS[this.type.value] ?? LIMIT
     this.size.textContent = `${count(size)} of ${count(limit)} bytes`
     this.size.classList.toggle('over', size > limit)
     if (!fault) this.#preview(text)
-    return fault ? null : text
+    return fault && !raw ? null : sent
   }
 
   #preview(text) {
     const payload = JSON.parse(text)
     const shown = preview(payload, this.type.value)
     fill(this.look, shown.silent
-      ? h('p', { class: 'muted' }, 'Nothing is shown: the app is woken in the background.')
+      ? h('p', { class: 'muted' }, 'Nothing is shown.')
       : lockScreen([{ shown, topic: this.topic.value }], { label: 'About what a phone shows' }))
   }
 
   async #send() {
     const text = this.#draw()
     if (text == null) { this.fault.scrollIntoView({ block: 'nearest' }); return }
-    const headers = {}
-    const seconds = this.expiration.value
-    if (seconds !== '') {
-      headers['apns-expiration'] = seconds === '0' ? '0' : String(Math.floor((Date.now() + (this.offset ?? 0)) / 1000) + Number(seconds))
-    }
-    if (this.collapse.value) headers['apns-collapse-id'] = this.collapse.value
     const target = this.device.value === BY_TOKEN ? { token: this.token.value.trim() } : { device: this.device.value }
-    const rest = { ...target, topic: this.topic.value.trim(), pushType: this.type.value, priority: Number(this.priority.value), headers }
-    // The payload goes in as it stands: long numbers and repeated keys would not survive being read and written here.
-    const payload = this.#raw != null ? text : JSON.stringify(JSON.parse(text))
+    const body = {
+      ...target, topic: this.topic.value.trim(), pushType: this.type.value, priority: Number(this.priority.value),
+      environment: this.environment.value, payload: text,
+    }
+    const seconds = this.expiration.value
+    if (seconds !== '') body.expiration = Number(seconds) && this.#seconds() + Number(seconds)
+    if (this.collapse.value) body.collapseID = this.collapse.value
     this.sendButton.disabled = true
     try {
-      this.#answered(await post('/send', { json: `${JSON.stringify(rest).slice(0, -1)},"payload":${payload}}` }))
+      const answer = await post('/send', body)
+      this.#answered(answer)
+      if (answer.number == null && answer.apnsID) this.#answered({ ...answer, number: await numberOf(answer.apnsID) })
     } catch (problem) {
       fill(this.answer, h('p', { class: 'callout bad' }, problem.message))
     } finally {
@@ -186,13 +217,15 @@ export class Compose {
   }
 
   #answered(answer) {
-    const verdict = answer.verdict ?? answer
-    const good = verdict.status === 200
+    const { verdict } = answer
+    const good = verdict.accepted
+    const words = good ? 'Accepted' : verdict.unknown
+      ? `No answer: ${verdict.unknown}` : `Refused: ${verdict.status} ${verdict.reason}`
     fill(this.answer, h('div', { class: `callout ${good ? 'good' : 'bad'}` },
-      h('p', {}, h('strong', {}, good ? 'Accepted' : `Refused: ${verdict.status ?? ''} ${verdict.reason ?? verdict.problem ?? ''}`), ' ',
+      h('p', {}, h('strong', {}, words), ' ',
         answer.number != null && h('a', { href: `#/inbox/${answer.number}` }, `Open push ${answer.number}`)),
       verdict.explanation && h('p', {}, literal(verdict.explanation)),
-      (verdict.notes ?? []).map((note) => h('p', { class: 'note' }, literal(note))),
+      verdict.fault && h('p', { class: 'muted' }, 'By the fault ', literal(verdict.fault)),
       answer.apnsID && h('p', { class: 'muted' }, 'apns-id ', h('code', {}, answer.apnsID))))
   }
 
@@ -210,7 +243,9 @@ export class Compose {
     if (push.priority) this.priority.value = String(push.priority)
     this.collapse.value = push.collapseID ?? ''
     this.token.value = push.token ?? ''
-    this.wanted = push.device ?? BY_TOKEN
+    if (push.environment) this.environment.value = push.environment
+    // Its token rather than its device: what is sent again goes where it went.
+    this.wanted = BY_TOKEN
     fill(this.answer)
     this.#draw()
   }

@@ -9,28 +9,22 @@ const POWERS = [['active', 'in use'], ['idle', 'idle'], ['lowPower', 'low power'
 
 /** A switch: a button that is on or off. */
 function toggle(label, isOn, onchange) {
-  const element = h('button', { type: 'button', role: 'switch', class: 'switch', 'aria-checked': isOn, onclick: async () => {
-    element.disabled = true
+  const element = button(label, async () => {
+    if (element.getAttribute('aria-busy') === 'true') return
+    element.setAttribute('aria-busy', 'true') // Not disabled: that would take the focus away.
     await onchange(!isOn)
-    element.disabled = false
-  } }, label)
+    element.removeAttribute('aria-busy')
+  }, { role: 'switch', class: 'switch', 'aria-checked': isOn })
   return element
-}
-
-/** The tokens of a device, however many environments it has them in, as rows. */
-function tokensOf(device) {
-  const tokens = device.tokens ?? {}
-  const list = Array.isArray(tokens) ? tokens : Object.entries(tokens).map(([topic, token]) => ({ topic, token }))
-  return list.flatMap(({ topic, environment, token }) => (typeof token === 'string' ? [{ topic, environment, token }]
-    : Object.entries(token ?? {}).map(([name, inner]) => ({ topic, environment: name, token: inner }))))
 }
 
 export class Devices {
   constructor({ go }) {
     this.go = go
+    this.unfolded = new Set()
     this.list = h('ul', { class: 'cards-list', 'aria-label': 'Devices' })
     this.screen = h('section', { class: 'beside', 'aria-live': 'polite' })
-    this.name = h('input', { required: true, autocomplete: 'off', placeholder: 'phone-2' })
+    this.id = h('input', { autocomplete: 'off', placeholder: 'phone-2', maxlength: '32', spellcheck: 'false' })
     this.language = h('input', { autocomplete: 'off', placeholder: 'en', size: '6' })
     this.fault = h('p', { class: 'callout bad', hidden: true, role: 'alert' })
     this.element = h('section', { class: 'view with-beside', 'aria-label': 'Devices' },
@@ -38,7 +32,7 @@ export class Devices {
         h('p', { class: 'muted' }, 'They hold real connections: what arrives while one is offline waits for it.'),
         this.fault, this.list,
         h('form', { class: 'inline', onsubmit: (event) => { event.preventDefault(); this.#add() } },
-          field('New device', this.name), field('Language', this.language), h('button', { type: 'submit' }, 'Add'))),
+          field('New device', this.id), field('Language', this.language), h('button', { type: 'submit' }, 'Add'))),
       this.screen)
     on('device', () => this.#soon())
     on('update', () => this.#soon())
@@ -59,9 +53,7 @@ export class Devices {
   }
 
   #soon() {
-    if (!this.element.isConnected) return
-    clearTimeout(this.timer)
-    this.timer = setTimeout(() => this.#load(), 80)
+    if (this.element.isConnected) this.timer ??= setTimeout(() => { this.timer = null; this.#load() }, 100)
   }
 
   async #load() {
@@ -71,7 +63,8 @@ export class Devices {
       // What somebody is typing in or choosing from stays as it is; its change draws the list anew.
       if (!this.list.contains(document.activeElement) || !document.activeElement.matches('input, select')) {
         const focused = this.list.contains(document.activeElement) ? document.activeElement.dataset.key : null
-        fill(this.list, devices.length ? devices.map((device) => this.#card(device)) : h('li', { class: 'empty' }, 'There are none.'))
+        fill(this.list, devices.length
+          ? devices.map((device) => this.#card(device)) : h('li', { class: 'empty' }, 'There are none.'))
         if (focused) this.list.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus()
       }
       const open = devices.find(({ id }) => id === this.open) ?? (this.open ? null : devices[0])
@@ -85,26 +78,34 @@ export class Devices {
   #card(device) {
     const key = (name, element) => { element.dataset.key = `${device.id} ${name}`; return element }
     const change = (body) => this.#change(device.id, body)
-    const language = h('input', { value: device.language ?? 'en', 'aria-label': `Language of ${device.id}`, size: '6', maxlength: '35',
-      onchange: (event) => { event.target.blur(); change({ language: event.target.value.trim() }) } })
-    const power = select(POWERS, device.power, { 'aria-label': `Power of ${device.id}`, onchange: (event) => { event.target.blur(); change({ power: event.target.value }) } })
+    // Without the focus, so that the list is drawn anew with what came of it.
+    const chosen = (name) => ({ target }) => { target.blur(); change({ [name]: target.value.trim() }) }
+    const language = h('input', {
+      value: device.language, size: '6', maxlength: '35', 'aria-label': `Language of ${device.id}`,
+      onchange: chosen('language') })
+    const power = select(POWERS, device.power, { 'aria-label': `Power of ${device.id}`, onchange: chosen('power') })
     return h('li', { class: `card-box ${device.id === this.open ? 'is-open' : ''}`, data: { device: device.id } },
       h('div', { class: 'card-head' },
         h('h2', {}, h('a', { href: `#/devices/${encodeURIComponent(device.id)}` }, plain(device.name ?? device.id))),
         h('span', { class: `badge ${device.online ? 'good' : ''}` }, device.online ? 'online' : 'offline'),
-        button('Remove', () => this.#remove(device), { class: 'small quiet danger', 'aria-label': `Remove ${device.id}` })),
+        button('Remove', () => this.#remove(device),
+          { class: 'small quiet danger', 'aria-label': `Remove ${device.id}` })),
       h('div', { class: 'switches' },
         key('online', toggle('Online', Boolean(device.online), (value) => change({ online: value }))),
-        key('notifications', toggle('Notifications', device.notifications !== false && device.notifications !== 'disabled',
+        key('notifications', toggle('Notifications', device.notifications,
           (value) => change({ notifications: value }))),
         h('label', { class: 'pair' }, 'Power', power), h('label', { class: 'pair' }, 'Language', language)),
       h('ul', { class: 'apps' }, Object.entries(device.apps ?? {}).map(([topic, state]) => h('li', {},
-        key(topic, toggle(plain(topic), state === 'installed', (value) => change({ apps: { [topic]: value ? 'installed' : 'removed' } }))),
+        key(topic, toggle(plain(topic), state === 'installed',
+          (value) => change({ apps: { [topic]: value ? 'installed' : 'removed' } }))),
         h('span', { class: 'muted' }, state)))),
-      h('ul', { class: 'token-list' }, tokensOf(device).map(({ topic, environment, token }) => h('li', {},
-        h('code', { title: token }, shortened(token, 10)), ' ',
-        copyButton(token, `the token of ${device.id}`),
-        h('small', { class: 'muted' }, [environment, topic].filter(Boolean).join(', '))))))
+      h('details', { open: this.unfolded.has(device.id),
+        ontoggle: (event) => this.unfolded[event.target.open ? 'add' : 'delete'](device.id) },
+        h('summary', {}, `Tokens (${device.tokens.length})`),
+        h('ul', { class: 'token-list' }, device.tokens.map(({ topic, environment, token }) => h('li', {},
+          h('code', { title: token }, shortened(token, 10)),
+          copyButton(token, `the token of ${device.id} for ${topic}`),
+          h('small', { class: 'muted' }, plain(topic), ', ', environment))))))
   }
 
   async #shown(device) {
@@ -113,13 +114,13 @@ export class Devices {
       return
     }
     const answer = await get(`/devices/${encodeURIComponent(device.id)}/shown`)
-    const items = (answer.shown ?? answer.notifications ?? []).map((item) => ({
-      ...item, shown: item.shown ?? item.rendering ?? item, time: item.atMilliseconds ?? item.receivedMilliseconds,
-    }))
+    const items = answer.shown.filter(({ rendering }) => rendering)
+      .map((item) => ({ ...item, shown: item.rendering, time: item.atMilliseconds }))
     const silent = items.filter(({ shown }) => shown.silent && !shown.liveActivity)
     fill(this.screen, h('h3', {}, 'On ', plain(device.name ?? device.id)),
       lockScreen(items.slice(0, 12), { label: `What ${device.id} shows` }),
-      items[0] && besidesList(items.find(({ shown }) => !shown.silent)?.shown),
+      besidesList(items.find(({ shown }) => !shown.silent)?.shown),
+      items.length > 0 && h('div', {}, button('Swipe all away', () => this.#clear(device.id), { class: 'small' })),
       silent.length > 0 && h('p', { class: 'muted' }, `${silent.length} silent, the last at ${clock(silent[0].time)}`))
   }
 
@@ -129,14 +130,19 @@ export class Devices {
   }
 
   async #add() {
-    const name = this.name.value.trim()
-    if (!name) { this.name.focus(); return }
+    const id = this.id.value.trim()
+    if (!id) { this.id.focus(); return }
     try {
-      await post('/devices', { name, ...(this.language.value.trim() && { language: this.language.value.trim() }) })
-      this.name.value = ''
+      await post('/devices', { id, ...(this.language.value.trim() && { language: this.language.value.trim() }) })
+      this.id.value = ''
       this.language.value = ''
-      this.name.blur()
+      this.id.blur()
     } catch (problem) { toast(problem.message) }
+    this.#load()
+  }
+
+  async #clear(id) {
+    try { await remove(`/devices/${encodeURIComponent(id)}/shown`) } catch (problem) { toast(problem.message) }
     this.#load()
   }
 

@@ -23,8 +23,10 @@ function set(element, key, value) {
   if (key.startsWith('on')) element.addEventListener(key.slice(2), value)
   else if (key === 'data') Object.assign(element.dataset, value)
   else if (PROPERTIES.has(key)) element[key] = value ?? (key === 'value' ? '' : false)
+  else if (value == null) return
+  else if (key.startsWith('aria-')) element.setAttribute(key, value) // `false` is a value there.
   else if (value === true) element.setAttribute(key, '')
-  else if (value !== false && value != null) element.setAttribute(key === 'class' ? 'class' : key, value)
+  else if (value !== false) element.setAttribute(key, value)
 }
 
 export function append(parent, children) {

@@ -2,15 +2,18 @@
 
 /** Statuses and the reasons that belong to them, for choosing; others can be typed. */
 export const REASONS = [
-  [410, 'Unregistered'], [410, 'ExpiredToken'], [400, 'BadDeviceToken'], [400, 'DeviceTokenNotForTopic'], [400, 'BadTopic'],
-  [400, 'TopicDisallowed'], [400, 'BadCollapseId'], [400, 'BadExpirationDate'], [400, 'BadPriority'], [400, 'InvalidPushType'],
-  [400, 'IdleTimeout'], [400, 'PayloadEmpty'], [403, 'ExpiredProviderToken'], [403, 'InvalidProviderToken'], [403, 'BadCertificate'],
-  [403, 'Forbidden'], [404, 'BadPath'], [413, 'PayloadTooLarge'], [429, 'TooManyRequests'], [429, 'TooManyProviderTokenUpdates'],
+  [410, 'Unregistered'], [410, 'ExpiredToken'], [400, 'BadDeviceToken'], [400, 'DeviceTokenNotForTopic'],
+  [400, 'BadTopic'], [400, 'TopicDisallowed'], [400, 'BadCollapseId'], [400, 'BadExpirationDate'],
+  [400, 'BadPriority'], [400, 'InvalidPushType'], [400, 'IdleTimeout'], [400, 'PayloadEmpty'],
+  [403, 'ExpiredProviderToken'], [403, 'InvalidProviderToken'], [403, 'BadCertificate'], [403, 'Forbidden'],
+  [404, 'BadPath'], [413, 'PayloadTooLarge'], [429, 'TooManyRequests'], [429, 'TooManyProviderTokenUpdates'],
   [500, 'InternalServerError'], [503, 'ServiceUnavailable'], [503, 'Shutdown'],
 ]
 
-const CODES = ['noError', 'protocolError', 'internalError', 'flowControlError', 'refusedStream', 'cancel', 'enhanceYourCalm']
-const BINARY = ['processingError', 'missingDeviceToken', 'missingTopic', 'missingPayload', 'invalidTokenSize', 'invalidTopicSize',
+const CODES = ['noError', 'protocolError', 'internalError', 'flowControlError', 'refusedStream', 'cancel',
+  'enhanceYourCalm']
+const BINARY = ['processingError', 'missingDeviceToken', 'missingTopic', 'missingPayload', 'invalidTokenSize',
+  'invalidTopicSize',
   'invalidPayloadSize', 'invalidToken', 'shutdown', 'protocolError', 'unknown']
 
 export const EFFECTS = {
@@ -22,28 +25,35 @@ export const EFFECTS = {
       { key: 'retryAfterSeconds', label: 'retry-after, seconds', kind: 'number', placeholder: 'none' },
     ],
   },
-  delay: { label: 'Answer late', fields: [{ key: 'milliseconds', label: 'Milliseconds', kind: 'number', value: '2000' }] },
+  delay: { label: 'Answer late',
+    fields: [{ key: 'milliseconds', label: 'Milliseconds', kind: 'number', value: '2000' }] },
   noAnswer: { label: 'Never answer', fields: [] },
-  resetStream: { label: 'Reset the stream', fields: [{ key: 'code', label: 'Error code', kind: 'choice', options: CODES, value: 'internalError' }] },
+  resetStream: { label: 'Reset the stream',
+    fields: [{ key: 'code', label: 'Error code', kind: 'choice', options: CODES, value: 'internalError' }] },
   goAway: {
     label: 'Send GOAWAY',
     fields: [
       { key: 'lastStream', label: 'Last stream', kind: 'choice', value: 'thisOne',
-        options: [['thisOne', 'this one'], ['before', 'the one before'], ['none', 'none (0)'], ['all', 'all (a warning)']] },
+        options: [['thisOne', 'this one'], ['before', 'the one before'], ['none', 'none (0)'],
+          ['all', 'all (a warning)']] },
       { key: 'reason', label: 'Reason', list: 'reasons', placeholder: 'none' },
       { key: 'code', label: 'Error code', kind: 'choice', options: CODES, value: 'noError' },
       { key: 'closes', label: 'And close at once', kind: 'check' },
     ],
   },
   closeInTheMiddle: { label: 'Close in the middle of the answer', fields: [] },
-  deviceOffline: { label: 'Take the device offline', fields: [], note: 'Before the push is judged. Switch it on again under Devices.' },
+  deviceOffline: { label: 'Take the device offline', fields: [],
+    note: 'Before the push is judged. Switch it on again under Devices.' },
   certificate: {
-    label: 'Show a bad certificate', isOfConnections: true, note: 'To every connection of a provider that is opened while the rule is there.',
+    label: 'Show a bad certificate', isOfConnections: true,
+      note: 'To every connection of a provider that is opened while the rule is there.',
     fields: [{ key: 'which', label: 'Certificate', kind: 'choice', value: 'expired',
-      options: [['expired', 'expired'], ['foreign', 'of an authority nobody knows'], ['otherName', 'for another name']] }],
+      options: [['expired', 'expired'], ['foreign', 'of an authority nobody knows'],
+        ['otherName', 'for another name']] }],
   },
   connections: {
-    label: 'Narrow connections', isOfConnections: true, note: 'Of every connection of a provider that is opened while the rule is there.',
+    label: 'Narrow connections', isOfConnections: true,
+      note: 'Of every connection of a provider that is opened while the rule is there.',
     fields: [
       { key: 'maxConcurrentStreams', label: 'Streams at once', kind: 'number', value: '1' },
       { key: 'initialWindowBytes', label: 'Initial window, bytes', kind: 'number', placeholder: 'as usual' },
@@ -63,7 +73,11 @@ export const EFFECTS = {
 /** An effect in a few words. */
 export function effectWords(effect = {}) {
   const label = EFFECTS[effect.type]?.label ?? effect.type ?? '–'
-  const details = Object.entries(effect).filter(([key]) => key !== 'type')
-    .map(([key, value]) => (key === 'then' ? `then ${effectWords(value)}` : key === 'closes' ? value && 'closes' : String(value))).filter(Boolean)
+  const details = Object.entries(effect).filter(([key]) => key !== 'type').map(([key, value]) => {
+    if (key === 'then') return `then ${effectWords(value).toLowerCase()}`
+    if (key === 'closes') return value && 'closes'
+    if (/milliseconds/i.test(key)) return `${value} ms`
+    return /seconds/i.test(key) ? `${value} s` : String(value)
+  }).filter(Boolean)
   return details.length ? `${label}: ${details.join(', ')}` : label
 }

@@ -1,15 +1,15 @@
 // The inbox: the list of pushes beside the one that is open.
 
-import { get, on, remove } from '/assets/api.js'
+import { on, remove } from '/assets/api.js'
 import { button, fill, h, toast } from '/assets/dom.js'
 import { VirtualList } from '/assets/list.js'
 import { fetchPush, pushDetail } from '/assets/push.js'
-import { KEPT, Pushes } from '/assets/pushes.js'
+import { Pushes } from '/assets/pushes.js'
 import { clock, count, plain } from '/assets/text.js'
 
 const narrow = matchMedia('(max-width: 760px)')
 
-const VERDICTS = [['', 'All'], ['accepted', 'Accepted'], ['refused', 'Refused']]
+const VERDICTS = [['', 'All'], ['refused', 'Refused'], ['violations', 'Violations']]
 
 function row(line) {
   const delivered = /^Delivered/.test(line.state)
@@ -21,15 +21,15 @@ function row(line) {
   return h(
     'div', { class: `line ${line.refused ? 'refused' : ''}` },
     h('span', { class: `dot ${line.refused ? 'bad' : delivered ? 'good' : waits ? 'waiting' : ''}` }),
-    h('span', { class: `title ${line.isText ? '' : 'is-kind'}` }, plain(line.title)),
-    h('time', {}, clock(line.time)),
-    h('span', { class: `text ${line.isText ? '' : 'is-data'}` }, line.body ? plain(line.body) : ''),
-    h('span', { class: 'marks' },
+    h('p', {}, h('span', { class: `title ${line.isText ? '' : 'is-kind'}` }, plain(line.title)),
+      h('time', {}, clock(line.time))),
+    h('p', { class: `text ${line.isText ? '' : 'is-data'}` }, line.body ? plain(line.body) : ''),
+    h('p', { class: 'facts-line' }, h('span', {}, facts.map((fact, index) => [index > 0 && ' · ', plain(fact)])),
       line.fault && h('span', { class: 'mark armed' }, 'fault'),
       line.violations > 0 && h('span', { class: 'mark warn', title: `${line.violations} violations` },
         `${line.violations} ${line.violations === 1 ? 'violation' : 'violations'}`),
-      line.refused && h('span', { class: 'mark bad' }, `${line.status ?? ''} ${line.reason}`.trim())),
-    h('span', { class: 'facts-line' }, facts.map((fact, index) => [index > 0 && ' · ', plain(fact)])))
+      line.refused && h('span', { class: 'mark bad' },
+        `${line.status || ''} ${line.reason || (line.status ? '' : 'no answer')}`.trim())))
 }
 
 export class Inbox {
@@ -45,7 +45,11 @@ export class Inbox {
     this.pushes = new Pushes({
       changed: (change) => this.#changed(change),
       updated: (number) => this.#updated(number),
-      failed: (problem) => { this.#note(problem.message); toast(problem.message) },
+      failed: (problem) => {
+        this.#note(problem.message)
+        this.empty.hidden = this.pushes.count > 0
+        toast(problem.message)
+      },
     })
     this.list = new VirtualList({
       label: 'Pushes, newest first',
@@ -63,7 +67,7 @@ export class Inbox {
     })
     this.element = this.#build()
     on('update', (push) => { if (push?.number === this.#open) this.#refetch() })
-    on('cleared', () => { if (this.#open != null) go('/inbox') })
+    on('cleared', (value) => { if (this.#open != null && !value?.lost) go('/inbox') })
     this.pushes.search('')
   }
 
@@ -80,13 +84,15 @@ export class Inbox {
       },
     })
     this.choices = h('div', { class: 'segments', role: 'group', 'aria-label': 'Which pushes' },
-      VERDICTS.map(([value, text]) => button(text, () => this.#choose(value), { data: { value }, 'aria-pressed': value === '' })))
+      VERDICTS.map(([value, text]) => button(text, () => this.#choose(value),
+        { data: { value }, 'aria-pressed': value === '' })))
     this.total = h('span', { class: 'muted total', role: 'status' })
     this.fresh = button('', () => { this.list.element.scrollTop = 0; this.#seen() }, { class: 'fresh', hidden: true })
     this.empty = h('div', { class: 'empty', hidden: true })
     this.detail = h('article', { class: 'detail', 'aria-labelledby': 'push-title', hidden: true })
     this.blank = h('div', { class: 'blank' }, h('p', {}, 'Choose a push to see what became of it.'),
-      h('p', { class: 'muted' }, h('kbd', {}, 'j'), ' ', h('kbd', {}, 'k'), ' move, ', h('kbd', {}, 'Enter'), ' opens, ',
+      h('p', { class: 'muted' }, h('kbd', {}, 'j'), ' ', h('kbd', {}, 'k'), ' move, ', h('kbd', {}, 'Enter'),
+        ' opens, ',
         h('kbd', {}, '?'), ' tells the rest.'))
     return h('section', { class: 'inbox', 'aria-label': 'Inbox' },
       h('div', { class: 'list-pane' },
@@ -98,7 +104,7 @@ export class Inbox {
   }
 
   show([number]) {
-    const wanted = number ? Number(number) : null
+    const wanted = /^\d{1,15}$/.test(number ?? '') ? Number(number) : null
     this.element.classList.toggle('has-open', wanted != null)
     if (this.scrollTop) this.list.element.scrollTop = this.scrollTop
     this.list.draw()
@@ -130,8 +136,9 @@ export class Inbox {
     } catch (problem) {
       if (problem.name === 'AbortError' || number !== this.#open) return
       fill(this.detail, h('header', { class: 'detail-head' },
-        button('Back', () => this.back(), { class: 'back quiet' }),
-        h('h2', { id: 'push-title', tabindex: '-1' }, problem.status === 404 ? 'This push is gone' : 'This push cannot be shown')),
+        button('‹ Back', () => this.back(), { class: 'back quiet' }),
+        h('h2', { id: 'push-title', tabindex: '-1' }, problem.status === 404
+          ? 'This push is gone' : 'This push cannot be shown')),
       h('p', { class: 'callout bad' }, problem.message))
     }
   }
@@ -192,7 +199,8 @@ export class Inbox {
     this.list.grewAbove(above)
     this.list.draw()
     const number = this.pushes.count
-    this.total.textContent = `${count(number)}${this.pushes.isComplete || number >= KEPT ? '' : '+'}`
+    const more = this.pushes.hasMore ? '+' : ''
+    this.total.textContent = number === 1 && !more ? '1 push' : `${count(number)}${more} pushes`
     if (!reset) this.#note(this.pushes.isFiltered ? 'No push matches.' : null)
     this.empty.hidden = reset || number > 0
   }
@@ -217,5 +225,3 @@ export class Inbox {
     } catch (problem) { toast(problem.message) }
   }
 }
-
-export const devicesOf = () => get('/devices')

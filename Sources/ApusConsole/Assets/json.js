@@ -1,4 +1,4 @@
-// JSON as it was sent: never parsed and written anew, so that long numbers, repeated keys and escapes stay what they are.
+// JSON as it was sent: never parsed and written anew, so that long numbers, repeated keys and escapes stay as they are.
 
 import { h } from '/assets/dom.js'
 import { spelled } from '/assets/text.js'
@@ -57,16 +57,51 @@ function value(token, isKey) {
     : h('span', { class: kind }, spelled(token))
 }
 
-/** What keeps a text from being JSON, in words with line and column; null where nothing does. */
+const LITERAL = /(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)(?![\w.+-])/y
+const STRING = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[\da-fA-F]{4}))*"/y
+const SPACE = /[ \t\r\n]*/y
+
+/**
+ * What keeps a text from being JSON (RFC 8259), in words with line and column; null where nothing does.
+ *
+ * Not the browser's own words: those name a place only now and then.
+ */
 export function problem(text) {
-  try {
-    JSON.parse(text)
-    return null
-  } catch (error) {
-    const words = String(error.message).replace(/^JSON\.parse: /, '')
-    const at = /position (\d+)/.exec(words)
-    if (!at || /line \d+/.test(words)) return words
-    const before = text.slice(0, Number(at[1]))
-    return `${words} (line ${before.split('\n').length} column ${before.length - before.lastIndexOf('\n')})`
+  const open = [] // The brackets around here.
+  let at = 0
+  let wants = 'a value'
+  const take = (pattern) => {
+    pattern.lastIndex = at
+    const found = pattern.exec(text)
+    if (found) at = pattern.lastIndex
+    return found !== null
   }
+  const closed = () => (open.length ? `a comma or ${open.at(-1) === '{' ? '}' : ']'}` : 'the end')
+  for (;;) {
+    take(SPACE)
+    const character = text[at]
+    if (character === undefined) break
+    const inner = open.at(-1)
+    if (wants.startsWith('a value')) {
+      if (character === '{' || character === '[') {
+        open.push(character)
+        wants = character === '{' ? 'a name in quotes or }' : 'a value or ]'
+        at += 1
+      } else if (character === ']' && wants === 'a value or ]') { open.pop(); at += 1; wants = closed() }
+      else if (take(STRING) || take(LITERAL)) wants = closed()
+      else break
+    } else if (wants.startsWith('a name')) {
+      if (character === '}' && wants.endsWith('}')) { open.pop(); at += 1; wants = closed() }
+      else if (take(STRING)) wants = 'a colon'
+      else break
+    } else if (wants === 'a colon' && character === ':') { at += 1; wants = 'a value' }
+    else if (character === ',' && inner) { at += 1; wants = inner === '{' ? 'a name in quotes' : 'a value' }
+    else if (inner && wants !== 'a colon'
+      && character === (inner === '{' ? '}' : ']')) { open.pop(); at += 1; wants = closed() }
+    else break
+  }
+  if (at >= text.length && wants === 'the end') return null
+  const before = text.slice(0, at)
+  const line = before.split('\n').length
+  return `This is not JSON: ${wants} is expected in line ${line}, column ${at - before.lastIndexOf('\n')}.`
 }

@@ -7,9 +7,9 @@ const BESIDE = 8 // Rows above and below those in sight, so that fast scrolling 
 /**
  * A list box of rows of one height (`--row` of the style sheet, in pixels).
  *
- * `source`: `count`, `key(index)` (a number or text that stays with a row), `index(key)` and `row(index)`, which makes a
- * row's element. `onopen(key)`: somebody chose a row. `onmove(key)`: somebody moved to it. `onend()`: the end comes into
- * sight, and more may be there.
+ * `source`: `count`, `key(index)` (a number or text that stays with a row), `index(key)` and `row(index)`, which makes
+ * a row's element. `onopen(key)`: somebody chose a row. `onmove(key)`: somebody moved to it. `onend()`: the end comes
+ * into sight, and more may be there.
  */
 export class VirtualList {
   #drawn = new Map()

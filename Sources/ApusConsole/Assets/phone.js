@@ -4,10 +4,11 @@ import { h } from '/assets/dom.js'
 import { clock, spelled } from '/assets/text.js'
 
 const COLOURS = 6
+const SUFFIX = /\.(?:voip|voip-ptt|complication|push-type\.[a-z]+|location-query|pushkit\.fileprovider)$/
 
 /** The name that an app would have: the last part of its topic. */
 export function appName(topic = '') {
-  const base = topic.replace(/\.(voip|complication|push-type\.[a-z-]+|location-query|pushkit\.fileprovider|voip-ptt)$/i, '')
+  const base = topic.replace(SUFFIX, '')
   const part = base.split('.').pop() || 'App'
   return part.charAt(0).toUpperCase() + part.slice(1)
 }
@@ -25,7 +26,8 @@ const LEVELS = { 'time-sensitive': 'Time Sensitive', critical: 'Critical' }
 /** The state of a Live Activity as names and values, flat. */
 function stateRows(value, prefix = '', rows = [], depth = 0) {
   if (value && typeof value === 'object' && depth < 4) {
-    for (const [key, inner] of Object.entries(value)) stateRows(inner, prefix ? `${prefix}.${key}` : key, rows, depth + 1)
+    for (const [key, inner] of Object.entries(value)) stateRows(inner, prefix ? `${prefix}.${key}` : key, rows,
+      depth + 1)
   } else if (prefix) {
     rows.push([prefix, typeof value === 'string' ? value : JSON.stringify(value)])
   }
@@ -39,7 +41,8 @@ function activity(shown) {
     h('p', { class: 'activity-event' }, `Live Activity · ${event}`),
     paragraph('title', shown.title), paragraph('body', shown.body),
     rows.length > 0 && h('dl', { class: 'activity' },
-      rows.slice(0, 12).map(([name, value]) => h('div', {}, h('dt', {}, h('bdi', {}, name)), h('dd', {}, h('bdi', {}, value))))),
+      rows.slice(0, 12).map(([name, value]) => h('div', {}, h('dt', {}, h('bdi', {}, name)),
+        h('dd', {}, h('bdi', {}, value))))),
   ]
 }
 
@@ -49,7 +52,8 @@ export function card(shown, { topic = '', time } = {}) {
   const level = LEVELS[shown.interruptionLevel]
   return h(
     'article', { class: `card level-${shown.interruptionLevel ?? 'active'}`, lang: shown.language || null },
-    h('header', {}, tile(topic), h('span', { class: 'app' }, appName(topic)), level && h('span', { class: 'level' }, level),
+    h('header', {}, tile(topic), h('span', { class: 'app' }, appName(topic)),
+      level && h('span', { class: 'level' }, level),
       h('time', {}, time ? clock(time).slice(-8, -3) : 'now')),
     shown.liveActivity
       ? activity(shown)

@@ -13,10 +13,11 @@ const section = (title, ...children) => h('section', {}, h('h3', {}, title), chi
 export function verdictBadge(push) {
   const { status, reason, fault } = push.verdict ?? {}
   const refused = isRefused(push)
-  const words = status === undefined && !reason ? 'No answer' : refused ? reason || 'Refused' : 'Accepted'
+  const words = refused ? reason || (status ? 'Refused' : 'No answer') : 'Accepted'
   return [
-    h('span', { class: `badge ${refused ? 'bad' : 'good'}` }, status ?? '', ' ', literal(words)),
-    fault && h('span', { class: 'badge armed', title: 'A fault that was armed decided this' }, 'fault: ', literal(fault)),
+    h('span', { class: `badge ${refused ? 'bad' : 'good'}` }, status || '', ' ', literal(words)),
+    fault && h('span', { class: 'badge armed', title: 'A fault that was armed decided this' }, 'fault: ',
+      literal(fault)),
   ]
 }
 
@@ -24,7 +25,7 @@ function verdict(push) {
   const { explanation, notes = [] } = push.verdict ?? {}
   if (!explanation && !notes?.length) return null
   return h(
-    'div', { class: `callout ${isRefused(push) ? 'bad' : ''}` },
+    'div', { class: `callout verdict ${isRefused(push) ? 'bad' : ''}` },
     explanation && h('p', {}, literal(explanation)),
     (notes ?? []).map((note) => h('p', { class: 'note' }, literal(note))))
 }
@@ -66,9 +67,12 @@ function expiration(push) {
 function request(push) {
   return section('Request', facts([
     ['Received', timestamp(push.receivedMilliseconds)],
-    ['Through', [push.interface, push.environment, push.connection != null && `connection ${push.connection}`].filter(Boolean).join(', ')],
+    ['Through', [push.interface, push.environment,
+      push.connection != null && `connection ${push.connection}`].filter(Boolean).join(', ')],
+    ['From', push.peer],
     ['Credential', push.credential && literal(push.credential)],
-    ['Token', withCopy(push.token, 'the device token', shortened(push.token, 12))],
+    ['Command', push.command ?? null], ['Identifier', push.identifier ?? null],
+    ['Token', withCopy(push.token, 'the device token', shortened(push.token))],
     ['Device', push.device && h('a', { href: `#/devices/${encodeURIComponent(push.device)}` }, plain(push.device))],
     ['Topic', push.topic && literal(push.topic)],
     ['Push type', push.pushType ?? h('span', { class: 'muted' }, 'not named')],
@@ -81,7 +85,7 @@ function request(push) {
 }
 
 function headers(push) {
-  const rows = [[':method', push.method], [':path', push.path], ...(push.headers ?? [])].filter(([, value]) => value != null)
+  const rows = push.headers ?? []
   if (rows.length === 0) return null
   return section('Headers', h('table', { class: 'headers' }, h('tbody', {}, rows.map(([name, value]) => h(
     'tr', {}, h('th', { scope: 'row' }, literal(name)), h('td', {}, literal(value)))))))
@@ -111,15 +115,18 @@ function payload(push) {
 }
 
 function rendering(push) {
-  const { shown } = push
-  const nothing = isRefused(push)
-    ? 'The service refused it: no device gets it.'
-    : push.device ? 'Not shown yet: the device has not got it, or never will.' : 'No virtual device has this token.'
+  const shown = push.shown ?? push.preview
+  const state = isRefused(push) ? 'It was refused, so no device gets it.'
+    : push.device ? 'The device has not shown it so far.' : 'No virtual device has this token.'
+  const isSeen = shown && (!shown.silent || shown.liveActivity)
   return section(
-    'On the device',
-    shown && (!shown.silent || shown.liveActivity)
-      ? lockScreen([{ shown, topic: push.topic, time: push.receivedMilliseconds }], { time: push.receivedMilliseconds })
-      : h('p', { class: 'muted' }, shown ? 'Nothing is shown: the app is woken in the background.' : nothing),
+    push.shown ? 'On the device' : 'As a phone would show it',
+    isSeen
+      ? lockScreen([{ shown, topic: push.topic ?? '', time: push.receivedMilliseconds }],
+        { time: push.receivedMilliseconds })
+      : h('p', { class: 'muted' }, shown
+        ? 'Nothing is shown: the app is woken in the background.' : 'Nothing: a phone cannot read this payload.'),
+    isSeen && !push.shown && h('p', { class: 'muted caption' }, state, ' It would look like this.'),
     shown && besidesList(shown))
 }
 
@@ -128,15 +135,15 @@ export function pushDetail(push, { onback, onagain }) {
   const name = nameOf(push)
   return [
     h('header', { class: 'detail-head' },
-      button('Back', onback, { class: 'back quiet', 'aria-label': 'Back to the list' }),
+      button('‹ Back', onback, { class: 'back quiet', 'aria-label': 'Back to the list' }),
       h('h2', { tabindex: '-1', id: 'push-title' }, plain(name.title)),
       h('p', { class: 'badges' }, verdictBadge(push), h('span', { class: 'badge' }, push.pushType ?? 'no push type'),
         h('span', { class: 'muted' }, `No. ${push.number}`)),
       h('div', { class: 'actions' },
         push.curl && button('Copy as curl', () => copy(push.curl, 'a curl command'), { id: 'copy-curl' }),
         button('Edit and send', () => onagain(push)))),
-    h('div', { class: 'detail-body' },
-      h('div', { class: 'wide' }, verdict(push), violations(push.violations), way(push), payload(push), request(push), headers(push)),
+    h('div', { class: 'detail-body' }, verdict(push),
+      h('div', { class: 'wide' }, violations(push.violations), way(push), payload(push), request(push), headers(push)),
       h('aside', { class: 'beside' }, rendering(push))),
   ]
 }

@@ -30,7 +30,7 @@ const string = (value) => (typeof value === 'string' && value.trim() ? value : n
 
 /** What a push is called: what it shows, and for one that shows nothing what it is. */
 export function nameOf(push) {
-  const shown = push.shown ?? {}
+  const shown = push.shown ?? push.preview ?? {}
   const alert = alertOf(push)
   const title = string(shown.title) ?? string(alert.title) ?? string(alert['title-loc-key'])
   const body = string(shown.body) ?? string(alert.body) ?? string(alert['loc-key'])
@@ -39,21 +39,20 @@ export function nameOf(push) {
   if (activity?.event) return { title: `Live Activity: ${activity.event}`, body: push.payloadText ?? '', isText: false }
   const kinds = {
     background: 'Background update', voip: 'Call', location: 'Location query', complication: 'Complication',
-    fileprovider: 'File provider', mdm: 'Device management', pushtotalk: 'Push to talk', widgets: 'Widgets', controls: 'Controls',
+    fileprovider: 'File provider', mdm: 'Device management', pushtotalk: 'Push to talk', widgets: 'Widgets',
+      controls: 'Controls',
   }
   return { title: kinds[push.pushType] ?? 'Without text', body: push.payloadText ?? '', isText: false }
 }
 
-export const isRefused = (push) => {
-  const status = push.verdict?.status
-  return push.interface === 'binary' ? Boolean(push.verdict?.reason) : status !== 200
-}
+export const isRefused = (push) => !push.verdict?.accepted
 
 function summary(push) {
   const name = nameOf(push)
   const states = push.states ?? []
   return {
-    number: push.number, time: push.receivedMilliseconds, title: oneLine(name.title, 160), body: oneLine(name.body, 200),
+    number: push.number, time: push.receivedMilliseconds, title: oneLine(name.title, 160),
+      body: oneLine(name.body, 200),
     isText: name.isText, topic: push.topic ?? '', type: push.pushType ?? '', device: push.device ?? null,
     environment: push.environment, status: push.verdict?.status, reason: push.verdict?.reason ?? '',
     refused: isRefused(push), fault: push.verdict?.fault ?? '', violations: push.violations?.length ?? 0,
@@ -68,6 +67,7 @@ export class Pushes {
   #known = new Map()
   #next = null
   #ended = false
+  #isCut = false
   #loading = null
   #generation = 0
   #refreshing = false
@@ -77,12 +77,14 @@ export class Pushes {
     Object.assign(this, { changed, updated, failed, text: '' })
     on('push', (push) => this.#arrived(push))
     on('update', (push) => this.#updated(push))
+    // Sent as well to a page that was told too little for too long: what it has may have gaps.
     on('cleared', () => this.search(this.text))
-    on('lost', () => this.search(this.text))
   }
 
   get count() { return this.#newer.length + this.#older.length }
   get isComplete() { return this.#ended }
+  /** Whether there are older ones: that are not fetched yet, or for which there is no room here. */
+  get hasMore() { return !this.#ended || this.#isCut }
   get isFiltered() { return Object.keys(parameters(this.text)).length > 0 }
 
   at(index) {
@@ -114,6 +116,7 @@ export class Pushes {
     this.#known.clear()
     this.#next = null
     this.#ended = false
+    this.#isCut = false
     this.changed({ above: 0, reset: true })
     await this.more()
   }
@@ -136,7 +139,8 @@ export class Pushes {
         this.#known.set(line.number, line)
       }
       this.#next = page.next ?? null
-      this.#ended = this.#next == null || this.count >= KEPT
+      this.#isCut = this.#next != null && this.count >= KEPT
+      this.#ended = this.#next == null || this.#isCut
       this.#loading = null
       this.changed({ above: 0, reset: false })
     } catch (problem) {
@@ -170,11 +174,11 @@ export class Pushes {
   }
 
   #trim() {
-    while (this.count > KEPT + PAGE && this.#older.length) this.#known.delete(this.#older.pop().number)
-    if (this.count > KEPT + PAGE) {
-      for (const line of this.#newer.splice(0, this.count - KEPT)) this.#known.delete(line.number)
-      this.#ended = true
-    }
+    if (this.count <= KEPT + PAGE) return
+    while (this.count > KEPT && this.#older.length) this.#known.delete(this.#older.pop().number)
+    for (const line of this.#newer.splice(0, Math.max(0, this.count - KEPT))) this.#known.delete(line.number)
+    this.#ended = true
+    this.#isCut = true
   }
 
   /** Asks for what matches and is new: at most every 300 ms, however much arrives. */

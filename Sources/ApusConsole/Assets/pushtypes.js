@@ -2,13 +2,15 @@
 
 /** A field of the form: `key` where it is kept, `kind` of control, and for a choice its `options`. */
 const TEXTS = [
-  { key: 'title', label: 'Title' }, { key: 'subtitle', label: 'Subtitle' }, { key: 'body', label: 'Body', kind: 'area' },
+  { key: 'title', label: 'Title' }, { key: 'subtitle', label: 'Subtitle' },
+    { key: 'body', label: 'Body', kind: 'area' },
 ]
 const ALERT = [
   ...TEXTS,
   { key: 'badge', label: 'Badge', kind: 'number' }, { key: 'sound', label: 'Sound', placeholder: 'default' },
   { key: 'category', label: 'Category' }, { key: 'thread', label: 'Thread' },
-  { key: 'level', label: 'Interruption level', kind: 'choice', options: [['', 'active (as a rule)'], 'passive', 'time-sensitive', 'critical'] },
+  { key: 'level', label: 'Interruption level', kind: 'choice',
+    options: [['', 'active (as a rule)'], 'passive', 'time-sensitive', 'critical'] },
   { key: 'relevance', label: 'Relevance, 0 to 1', kind: 'number' },
   { key: 'mutable', label: 'A service extension may change it', kind: 'check' },
   { key: 'available', label: 'Wakes the app as well', kind: 'check' },
@@ -33,7 +35,8 @@ function parsed(text, name) {
 
 function own(values) {
   const data = parsed(values.data, 'The app’s own data') ?? {}
-  if (typeof data !== 'object' || Array.isArray(data)) throw new Error('The app’s own data: an object is needed, as {"key": 1}')
+  if (typeof data !== 'object'
+    || Array.isArray(data)) throw new Error('The app’s own data: an object is needed, as {"key": 1}')
   return data
 }
 
@@ -59,12 +62,14 @@ export const PUSH_TYPES = {
       { key: 'event', label: 'Event', kind: 'choice', options: ['update', 'start', 'end'] },
       { key: 'state', label: 'Content state, as JSON', kind: 'json', placeholder: '{"score": "2:1"}' },
       { key: 'attributesType', label: 'Attributes type (start)' },
-      { key: 'attributes', label: 'Attributes, as JSON (start)', kind: 'json', placeholder: '{"match": "Basel – Bern"}' },
+      { key: 'attributes', label: 'Attributes, as JSON (start)', kind: 'json',
+        placeholder: '{"match": "Basel – Bern"}' },
       ...TEXTS.filter(({ key }) => key !== 'subtitle'),
     ],
     payload: (values, seconds) => ({
       aps: {
-        timestamp: seconds, event: values.event || 'update', 'content-state': parsed(values.state, 'Content state') ?? {},
+        timestamp: seconds, event: values.event || 'update',
+          'content-state': parsed(values.state, 'Content state') ?? {},
         'attributes-type': values.attributesType || undefined, attributes: parsed(values.attributes, 'Attributes'),
         alert: alertOf(values),
       },
@@ -76,7 +81,9 @@ export const PUSH_TYPES = {
   fileprovider: {
     suffix: '.pushkit.fileprovider', priority: '10',
     fields: [{ key: 'container', label: 'Container identifier' }, { key: 'domain', label: 'Domain' }],
-    payload: ({ container, domain }) => ({ 'container-identifier': container || 'NSFileProviderWorkingSetContainerItemIdentifier', domain: domain || undefined }),
+    payload: ({ container,
+      domain }) => ({ 'container-identifier': container || 'NSFileProviderWorkingSetContainerItemIdentifier',
+      domain: domain || undefined }),
   },
   mdm: {
     suffix: '', priority: '10', fields: [{ key: 'magic', label: 'Push magic' }],
@@ -87,7 +94,7 @@ export const PUSH_TYPES = {
   controls: { suffix: '.push-type.controls', ...simple({ 'content-changed': true }, []) },
 }
 
-/** Roughly what a device would show of a payload, for a look before it is sent. Localized texts come with the answer. */
+/** Roughly what a device would show of a payload, for a look before it is sent; localized texts are the device's. */
 export function preview(payload, type) {
   const aps = payload && typeof payload === 'object' ? payload.aps ?? {} : {}
   const alert = typeof aps.alert === 'string' ? { body: aps.alert } : aps.alert ?? {}

@@ -4,9 +4,11 @@ import { get, on, put } from '/assets/api.js'
 import { button, copyButton, field, fill, h, toast } from '/assets/dom.js'
 import { bytes, count, duration, literal, timestamp } from '/assets/text.js'
 
-const STEPS = [['1 min', 60_000], ['20 min', 1_200_000], ['1 h', 3_600_000], ['1 day', 86_400_000], ['30 days', 2_592_000_000]]
+const STEPS = [['1 min', 60_000], ['20 min', 1_200_000], ['1 h', 3_600_000], ['1 day', 86_400_000],
+  ['30 days', 2_592_000_000]]
 
-const worded = (key) => key.replace(/ID\b/, ' id').replace(/([a-z])([A-Z])/g, '$1 $2').replace(/^./, (first) => first.toUpperCase())
+const worded = (key) => key.replace(/ID\b/, ' id').replace(/([a-z])([A-Z])/g, '$1 $2').replace(/^./,
+  (first) => first.toUpperCase())
   .replace(/ [A-Z](?=[a-z])/g, (letter) => letter.toLowerCase())
 
 function value(key, one) {
@@ -22,7 +24,9 @@ function value(key, one) {
 
 function list(object) {
   const rows = Object.entries(object).filter(([, one]) => one != null && one !== '')
-  return h('dl', { class: 'facts' }, rows.map(([key, one]) => [h('dt', {}, worded(key).replace(/ (milliseconds|bytes)$/, '')), h('dd', {}, value(key, one))]))
+  return h('dl', { class: 'facts' },
+    rows.map(([key, one]) => [h('dt', {}, worded(key).replace(/ (milliseconds|bytes)$/, '')),
+    h('dd', {}, value(key, one))]))
 }
 
 export class Status {
@@ -32,14 +36,17 @@ export class Status {
     this.now = h('time', { class: 'service-time' })
     this.skew = h('span', { class: 'muted', role: 'status' })
     this.date = h('input', { type: 'datetime-local', step: '1' })
-    this.snippets = h('div', {})
+    this.snippets = h('div', { class: 'snippets' })
     this.facts = h('div', { class: 'halves' })
     this.element = h('section', { class: 'view', 'aria-label': 'Status' },
       h('h1', {}, 'Status'),
       h('section', { class: 'box' }, h('h2', {}, 'Clock'),
-        h('p', { class: 'muted' }, 'The stand-in’s own. Tokens age by it, pushes expire, and what is kept is thrown away in time.'),
+        h('p', { class: 'muted' },
+          'The stand-in’s own. Tokens age by it, pushes expire, and what is kept is thrown away in time.'),
         h('p', {}, this.now, ' ', this.skew),
-        h('div', { class: 'actions' }, STEPS.map(([text, milliseconds]) => button(`+ ${text}`, () => this.#set({ advanceMilliseconds: milliseconds }))),
+        h('div', { class: 'actions' },
+          STEPS.map(([text, milliseconds]) => button(`+ ${text}`,
+          () => this.#set({ advanceMilliseconds: milliseconds }))),
           button('Reset', () => this.#set({ reset: true }))),
         h('form', { class: 'inline', onsubmit: (event) => { event.preventDefault(); this.#setTo() } },
           field('Set to', this.date), h('button', { type: 'submit' }, 'Set'))),
@@ -76,7 +83,8 @@ export class Status {
       const drawn = JSON.stringify(rest)
       if (drawn !== this.drawn && !this.facts.contains(document.activeElement)) {
         this.drawn = drawn
-        fill(this.facts, [['This stand-in', list(plain)], ...groups].map(([title, body]) => h('section', { class: 'box' }, h('h2', {}, title), body)))
+        fill(this.facts, [['This stand-in', list(plain)],
+          ...groups].map(([title, body]) => h('section', { class: 'box' }, h('h2', {}, title), body)))
       }
     } catch (problem) {
       if (!figuresOnly) fill(this.facts, h('p', { class: 'callout bad' }, problem.message))
@@ -85,7 +93,8 @@ export class Status {
 
   #drawSnippets(snippets) {
     const entries = Array.isArray(snippets)
-      ? snippets.map(({ name, library, title, text, code }) => [name ?? library ?? title, text ?? code]) : Object.entries(snippets ?? {})
+      ? snippets.map(({ name, library, title, text, code }) => [name ?? library ?? title,
+        text ?? code]) : Object.entries(snippets ?? {})
     if (!entries.length) { fill(this.snippets, h('p', { class: 'muted' }, 'There are none.')); return }
     const view = h('pre', { class: 'payload', tabindex: '0' })
     const choices = h('div', { class: 'segments wrap', role: 'group', 'aria-label': 'Library' })
@@ -112,7 +121,8 @@ export class Status {
     const now = Date.now() + this.#offset
     this.now.textContent = timestamp(now).slice(0, 19)
     const shift = this.shift ?? 0
-    this.skew.textContent = Math.abs(shift) < 1 ? 'the machine’s time' : `${duration(shift)} ${shift > 0 ? 'ahead of' : 'behind'} the machine’s time`
+    this.skew.textContent = Math.abs(shift) < 1
+      ? 'the machine’s time' : `${duration(shift)} ${shift > 0 ? 'ahead of' : 'behind'} the machine’s time`
   }
 
   async #set(body) {

@@ -4,7 +4,10 @@ import { h } from '/assets/dom.js'
 
 // Characters that reorder, hide or break what stands around them. Joiners (U+200C, U+200D) stay as they are: emoji and
 // several scripts need them, and they move nothing.
-const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/u
+const CONTROLS = new RegExp(`[${[
+  '\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f', '\\u00ad\\u061c\\u180e\\u200b\\u200e\\u200f',
+  '\\u2028-\\u202e\\u2060-\\u206f', '\\ufeff\\ufff9-\\ufffb',
+].join('')}]`, 'u')
 const NAMES = {
   '\u0000': 'NUL', '\u001b': 'ESC', '\u200b': 'ZERO WIDTH SPACE', '\u200e': 'LEFT-TO-RIGHT MARK',
   '\u200f': 'RIGHT-TO-LEFT MARK', '\u202a': 'LEFT-TO-RIGHT EMBEDDING', '\u202b': 'RIGHT-TO-LEFT EMBEDDING',
@@ -34,8 +37,8 @@ export function spelled(text) {
 /** Text in its own direction, kept apart from what stands around it, with what is invisible spelled. */
 export const literal = (text, props = {}) => h('bdi', props, spelled(text))
 
-/** Text as a person would read it: in its own direction, kept apart, on one line. */
-export const plain = (text, props = {}) => h('bdi', props, oneLine(text))
+/** The same on one line. */
+export const plain = (text, props = {}) => h('bdi', props, spelled(oneLine(text)))
 
 export const oneLine = (text, length = 300) => {
   const line = String(text).slice(0, length * 2).replace(/\s+/g, ' ').trim()
@@ -61,7 +64,8 @@ const day = (date) => `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(d
 
 export const timestamp = (milliseconds) => {
   const date = new Date(milliseconds)
-  return Number.isNaN(date.getTime()) ? '–' : `${day(date)} ${clock(milliseconds, { fraction: true, now: milliseconds })}`
+  return Number.isNaN(date.getTime())
+    ? '–' : `${day(date)} ${clock(milliseconds, { fraction: true, now: milliseconds })}`
 }
 
 /** How long something took or will take: "12 ms", "3.4 s", "2 h 5 min". */

@@ -1,31 +1,28 @@
 // Provider tokens to make, and tokens of both kinds to have explained.
 
-import { post } from '/assets/api.js'
-import { copyButton, field, fill, h } from '/assets/dom.js'
-import { literal, timestamp } from '/assets/text.js'
+import { get, post } from '/assets/api.js'
+import { copyButton, facts, field, fill, h } from '/assets/dom.js'
+import { duration, literal, timestamp } from '/assets/text.js'
 
-const WORDS = {
-  keyID: 'Key', teamID: 'Team', issuedAt: 'Issued', issuedAtSeconds: 'Issued', ageSeconds: 'Age, s', expiresAtSeconds: 'Good until',
-  issuedAtMilliseconds: 'Issued', expiresAtMilliseconds: 'Good until', kind: 'Kind', valid: 'Good', device: 'Device', topic: 'Topic',
-  environment: 'Environment', algorithm: 'Algorithm', signature: 'Signature', explanation: 'Explanation', problem: 'Problem', state: 'State',
-  isValid: 'Good', explanations: 'Explanation', problems: 'Problems', notes: 'Notes', good: 'Good', validUntilMilliseconds: 'Good until',
-}
+const KINDS = { provider: 'a provider token', device: 'a device token' }
 
-function shown(key, value) {
-  if (/Milliseconds$/.test(key)) return timestamp(value)
-  if (/(At|At|Until)Seconds$/.test(key)) return timestamp(value * 1000).slice(0, 19)
-  if (typeof value === 'boolean') return value ? 'yes' : 'no'
-  if (Array.isArray(value)) return h('ul', {}, value.map((one) => h('li', {}, shown('', one))))
-  if (typeof value === 'object') return described(value)
-  return literal(value)
-}
-
-const worded = (key) => WORDS[key] ?? key.replace(/([A-Z]+)/g, ' $1').replace(/^./, (first) => first.toUpperCase())
-
-/** What the service says of something, as names and values. */
-function described(object, leaveOut = []) {
-  const rows = Object.entries(object).filter(([key, value]) => value != null && value !== '' && !leaveOut.includes(key))
-  return h('dl', { class: 'facts' }, rows.map(([key, value]) => [h('dt', {}, worded(key)), h('dd', {}, shown(key, value))]))
+/** What the service says of a token. */
+function described(answer) {
+  const time = (seconds) => seconds != null && timestamp(seconds * 1000).slice(0, 19)
+  const { problems = [], good } = answer
+  return [
+    good != null && h('div', { class: `callout ${good ? 'good' : 'bad'}` }, good ? h('p', {}, 'It is good.')
+      : problems.map((problem) => h('p', {}, literal(problem.replace(/^./, (first) => first.toUpperCase())), '.'))),
+    facts([
+      ['Kind', KINDS[answer.kind]], ['Key id', answer.keyID && literal(answer.keyID)],
+      ['Team', answer.team && literal(answer.team)],
+      ['Issued', time(answer.issuedAtSeconds)],
+      ['Age', answer.ageSeconds != null && duration(answer.ageSeconds * 1000)],
+      ['Good until', time(answer.expiresAtSeconds)], ['Device', answer.device && literal(answer.device)],
+      ['Device id', answer.deviceID], ['Topic', answer.topic && literal(answer.topic)],
+      ['Environment', answer.environment],
+    ]),
+  ]
 }
 
 export class Tokens {
@@ -41,35 +38,42 @@ export class Tokens {
       h('div', { class: 'halves' },
         h('form', { class: 'box', onsubmit: (event) => { event.preventDefault(); this.#make() } },
           h('h2', {}, 'Make a provider token'),
-          h('p', { class: 'muted' }, 'Signed with the stand-in’s own key. An age makes one that is old, or not valid yet.'),
-          h('div', { class: 'fields' }, field('Key id', this.keyID), field('Team id', this.teamID), field('Age, minutes', this.age)),
+          h('p', { class: 'muted' },
+            'Signed with the stand-in’s own key. An age makes one that is old, or not valid yet.'),
+          h('div', { class: 'fields' }, field('Key id', this.keyID), field('Team id', this.teamID),
+            field('Age, minutes', this.age)),
           h('div', {}, h('button', { type: 'submit', class: 'primary' }, 'Make')), this.made),
         h('form', { class: 'box', onsubmit: (event) => { event.preventDefault(); this.#check() } },
           h('h2', {}, 'Check a token'),
           h('p', { class: 'muted' }, 'A provider token (a JWT, with or without “bearer”), or a device token.'),
-          field('Token', this.given), h('div', {}, h('button', { type: 'submit', class: 'primary' }, 'Check')), this.found)))
+          field('Token', this.given), h('div', {}, h('button', { type: 'submit', class: 'primary' }, 'Check')),
+            this.found)))
   }
 
   async #make() {
     const minutes = Number(this.age.value || 0)
     const body = {}
     if (this.keyID.value.trim()) body.keyID = this.keyID.value.trim()
-    if (this.teamID.value.trim()) body.teamID = this.teamID.value.trim()
-    if (minutes) body.ageSeconds = Math.round(minutes * 60)
+    if (this.teamID.value.trim()) body.team = this.teamID.value.trim()
+    if (minutes) {
+      const { now } = await get('/clock')
+      body.issuedAtSeconds = Math.floor(now / 1000 - minutes * 60)
+    }
     await this.#ask(this.made, () => post('/tokens/provider', body), (answer) => [
       h('pre', { class: 'payload' }, answer.token),
       h('div', { class: 'tools' }, copyButton(answer.token, 'the provider token'),
-        copyButton(`authorization: bearer ${answer.token}`, 'the header', 'Copy as a header')),
-      described(answer, ['token', 'header', 'authorization'])])
+        copyButton(`authorization: ${answer.authorization}`, 'the header', 'Copy as a header')),
+      described(answer)])
   }
 
   async #check() {
-    const token = this.given.value.trim().replace(/^(authorization:\s*)?bearer\s+/i, '')
+    const token = this.given.value.trim()
     if (!token) { this.given.focus(); return }
-    await this.#ask(this.found, () => post('/tokens/check', { token }), (answer) => described(answer, ['token']))
+    await this.#ask(this.found, () => post('/tokens/check', { token }), (answer) => described(answer))
   }
 
   async #ask(place, request, draw) {
-    try { fill(place, draw(await request())) } catch (problem) { fill(place, h('p', { class: 'callout bad', role: 'alert' }, problem.message)) }
+    try { fill(place, draw(await request())) } catch (problem) { fill(place,
+      h('p', { class: 'callout bad', role: 'alert' }, problem.message)) }
   }
 }

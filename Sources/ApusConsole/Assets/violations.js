@@ -10,7 +10,8 @@ export class Violations {
     this.counts = h('p', { class: 'badges' })
     this.element = h('section', { class: 'view', 'aria-label': 'Violations' },
       h('h1', {}, 'Violations'),
-      h('p', { class: 'muted' }, 'What was wrong with pushes, or with the way in which they were sent, accepted or not. For CI: ',
+      h('p', { class: 'muted' },
+        'What was wrong with pushes, or with the way in which they were sent, accepted or not. For CI: ',
         h('a', { href: '/api/v1/violations?format=junit', download: 'violations.xml' }, 'JUnit XML'), ', ',
         h('a', { href: '/api/v1/violations', target: '_blank', rel: 'noopener' }, 'JSON'), '.'),
       this.counts, this.body)
@@ -26,10 +27,13 @@ export class Violations {
   async #load() {
     try {
       const { counts, rules } = await get('/violations')
-      fill(this.counts, [['error', 'bad', 'errors'], ['warning', 'warn', 'warnings'], ['note', '', 'notes']].map(([severity, style, word]) => h(
-        'span', { class: `badge ${counts[severity] ? style : ''}` }, `${count(counts[severity])} ${word}`)))
+      fill(this.counts, [['error', 'bad', 'errors'], ['warning', 'warn', 'warnings'],
+        ['note', '', 'notes']].map(([severity, style, word]) => h(
+        'span', { class: `badge ${counts[severity] ? style : ''}` },
+        `${count(counts[severity])} ${counts[severity] === 1 ? severity : word}`)))
       const open = new Set([...this.body.querySelectorAll('details[open]')].map((element) => element.dataset.rule))
-      fill(this.body, rules.length === 0 ? h('p', { class: 'empty' }, 'None so far.') : rules.map((rule) => this.#rule(rule, open)))
+      fill(this.body, rules.length === 0
+        ? h('p', { class: 'empty' }, 'None so far.') : rules.map((rule) => this.#rule(rule, open)))
     } catch (problem) {
       fill(this.body, h('p', { class: 'callout bad' }, problem.message))
     }
@@ -41,9 +45,11 @@ export class Violations {
         h('span', { class: 'muted' }, `${count(number)} ${number === 1 ? 'push' : 'pushes'}`)),
       h('p', { class: 'muted' }, pushes[0] && literal(pushes[0].message)),
       source && h('p', { class: 'muted' }, 'Rule: ', source),
-      h('table', {}, h('thead', {}, h('tr', {}, ['Push', 'Time', 'Where', 'Topic'].map((text) => h('th', { scope: 'col' }, text)))),
+      h('table', {}, h('thead', {},
+        h('tr', {}, ['Push', 'Time', 'Where', 'Topic'].map((text) => h('th', { scope: 'col' }, text)))),
         h('tbody', {}, pushes.map((push) => h('tr', {},
-          h('td', {}, h('a', { href: `#/inbox/${push.number}` }, push.number)), h('td', {}, clock(push.receivedMilliseconds)),
+          h('td', {}, h('a', { href: `#/inbox/${push.number}` }, push.number)),
+          h('td', {}, clock(push.receivedMilliseconds)),
           h('td', {}, push.path && h('code', {}, literal(push.path))), h('td', {}, push.topic && plain(push.topic)))))),
       number > pushes.length && h('p', { class: 'muted' }, `These are the first ${pushes.length}.`))
   }

@@ -1,0 +1,216 @@
+"""The inbox and the keyboard."""
+
+import samples
+from page_case import VIEWS, PageCase
+
+TITLES = """[...document.querySelectorAll('.row')].sort((a, b) => a.dataset.at - b.dataset.at)
+  .map((row) => row.querySelector('.title').textContent)"""
+AT_TOP = "document.querySelector('.row[data-at=\"0\"] .title')?.textContent"
+
+
+class Inbox(PageCase):
+    def test_newest_first(self):
+        browser = self.show()
+        names = browser.run(f"return {TITLES}")
+        self.assertEqual(names[:2], ["Your order is on its way", "New message from Jörg"])
+        self.assertIn("20 pushes", browser.text(".total"))
+
+    def test_live(self):
+        browser = self.show()
+        self.world.add(samples.with_payload({"aps": {"alert": {"title": "Just now", "body": "arrived"}}}))
+        browser.wait(f"{AT_TOP} === 'Just now'")
+        self.assertIn("21 pushes", browser.text(".total"))
+
+    def test_states_change(self):
+        push = self.world.add({"states": [], "shown": None})
+        browser = self.show(f"inbox/{push['number']}")
+        browser.wait("document.body.innerText.includes('has not shown it so far')")
+        delivered = {
+            "state": "Delivered to Device",
+            "atMilliseconds": push["receivedMilliseconds"] + 40,
+            "cause": None,
+        }
+        self.world.update(push["number"], {"states": [delivered], "shown": push["preview"]})
+        browser.wait("document.querySelector('.way')?.innerText.includes('+40 ms')")
+        browser.wait("document.querySelector('.beside h3').textContent === 'On the device'")
+        browser.wait("document.querySelector('.row[data-at=\"0\"] .facts-line').textContent.includes('delivered')")
+
+    def test_empty(self):
+        self.world.pushes.clear()
+        browser = self.show()
+        browser.wait("document.querySelector('.empty').innerText.includes('No push yet')")
+        self.world.add({})
+        browser.wait("document.querySelector('.row') && document.querySelector('.empty').hidden")
+
+    def test_clear(self):
+        browser = self.show("inbox/20")
+        browser.click("button", "Clear")
+        browser.accept()
+        browser.wait("document.querySelector('.empty').innerText.includes('No push yet')")
+        self.assertEqual(browser.run("return location.hash"), "#/inbox")
+
+    def test_search(self):
+        browser = self.show()
+        browser.type("#search", "type:background")
+        browser.wait("document.querySelector('.total').textContent === '1 push'")
+        # What arrives meanwhile is shown only if the service says that it matches.
+        self.world.add({"pushType": "background", **samples.with_payload({"aps": {"alert": "wanted"}})})
+        self.world.add({"pushType": "alert", **samples.with_payload({"aps": {"alert": "unwanted"}})})
+        browser.wait(f"{AT_TOP} === 'wanted'")
+        self.assertNotIn("unwanted", browser.text(".list-pane"))
+        browser.type("#search", "nobody said this")
+        browser.wait("document.querySelector('.empty:not([hidden])')?.innerText.includes('No push matches')")
+
+    def test_only_refused(self):
+        browser = self.show()
+        browser.click(".segments button", "Refused")
+        browser.wait("document.querySelector('.total').textContent === '1 push'")
+        browser.wait("document.querySelector('.list-pane').innerText.includes('410 Unregistered')")
+
+    def test_gone(self):
+        self.expected_complaints = ["404"]
+        browser = self.show("inbox/4711")
+        browser.wait("document.querySelector('.detail').innerText.includes('This push is gone')")
+
+    def test_comes_back(self):
+        """After a lost connection nothing is missing, and nothing is there twice."""
+        self.expected_complaints = ["503", "ERR_"]
+        browser = self.show()
+        self.world.add({})
+        browser.wait("document.querySelector('.total').textContent === '21 pushes'")
+        self.world.cut()
+        browser.wait("document.querySelector('#link').textContent === 'reconnecting'")
+        for _ in range(3):
+            self.world.add({})
+        self.world.streams_allowed = True
+        browser.wait("document.querySelector('.total').textContent === '24 pushes'")
+        browser.wait("document.querySelector('#link').textContent === 'live'")
+
+    def test_says_what_failed(self):
+        self.expected_complaints = ["500"]
+        browser = self.show()
+        self.world.pushes.append({"number": 99})  # What the mock fails on.
+        browser.type("#search", "order")
+        browser.wait("document.querySelector('.empty:not([hidden])')?.innerText.includes('KeyError')")
+
+
+class Many(PageCase):
+    pushes = 10_000
+
+    def rows(self):
+        return self.browser.run("return document.querySelectorAll('.row').length")
+
+    def test_ten_thousand(self):
+        browser = self.show()
+        self.assertLess(self.rows(), 60)
+        # To the end, page by page, as somebody who holds the key.
+        browser.wait("""(() => { const list = document.querySelector('.scroller'); list.scrollTop = list.scrollHeight;
+          return document.querySelector('.total').textContent === '10,000 pushes' })()""")
+        browser.wait("document.querySelector('.row[data-at=\"9999\"]')")
+        self.assertLess(self.rows(), 60)
+        self.assertEqual(browser.run("return document.querySelector('.row').getAttribute('aria-setsize')"), "10000")
+        # Each frame of a fast ride draws what is in sight.
+        missing = browser.run_async("""const done = arguments[0]; const list = document.querySelector('.scroller')
+          let step = 0; let missing = 0
+          const next = () => { if (step++ === 60) { done(missing); return }
+            list.scrollTop = list.scrollHeight * ((step * 37) % 60) / 60
+            requestAnimationFrame(() => { requestAnimationFrame(() => {
+              const box = list.getBoundingClientRect()
+              const hit = document.elementFromPoint(box.left + 60, box.top + box.height / 2)
+              if (!hit.closest('.row')) missing += 1
+              next() }) }) }
+          next()""")
+        self.assertEqual(missing, 0)
+
+    def test_flood(self):
+        """A thousand arrive while somebody reads further down: what they read stays where it is."""
+        browser = self.show()
+        browser.run("document.querySelector('.scroller').scrollTop = 3000")
+        visible = """(() => { const box = document.querySelector('.scroller').getBoundingClientRect()
+          const row = document.elementFromPoint(box.left + 60, box.top + 300).closest('.row')
+          return row && row.id + ' ' + Math.round(row.getBoundingClientRect().top) })()"""
+        before = browser.wait(visible)
+        for _ in range(1000):
+            self.world.add({})
+        browser.wait("document.querySelector('.fresh').textContent === '1,000 new'")
+        browser.wait(f"{visible} === arguments[0]", before)
+        self.assertLess(self.rows(), 60)
+        browser.click(".fresh")
+        browser.wait("document.querySelector('.row[data-at=\"0\"]')?.id === 'row-11000'")
+        browser.wait("document.querySelector('.fresh').hidden")
+
+    def test_bounded(self):
+        """More than the page keeps: the oldest go, and it says that there are more."""
+        browser = self.show()
+        for _ in range(10_500):
+            self.world.add({})
+        browser.wait("/^10,[012]\\d\\d\\+ pushes$/.test(document.querySelector('.total').textContent)")
+        browser.wait("document.querySelector('.row[data-at=\"0\"]')?.id === 'row-20500'")
+        self.assertLessEqual(
+            int(browser.run("return document.querySelector('.row').getAttribute('aria-setsize')")), 10_200
+        )
+
+    def test_open_while_they_come(self):
+        browser = self.show()
+        browser.click(".row[data-at='3']")
+        browser.wait("document.querySelector('.detail-head')?.innerText.includes('No. 9997')")
+        for _ in range(50):
+            self.world.add({})
+        browser.wait("document.querySelector('.row[aria-selected=true]')?.dataset.at === '53'")
+        self.assertIn("No. 9997", browser.text(".detail-head"))
+
+
+class Keyboard(PageCase):
+    def test_moves_and_opens(self):
+        browser = self.show()
+        browser.press("j", "j", "k", "j")
+        self.assertEqual(browser.run("return document.querySelector('.row[aria-selected=true]').dataset.at"), "1")
+        active = browser.run("return document.activeElement.getAttribute('aria-activedescendant')")
+        self.assertEqual(active, "row-19")
+        self.assertTrue(browser.run("return document.getElementById(arguments[0]) !== null", active))
+        browser.press("Enter")
+        browser.wait("document.activeElement.id === 'push-title'")
+        self.assertEqual(browser.run("return location.hash"), "#/inbox/19")
+        # With a push open, moving shows the next one.
+        browser.press("j")
+        browser.wait("document.querySelector('.detail-head')?.innerText.includes('No. 18')")
+        browser.press("Escape")
+        browser.wait("location.hash === '#/inbox' && document.querySelector('.detail').hidden")
+        self.assertEqual(browser.run("return document.activeElement.getAttribute('role')"), "listbox")
+        browser.press("End")
+        browser.wait("document.querySelector('.row[aria-selected=true]').dataset.at === '19'")
+
+    def test_search_field(self):
+        browser = self.show("status")
+        browser.press("/")
+        browser.wait("document.activeElement.id === 'search'")
+        browser.press("j")
+        self.assertEqual(browser.run("return document.activeElement.value"), "j", "a letter in a field is text")
+        browser.press("Escape")
+        self.assertNotEqual(browser.run("return document.activeElement.id"), "search")
+
+    def test_help(self):
+        browser = self.show()
+        browser.press("?")
+        browser.wait("document.querySelector('dialog').open")
+        browser.press("Escape")
+        browser.wait("!document.querySelector('dialog').open")
+
+    def test_views(self):
+        browser = self.show()
+        for view in VIEWS:
+            browser.press("g", view[0])
+            browser.wait("document.querySelector('#main').dataset.view === arguments[0]", view)
+
+    def test_focus_is_seen(self):
+        """From the first control to the last, each that has the focus shows it."""
+        for view in VIEWS:
+            browser = self.show(view)
+            browser.run("document.activeElement.blur()")
+            for _ in range(12):
+                browser.press("Tab")
+                seen = browser.run("""const one = document.activeElement; if (one === document.body) return true
+                  const style = getComputedStyle(one)
+                  return style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0
+                    ? true : one.outerHTML.slice(0, 200)""")
+                self.assertIs(seen, True, view)

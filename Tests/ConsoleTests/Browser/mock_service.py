@@ -1,0 +1,323 @@
+#!/usr/bin/env python3
+"""The API of `apus dev` as far as the page needs it, with pushes that somebody made up: what a real service would
+take minutes to come to (ten thousand pushes, a thousand a second, answers that are late) is there at once.
+
+    Tests/ConsoleTests/Browser/mock_service.py [--port 8026] [--pushes 10000]    # and open it in a browser
+"""
+
+import argparse
+import json
+import pathlib
+import queue
+import re
+import threading
+import time
+import urllib.parse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import samples
+
+SOURCES = pathlib.Path(__file__).resolve().parents[3] / "Sources" / "ApusConsole"
+TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+def policy():
+    """The page's policy, as the program has it."""
+    text = (SOURCES / "DevAssets.swift").read_text()
+    literal = re.search(r"contentSecurityPolicy =\s*((?:\"[^\"]*\"\s*\+?\s*)+)", text).group(1)
+    return "".join(re.findall(r'"([^"]*)"', literal))
+
+
+class World:
+    """What the service knows. `lock` is held around each request."""
+
+    def __init__(self, pushes=0):
+        self.lock = threading.RLock()
+        self.pushes = [samples.ordinary(number) for number in range(1, pushes + 1)]
+        self.last = pushes
+        self.readers = []
+        self.events = []
+        self.streams_allowed = True
+        self.offset = 0
+        self.faults = []
+        self.next_fault = 1
+        self.devices = {device["id"]: device for device in samples.devices()}
+        self.shown = {id: [] for id in self.devices}
+        self.calls = []
+        self.send_answer = None
+
+    def now(self):
+        return int(time.time() * 1000) + self.offset
+
+    def tell(self, kind, value):
+        with self.lock:
+            self.events.append(f"event: {kind}\nid: {len(self.events)}\ndata: {json.dumps(value)}\n\n".encode())
+            text = self.events[-1]
+            for reader in self.readers:
+                reader.put(text)
+
+    def add(self, push):
+        """A push arrives. What it does not say is as of an ordinary one."""
+        with self.lock:
+            self.last += 1
+            whole = {**samples.ordinary(self.last, self.now()), **push, "number": self.last}
+            self.pushes.append(whole)
+            self.tell("push", whole)
+            return whole
+
+    def cut(self):
+        """Ends all streams of events, and takes none until `streams_allowed` is true again."""
+        with self.lock:
+            self.streams_allowed = False
+            for reader in self.readers:
+                reader.put(None)
+
+    def update(self, number, change):
+        with self.lock:
+            push = self.find(number)
+            push.update(change)
+            self.tell("update", push)
+
+    def find(self, number):
+        return next((push for push in self.pushes if push["number"] == number), None)
+
+
+class Refusal(Exception):
+    def __init__(self, status, code, message, **place):
+        super().__init__(message)
+        self.status = status
+        self.body = {"error": {"code": code, "message": message, **place}}
+
+
+def matches(push, query):
+    accepted = push["verdict"]["accepted"]
+    verdict = query.get("verdict")
+    if verdict == "refused" and accepted or verdict == "accepted" and not accepted:
+        return False
+    if verdict == "violations" and not push["violations"]:
+        return False
+    for name, field in (("topic", "topic"), ("type", "pushType"), ("device", "device"), ("token", "token")):
+        if name in query and push[field] != query[name]:
+            return False
+    return query.get("q", "").lower() in json.dumps(push, ensure_ascii=False).lower()
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    world = None
+
+    def log_message(self, *arguments):
+        pass
+
+    def handle_any(self):
+        url = urllib.parse.urlsplit(self.path)
+        query = dict(urllib.parse.parse_qsl(url.query))
+        length = int(self.headers.get("content-length") or 0)
+        body = json.loads(self.rfile.read(length) or b"null") if length else None
+        parts = [urllib.parse.unquote(part) for part in url.path.strip("/").split("/")]
+        try:
+            if parts[:2] != ["api", "v1"]:
+                return self.asset("index.html" if parts == [""] else parts[-1])
+            if parts[2] == "events":
+                return self.events()
+            with self.world.lock:
+                if self.command != "GET":
+                    self.world.calls.append((self.command, "/".join(parts[2:]), body))
+                answer = self.answer(parts[2], parts[3:], query, body)
+            self.reply(200, json.dumps(answer).encode(), "application/json")
+        except Exception as error:
+            refusal = error if isinstance(error, Refusal) else Refusal(500, "failed", repr(error))
+            self.reply(refusal.status, json.dumps(refusal.body).encode(), "application/json")
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any
+
+    def reply(self, status, content, kind):
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header(
+            "Content-Security-Policy", policy() if kind.startswith("text/html") else "default-src 'none'"
+        )
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.end_headers()
+        self.wfile.write(content)
+
+    def asset(self, name):
+        path = SOURCES / "Assets" / pathlib.PurePath(name).name
+        if not path.is_file():
+            raise Refusal(404, "not-found", f"there is no file {name}")
+        self.reply(200, path.read_bytes(), TYPES[path.suffix] + "; charset=utf-8")
+
+    def events(self):
+        reader = queue.Queue()
+        with self.world.lock:
+            if not self.world.streams_allowed:
+                raise Refusal(503, "failed", "not now")
+            self.world.readers.append(reader)
+            if last := self.headers.get("last-event-id"):
+                for text in self.world.events[int(last) :]:
+                    reader.put(text)
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        try:
+            self.wfile.write(b"retry: 200\n\n")
+            while True:
+                try:
+                    text = reader.get(timeout=1)
+                except queue.Empty:
+                    text = b":\n\n"
+                if text is None:
+                    break
+                self.wfile.write(text)
+                self.wfile.flush()
+        except OSError:
+            pass
+        with self.world.lock:
+            self.world.readers.remove(reader)
+        self.close_connection = True
+
+    def answer(self, name, rest, query, body):
+        return getattr(self, name)(rest, query, body)
+
+    def pushes(self, rest, query, body):
+        world = self.world
+        if self.command == "DELETE":
+            world.pushes.clear()
+            world.tell("cleared", {})
+            return {}
+        if rest:
+            push = world.find(int(rest[0]))
+            if not push:
+                raise Refusal(404, "not-found", f"there is no push {rest[0]}")
+            return push
+        limit, before = int(query.get("limit", 100)), int(query.get("before", 1 << 60))
+        found = []
+        for push in reversed(world.pushes):
+            if push["number"] < before and matches(push, query):
+                if len(found) == limit:
+                    return {"pushes": found, "next": found[-1]["number"]}
+                found.append(push)
+        return {"pushes": found, "next": None}
+
+    def status(self, rest, query, body):
+        return samples.status(self.world)
+
+    def violations(self, rest, query, body):
+        return samples.report(self.world.pushes)
+
+    def devices(self, rest, query, body):
+        world = self.world
+        if rest and rest[-1] == "shown":
+            if self.command == "DELETE":
+                world.shown[rest[0]].clear()
+            return {"shown": world.shown[rest[0]][::-1]}
+        if rest and rest[0] not in world.devices:
+            raise Refusal(404, "not-found", f'there is no device "{rest[0]}"')
+        if self.command == "POST":
+            if not re.fullmatch("[A-Za-z0-9-]{1,32}", body["id"]):
+                raise Refusal(400, "invalid", "must be 1 to 32 letters, digits and hyphens", field="id")
+            world.devices[body["id"]] = samples.device(body["id"], body.get("language", "en"))
+            world.shown[body["id"]] = []
+        elif self.command == "PATCH":
+            device = world.devices[rest[0]]
+            device["apps"].update(body.pop("apps", {}))
+            device.update(body)
+        elif self.command == "DELETE":
+            del world.devices[rest[0]]
+        if self.command != "GET":
+            world.tell("device", {})
+        return {"devices": list(world.devices.values())}
+
+    def faults(self, rest, query, body):
+        world = self.world
+        if self.command == "POST":
+            if not 0 <= body.get("rate", 0) <= 1:
+                raise Refusal(400, "invalid", "must be from 0 to 1", field="rate", line=1, column=9)
+            name = body.get("name") or body["effect"]["type"]
+            rule = {
+                "match": {},
+                **body,
+                "id": str(world.next_fault),
+                "name": name,
+                "matched": 0,
+                "struck": 0,
+                "spent": False,
+            }
+            world.next_fault += 1
+            world.faults.append(rule)
+        elif self.command == "DELETE":
+            world.faults = [rule for rule in world.faults if rest and rule["id"] != rest[0]]
+        if self.command != "GET":
+            world.tell("fault", {})
+        return {"faults": world.faults}
+
+    def clock(self, rest, query, body):
+        world = self.world
+        if self.command == "PUT":
+            if "set" in body:
+                world.offset += body["set"] - world.now()
+            world.offset = 0 if body.get("reset") else world.offset + body.get("advanceMilliseconds", 0)
+            world.tell("clock", {})
+        return {"now": world.now(), "offsetMilliseconds": world.offset}
+
+    def send(self, rest, query, body):
+        world = self.world
+        if "device" in body and body["device"] not in world.devices:
+            raise Refusal(404, "not-found", f'there is no device "{body["device"]}"')
+        push = world.add(samples.of(body, world.send_answer))
+        return {
+            "token": push["token"],
+            "apnsID": push["apnsID"],
+            "number": push["number"],
+            "verdict": push["verdict"],
+        }
+
+    def tokens(self, rest, query, body):
+        now = self.world.now() // 1000
+        issued = body.get("issuedAtSeconds", now)
+        known = {
+            "keyID": "ABC123DEFG",
+            "team": "TEAM123456",
+            "issuedAtSeconds": issued,
+            "expiresAtSeconds": issued + 3600,
+        }
+        if rest[0] == "provider":
+            return {
+                "token": "eyJhbGciOiJFUzI1NiJ9.e30.c2lnbmF0dXJl",
+                "authorization": "bearer eyJhbGciOiJFUzI1NiJ9",
+                **known,
+            }
+        problems = [] if "." in body["token"] else ["this service did not make it"]
+        return {
+            "kind": "provider" if "." in body["token"] else "device",
+            "good": not problems,
+            "problems": problems,
+            **known,
+        }
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+
+def start(pushes=0, port=0):
+    """A service of its own on a port that is free, or that one: (its world, its address)."""
+    world = World(pushes)
+    server = Server(("127.0.0.1", port), type("OneHandler", (Handler,), {"world": world}))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return world, f"http://127.0.0.1:{server.server_port}/"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--port", type=int, default=8026)
+    parser.add_argument("--pushes", type=int, default=10_000)
+    options = parser.parse_args()
+    world, address = start(options.pushes, options.port)
+    for sample in samples.bad():
+        world.add(sample)
+    print(address, flush=True)
+    threading.Event().wait()

@@ -1,0 +1,53 @@
+"""What the tests of the page have in common: a browser, and a mock service for each test."""
+
+import atexit
+import unittest
+
+import mock_service
+from webdriver import Browser
+
+VIEWS = ["inbox", "compose", "devices", "faults", "violations", "tokens", "status"]
+
+
+class PageCase(unittest.TestCase):
+    """One browser for all; each test has a service of its own, and so a page that knows nothing of the one before."""
+
+    browser = None
+    pushes = 20
+
+    @classmethod
+    def setUpClass(cls):
+        if PageCase.browser is None:
+            PageCase.browser = Browser()
+            atexit.register(PageCase.browser.close)
+
+    def setUp(self):
+        self.world, self.address = mock_service.start(self.pushes)
+        self.browser.size(1280, 800)
+        self.browser.appearance(dark=False)
+        self.expected_complaints = []
+
+    def tearDown(self):
+        complaints = [
+            text for text in self.browser.complaints() if not any(word in text for word in self.expected_complaints)
+        ]
+        self.browser.open("about:blank")
+        self.assertEqual(complaints, [], "the browser complained")
+
+    def show(self, path="inbox"):
+        self.browser.open(f"{self.address}#/{path}")
+        self.browser.wait("document.querySelector('#link')?.classList.contains('up')")
+        if path == "inbox":
+            self.browser.wait("document.querySelector('.row') || document.querySelector('.empty:not([hidden])')")
+        return self.browser
+
+    def call_of(self, method, path):
+        """The body of a call that the page is about to make, or made."""
+        browser = self.browser
+        for _ in range(2000):
+            with self.world.lock:
+                found = [body for verb, to, body in self.world.calls if (verb, to) == (method, path)]
+            if found:
+                return found[-1]
+            browser.run("return 0")
+        self.fail(f"{method} {path} was not called; there were {self.world.calls}")

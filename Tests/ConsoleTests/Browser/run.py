@@ -1,0 +1,10 @@
+#!/usr/bin/env python3
+"""The page in a browser, against the mock service. `run.py inbox_tests.Inbox.test_live ...` runs some of the tests."""
+
+import sys
+import unittest
+
+MODULES = ["inbox_tests", "push_tests", "view_tests"]
+
+if __name__ == "__main__":
+    unittest.main(module=None, argv=[sys.argv[0], "--verbose", *(sys.argv[1:] or MODULES)])

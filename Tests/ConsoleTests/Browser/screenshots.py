@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Makes a picture of each view of the console, of a stand-in that has something to show: `screenshots.py PROGRAM
+FOLDER`. `make screenshots` calls it, with the Python that has aioapns."""
+
+import json
+import pathlib
+import sys
+
+from stand_in import BOARDING, StandIn
+from webdriver import Browser
+
+SCORE = {
+    "event": "update",
+    "timestamp": 1_800_000_000,
+    "content-state": {"home": "Basel", "guest": "Bern", "score": "2 : 1"},
+}
+PUSHES = [
+    ("phone", {"aps": {"alert": {"title": "Rain from 16:00", "body": "Take an umbrella."}, "sound": "default"}}),
+    (
+        "phone",
+        {"aps": {"alert": {"title": "Anna", "subtitle": "Weekend", "body": "Look at this! 🏔️"}, "thread-id": "anna"}},
+    ),
+    ("tablet", {"aps": {"alert": {"title": "طلبك في الطريق", "body": "يصل اليوم بين 14:00 و16:00"}, "badge": 1}}),
+    ("phone", {"aps": {"alert": "Without a title", "badge": "3", "sond": "default"}}),
+    ("tablet", BOARDING),
+    ("phone", BOARDING),
+]
+# Name, view, what must be seen, and whether it is dark.
+VIEWS = [
+    ("inbox", "inbox/{boarding}", ".way", False),
+    ("inbox-dark", "inbox/{boarding}", ".way", True),
+    ("refused", "inbox/{refused}", ".verdict", False),
+    ("compose", "compose", ".phone .card", False),
+    ("devices", "devices/phone", ".phone .card", False),
+    ("devices-dark", "devices/tablet", ".phone .card", True),
+    ("faults", "faults", ".rule-list", False),
+    ("violations", "violations", ".rules details", False),
+    ("tokens", "tokens", ".callout.good", False),
+    ("status", "status", ".snippets pre", False),
+]
+
+
+def prepare(stand_in):
+    """Sends what the pictures show; returns the numbers of two pushes."""
+    stand_in.call("PATCH", "devices/tablet", {"language": "de"})
+    stand_in.send(*[(stand_in.token(device), payload) for device, payload in PUSHES])
+    live = {"device": "phone", "topic": f"{stand_in.topic}.push-type.liveactivity", "pushType": "liveactivity"}
+    stand_in.call("POST", "send", {**live, "payload": json.dumps({"aps": SCORE})})
+    stand_in.call(
+        "POST",
+        "faults",
+        {
+            "name": "gone",
+            "match": {"body": {"contains": "never"}},
+            "effect": {"type": "respond", "reason": "Unregistered"},
+        },
+    )
+    slow = {"type": "delay", "milliseconds": 2000}
+    stand_in.call(
+        "POST",
+        "faults",
+        {"name": "slow sometimes", "match": {"pushType": "voip"}, "rate": 0.1, "seed": 7, "effect": slow},
+    )
+    stand_in.send(
+        (stand_in.token("phone"), {"aps": {"alert": {"title": "Your order", "body": "This never arrives."}}})
+    )
+    expected = len(PUSHES) + 2
+    found = stand_in.call(
+        "POST", "pushes/wait", {"match": {}, "count": expected, "timeoutMilliseconds": 30_000, "after": 0}
+    )["pushes"]
+    numbers = {push["number"]: push for push in found}
+    boarding = max(
+        number for number, push in numbers.items() if push["device"] == "phone" and "flight" in push["payloadText"]
+    )
+    refused = next(number for number, push in numbers.items() if not push["verdict"]["accepted"])
+    return {"boarding": boarding, "refused": refused}
+
+
+def take(browser, stand_in, folder, numbers):
+    for name, path, seen, dark in VIEWS:
+        browser.appearance(dark)
+        browser.open(f"{stand_in.address}#/{path.format(**numbers)}")
+        if name == "tokens":
+            browser.click("button", "Make")
+            browser.type("textarea", browser.wait("document.querySelector('.view pre')?.textContent"), "Token")
+            browser.click("button", "Check")
+        if name == "violations":
+            browser.click("summary")
+        browser.wait("document.querySelector(arguments[0])?.checkVisibility()", seen)
+        browser.screenshot(folder / f"{name}.png")
+        print(folder / f"{name}.png")
+    browser.size(360, 740)
+    for name, path in (("narrow-inbox", "inbox"), ("narrow-push", f"inbox/{numbers['boarding']}")):
+        browser.appearance(False)
+        browser.open(f"{stand_in.address}#/{path}")
+        browser.wait("document.querySelector(arguments[0])?.checkVisibility()", ".row" if path == "inbox" else ".way")
+        browser.screenshot(folder / f"{name}.png")
+        print(folder / f"{name}.png")
+
+
+def main(program, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    stand_in = StandIn(program)
+    try:
+        numbers = prepare(stand_in)
+        browser = Browser(1280, 800)
+        try:
+            take(browser, stand_in, folder, numbers)
+        finally:
+            browser.close()
+    finally:
+        stand_in.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], pathlib.Path(sys.argv[2]))

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""The page of a real `apus dev`, which real pushes come to. `service_tests.py PROGRAM [tests]`, with a Python that has
+aioapns (scripts/setup.sh test makes one in .venv)."""
+
+import sys
+import unittest
+
+from stand_in import BOARDING, StandIn
+from webdriver import Browser
+
+PROGRAM = None
+
+
+def alert(title, **parts):
+    return {"aps": {"alert": {"title": title, "body": f"{title}, in more words"}, **parts}}
+
+
+class Service(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.browser = Browser()
+        cls.addClassCleanup(cls.browser.close)
+
+    def setUp(self):
+        self.stand_in = StandIn(PROGRAM)
+        self.addCleanup(self.stand_in.close)
+        self.expected_complaints = []
+        self.open("inbox")
+
+    def tearDown(self):
+        complaints = [
+            text for text in self.browser.complaints() if not any(word in text for word in self.expected_complaints)
+        ]
+        self.browser.open("about:blank")
+        self.assertEqual(complaints, [], "the browser complained")
+
+    def open(self, path):
+        self.browser.open(f"{self.stand_in.address}#/{path}")
+        self.browser.wait("document.querySelector('#link')?.classList.contains('up')")
+        return self.browser
+
+    def title_at_top(self, title):
+        self.browser.wait("document.querySelector('.row[data-at=\"0\"] .title')?.textContent === arguments[0]", title)
+
+    def test_two_languages(self):
+        """What aioapns sends appears, is opened, and is shown in the language of its device."""
+        self.stand_in.call("PATCH", "devices/tablet", {"language": "de"})
+        expected = {
+            "phone": ("Boarding begins", "LX 318 leaves from gate B42."),
+            "tablet": ("Das Boarding beginnt", "Flugsteig B42: LX 318 ist bereit."),
+        }
+        browser = self.browser
+        for device, (title, body) in expected.items():
+            answers = self.stand_in.send((self.stand_in.token(device), BOARDING))
+            self.assertEqual([status for status, _ in answers], [200])
+            self.title_at_top(title)
+            browser.click(".row[data-at='0']")
+            browser.wait("document.querySelector('.detail h2')?.textContent === arguments[0]", title)
+            browser.wait("document.querySelector('.way')?.innerText.includes('Delivered to Device')")
+            browser.wait("document.querySelector('.beside h3').textContent === 'On the device'")
+            card = browser.text(".detail .card")
+            self.assertIn(title, card)
+            self.assertIn(body, card)
+            self.assertIn("Time Sensitive", card)
+            detail = browser.text(".detail")
+            for words in ["200 Accepted", f"key {self.stand_in.ready['key_id']}", '"loc-key": "BOARDING"', device]:
+                self.assertIn(words, detail)
+            self.open("inbox")
+        self.open("devices/tablet")
+        browser.wait("document.querySelector('.phone .card')?.innerText.includes('Das Boarding beginnt')")
+
+    def test_fault(self):
+        """A fault that is armed on the page strikes the next push as armed, and the one after it no more."""
+        browser = self.open("faults")
+        browser.type("input", "gone", "Name")
+        browser.type("input", "1", "At most")
+        browser.click("button[type=submit]", "Arm")
+        browser.wait("document.querySelector('.rule-list')?.innerText.includes('gone')")
+        token = self.stand_in.token("phone")
+        answers = self.stand_in.send((token, alert("First")), (token, alert("Second")))
+        self.assertEqual(answers, [(410, "Unregistered"), (200, "")])
+        browser.wait("document.querySelector('.rule-list').innerText.includes('1 of')")
+        self.open("inbox")
+        self.title_at_top("Second")
+        browser.click(".row[data-at='1']")
+        detail = browser.wait("document.querySelector('.detail .badges')?.innerText")
+        self.assertIn("410 Unregistered", detail)
+        self.assertIn("fault: gone", detail)
+
+    def test_away_and_back(self):
+        """What comes while a device is switched off waits for it, and is shown once it is back."""
+        browser = self.open("devices/phone")
+        browser.click("[data-device=phone] [role=switch]", "Online")
+        browser.wait("document.querySelector('[data-device=phone] .badge').textContent === 'offline'")
+        # The library sends no expiration, so one is sent from the composer.
+        self.open("compose")
+        browser.wait("document.querySelector('.compose select').value === 'phone'")
+        browser.type("input", "Kept for you", "Title")
+        browser.type("input", "3600", "Expiration")
+        browser.click("button", "Send")
+        browser.click("a", "Open push 1")
+        browser.wait("document.querySelector('.way')?.innerText.includes('Stored - Device Offline')")
+        self.assertIn("has not shown it so far", browser.text(".detail .beside"))
+        self.open("devices/phone")
+        browser.wait("document.querySelector('.phone')?.innerText.includes('Nothing to see')")
+        browser.click("[data-device=phone] [role=switch]", "Online")
+        browser.wait("document.querySelector('.phone .card')?.innerText.includes('Kept for you')")
+        self.open("inbox/1")
+        browser.wait("document.querySelector('.way')?.innerText.includes('Delivered to Device (From Storage)')")
+
+    def test_violations(self):
+        """What is accepted and wrong is named, at the push and in the report."""
+        self.stand_in.send((self.stand_in.token("phone"), alert("Wrong", badge="3")))
+        browser = self.browser
+        self.title_at_top("Wrong")
+        browser.click(".row[data-at='0']")
+        browser.wait("document.querySelector('.violations')?.innerText.includes('aps.badge')")
+        self.open("violations")
+        browser.wait("document.querySelector('.rules')?.innerText.includes('value-type')")
+
+    def test_clock_and_tokens(self):
+        """A token that is made now is too old two hours later, on the service's own clock."""
+        browser = self.open("tokens")
+        browser.click("button", "Make")
+        token = browser.wait("document.querySelector('.view pre')?.textContent")
+        browser.type("textarea", token, "Token")
+        browser.click("button", "Check")
+        browser.wait("document.querySelector('.callout.good')")
+        self.open("status")
+        for _ in range(2):
+            browser.click("button", "+ 1 h")
+        browser.wait("document.querySelector('.view').innerText.includes('2 h ahead of')")
+        self.open("tokens")
+        browser.type("textarea", token, "Token")
+        browser.click("button", "Check")
+        browser.wait("document.querySelector('.callout.bad')?.innerText.includes(' s old')")
+
+    def test_policy(self):
+        """The service sends the page with the policy that it is made for, and its files for nobody else's use."""
+        headers = self.browser.run_async(
+            "const done = arguments[0]; fetch('/').then((answer) => done([...answer.headers]))"
+        )
+        headers = dict(headers)
+        for rule in ["default-src 'none'", "script-src 'self'", "require-trusted-types-for 'script'"]:
+            self.assertIn(rule, headers["content-security-policy"])
+        self.assertEqual(headers["x-content-type-options"], "nosniff")
+        names = self.browser.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
+        self.assertEqual([name for name in names if not name.startswith(self.stand_in.address)], [])
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv[1]
+    unittest.main(argv=[sys.argv[0], "--verbose", *sys.argv[2:]])

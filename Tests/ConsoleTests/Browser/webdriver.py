@@ -1,0 +1,169 @@
+"""A browser, driven through WebDriver (W3C) as chromedriver speaks it: JSON over HTTP, for which Python is enough."""
+
+import base64
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+KEYS = {
+    "Enter": "\ue007",
+    "Escape": "\ue00c",
+    "Tab": "\ue004",
+    "Backspace": "\ue003",
+    "ArrowDown": "\ue015",
+    "End": "\ue010",
+    "Home": "\ue011",
+}
+# The machine that runs all tests at once is slow at times; nothing here is about speed.
+PATIENCE_SECONDS = int(os.environ.get("APUS_BROWSER_PATIENCE", "60"))
+
+
+class WebDriverError(Exception):
+    pass
+
+
+class Browser:
+    def __init__(self, width=1280, height=800, dark=False):
+        driver, chromium = shutil.which("chromedriver"), shutil.which("chromium")
+        if not driver or not chromium:
+            raise WebDriverError("chromium or chromedriver is missing: run scripts/setup.sh test")
+        self.process = subprocess.Popen(
+            [driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        self.session = ""
+        for line in self.process.stdout:
+            if found := re.search(r"started successfully on port (\d+)", line):
+                self.base = f"http://127.0.0.1:{found.group(1)}"
+                break
+        else:
+            raise WebDriverError("chromedriver did not start")
+        # What chromedriver has to say besides must not fill the pipe; it says next to nothing.
+        flags = ["--headless=new", "--disable-gpu", "--disable-dev-shm-usage", f"--window-size={width},{height}"]
+        if os.geteuid() == 0:
+            flags.append("--no-sandbox")  # Chromium refuses to run as root with it.
+        options = {"binary": chromium, "args": flags}
+        capabilities = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        answer = self.call("POST", "/session", {"capabilities": {"alwaysMatch": capabilities}})
+        self.session = f"/session/{answer['sessionId']}"
+        self.size(width, height)
+        self.appearance(dark)
+
+    def close(self):
+        try:
+            if self.session:
+                self.call("DELETE", "")
+        except (WebDriverError, OSError):
+            pass  # It is gone already.
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def call(self, method, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.base + self.session + path, data=data, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=2 * PATIENCE_SECONDS) as response:
+                return json.load(response)["value"]
+        except urllib.error.HTTPError as error:
+            raise WebDriverError(json.load(error)["value"]["message"].splitlines()[0]) from None
+
+    def devtools(self, command, **parameters):
+        return self.call("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
+
+    def size(self, width, height):
+        """The page's size, also below what a window can have."""
+        self.devtools(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
+        )
+
+    def appearance(self, dark):
+        value = "dark" if dark else "light"
+        self.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": value}])
+
+    def open(self, address):
+        self.call("POST", "/url", {"url": address})
+
+    def run(self, script, *arguments):
+        return self.call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
+
+    def run_async(self, script, *arguments):
+        """A script that calls its last argument with what it comes to."""
+        return self.call("POST", "/execute/async", {"script": script, "args": list(arguments)})
+
+    def wait(self, script, *arguments, what=None):
+        """Waits until an expression of the page is true, and returns it."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            value = self.run(f"return ({script})", *arguments)
+            if value:
+                return value
+            if time.monotonic() > end:
+                text = self.run("return document.body.innerText")
+                raise WebDriverError(f"in vain: {what or script} {arguments}\n--- the page says ---\n{text[:3000]}")
+            time.sleep(0.02)
+
+    def element(self, selector, text=None):
+        """The first element in sight of a selector, or that says (in its label or its text) what is asked for."""
+        script = """[...document.querySelectorAll(arguments[0])].find((one) => one.checkVisibility() && (
+          arguments[1] == null
+          || one.textContent.includes(arguments[1]) || (one.getAttribute('aria-label') ?? '').includes(arguments[1])
+          || [...(one.labels ?? [])].some((label) => label.textContent.includes(arguments[1]))))"""
+        return self.wait(script, selector, text, what=f"{selector} {text or ''}")[ELEMENT]
+
+    def click(self, selector, text=None):
+        # A list that is drawn anew takes the element away between the two calls; then it is looked for again.
+        for attempt in range(5):
+            try:
+                return self.call("POST", f"/element/{self.element(selector, text)}/click", {})
+            except WebDriverError as error:
+                if attempt == 4 or "stale" not in str(error):
+                    raise
+
+    def type(self, selector, value, text=None):
+        element = self.element(selector, text)
+        # Selected and written over, as a person does it. WebDriver's own `clear` would be a change of its own.
+        self.run("arguments[0].focus(); arguments[0].select()", {ELEMENT: element})
+        self.call("POST", f"/element/{element}/value", {"text": value or KEYS["Backspace"]})
+
+    def choose(self, selector, value, text=None):
+        """Chooses an option by its value."""
+        element = self.element(selector, text)
+        self.run(
+            """arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input', { bubbles: true }));
+          arguments[0].dispatchEvent(new Event('change', { bubbles: true }))""",
+            {ELEMENT: element},
+            value,
+        )
+
+    def press(self, *keys):
+        actions = [{"type": kind, "value": KEYS.get(key, key)} for key in keys for kind in ("keyDown", "keyUp")]
+        self.call("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
+
+    def accept(self):
+        """Says yes to the question that the page asks."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                return self.call("POST", "/alert/accept", {})
+            except WebDriverError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.02)
+
+    def text(self, selector="body"):
+        return self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
+
+    def complaints(self):
+        """What the browser wrote to its console since the last time: errors, and what the policy forbade."""
+        entries = self.call("POST", "/se/log", {"type": "browser"})
+        return [entry["message"] for entry in entries if entry["level"] in ("SEVERE", "WARNING")]
+
+    def screenshot(self, path):
+        with open(path, "wb") as file:
+            file.write(base64.b64decode(self.call("GET", "/screenshot")))
