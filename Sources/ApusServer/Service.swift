@@ -184,9 +184,10 @@ package final class Service {
     for worker in workers { worker.ask { _ in } }
   }
 
-  /// The clock of a rehearsal was set: what is due by now happens at once, and not within a second.
+  /// The clock of a rehearsal was set: what is due by now happens at once, and not within a second, and providers that
+  /// were quiet for too long by that clock are told to go.
   package func clockChanged() {
-    for worker in workers { worker.ask { $0.secondPassed() } }
+    for worker in workers { worker.ask { $0.clockChanged() } }
   }
 
   /// New keys for session tickets; those of the previous turns still open old tickets.

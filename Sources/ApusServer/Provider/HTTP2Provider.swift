@@ -335,7 +335,7 @@ final class HTTP2Provider {
   }
 
   /// "Always send GOAWAY before closing."
-  private func end(_ reason: Reason) {
+  func end(_ reason: Reason) {
     guard !isOver else { return }
     isOver = true
     session.goAway(reason: reason)

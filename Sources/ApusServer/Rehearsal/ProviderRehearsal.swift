@@ -57,6 +57,8 @@ final class ProviderRehearsal {
   var lastStreamID: Int32?
   /// Nothing is written before that time of the loop's clock.
   private(set) var heldUntilMilliseconds: UInt64 = 0
+  /// Unix milliseconds of the service's clock at which a request last came.
+  private var activeMilliseconds: Int64
   /// What lenient mode let pass when the connection was opened.
   var connectionNote: String?
   /// The provider token read last: providers send one many times over.
@@ -75,6 +77,7 @@ final class ProviderRehearsal {
   ) {
     self.desk = desk
     worker = connection.worker
+    activeMilliseconds = worker.wallMilliseconds
     self.connection = RehearsedConnection(
       number: desk.nextConnection(), interface: interface,
       environment: connection.door.environment, peer: connection.peer.description,
@@ -99,6 +102,7 @@ final class ProviderRehearsal {
 
   /// Asks what is to go wrong with a request, and keeps it until there is a word on it.
   func begin(_ request: ProviderRequest, _ key: UInt32?) -> RehearsedRequest {
+    activeMilliseconds = request.receivedMilliseconds
     let planned = desk.rehearsal.fault(for: request)
     let fault = planned.flatMap { $0.effect.strikes(connection.interface) ? $0 : nil }
     let rehearsed = RehearsedRequest(request, fault)
@@ -148,6 +152,9 @@ final class ProviderRehearsal {
       action()
     }
   }
+
+  /// Seconds without a request, by the clock that a test may set.
+  var idleSeconds: Int { Int((worker.wallMilliseconds - activeMilliseconds) / 1000) }
 
   /// The connection is gone: what was to happen on it does not.
   func connectionClosed() {

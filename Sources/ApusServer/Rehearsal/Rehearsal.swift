@@ -7,7 +7,8 @@ package import ApusModel
 package protocol Rehearsal: Sendable {
   /// Whether any well-formed device token and topic is taken, and any credential that can be parsed.
   var isLenient: Bool { get }
-  /// What the service takes for the time of day.
+  /// What the service takes for the time of day, in all that it judges and notes of pushes and devices; TLS and files
+  /// keep to the system's. After it was set, ``Service/clockChanged()`` makes what is due happen at once.
   var clock: ServiceClock { get }
   /// How the next connections are opened.
   var opening: RehearsedOpening { get }
@@ -18,11 +19,13 @@ package protocol Rehearsal: Sendable {
   /// A device token that this service did not mint, or a topic that no app has (lenient only): which device is meant.
   ///
   /// `done` may be called on any thread, once, now or later: with a token that this service minted for the topic, whose
-  /// app is in the service's directory by then (`Service.reload()`); or with nil to refuse as the strict service does.
+  /// app is in the service's directory by then (`Service.reload()`, on a thread of your own); or with nil to refuse as
+  /// the strict service does. A device's base token will do for every topic that the device has.
   ///
   /// - Parameters:
   ///   - token: As sent: an even number of hexadecimal digits.
-  ///   - topic: As sent, or the certificate's where none was.
+  ///   - topic: As sent, or the certificate's where none was; empty on the binary interface without a certificate,
+  ///     where the token that is given decides.
   func adopt(
     _ token: String, topic: String, environment: Environment,
     _ done: @escaping @Sendable (DeviceToken?) -> Void)

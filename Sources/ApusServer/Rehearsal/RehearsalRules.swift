@@ -30,6 +30,42 @@ extension Connection {
   }
 }
 
+// The rules about quiet connections go by the monotonic clock, which nobody sets. Where the service's own was moved,
+// they are held against that too.
+
+extension Worker {
+  /// The clock was set: what is due by now happens now.
+  func clockChanged() {
+    secondPassed()
+    for connection in connections {
+      switch connection?.driver {
+      case .provider(let provider): provider.clockChanged()
+      case .gateway(let provider): provider.clockChanged()
+      case .courier, .feedback, .some(.none), nil: break
+      }
+    }
+  }
+}
+
+extension HTTP2Provider {
+  fileprivate func clockChanged() {
+    guard let rehearsal, rehearsal.idleSeconds >= Limits.providerIdleSeconds,
+      session.openStreamCount == 0
+    else { return }
+    end(.idleTimeout)
+  }
+}
+
+extension BinaryProvider {
+  fileprivate func clockChanged() {
+    guard let rehearsal, rehearsal.idleSeconds >= Limits.binaryIdleSeconds,
+      machine.pendingCount == 0
+    else { return }
+    machine.finish()
+    worker.markDirty(connection)
+  }
+}
+
 extension ProviderRehearsal {
   /// How the connection is opened.
   func adjust(_ session: inout HTTP2ServerSession.Configuration, _ hasRaisedLimit: inout Bool) {

@@ -41,7 +41,7 @@ import Glibc
   /// In the order in which they were opened.
   private var doors: [Door] = []
   private var listeners: [Listener] = []
-  private var connections: [Connection?] = []
+  private(set) var connections: [Connection?] = []
   private var generations: [UInt32] = []
   private var freeSlots: [Int32] = []
   private(set) var census = ConnectionCensus()

@@ -152,7 +152,48 @@ struct LenientTests {
     }
   }
 
-  @Test("A topic that no app has is asked about, and counts once there is one")
+  @Test("A topic counts once somebody has made its app and given it to a device")
+  func freshTopic() throws {
+    // A directory of its own, as others are reading the shared one.
+    let stage = try Stage(isLenient: true)
+    let topic = "com.example.fresh"
+    let device = Unshared(try stage.service.connect())
+    let foreign = hexText(randomBytes(40))
+    let service = stage.service
+    stage.rehearsal.adopt(foreign) {
+      try? Self.addApp(topic, to: service)
+      try? device.value.enable(topic)
+      return Self.token(device.value)
+    }
+    let provider = try service.provider()
+    let headers = service.pushHeaders(
+      to: foreign, topic: topic, authorization: stage.authorization)
+    #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
+    #expect(try device.value.notification()[3] == TestService.payload)
+    let base = try #require(Self.token(device.value))
+    stage.rehearsal.adopt(foreign) { base }
+    #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
+    let exchanges = try stage.rehearsal.exchanges(foreign, count: 2)
+    // The second time the topic is known.
+    #expect(exchanges.map(\.notes.count) == [1, 1])
+    #expect(stage.rehearsal.asked(foreign) == [topic, topic])
+  }
+
+  private static func token(_ device: ConnectedDevice) -> DeviceToken? {
+    let token = device.baseToken
+    return DeviceToken(bytes: token.span)
+  }
+
+  private static func addApp(_ topic: String, to service: TestService) throws {
+    var records = try service.directory.data.records()
+    records.sections.append(
+      .init(
+        kind: "app", name: topic, values: [("id", "9"), ("team", service.directory.team.text)]))
+    try service.directory.data.save(records)
+    service.service.reload()
+  }
+
+  @Test("A topic that no app has, and that nobody makes one for, is refused")
   func topic() throws {
     let topic = "com.example.fresh\(TestDirectory.nowSeconds)"
     let token = try stage.token()
@@ -218,6 +259,13 @@ struct LenientTests {
     #expect(
       try stage.rehearsal.exchange(token).request.topic == TestDirectory.unknownTopic)
   }
+}
+
+/// Used on one thread at a time.
+private struct Unshared<Value>: @unchecked Sendable {
+  var value: Value
+
+  init(_ value: Value) { self.value = value }
 }
 
 private func hexText(_ bytes: [UInt8]) -> String {

@@ -141,4 +141,25 @@ struct OpeningTests {
     try again.enable(TestDirectory.topic)
     #expect(stage.rehearsal.clock.offsetMilliseconds > 1_700_000)
   }
+
+  @Test("A provider that was quiet for an hour of that clock is told to go, and no other")
+  func idle() throws {
+    let token = try stage.token()
+    let (quiet, gateway) = (try stage.service.provider(), try stage.service.gateway())
+    try quiet.ping()
+    stage.rehearsal.clock.advance(byMilliseconds: Self.hour - 60_000)
+    let busy = try stage.service.provider()
+    let now = stage.rehearsal.clock.nowMilliseconds / 1000
+    let fresh = try stage.service.directory.key.token(issuedAt: now)
+    let headers = stage.headers(token).setting("authorization", "bearer \(fresh)")
+    #expect(try busy.exchange(headers, body: TestService.payload).status == 200)
+    stage.rehearsal.clock.advance(byMilliseconds: 120_000)
+    stage.service.service.clockChanged()
+    let end = try quiet.end()
+    #expect(end.goAways.map(\.debugData) == [#"{"reason":"IdleTimeout"}"#])
+    #expect(try busy.exchange(headers, body: TestService.payload).status == 200)
+    stage.rehearsal.clock.advance(byMilliseconds: 24 * Self.hour)
+    stage.service.service.clockChanged()
+    try expectEnd(gateway, nil)
+  }
 }

@@ -3,6 +3,7 @@ import ApusModel
 import ApusServer
 import ApusTesting
 import ApusWire
+import Foundation
 import Synchronization
 import Testing
 
@@ -16,6 +17,7 @@ final class TestRehearsal: Rehearsal {
     var opening = RehearsedOpening()
     var faults: [String: [PlannedFault.Effect]] = [:]
     var adopted: [String: DeviceToken] = [:]
+    var adopters: [String: @Sendable () -> DeviceToken?] = [:]
     var asked: [(token: String, topic: String, environment: Environment)] = []
     var exchanges: [ProviderExchange] = []
     var opened: [RehearsedConnection] = []
@@ -40,11 +42,12 @@ final class TestRehearsal: Rehearsal {
     _ token: String, topic: String, environment: Environment,
     _ done: @escaping @Sendable (DeviceToken?) -> Void
   ) {
-    done(
-      state.withLock { state in
-        state.asked.append((token, topic, environment))
-        return state.adopted[token]
-      })
+    let (device, adopter) = state.withLock { state in
+      state.asked.append((token, topic, environment))
+      return (state.adopted[token], state.adopters[token])
+    }
+    guard let adopter else { return done(device) }
+    Thread.detachNewThread { done(adopter()) }
   }
 
   func answered(_ exchange: ProviderExchange) { state.withLock { $0.exchanges.append(exchange) } }
@@ -68,6 +71,11 @@ final class TestRehearsal: Rehearsal {
 
   func adopt(_ token: String, as device: DeviceToken?) {
     state.withLock { $0.adopted[token] = device }
+  }
+
+  /// Asks `adopter`, on a thread of its own.
+  func adopt(_ token: String, by adopter: @escaping @Sendable () -> DeviceToken?) {
+    state.withLock { $0.adopters[token] = adopter }
   }
 
   func asked(_ token: String) -> [String] {
