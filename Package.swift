@@ -129,7 +129,7 @@ let package = Package(
       ]),
     tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusWire"]),
     .testTarget(
-      name: "ConsoleTests", dependencies: ["ApusConsole"], exclude: ["Browser"],
+      name: "ConsoleTests", dependencies: ["ApusConsole", "apus"], exclude: ["Browser"],
       swiftSettings: common),
     tests("ApusCommandTests", ["ApusCommand", "ApusModel", "ApusWire"]),
     tests(

@@ -22,12 +22,13 @@ export function verdictBadge(push) {
 }
 
 function verdict(push) {
-  const { explanation, notes = [] } = push.verdict ?? {}
-  if (!explanation && !notes?.length) return null
+  const { explanation, notes = [], fault } = push.verdict ?? {}
+  if (!explanation && !notes.length && !fault) return null
   return h(
     'div', { class: `callout verdict ${isRefused(push) ? 'bad' : ''}` },
     explanation && h('p', {}, literal(explanation)),
-    (notes ?? []).map((note) => h('p', { class: 'note' }, literal(note))))
+    fault && h('p', {}, 'So says the ', h('a', { href: '#/faults' }, 'fault'), ' ', literal(fault), '.'),
+    notes.map((note) => h('p', { class: 'note' }, literal(note))))
 }
 
 function violations(list = []) {
@@ -37,8 +38,7 @@ function violations(list = []) {
     h('ul', { class: 'violations' }, list.map((violation) => h(
       'li', { class: violation.severity },
       h('span', { class: 'severity' }, violation.severity), ' ',
-      h('span', {}, literal(violation.message)), ' ',
-      violation.path && h('code', {}, literal(violation.path)), ' ',
+      violation.path && [h('code', {}, literal(violation.path)), ' '], h('span', {}, literal(violation.message)), ' ',
       h('small', { class: 'muted' }, violation.rule)))))
 }
 
@@ -46,10 +46,11 @@ function way(push) {
   const states = push.states ?? []
   if (!states.length) return null
   const start = push.receivedMilliseconds
-  return section('Its way', h('ol', { class: 'way' }, states.map((state) => h(
+  const after = (state) => state.atMilliseconds >= start && `+${duration(state.atMilliseconds - start)}`
+  return section('Its way', h('ol', { class: 'way' }, states.map((state, index) => h(
     'li', { class: /^Discarded/.test(state.state) ? 'bad' : /^Delivered/.test(state.state) ? 'good' : '' },
     h('span', { class: 'state' }, literal(state.state)),
-    h('span', { class: 'muted' }, state.atMilliseconds >= start ? `+${duration(state.atMilliseconds - start)}` : ''),
+    h('span', { class: 'muted' }, (index > 0 || state.atMilliseconds > start) && after(state)),
     h('time', { title: timestamp(state.atMilliseconds) }, timestamp(state.atMilliseconds).slice(11)),
     state.cause && h('small', { class: 'cause' }, literal(state.cause))))))
 }

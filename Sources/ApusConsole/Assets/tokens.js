@@ -30,9 +30,9 @@ export class Tokens {
     this.keyID = h('input', { autocomplete: 'off', spellcheck: 'false', placeholder: 'the one made at the start' })
     this.teamID = h('input', { autocomplete: 'off', spellcheck: 'false', placeholder: 'its team' })
     this.age = h('input', { type: 'number', step: '1', placeholder: '0' })
-    this.made = h('div', { role: 'status' })
+    this.made = h('div', { class: 'answer', role: 'status' })
     this.given = h('textarea', { class: 'code', rows: '5', spellcheck: 'false', autocomplete: 'off' })
-    this.found = h('div', { role: 'status' })
+    this.found = h('div', { class: 'answer', role: 'status' })
     this.element = h('section', { class: 'view', 'aria-label': 'Tokens' },
       h('h1', {}, 'Tokens'),
       h('div', { class: 'halves' },

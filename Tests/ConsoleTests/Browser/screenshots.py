@@ -28,10 +28,8 @@ PUSHES = [
 # Name, view, what must be seen, and whether it is dark.
 VIEWS = [
     ("inbox", "inbox/{boarding}", ".way", False),
-    ("inbox-dark", "inbox/{boarding}", ".way", True),
-    ("refused", "inbox/{refused}", ".verdict", False),
+    ("refused", "inbox/{refused}", ".detail .armed", False),
     ("compose", "compose", ".phone .card", False),
-    ("devices", "devices/phone", ".phone .card", False),
     ("devices-dark", "devices/tablet", ".phone .card", True),
     ("faults", "faults", ".rule-list", False),
     ("violations", "violations", ".rules details", False),

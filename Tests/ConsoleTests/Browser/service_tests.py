@@ -2,9 +2,12 @@
 """The page of a real `apus dev`, which real pushes come to. `service_tests.py PROGRAM [tests]`, with a Python that has
 aioapns (scripts/setup.sh test makes one in .venv)."""
 
+import base64
+import subprocess
 import sys
 import unittest
 
+import samples
 from stand_in import BOARDING, StandIn
 from webdriver import Browser
 
@@ -134,6 +137,54 @@ class Service(unittest.TestCase):
         browser.type("textarea", token, "Token")
         browser.click("button", "Check")
         browser.wait("document.querySelector('.callout.bad')?.innerText.includes(' s old')")
+
+    def test_copied_curl(self):
+        """The command that the page copies sends the same push again."""
+        payload = alert('It\'s "quoted" $HOME `id` \\u0041 שלום', n=[1, {"a": "\u202e"}])
+        self.stand_in.send((self.stand_in.token("phone"), payload))
+        self.title_at_top('It\'s "quoted" $HOME `id` \\u0041 שלום')
+        command = self.stand_in.call("GET", "pushes/1")["curl"]
+        printed = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+        self.assertIn("HTTP/2 200", printed.stdout, printed.stderr)
+        self.browser.wait("document.querySelector('.total').textContent === '2 pushes'")
+        first, second = (self.stand_in.call("GET", f"pushes/{number}") for number in (1, 2))
+        self.assertEqual(second["payloadText"], first["payloadText"])
+
+    def test_bad_input(self):
+        """What no library would send comes through the service to the page, and does no harm there."""
+        token = self.stand_in.call("POST", "tokens/provider", {})["token"]
+        port, device = self.stand_in.ready["http2"]["production"], self.stand_in.token("phone")
+        for sample in samples.bad():
+            body = (
+                base64.b64decode(sample["payloadBase64"])
+                if "payloadBase64" in sample
+                else sample["payloadText"].encode()
+            )
+            subprocess.run(
+                [
+                    "curl",
+                    "--silent",
+                    "--http2",
+                    "--cacert",
+                    self.stand_in.ready["authority_file"],
+                    "--data-binary",
+                    "@-",
+                ]
+                + ["--header", f"authorization: bearer {token}", "--header", f"apns-topic: {self.stand_in.topic}"]
+                + [f"https://localhost:{port}/3/device/{device}"],
+                input=body,
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )
+        count = len([*samples.bad()])
+        self.browser.wait("document.querySelector('.total').textContent === arguments[0]", f"{count} pushes")
+        for number in range(1, count + 1):
+            browser = self.open(f"inbox/{number}")
+            browser.wait("document.querySelector('.detail-head')?.innerText.includes(arguments[0])", f"No. {number}")
+            self.assertIsNone(browser.run("return window.broken ?? null"), number)
+            self.assertEqual(
+                browser.run("return document.querySelectorAll('main :is(img, script, iframe, b)').length"), 0
+            )
 
     def test_policy(self):
         """The service sends the page with the policy that it is made for, and its files for nobody else's use."""
