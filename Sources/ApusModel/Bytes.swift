@@ -146,6 +146,22 @@ extension MutableSpan<UInt8> {
   }
 }
 
+extension OutputSpan<UInt8> {
+  /// Appends `source`. There must be room.
+  @inlinable
+  public mutating func append(copying source: Span<UInt8>) {
+    let length = source.count
+    precondition(length <= freeCapacity, "no room")
+    unsafe withUnsafeMutableBufferPointer { target, count in
+      unsafe source.withUnsafeBufferPointer { source in
+        guard let from = source.baseAddress, let to = target.baseAddress else { return }
+        unsafe (to + count).initialize(from: from, count: length)
+      }
+      count += length
+    }
+  }
+}
+
 extension SIMDMask<SIMD16<Int8>> {
   /// The number of the first lane that is set; 16 where none is.
   @inlinable @inline(__always)

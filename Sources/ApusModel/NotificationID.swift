@@ -97,6 +97,26 @@ func hexValue(ofEight text: UInt64) -> UInt64? {
   return (digits | digits &>> 16) & 0xffff_ffff
 }
 
+/// Reads hexadecimal digits, in either case, into the first bytes of `output`, which must have room for them. False
+/// where they are no even number, or one is none.
+public func readHexadecimal(_ text: Span<UInt8>, into output: inout MutableSpan<UInt8>) -> Bool {
+  guard text.count.isMultiple(of: 2) else { return false }
+  var place = 0
+  while text.count - place >= 8 {
+    guard let value = hexValue(ofEight: text.eightBytes(at: place)) else { return false }
+    output.setFourBytes(value, at: place / 2)
+    place += 8
+  }
+  while place < text.count {
+    guard let high = hexValue(text[place]), let low = hexValue(text[place + 1]) else {
+      return false
+    }
+    output[place / 2] = high &<< 4 | low
+    place += 2
+  }
+  return true
+}
+
 /// Whether all bytes are hexadecimal digits, in either case.
 public func areHexadecimal(_ text: Span<UInt8>) -> Bool {
   var place = 0

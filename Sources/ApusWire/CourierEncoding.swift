@@ -63,7 +63,7 @@ extension OutputSpan<UInt8> {
 
   mutating func appendField(_ id: UInt8, _ value: Span<UInt8>) {
     appendFieldHeader(id, value.count)
-    for index in value.indices { append(value[index]) }
+    append(copying: value)
   }
 
   mutating func appendField(_ id: UInt8, _ value: DeviceToken) {

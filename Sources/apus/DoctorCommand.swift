@@ -218,7 +218,9 @@ struct DoctorCommand {
       if number > 0 { times.append(Double(Process.nanoseconds - start) / 1e6) }
       if verdict.code != nil { break }
     }
+    let clock = await client.metrics().clockText
     await client.close()
+    if let clock { remark("clock", clock) }
     if let code = verdict.code {
       throw failure("request", code, verdict.text, verdict.remedy)
     }

@@ -204,6 +204,27 @@ final class CredentialTests {
     }
   }
 
+  @Test("The binary client takes up files that change, and goes on where they are no good")
+  func binaryFiles() throws {
+    func put(_ identity: (certificate: String, key: String)) throws -> String {
+      try write(identity.certificate + identity.key, "sender.pem")
+    }
+    let path = try put(identity())
+    var sender = try BinaryIdentity(
+      endpoint: Endpoint(host: "localhost", port: Endpoint.gatewayPort), serverName: nil,
+      trustRoots: .system,
+      credential: .certificateFiles(certificatePath: path, keyPath: path))
+    let first = sender.context
+    sender.reload()
+    #expect(sender.context === first)
+    _ = try write("half of it", "sender.pem")
+    sender.reload()
+    #expect(sender.context === first)
+    _ = try put(identity())
+    sender.reload()
+    #expect(sender.context !== first)
+  }
+
   // MARK: PKCS#12
 
   @Test(
@@ -226,6 +247,23 @@ final class CredentialTests {
     #expect(String(decoding: opened.keyPEM, as: UTF8.self) == key)
     _ = try credentials(.pkcs12File(path: path, password: "grün"))
     _ = try credentials(.pkcs12(bytes, password: "grün"))
+    // For the binary interface as well, and not a key for provider tokens.
+    func binary(_ credential: ClientConfiguration.Credential) throws {
+      let endpoint = Endpoint(host: "localhost", port: Endpoint.gatewayPort)
+      _ = try BinaryIdentity(
+        endpoint: endpoint, serverName: nil, trustRoots: .system, credential: credential)
+      _ = try FeedbackReader(FeedbackConfiguration(endpoint: endpoint, credential: credential))
+    }
+    try binary(.pkcs12File(path: path, password: "grün"))
+    try binary(.pkcs12(bytes, password: "grün"))
+    try binary(.certificateFiles(certificatePath: pem, keyPath: pem))
+    #expect(throws: ClientConfigurationError.self) {
+      try binary(.pkcs12(bytes, password: "blau"))
+    }
+    #expect(throws: ClientConfigurationError.self) {
+      try binary(
+        .providerToken(keyPEM: Array(key.utf8), keyID: "ABCDE12345", teamID: "TEAM123456"))
+    }
     #expect(throws: TrustFault.lockedPKCS12) { try PKCS12(bytes.span, password: "blau") }
     #expect(throws: TrustFault.malformedPKCS12) {
       try PKCS12(bytes.span.extracting(0..<bytes.count / 2), password: "grün")

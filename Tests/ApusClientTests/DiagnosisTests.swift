@@ -1,3 +1,5 @@
+import ApusModel
+import ApusTesting
 import Testing
 
 @testable import ApusClient
@@ -51,7 +53,58 @@ struct DiagnosisTests {
       metrics.clockSkewSeconds = -4000
     }
     #expect(diagnosis.limit == .token)
-    #expect(diagnosis.description.contains("4000 seconds behind"))
+    #expect(diagnosis.description.contains("clock is 4000 seconds ahead of the service's"))
+  }
+
+  @Test(
+    "A clock is worth a word where it differs by more than the way explains",
+    arguments: [
+      (nil, nil), (0, nil), (29, nil), (-29, nil), (30, "30 seconds behind the service's"),
+      (-30, "30 seconds ahead of the service's"),
+    ] as [(Int64?, String?)])
+  func clock(skew: Int64?, words: String?) {
+    var metrics = ClientMetrics()
+    metrics.clockSkewSeconds = skew
+    if let words {
+      #expect(metrics.clockText?.contains(words) == true)
+    } else {
+      #expect(metrics.clockText == nil)
+    }
+  }
+
+  @Test("The service's clock is taken from its first answer that names it")
+  func date() {
+    let session = ProviderSession(nowMilliseconds: 0)
+    var peer = ScriptedPeer()
+    func exchange() {
+      var bytes: [UInt8] = []
+      session.pendingOutput(into: &bytes, limit: .max)
+      peer.receive(bytes)
+      let answer = peer.takeOutput()
+      #expect(answer.withUnsafeBytes { session.receive($0) })
+      session.settle(nowMilliseconds: 0) { _, _ in }
+    }
+    func push() throws {
+      let request = PushRequest(token: "0a0b", topic: "com.example.app", payload: [0x7b, 0x7d])
+      let send = PendingSend(
+        push: try EncodedPush(request, id: NotificationID(high: 0, low: 1)),
+        timeoutMilliseconds: 1000
+      ) { _ in }
+      #expect(session.put(send, nowMilliseconds: 0))
+      exchange()
+      let waiting = try #require(peer.requests.first)
+      peer.perform(.accept(uniqueID: false, body: false), on: waiting)
+      exchange()
+    }
+    peer.announce(streams: 10)
+    exchange()
+    #expect(throws: Never.self) { try push() }
+    // Apple's service sends none, and Apus neither.
+    #expect(session.serverSeconds == nil)
+    // RFC 9110, section 5.6.7.
+    peer.date = "Sun, 06 Nov 1994 08:49:37 GMT"
+    #expect(throws: Never.self) { try push() }
+    #expect(session.serverSeconds == 784_111_777)
   }
 
   @Test("A connection that cannot be made is told with its reason")

@@ -20,10 +20,24 @@ final class ScriptedService: @unchecked Sendable {
     case cut
     /// Nothing.
     case ignore
+    /// The end of what the service says (FIN), without an answer, GOAWAY or close_notify; it goes on reading.
+    case halfClose
+    /// An answer, and then the same.
+    case acceptAndHalfClose
+  }
+
+  /// When a connection is half-closed before there is a request.
+  enum EarlyEnd: Sendable, CaseIterable {
+    /// Before the ClientHello is answered.
+    case beforeHandshake
+    /// Behind the handshake, without SETTINGS.
+    case beforeSettings
   }
 
   /// By connection, then by request on it; what is not in the script is accepted.
   let script: [[Deed]]
+  /// By connection; nil: it goes on.
+  private let earlyEnds: [EarlyEnd?]
   let authorityPEM: [UInt8]
   /// The `apns-id`s of the requests, by connection.
   var seen: [[String]] { requests.withLock { $0 } }
@@ -37,9 +51,11 @@ final class ScriptedService: @unchecked Sendable {
 
   /// - Parameter validity: Of the service's certificate; nil: today.
   init(
-    _ script: [[Deed]], applicationProtocols: [String] = ["h2"], validity: Validity? = nil
+    _ script: [[Deed]], earlyEnds: [EarlyEnd?] = [], applicationProtocols: [String] = ["h2"],
+    validity: Validity? = nil
   ) throws {
     self.script = script
+    self.earlyEnds = earlyEnds
     let now = EventLoop.wallClockMilliseconds() / 1000
     let authority = try CertificateAuthority.create(
       commonName: "Scripted", validity: Validity(now: now, days: 1))
@@ -86,6 +102,7 @@ final class ScriptedService: @unchecked Sendable {
       let connection = try? ScriptedConnection(
         Socket(adopting: descriptor, loop: loop), TLSConnection(context: context),
         deeds: index < script.count ? script[index] : [],
+        earlyEnd: index < earlyEnds.count ? earlyEnds[index] : nil,
         onRequest: { [unowned self] id in requests.withLock { $0[index].append(id) } })
     else { return }
     connections.append(connection)
@@ -103,14 +120,18 @@ private final class ScriptedConnection: SocketHandler {
   private var output: [UInt8] = []
   private var input = [UInt8](repeating: 0, count: 65_536)
   private var isEnding = false
+  private let earlyEnd: ScriptedService.EarlyEnd?
+  /// Whether it has said its last, and only reads.
+  private var isHalfClosed = false
 
   init(
     _ socket: Socket, _ tls: TLSConnection, deeds: [ScriptedService.Deed],
-    onRequest: @escaping (String) -> Void
+    earlyEnd: ScriptedService.EarlyEnd?, onRequest: @escaping (String) -> Void
   ) {
     self.socket = socket
     self.tls = tls
     self.deeds = deeds.reversed()
+    self.earlyEnd = earlyEnd
     self.onRequest = onRequest
     socket.handler = self
     socket.setInterest(reading: true, writing: false)
@@ -123,12 +144,19 @@ private final class ScriptedConnection: SocketHandler {
       if case .bytes(let count) = socket.read(into: buffer) { count } else { 0 }
     }
     guard count > 0 else { return socket.close() }
+    if isHalfClosed { return }
+    if earlyEnd == .beforeHandshake { return halfClose() }
     input.withUnsafeBytes { bytes in
       tls.provide(UnsafeRawBufferPointer(rebasing: bytes[..<count]), buffers: buffers)
     }
     reading: while true {
       switch tls.read(buffers: buffers) {
-      case .handshakeCompleted: break
+      case .handshakeCompleted:
+        guard earlyEnd == .beforeSettings else { break }
+        // The rest of the handshake, and nothing of HTTP/2.
+        _ = socket.write(buffers.output)
+        buffers.removeAllOutput()
+        return halfClose()
       case .plaintext(let bytes): _ = session.receive(bytes, nowMilliseconds: 0)
       case .needsInput: break reading
       case .closedByPeer, .failed: return socket.close()
@@ -154,8 +182,19 @@ private final class ScriptedConnection: SocketHandler {
       isEnding = true
     case .cut: socket.close()
     case .ignore: break
+    case .halfClose: isHalfClosed = true
+    case .acceptAndHalfClose:
+      session.respond(
+        streamID: request.streamID, status: 200, apnsID: fields.value(.apnsID),
+        apnsUniqueID: nothing.span, body: nothing.span)
+      isHalfClosed = true
     }
     session.release(request)
+  }
+
+  private func halfClose() {
+    isHalfClosed = true
+    socket.shutdownWrite()
   }
 
   private func write() {
@@ -170,6 +209,6 @@ private final class ScriptedConnection: SocketHandler {
     }
     _ = socket.write(buffers.output)
     buffers.removeAllOutput()
-    if isEnding { socket.shutdownWrite() }
+    if isEnding || isHalfClosed { socket.shutdownWrite() }
   }
 }

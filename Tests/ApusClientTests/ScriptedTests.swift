@@ -41,6 +41,41 @@ struct ScriptedTests {
     #expect(service.seen == [[text(1), text(2)], [text(3)]])
   }
 
+  @Test("A service that says its last under a request leaves the outcome open, and is replaced")
+  func halfClose() async throws {
+    let service = try ScriptedService([[.accept, .halfClose], []])
+    let client = try service.client()
+    #expect(try await client.send(push(1)) == .accepted(apnsID: Bench.id(1), uniqueID: nil))
+    guard case .unknown(let cause, retryMayDuplicate: true) = try await client.send(push(2)) else {
+      Issue.record("an outcome that nobody can know")
+      return
+    }
+    #expect(cause.code == .connectionLost)
+    #expect(try await client.send(push(3)) == .accepted(apnsID: Bench.id(3), uniqueID: nil))
+    await client.close()
+    #expect(service.seen == [[text(1), text(2)], [text(3)]])
+  }
+
+  @Test("An answer that comes with the end of the connection counts")
+  func lastAnswer() async throws {
+    let service = try ScriptedService([[.acceptAndHalfClose], []])
+    let client = try service.client()
+    #expect(try await client.send(push(1)) == .accepted(apnsID: Bench.id(1), uniqueID: nil))
+    await client.close()
+    #expect(service.seen == [[text(1)]])
+  }
+
+  @Test(
+    "A service that says its last before there is a request is asked again, and gets each push once",
+    arguments: ScriptedService.EarlyEnd.allCases)
+  func earlyEnd(_ end: ScriptedService.EarlyEnd) async throws {
+    let service = try ScriptedService([], earlyEnds: [end])
+    let client = try service.client()
+    #expect(try await client.send(push(1)) == .accepted(apnsID: Bench.id(1), uniqueID: nil))
+    await client.close()
+    #expect(service.seen == [[], [text(1)]])
+  }
+
   @Test("A request without an answer ends with its time, and the next goes elsewhere")
   func silent() async throws {
     let service = try ScriptedService([[.accept, .ignore], []])

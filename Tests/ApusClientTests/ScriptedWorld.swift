@@ -206,7 +206,8 @@ final class ScriptedWorld {
       guard isGood else { return lose(wire) }
       dispatcher.progress(wire.session, nowMilliseconds: now)
     }
-    if wire.peer.isCut { lose(wire) }
+    if wire.peer.isCut { return lose(wire) }
+    if wire.peer.isHalfClosed, wire.peer.output.isEmpty { lose(wire, isRead: true) }
   }
 
   /// What a driver does when a turn ends.
@@ -244,9 +245,13 @@ final class ScriptedWorld {
   }
 
   /// The connection is gone. What was on its way to the service may still get there, and have an effect.
-  private func lose(_ wire: Wire) {
+  ///
+  /// - Parameter isRead: Whether it all does: the service has only said its last, and goes on reading.
+  private func lose(_ wire: Wire, isRead: Bool = false) {
     guard !wire.isClosed else { return }
-    if random.chance(1, in: 2) {
+    if isRead {
+      wire.peer.receive(wire.toPeer)
+    } else if random.chance(1, in: 2) {
       wire.peer.receive(Array(wire.toPeer.prefix(random.below(wire.toPeer.count + 1))))
     }
     while let request = wire.peer.requests.first {
@@ -299,6 +304,7 @@ extension ScriptedWorld.Wire {
     case 2, 3: peer.widenAll(by: random.pick([1, 100, 5000]))
     case 4 where random.chance(1, in: 10):
       peer.goAway(last: UInt32(random.below(Int(peer.highestStream) + 8)))
+    case 5 where random.chance(1, in: 30): peer.halfClose()
     default:
       guard !peer.requests.isEmpty else { return }
       let request = random.pick(peer.requests)

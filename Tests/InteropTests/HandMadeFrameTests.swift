@@ -86,7 +86,7 @@ struct HandMadeFrameTests {
   }
 
   /// What the service writes, in hexadecimal, until it ends the connection.
-  private func answer(
+  func answer(
     _ frames: String, _ installation: Installation, _ extra: [String] = []
   ) throws -> String {
     let input = installation.directory.appending(path: "frames")

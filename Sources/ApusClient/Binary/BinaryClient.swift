@@ -44,7 +44,7 @@ public final class BinaryClient: Sendable {
     // The turn that the wake-up begins is all that is needed.
     let intake = FrameIntake(encoder: encoder) { loop.perform {} }
     let driver = BinaryDriver(
-      loop: loop, configuration: configuration, format: encoder.format, context: identity.context,
+      loop: loop, configuration: configuration, format: encoder.format, identity: identity,
       intake: intake, report: report)
     control = Inbox(loop: loop, capacity: configuration.queueCapacity + 1000) { commands in
       driver.handle(commands)
@@ -104,7 +104,7 @@ public final class BinaryClient: Sendable {
   }
 
   private var deadline: UInt64 {
-    monotonicMilliseconds() + UInt64(configuration.sendTimeoutSeconds) * 1000
+    roughMonotonicMilliseconds() + UInt64(configuration.sendTimeoutSeconds) * 1000
   }
 
   // MARK: Many
@@ -155,7 +155,12 @@ public final class BinaryClient: Sendable {
           claim = bulk.claim()
         }
         guard case .room(let id) = claim else { break }
-        await put(request, bulk, ticket: first | number, id: request.id ?? id)
+        let ticket = first | number
+        let pushID = request.id ?? id
+        // To call what may wait costs as much as to encode a push.
+        if !put(request, bulk, ticket: ticket, id: pushID) {
+          await putLater(request, bulk, ticket: ticket, id: pushID)
+        }
         number += 1
       }
       bulk.finish(nil)
@@ -164,25 +169,33 @@ public final class BinaryClient: Sendable {
     }
   }
 
+  /// False where there is no room for it now.
   private func put(
     _ request: PushRequest, _ bulk: BulkSend, ticket: UInt64, id: NotificationID
-  ) async {
-    while true {
-      do throws(PushRequestError) {
-        switch try intake.put(
-          request, ticket: ticket, id: id, deadlineMilliseconds: deadline, limit: bulkLimit)
-        {
-        case .taken: return
-        case .full: await intake.waitForRoom(limit: bulkLimit)
-        case .closed:
-          return report.desk.deliver(
-            ticket, .unknown(UnknownCause(.clientClosed), retryMayDuplicate: false), id: id)
-        }
-      } catch {
-        let index = Int(ticket & OutcomeDesk.numberMask)
-        return bulk.refuse(BulkOutcome(index: index, apnsID: id, result: .failure(error)))
+  ) -> Bool {
+    do throws(PushRequestError) {
+      switch try intake.put(
+        request, ticket: ticket, id: id, deadlineMilliseconds: deadline, limit: bulkLimit)
+      {
+      case .taken: break
+      case .full: return false
+      case .closed:
+        report.desk.deliver(
+          ticket, .unknown(UnknownCause(.clientClosed), retryMayDuplicate: false), id: id)
       }
+    } catch {
+      let index = Int(ticket & OutcomeDesk.numberMask)
+      bulk.refuse(BulkOutcome(index: index, apnsID: id, result: .failure(error)))
     }
+    return true
+  }
+
+  private func putLater(
+    _ request: PushRequest, _ bulk: BulkSend, ticket: UInt64, id: NotificationID
+  ) async {
+    repeat {
+      await intake.waitForRoom(limit: bulkLimit)
+    } while !put(request, bulk, ticket: ticket, id: id)
   }
 
   // MARK: The end

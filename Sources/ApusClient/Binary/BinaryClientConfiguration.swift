@@ -21,7 +21,9 @@ public struct BinaryClientConfiguration: Sendable {
 
   public var endpoint: Endpoint
   public var trustRoots: ClientConfiguration.TrustRoots
-  /// A certificate: the binary interface knows no provider tokens. Its topic is the topic of all pushes.
+  /// A certificate, also in files or PKCS#12: the binary interface knows no provider tokens. Its topic is the topic of
+  /// all pushes. Files are looked at again before each connection; a certificate for another topic needs another
+  /// client.
   public var credential: ClientConfiguration.Credential
   /// The name that the service's certificate must be for; nil for the endpoint's host.
   public var serverName: String?
@@ -107,27 +109,60 @@ extension BinaryClientConfiguration {
 
 /// Who a provider is for a service that asks for a certificate: the TLS context, and the topics of the certificate.
 struct BinaryIdentity {
-  let context: TLSContext
+  /// For new connections.
+  private(set) var context: TLSContext
   /// Empty where the certificate is none that names topics: then the service has to judge.
   let topics: [String]
+  private let credential: ClientConfiguration.Credential
+  private let serverName: String
+  private let trustRoots: ClientConfiguration.TrustRoots
+  private var files: [WatchedFile] = []
 
   init(
     endpoint: Endpoint, serverName: String?, trustRoots: ClientConfiguration.TrustRoots,
     credential: ClientConfiguration.Credential
   ) throws(ClientConfigurationError) {
-    guard case .certificate(let certificatePEM, let keyPEM) = credential else {
+    self.credential = credential
+    self.serverName = serverName ?? endpoint.host
+    self.trustRoots = trustRoots
+    for path in credential.paths { files.append(try WatchedFile(path)) }
+    let identity = try Self.identity(credential, files)
+    context = try Self.context(identity, self.serverName, trustRoots)
+    let text = String(decoding: identity.certificateChainPEM, as: UTF8.self)
+    let certificate = try? Certificate(pem: text)
+    topics = certificate.flatMap { try? ProviderCertificate($0) }?.topics ?? []
+  }
+
+  /// Takes files up that changed. What is no good, such as a certificate whose key has not been written yet, changes
+  /// nothing.
+  mutating func reload() {
+    var hasChanged = false
+    for index in files.indices where files[index].reload() { hasChanged = true }
+    guard hasChanged, let identity = try? Self.identity(credential, files),
+      let fresh = try? Self.context(identity, serverName, trustRoots)
+    else { return }
+    context = fresh
+  }
+
+  private static func identity(
+    _ credential: ClientConfiguration.Credential, _ files: [WatchedFile]
+  ) throws(ClientConfigurationError) -> TLSIdentity {
+    guard case .identity(let identity) = try credential.material(files) else {
       throw ClientConfigurationError("credential: the binary interface takes certificates only")
     }
+    return identity
+  }
+
+  private static func context(
+    _ identity: TLSIdentity, _ serverName: String, _ trustRoots: ClientConfiguration.TrustRoots
+  ) throws(ClientConfigurationError) -> TLSContext {
     var tls = TLSClientConfiguration(
-      identity: TLSIdentity(certificateChainPEM: certificatePEM, privateKeyPEM: keyPEM),
-      serverName: serverName ?? endpoint.host, keepsSessions: false)
+      identity: identity, serverName: serverName, keepsSessions: false)
     if case .pem(let pem) = trustRoots { tls.trustRoots = .authorities(PEM: pem) }
-    do {
-      context = try TLSContext(client: tls)
+    do throws(TLSError) {
+      return try TLSContext(client: tls)
     } catch {
       throw ClientConfigurationError(error.description)
     }
-    let certificate = try? Certificate(pem: String(decoding: certificatePEM, as: UTF8.self))
-    topics = certificate.flatMap { try? ProviderCertificate($0) }?.topics ?? []
   }
 }

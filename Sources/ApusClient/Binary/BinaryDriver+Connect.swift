@@ -35,6 +35,7 @@ extension BinaryDriver {
 
   /// The name is looked up anew for each round: what it led to may be what failed.
   private func connect(_ lane: BinaryLane) {
+    identity.reload()
     let attempt = ConnectAttempt(lane)
     self.attempt = attempt
     let endpoint = configuration.endpoint
@@ -56,7 +57,7 @@ extension BinaryDriver {
       let deadline = monotonicMilliseconds() + UInt64(configuration.connectTimeoutSeconds) * 1000
       do throws(SocketError) {
         attempt.lane.link = try BinaryLink(
-          to: address, lane: attempt.lane, context: context, owner: self,
+          to: address, lane: attempt.lane, context: identity.context, owner: self,
           deadlineMilliseconds: deadline)
         return
       } catch {

@@ -20,7 +20,7 @@ enum BinaryCommandItem: Sendable {
   let receiveBuffer: UnsafeMutableRawBufferPointer
   let configuration: BinaryClientConfiguration
   let format: FrameFormat
-  let context: TLSContext
+  var identity: BinaryIdentity
   private let intake: FrameIntake
   let report: BinaryReport
   var lanes: [BinaryLane]
@@ -39,12 +39,12 @@ enum BinaryCommandItem: Sendable {
 
   init(
     loop: EventLoop, configuration: BinaryClientConfiguration, format: FrameFormat,
-    context: TLSContext, intake: FrameIntake, report: BinaryReport
+    identity: BinaryIdentity, intake: FrameIntake, report: BinaryReport
   ) {
     self.loop = loop
     self.configuration = configuration
     self.format = format
-    self.context = context
+    self.identity = identity
     self.intake = intake
     self.report = report
     unsafe receiveBuffer = .allocate(byteCount: Self.receiveBytes, alignment: 64)

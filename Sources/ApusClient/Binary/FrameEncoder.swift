@@ -9,8 +9,9 @@ struct FrameEncoder: Sendable {
   let topics: [String]
   /// Bytes of a payload.
   let payloadBytes: Int
-  /// Room for a token.
-  private var token: [UInt8] = []
+  /// Room for a token, and how much of it the last one takes.
+  private var tokenBytes = [UInt8](repeating: 0, count: Limits.deviceTokenBytes)
+  private var tokenCount = 0
 
   /// What a notification without an expiration is sent with where one must be said, or its absence means "now or
   /// never": the last second that every reader takes for one in the future (19 January 2038).
@@ -23,7 +24,6 @@ struct FrameEncoder: Sendable {
     payloadBytes =
       topics.contains { $0.hasSuffix(voip) }
       ? Limits.binaryVoIPPayloadBytes : Limits.binaryPayloadBytes
-    token.reserveCapacity(Limits.deviceTokenBytes)
   }
 
   /// Appends the frame of a push, with the identifier 0.
@@ -33,17 +33,18 @@ struct FrameEncoder: Sendable {
     try readToken(request.token)
     try check(request)
     let expiration = try expiration(request.expirationSeconds)
+    let token = tokenBytes.span.extracting(first: tokenCount)
     switch format.command {
-    case .simple: frames.append(simple: token.span, payload: request.payload.span)
+    case .simple: frames.append(simple: token, payload: request.payload.span)
     case .enhanced:
       frames.append(
-        enhanced: token.span, payload: request.payload.span, identifier: 0, expiration: expiration)
+        enhanced: token, payload: request.payload.span, identifier: 0, expiration: expiration)
     case .framed:
       // "Pushing background updates to your App": any other priority is an error.
       let priority =
         request.priority ?? (request.pushType == .background ? .powerSaving : .immediate)
       frames.append(
-        framed: token.span, payload: request.payload.span, identifier: 0, expiration: expiration,
+        framed: token, payload: request.payload.span, identifier: 0, expiration: expiration,
         priority: priority.rawValue)
     }
   }
@@ -52,24 +53,16 @@ struct FrameEncoder: Sendable {
 
   private mutating func readToken(_ text: String) throws(PushRequestError) {
     let digits = text.utf8.span
-    token.removeAll(keepingCapacity: true)
-    var isGood =
-      digits.count.isMultiple(of: 2) && (1...Limits.deviceTokenBytes).contains(digits.count / 2)
-    var index = 0
-    while isGood, index < digits.count {
-      guard let high = hexValue(digits[index]), let low = hexValue(digits[index + 1]) else {
-        isGood = false
-        break
-      }
-      token.append(high &<< 4 | low)
-      index += 2
-    }
-    guard isGood else {
+    let count = digits.count / 2
+    var output = tokenBytes.mutableSpan
+    guard (1...Limits.deviceTokenBytes).contains(count), readHexadecimal(digits, into: &output)
+    else {
       throw PushRequestError(
         .invalidToken,
         "the device token has \(digits.count) characters: it must have 2 to "
           + "\(2 * Limits.deviceTokenBytes) hexadecimal digits, an even number")
     }
+    tokenCount = count
   }
 
   private func check(_ request: borrowing PushRequest) throws(PushRequestError) {

@@ -152,3 +152,10 @@ func monotonicMilliseconds() -> UInt64 {
   unsafe clock_gettime(CLOCK_MONOTONIC, &time)
   return UInt64(time.tv_sec) * 1000 + UInt64(time.tv_nsec) / 1_000_000
 }
+
+/// The same a few milliseconds late, in a tenth of the time: for each push, whose deadline is seconds away.
+func roughMonotonicMilliseconds() -> UInt64 {
+  var time = timespec()
+  unsafe clock_gettime(CLOCK_MONOTONIC_COARSE, &time)
+  return UInt64(time.tv_sec) * 1000 + UInt64(time.tv_nsec) / 1_000_000
+}

@@ -57,6 +57,15 @@ public struct ClientMetrics: Sendable, Hashable {
   public var lastFailure: String?
 
   init() {}
+
+  /// What is to be said of the two clocks, where they differ by more than the way explains.
+  public var clockText: String? {
+    guard let skew = clockSkewSeconds, abs(skew) >= ClientCredentials.skewSeconds else {
+      return nil
+    }
+    return "This machine's clock is \(abs(skew)) seconds \(skew > 0 ? "behind" : "ahead of") the "
+      + "service's: set it right, provider tokens live by it."
+  }
 }
 
 extension WaitingFor {

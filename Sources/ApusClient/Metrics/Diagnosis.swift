@@ -10,11 +10,7 @@ public struct ClientDiagnosis: Sendable, Hashable, CustomStringConvertible {
     self.metrics = metrics
     limit = Self.limit(metrics)
     description = Self.text(limit, metrics, maximumConnections)
-    if let skew = metrics.clockSkewSeconds, abs(skew) >= ClientCredentials.skewSeconds {
-      description +=
-        " The service's clock is \(abs(skew)) seconds \(skew > 0 ? "ahead of" : "behind") this "
-        + "machine's: set this one right, provider tokens live by it."
-    }
+    if let text = metrics.clockText { description += " \(text)" }
   }
 
   /// What pushes wait for now, else what they waited for most.

@@ -22,6 +22,8 @@ package enum PeerDeed: Sendable, Hashable {
   case goAway(includesThis: Bool, isTaken: Bool, debug: String)
   /// The end of the connection. What was said before it may get lost, too.
   case cut(isTaken: Bool)
+  /// The end of what the service says, behind all that it said, without GOAWAY; what the client still sends is read.
+  case halfClose(isTaken: Bool)
 
   /// Each reason that is documented, with its status.
   package static let documented: [PeerDeed] = Reason.allCases.map {
@@ -30,7 +32,7 @@ package enum PeerDeed: Sendable, Hashable {
 
   /// One of all kinds.
   package static func random(_ random: inout SeededRandom) -> PeerDeed {
-    switch random.below(24) {
+    switch random.below(25) {
     case 0..<10: .accept(uniqueID: random.chance(1, in: 2), body: random.chance(1, in: 8))
     case 10: random.pick(documented)
     case 11: .reject(status: 418, reason: "SomethingNew", retryAfter: nil)
@@ -52,7 +54,8 @@ package enum PeerDeed: Sendable, Hashable {
       .goAway(
         includesThis: random.chance(1, in: 2), isTaken: random.chance(1, in: 2),
         debug: random.pick(["", said(.shutdown), said(.idleTimeout), "x"]))
-    default: .cut(isTaken: random.chance(1, in: 2))
+    case 22, 23: .cut(isTaken: random.chance(1, in: 2))
+    default: .halfClose(isTaken: random.chance(1, in: 2))
     }
   }
 

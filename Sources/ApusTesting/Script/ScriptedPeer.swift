@@ -20,6 +20,10 @@ package struct ScriptedPeer: Sendable {
   package private(set) var taken: [String] = []
   /// Whether the connection is to end now.
   package private(set) var isCut = false
+  /// Whether the connection is to end once ``output`` is read: this side says no more, and still hears.
+  package private(set) var isHalfClosed = false
+  /// The `date` of answers (RFC 9110, section 6.6.1); nil: they have none.
+  package var date: String?
   /// What is wrong with what the client sent; a client that is right never sets it.
   package private(set) var complaint: String?
   /// PINGs that were not answered yet.
@@ -144,6 +148,9 @@ package struct ScriptedPeer: Sendable {
     case .cut(let isTaken):
       if isTaken { take(request) }
       isCut = true
+    case .halfClose(let isTaken):
+      if isTaken { take(request) }
+      halfClose()
     }
   }
 
@@ -154,6 +161,7 @@ package struct ScriptedPeer: Sendable {
 
   private mutating func answer(_ stream: UInt32, _ headers: [RawHeader], _ body: String?) {
     openStreams.remove(stream)
+    let headers = headers + (date.map { [RawHeader("date", $0)] } ?? [])
     output += HTTP2Frame.headers(stream, headers, endsStream: body == nil).bytes
     guard let body else { return }
     output += HTTP2Frame.data(stream, Array(body.utf8)).bytes
@@ -205,6 +213,9 @@ package struct ScriptedPeer: Sendable {
     frame.payload += Array(debug.utf8)
     output += frame.bytes
   }
+
+  /// The end of what this side says (FIN), without GOAWAY.
+  package mutating func halfClose() { isHalfClosed = true }
 
   /// The highest stream that was opened.
   package var highestStream: UInt32 { lastStream }

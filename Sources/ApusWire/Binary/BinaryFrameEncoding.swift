@@ -1,3 +1,5 @@
+internal import ApusModel
+
 // What a provider writes. A length on the wire is a u16: a token or payload of more than 65,535 bytes stops the
 // program. Everything else is the receiver's to judge.
 
@@ -57,6 +59,6 @@ extension OutputSpan<UInt8> {
   mutating func append(measured bytes: Span<UInt8>) {
     precondition(bytes.count <= UInt16.max, "a length on the wire is at most 65,535")
     append(bigEndian: UInt16(truncatingIfNeeded: bytes.count))
-    for index in bytes.indices { append(bytes[index]) }
+    append(copying: bytes)
   }
 }

@@ -28,9 +28,12 @@ final class SendBinaryCommand: Sendable {
     configuration.serverName = "localhost"
     configuration.expectsConfirmations = invocation.isOn(BenchOptions.binaryConfirmed)
     configuration.silenceMilliseconds = invocation.value(BenchOptions.binarySilence)
-    // What a second of silence holds at three million a second.
-    configuration.windowCapacity = 1 << 22
-    configuration.windowBytes = 1 << 30
+    // What the silence holds at two gigabytes a second, and not more: each further byte is fresh memory, which the
+    // system has to clear, where the queue could have written over what lies in the processor's cache.
+    configuration.windowBytes = min(
+      max(2_000_000 * configuration.silenceMilliseconds, 1 << 24), 1 << 30)
+    // As many as that is, at two hundred bytes each.
+    configuration.windowCapacity = min(configuration.windowBytes / 200, 1 << 24)
     self.configuration = configuration
     let payloadBytes = invocation.value(BenchOptions.binaryPayloadBytes)
     frameBytes = 61 + payloadBytes

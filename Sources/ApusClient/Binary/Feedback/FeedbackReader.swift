@@ -50,7 +50,8 @@ public struct FeedbackReader: Sendable {
 public struct FeedbackConfiguration: Sendable {
   public var endpoint: Endpoint
   public var trustRoots: ClientConfiguration.TrustRoots
-  /// A certificate, whose topic is the one that the list is about.
+  /// A certificate, also in files or PKCS#12, whose topic is the one that the list is about. Files are read
+  /// once, when the reader is made.
   public var credential: ClientConfiguration.Credential
   /// The name that the service's certificate must be for; nil for the endpoint's host.
   public var serverName: String?

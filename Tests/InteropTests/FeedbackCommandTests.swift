@@ -1,0 +1,55 @@
+import Foundation
+import Testing
+
+/// `apus feedback`, as the owner of an old sender runs it.
+@Suite("The list of dead tokens on the command line", .timeLimit(.minutes(2)))
+struct FeedbackCommandTests {
+  /// What the command printed, and its exit code.
+  private func feedback(
+    _ installation: Installation, to door: String, _ extra: [String] = []
+  ) throws -> (code: Int, text: String) {
+    let certificate = try installation.providerCertificate()
+    let process = Process()
+    process.executableURL = installation.apus
+    process.arguments =
+      [
+        "feedback", "--to", door, "--data", installation.directory.path, "--certificate",
+        certificate, "--certificate-key", certificate,
+      ] + extra
+    process.standardInput = FileHandle.nullDevice
+    let printed = try Programs.start(process).readToEnd() ?? Data()
+    process.waitUntilExit()
+    return (Int(process.terminationStatus), String(decoding: printed, as: UTF8.self))
+  }
+
+  @Test("A token that an old sender found dead stands there once, with its time")
+  func list() throws {
+    let installation = try Installation()
+    try installation.start()
+    let door = "localhost:\(installation.feedbackPort)"
+    let start = Int(Date().timeIntervalSince1970)
+    let removed = try installation.device("removed")
+    let token = try removed.connect()
+    let none = try feedback(installation, to: door)
+    #expect(none.code == 0 && none.text.isEmpty)
+    try removed.removeApp()
+    try installation.waitUntilUnregistered(token)
+    let frames = HandMadeFrameTests.command2(token, 1) + HandMadeFrameTests.knownBad
+    #expect(try HandMadeFrameTests().answer(frames, installation) == "080200000007")
+    let list = try feedback(installation, to: door, ["--json"])
+    #expect(list.code == 0)
+    let rows = try list.text.split(separator: "\n").map { try Programs.json($0) }
+    #expect(rows.map { $0["token"] as? String } == [token])
+    let time = try #require(rows.first?["time"] as? Int)
+    #expect((start...Int(Date().timeIntervalSince1970)).contains(time))
+    let again = try feedback(installation, to: door)
+    #expect(again.code == 0 && again.text.isEmpty)
+  }
+
+  @Test("Where no list comes, the exit code says so")
+  func noService() throws {
+    let installation = try Installation()
+    let result = try feedback(installation, to: "127.0.0.1:1")
+    #expect(result.code == 3 && result.text.isEmpty)
+  }
+}
