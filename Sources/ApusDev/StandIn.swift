@@ -63,8 +63,11 @@ package final class StandIn {
     }
     self.service = service
     loop.start()
+    // One whose doors did not all open has no workers that could be stopped.
+    var hasStarted = false
     do {
       try service.start()
+      hasStarted = true
       let doors = service.doors
       let park = try DevicePark(
         loop: loop, book: book,
@@ -106,7 +109,7 @@ package final class StandIn {
       handler.set(DevAPI(context: self.context))
       loop.perform { feed.start() }
     } catch {
-      service.stop()
+      if hasStarted { service.stop() }
       loop.stop()
       loop.join()
       directory.remove()

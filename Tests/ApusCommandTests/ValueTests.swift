@@ -208,6 +208,8 @@ struct TableTests {
       "--courier-development-listen": "5224", "--gateway-listen": "2195",
       "--gateway-development-listen": "2295", "--feedback-listen": "2196",
       "--feedback-development-listen": "2296", "--admin": "unix", "--admin-listen": "off",
+      "--port": "2197", "--courier-port": "5223", "--gateway-port": "2195",
+      "--feedback-port": "2196", "--console-port": "2190",
     ]
     for option in Program.apus.options where option.group == .doors {
       #expect(option.defaultText == ports[option.flag])

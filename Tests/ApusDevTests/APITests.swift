@@ -6,7 +6,7 @@ import Testing
 
 @testable import ApusDev
 
-@Suite("The stand-in's API")
+@Suite("The stand-in's API", .serialized)
 struct APITests {
   private static func document() throws -> JSONValue {
     let bytes = PackageResources.openapi_json
@@ -14,7 +14,7 @@ struct APITests {
   }
 
   @Test("The description has each operation, with its path, its method and its parameters")
-  func description() throws {
+  func description() async throws {
     let paths = try #require(try Self.document()["paths"]?.object)
     var described: Set<String> = []
     for path in paths.members {
@@ -38,7 +38,7 @@ struct APITests {
   }
 
   @Test("The description's references lead somewhere, and its words are those that there are")
-  func references() throws {
+  func references() async throws {
     let document = try Self.document()
     let text = String(decoding: PackageResources.openapi_json, as: UTF8.self)
     for match in text.matches(of: /"#\/components\/(\w+)\/(\w+)"/) {
@@ -59,7 +59,7 @@ struct APITests {
   }
 
   @Test("What a push has is what the description says of it")
-  func pushMembers() throws {
+  func pushMembers() async throws {
     let push = CapturedPush(number: 1, exchange: ViolationTests.exchange())
     var writer = JSONWriter()
     push.write(to: &writer, curl: "")
@@ -71,7 +71,7 @@ struct APITests {
   }
 
   @Test("What is unknown, and what comes by way of another site, is refused")
-  func refusals() throws {
+  func refusals() async throws {
     let bench = try Bench()
     defer { bench.stop() }
     let port = bench.facts.consolePort
@@ -95,87 +95,90 @@ struct APITests {
       ("POST", "/api/v1/send", #"{"payload":{}}"#, [], 400, "invalid"),
       ("POST", "/api/v1/send", #"{"device":"x","payload":{}}"#, [], 404, "not-found"),
     ] as [(String, String, String?, [String], Int, String)] {
-      let answer = try bench.ask(method, path, body, headers: headers)
+      let answer = try await bench.ask(method, path, body, headers: headers)
       #expect(answer.status == status, "\(method) \(path): \(answer.text)")
       #expect(answer.json["error"]?["code"]?.string == code, "\(method) \(path)")
       #expect(answer.json["error"]?["message"]?.string?.isEmpty == false)
     }
-    let mistyped = try bench.ask("POST", "/api/v1/pushes/count", "{}", contentType: "text/plain")
+    let mistyped = try await bench.ask(
+      "POST", "/api/v1/pushes/count", "{}", contentType: "text/plain")
     #expect(mistyped.status == 415)
-    let own = try bench.ask(
+    let own = try await bench.ask(
       "DELETE", "/api/v1/pushes", headers: ["origin: http://127.0.0.1:\(port)"])
     #expect(own.status == 200)
-    let wrong = try bench.ask("POST", "/api/v1/faults", "{\n\"nth\": 0,\n\"effect\": {}}")
+    let wrong = try await bench.ask("POST", "/api/v1/faults", "{\n\"nth\": 0,\n\"effect\": {}}")
     #expect(wrong.json["error"]?["field"]?.string == "nth")
     #expect(wrong.json["error"]?["line"]?.integer == 2)
     #expect(wrong.json["error"]?["column"]?.integer == 1)
   }
 
   @Test("The page and its files are there, and may run nothing but themselves")
-  func page() throws {
+  func page() async throws {
     let bench = try Bench()
     defer { bench.stop() }
-    let page = try bench.ask("GET", "/")
+    let page = try await bench.ask("GET", "/")
     #expect(page.status == 200)
     #expect(page.headers["content-type"] == "text/html; charset=utf-8")
     #expect(page.headers["content-security-policy"]?.contains("default-src 'none'") == true)
     #expect(page.headers["x-frame-options"] == "DENY")
     for match in page.text.matches(of: /(?:src|href)="(\/assets\/[^"#]+)"/) {
-      #expect(try bench.ask("GET", String(match.1)).status == 200, "\(match.1)")
+      #expect(try await bench.ask("GET", String(match.1)).status == 200, "\(match.1)")
     }
-    #expect(try bench.ask("GET", "/assets/..").status == 404)
-    #expect(try bench.ask("GET", "/openapi.json").json["openapi"]?.string == "3.1.0")
-    let status = try bench.ask("GET", "/api/v1/status").json
+    #expect(try await bench.ask("GET", "/assets/..").status == 404)
+    #expect(try await bench.ask("GET", "/openapi.json").json["openapi"]?.string == "3.1.0")
+    let status = try await bench.ask("GET", "/api/v1/status").json
     #expect(status["mode"]?.string == "strict")
     #expect(status["snippets"]?.array?.count == 7)
     #expect((status["memoryBytes"]?.integer ?? 0) > 1_000_000)
   }
 
   @Test("Provider tokens are made and explained")
-  func tokens() throws {
+  func tokens() async throws {
     let bench = try Bench()
     defer { bench.stop() }
-    func check(_ token: String) throws -> JSONValue {
-      try bench.ask("POST", "/api/v1/tokens/check", #"{"token":"\#(token)"}"#).json
+    func check(_ token: String) async throws -> JSONValue {
+      try await bench.ask("POST", "/api/v1/tokens/check", #"{"token":"\#(token)"}"#).json
     }
-    let made = try bench.ask("POST", "/api/v1/tokens/provider", "{}").json
+    let made = try await bench.ask("POST", "/api/v1/tokens/provider", "{}").json
     let token = try #require(made["token"]?.string)
-    #expect(try check(token)["good"]?.bool == true)
-    #expect(try check("bearer \(token)")["keyID"]?.string == bench.facts.keyID)
-    let text = try bench.ask("POST", "/api/v1/tokens/provider?format=text").text
-    #expect(try check(text)["good"]?.bool == true)
-    let old = try bench.ask("POST", "/api/v1/tokens/provider", #"{"issuedAtSeconds":1000}"#).json
-    #expect(try check(try #require(old["token"]?.string))["problems"]?.array?.count == 1)
+    #expect(try await check(token)["good"]?.bool == true)
+    #expect(try await check("bearer \(token)")["keyID"]?.string == bench.facts.keyID)
+    let text = try await bench.ask("POST", "/api/v1/tokens/provider?format=text").text
+    #expect(try await check(text)["good"]?.bool == true)
+    let old = try await bench.ask("POST", "/api/v1/tokens/provider", #"{"issuedAtSeconds":1000}"#)
+      .json
+    #expect(try await check(try #require(old["token"]?.string))["problems"]?.array?.count == 1)
     let broken = String(token.dropLast(20)) + String(repeating: "A", count: 20)
-    #expect(try check(broken)["good"]?.bool == false)
-    #expect(try check("a.b.c")["good"]?.bool == false)
-    let device = try check(try bench.token("tablet"))
+    #expect(try await check(broken)["good"]?.bool == false)
+    #expect(try await check("a.b.c")["good"]?.bool == false)
+    let device = try await check(try bench.token("tablet"))
     #expect(device["kind"]?.string == "device")
     #expect(device["device"]?.string == "tablet")
     #expect(device["topic"]?.string == Bench.topic)
     #expect(device["environment"]?.string == "production")
-    #expect(try check(String(repeating: "ab", count: 32))["good"]?.bool == false)
-    #expect(try bench.ask("POST", "/api/v1/tokens/check", #"{"token":"xyz"}"#).status == 400)
+    #expect(try await check(String(repeating: "ab", count: 32))["good"]?.bool == false)
+    #expect(try await bench.ask("POST", "/api/v1/tokens/check", #"{"token":"xyz"}"#).status == 400)
   }
 
   @Test("The clock is set, advanced and reset")
-  func clock() throws {
+  func clock() async throws {
     let bench = try Bench()
     defer { bench.stop() }
-    func put(_ body: String) throws -> JSONValue {
-      try bench.ask("PUT", "/api/v1/clock", body).json
+    func put(_ body: String) async throws -> JSONValue {
+      try await bench.ask("PUT", "/api/v1/clock", body).json
     }
     #expect(
-      try put(#"{"advanceMilliseconds":3600000}"#)["offsetMilliseconds"]?.integer == 3_600_000)
+      try await put(#"{"advanceMilliseconds":3600000}"#)["offsetMilliseconds"]?.integer == 3_600_000
+    )
     #expect(
-      try put(#"{"advanceMilliseconds":-1000}"#)["offsetMilliseconds"]?.integer == 3_599_000)
-    let set = try put(#"{"set":1000000000000}"#)
+      try await put(#"{"advanceMilliseconds":-1000}"#)["offsetMilliseconds"]?.integer == 3_599_000)
+    let set = try await put(#"{"set":1000000000000}"#)
     #expect((1_000_000_000_000...1_000_000_060_000).contains(set["now"]?.integer ?? 0))
-    #expect(try put(#"{"reset":true}"#)["offsetMilliseconds"]?.integer == 0)
+    #expect(try await put(#"{"reset":true}"#)["offsetMilliseconds"]?.integer == 0)
   }
 
   @Test("Two stand-ins on one port, or on one directory, say so")
-  func conflicts() throws {
+  func conflicts() async throws {
     let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
     defer { try? FileManager.default.removeItem(at: folder) }
     let bench = try Bench { $0.dataDirectory = folder.path }
@@ -194,7 +197,7 @@ struct APITests {
 
   @Test(
     "A directory that is kept gives the same key, tokens and devices again; a throw-away one goes")
-  func directories() throws {
+  func directories() async throws {
     let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
     defer { try? FileManager.default.removeItem(at: folder) }
     func run() throws -> [String] {

@@ -69,9 +69,22 @@ final class Bench {
     }
   }
 
+  /// On a thread of its own: what the stand-in answers may need the threads that tests run on.
   func ask(
     _ method: String, _ path: String, _ body: String? = nil,
     headers: [String] = [], contentType: String = "application/json"
+  ) async throws -> Answer {
+    let url = "\(facts.console)\(path)"
+    return try await withCheckedThrowingContinuation { continuation in
+      DispatchQueue.global().async {
+        continuation.resume(
+          with: Result { try Self.curl(method, url, body, headers, contentType) })
+      }
+    }
+  }
+
+  private static func curl(
+    _ method: String, _ url: String, _ body: String?, _ headers: [String], _ contentType: String
   ) throws -> Answer {
     let process = Process()
     process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
@@ -82,7 +95,7 @@ final class Bench {
     if let body {
       arguments += ["--header", "content-type: \(contentType)", "--data-binary", body]
     }
-    process.arguments = arguments + ["\(facts.console)\(path)"]
+    process.arguments = arguments + [url]
     let output = Pipe()
     process.standardOutput = output
     try process.run()
@@ -103,8 +116,8 @@ final class Bench {
   }
 
   /// Waits for pushes that match, as tests do.
-  func wait(_ match: String, count: Int = 1) throws -> [JSONValue] {
-    let answer = try ask(
+  func wait(_ match: String, count: Int = 1) async throws -> [JSONValue] {
+    let answer = try await ask(
       "POST", "/api/v1/pushes/wait",
       "{\"match\":\(match),\"count\":\(count),\"timeoutMilliseconds\":20000}")
     try #require(answer.status == 200, "\(answer.text)")
@@ -116,7 +129,7 @@ final class Bench {
     _ number: Int64, _ what: String, until holds: (JSONValue) -> Bool
   ) async throws -> JSONValue {
     for _ in 0..<400 {
-      let push = try ask("GET", "/api/v1/pushes/\(number)").json
+      let push = try await ask("GET", "/api/v1/pushes/\(number)").json
       if holds(push) { return push }
       try await Task.sleep(for: .milliseconds(25))
     }

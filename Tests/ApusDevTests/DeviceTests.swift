@@ -6,25 +6,25 @@ import Testing
 
 @testable import ApusDev
 
-@Suite("Virtual devices")
+@Suite("Virtual devices", .serialized)
 struct DeviceTests {
-  private func shown(_ bench: Bench, _ device: String = "phone") throws -> [JSONValue] {
-    try bench.ask("GET", "/api/v1/devices/\(device)/shown").json["shown"]?.array ?? []
+  private func shown(_ bench: Bench, _ device: String = "phone") async throws -> [JSONValue] {
+    try await bench.ask("GET", "/api/v1/devices/\(device)/shown").json["shown"]?.array ?? []
   }
 
   /// Waits until the device shows so many.
   private func shown(_ bench: Bench, count: Int) async throws -> [JSONValue] {
     for _ in 0..<400 {
-      let list = try shown(bench)
+      let list = try await shown(bench)
       if list.count >= count { return list }
       try await Task.sleep(for: .milliseconds(25))
     }
     Issue.record("\(count) notifications did not come")
-    return try shown(bench)
+    return try await shown(bench)
   }
 
-  private func patch(_ bench: Bench, _ body: String) throws -> JSONValue {
-    let answer = try bench.ask("PATCH", "/api/v1/devices/phone", body)
+  private func patch(_ bench: Bench, _ body: String) async throws -> JSONValue {
+    let answer = try await bench.ask("PATCH", "/api/v1/devices/phone", body)
     try #require(answer.status == 200, "\(answer.text)")
     return answer.json
   }
@@ -35,12 +35,12 @@ struct DeviceTests {
     defer { bench.stop() }
     let client = try bench.client()
     for (language, text) in [("en", "%1$@ plays %2$@"), ("de", "%2$@ wird von %1$@ gespielt")] {
-      let answer = try bench.ask(
+      let answer = try await bench.ask(
         "PUT", "/api/v1/strings/\(Bench.topic)/\(language)", "\"PLAY\" = \"\(text)\";",
         contentType: "text/plain")
       #expect(answer.json["count"]?.integer == 1, "\(answer.text)")
     }
-    #expect(try patch(bench, #"{"online":false}"#)["connected"]?["production"]?.bool == false)
+    #expect(try await patch(bench, #"{"online":false}"#)["connected"]?["production"]?.bool == false)
     var push = try bench.push(
       #"{"aps":{"alert":{"loc-key":"PLAY","loc-args":["Ann","Chess"]}}}"#)
     push.expirationSeconds = Int64(Date().timeIntervalSince1970) + 3600
@@ -48,13 +48,13 @@ struct DeviceTests {
       Issue.record("it was not accepted")
       return
     }
-    #expect(try shown(bench).isEmpty)
-    let device = try patch(bench, #"{"online":true,"language":"de"}"#)
+    #expect(try await shown(bench).isEmpty)
+    let device = try await patch(bench, #"{"online":true,"language":"de"}"#)
     #expect(device["connected"]?["production"]?.bool == true)
     let german = try await shown(bench, count: 1)
     #expect(german.first?["rendering"]?["body"]?.string == "Chess wird von Ann gespielt")
     #expect(german.first?["fromStorage"]?.bool == true)
-    _ = try patch(bench, #"{"language":"fr"}"#)
+    _ = try await patch(bench, #"{"language":"fr"}"#)
     _ = try await client.send(push)
     let both = try await shown(bench, count: 2)
     #expect(both.first?["rendering"]?["body"]?.string == "Ann plays Chess")
@@ -67,7 +67,7 @@ struct DeviceTests {
     defer { bench.stop() }
     let client = try bench.client()
     let token = try bench.token()
-    _ = try patch(bench, #"{"apps":{"\#(Bench.topic)":"removed"}}"#)
+    _ = try await patch(bench, #"{"apps":{"\#(Bench.topic)":"removed"}}"#)
     guard
       case .rejected(let rejection) = try await client.send(
         bench.push(#"{"aps":{"alert":"A"}}"#, to: token))
@@ -76,7 +76,7 @@ struct DeviceTests {
       return
     }
     #expect(rejection.reason == .unregistered)
-    _ = try patch(bench, #"{"apps":{"\#(Bench.topic)":"installed"}}"#)
+    _ = try await patch(bench, #"{"apps":{"\#(Bench.topic)":"installed"}}"#)
     guard case .accepted = try await client.send(bench.push(#"{"aps":{"alert":"A"}}"#)) else {
       Issue.record("it was not accepted")
       return
@@ -89,9 +89,9 @@ struct DeviceTests {
     let bench = try Bench()
     defer { bench.stop() }
     let client = try bench.client()
-    _ = try patch(bench, #"{"notifications":false}"#)
+    _ = try await patch(bench, #"{"notifications":false}"#)
     _ = try await client.send(bench.push(#"{"aps":{"alert":"No"}}"#))
-    _ = try patch(bench, #"{"notifications":true}"#)
+    _ = try await patch(bench, #"{"notifications":true}"#)
     _ = try await client.send(bench.push(#"{"aps":{"alert":"Yes"}}"#))
     let list = try await shown(bench, count: 1)
     #expect(list.map { $0["rendering"]?["body"]?.string } == ["Yes"])
@@ -101,7 +101,7 @@ struct DeviceTests {
   func composer() async throws {
     let bench = try Bench()
     defer { bench.stop() }
-    let answer = try bench.ask(
+    let answer = try await bench.ask(
       "POST", "/api/v1/send",
       #"""
       {"device":"phone","topic":"com.example.app.push-type.liveactivity","pushType":"liveactivity",
@@ -113,7 +113,7 @@ struct DeviceTests {
     #expect(rendering?["liveActivity"]?["event"]?.string == "update")
     #expect(rendering?["liveActivity"]?["state"]?["score"]?.string == "2:1")
     #expect(rendering?["silent"]?.bool == false)
-    let refused = try bench.ask(
+    let refused = try await bench.ask(
       "POST", "/api/v1/send",
       #"{"token":"\#(try bench.token())","topic":"com.example.none","payload":"{\"aps\":{}}"}"#)
     #expect(refused.json["verdict"]?["accepted"]?.bool == false)
@@ -124,16 +124,16 @@ struct DeviceTests {
   func lifecycle() async throws {
     let bench = try Bench()
     defer { bench.stop() }
-    let made = try bench.ask("POST", "/api/v1/devices", #"{"id":"watch","language":"pt-BR"}"#)
+    let made = try await bench.ask("POST", "/api/v1/devices", #"{"id":"watch","language":"pt-BR"}"#)
     #expect(made.status == 201)
     #expect(made.json["tokens"]?.array?.count == 18)
     #expect(made.json["language"]?.string == "pt-BR")
-    let sent = try bench.ask(
+    let sent = try await bench.ask(
       "POST", "/api/v1/send", #"{"device":"watch","payload":{"aps":{"badge":7}}}"#)
     #expect(sent.json["verdict"]?["accepted"]?.bool == true)
-    #expect(try bench.ask("DELETE", "/api/v1/devices/watch").status == 200)
-    #expect(try bench.ask("GET", "/api/v1/devices/watch/shown").status == 404)
-    let ids = try bench.ask("GET", "/api/v1/devices").json["devices"]?.array?.compactMap {
+    #expect(try await bench.ask("DELETE", "/api/v1/devices/watch").status == 200)
+    #expect(try await bench.ask("GET", "/api/v1/devices/watch/shown").status == 404)
+    let ids = try await bench.ask("GET", "/api/v1/devices").json["devices"]?.array?.compactMap {
       $0["id"]?.string
     }
     #expect(ids == ["phone", "tablet"])

@@ -94,16 +94,16 @@ struct FaultRuleTests {
     arguments: [
       (#"{}"#, nil, 1, 1),
       (#"{"effect":{"type":"explode"}}"#, "effect.type", 1, 12),
-      (#"{"effect":{"type":"noAnswer"},"nth":1,"every":2}"#, "every", 1, 40),
+      (#"{"effect":{"type":"noAnswer"},"nth":1,"every":2}"#, "every", 1, 39),
       (#"{"effect":{"type":"noAnswer"},"seed":2}"#, "seed", 1, 31),
       (#"{"effect":{"type":"noAnswer"},"rate":1.5}"#, "rate", 1, 31),
       (#"{"effect":{"type":"respond"}}"#, "effect", 1, 2),
-      (#"{"effect":{"type":"respond","reason":"Odd"}}"#, "effect.reason", 1, 30),
-      (#"{"effect":{"type":"noAnswer","code":1}}"#, "effect.code", 1, 31),
+      (#"{"effect":{"type":"respond","reason":"Odd"}}"#, "effect.reason", 1, 29),
+      (#"{"effect":{"type":"noAnswer","code":1}}"#, "effect.code", 1, 30),
       (#"{"match":{"status":200},"effect":{"type":"noAnswer"}}"#, "match.status", 1, 11),
       (
         #"{"effect":{"type":"delay","milliseconds":1,"then":{"type":"delay","milliseconds":1}}}"#,
-        "effect.then", 1, 45
+        "effect.then", 1, 44
       ),
       (#"{"effect":{"type":"certificate","which":"expired"},"nth":1}"#, "effect", 1, 2),
     ])

@@ -15,7 +15,9 @@ package enum DevOptions {
     note: "phone and tablet", repeats: true, help: "A virtual device. May be repeated.")
   package static let strings = Option(
     "--strings", .directory, in: [Verb.dev], group: .device, scope: .flagOnly,
-    help: "A folder with the first app's texts: LANGUAGE.lproj/Localizable.strings.")
+    help:
+      "The folder of the first app's texts: it has LANGUAGE.lproj, and in each Localizable.strings."
+  )
   package static let faults = Option(
     "--faults", .file, in: [Verb.dev], group: .service, scope: .flagOnly,
     help: "A JSON file of rules by which things go wrong.")

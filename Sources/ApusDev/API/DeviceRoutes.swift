@@ -164,6 +164,8 @@ struct DeviceRoutes {
 
   // MARK: Texts
 
+  private static let tableCapacity = 1000
+
   private func listStrings() -> WebResponse {
     WebResponse { writer in
       writer.key("strings")
@@ -193,6 +195,10 @@ struct DeviceRoutes {
       throw DevProblem(
         .invalid, "the path must have a bundle id and a language such as en, de or pt-BR")
     }
+    guard
+      context.book.tables().count < Self.tableCapacity
+        || context.book.table(topic, language) != nil
+    else { throw DevProblem(.conflict, "there are \(Self.tableCapacity) files already") }
     let table: DeviceBook.StringTable
     do throws(InputFault) {
       table = try StringsFile.read(input.request.body)

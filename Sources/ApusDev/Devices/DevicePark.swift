@@ -129,7 +129,10 @@ final class DevicePark: @unchecked Sendable {
     book.forget(id)
     book.forgetAdoptions()
     if settings.keepsIdentities { Files.remove("\(settings.data.path)/dev/\(id).pem") }
-    each(device.links.values.map { link in { link.stop($0) } }, done)
+    // Nobody else holds it any more.
+    each(device.links.values.map { link in { link.stop($0) } }) {
+      withExtendedLifetime(device) { done() }
+    }
   }
 
   /// Does each of some things that tell when they are done, and then tells.

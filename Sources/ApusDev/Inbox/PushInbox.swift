@@ -75,7 +75,8 @@ struct PushInbox: Sendable {
 
   /// Those from `number` on, oldest first.
   func from(_ number: UInt64) -> some Sequence<CapturedPush> {
-    pushes[min(pushes.count, max(head, Int(clamping: Int64(number) - Int64(base))))...].lazy
+    pushes[min(pushes.count, max(head, Int(clamping: Int64(clamping: number) - Int64(base))))...]
+      .lazy
       .compactMap { $0 }
   }
 

@@ -21,6 +21,8 @@ struct RecorderState: Sendable {
   private var early: [NotificationID: Early] = [:]
   private var earlyOrder: [NotificationID] = []
   private var updated: Set<UInt64> = []
+  /// Devices that show something new.
+  private var touched: Set<String> = []
 
   private struct Early {
     var states: [CapturedPush.State] = []
@@ -118,7 +120,7 @@ struct RecorderState: Sendable {
     } else {
       withEarly(id) { $0.shown = rendering }
     }
-    events.append(.device(device))
+    touched.insert(device)
   }
 
   private mutating func withEarly(_ id: NotificationID, _ body: (inout Early) -> Void) {
@@ -143,7 +145,9 @@ struct RecorderState: Sendable {
   /// Tells each push once that changed, however often.
   mutating func endBatch() {
     for number in updated.sorted() { events.append(.update(number)) }
+    for device in touched.sorted() { events.append(.device(device)) }
     updated.removeAll(keepingCapacity: true)
+    touched.removeAll(keepingCapacity: true)
     // What was answered leaves its place in the order.
     if earlyOrder.count > 2 * early.count + 1024 { earlyOrder.removeAll { early[$0] == nil } }
   }

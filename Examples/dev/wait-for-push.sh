@@ -1,0 +1,11 @@
+#!/bin/sh
+# Waits for a push with that title at an `apus dev` that runs, and prints what the device shows of it.
+#
+#     wait-for-push.sh TITLE [CONSOLE]
+set -eu
+console=${2:-http://127.0.0.1:2190}
+curl --silent --show-error --fail-with-body \
+  --header 'content-type: application/json' \
+  --data "{\"match\":{\"title\":\"$1\"},\"timeoutMilliseconds\":30000}" \
+  "$console/api/v1/pushes/wait" |
+  python3 -c 'import json, sys; print(json.dumps(json.load(sys.stdin)["pushes"][0]["preview"], indent=1))'
