@@ -15,6 +15,8 @@ final class DevRehearsal: Rehearsal, LedgerWatcher {
   struct Late: Sendable {
     var park: DevicePark
     var reload: @Sendable () -> Void
+    /// What is due by the clock as it is set now happens at once.
+    var clockChanged: @Sendable () -> Void
   }
 
   private let late = Mutex<Late?>(nil)
@@ -32,6 +34,8 @@ final class DevRehearsal: Rehearsal, LedgerWatcher {
   func set(_ late: Late?) { self.late.withLock { $0 = late } }
 
   var opening: RehearsedOpening { faults.opening }
+
+  func clockChanged() { late.withLock { $0 }?.clockChanged() }
 
   func fault(for request: ProviderRequest) -> PlannedFault? {
     guard let (rule, effect) = faults.decide(facts(request)) else { return nil }

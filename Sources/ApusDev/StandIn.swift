@@ -87,11 +87,13 @@ package final class StandIn {
         feed.feed()
       }
       let reload = ReloadCall(service)
-      rehearsal.set(.init(park: park, reload: { reload.call() }))
+      rehearsal.set(
+        .init(park: park, reload: { reload.call() }, clockChanged: { reload.clockChanged() }))
       var facts = Self.facts(configuration, directory, doors)
       func context(_ facts: StandInFacts) -> DevContext {
         DevContext(
-          recorder: recorder, book: book, faults: faults, clock: rehearsal.clock, park: park,
+          recorder: recorder, book: book, faults: faults, clock: rehearsal.clock,
+          clockChanged: { rehearsal.clockChanged() }, park: park,
           feed: feed, composer: composer, facts: facts)
       }
       try Self.addDevices(configuration.devices, context(facts))
@@ -200,6 +202,7 @@ private final class ReloadCall: @unchecked Sendable {
   private weak var service: Service?
   init(_ service: Service) { self.service = service }
   func call() { service?.reload() }
+  func clockChanged() { service?.clockChanged() }
 }
 
 private final class LateHandler: WebHandler {

@@ -10,6 +10,7 @@ struct DevContext: Sendable {
   let book: DeviceBook
   let faults: FaultDesk
   let clock: ServiceClock
+  let clockChanged: @Sendable () -> Void
   let park: DevicePark
   let feed: EventFeed
   let composer: Composer

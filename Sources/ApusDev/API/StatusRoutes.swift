@@ -85,6 +85,7 @@ struct StatusRoutes {
     if let set { context.clock.set(toMilliseconds: set) }
     if let advance { context.clock.advance(byMilliseconds: advance) }
     if resets { context.clock.reset() }
+    context.clockChanged()
     context.note(.clock)
     return clock()
   }
