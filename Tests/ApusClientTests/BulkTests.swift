@@ -41,7 +41,7 @@ private struct Pushes: AsyncSequence, Sendable {
   func makeAsyncIterator() -> Iterator { Iterator(pushes: self) }
 }
 
-@Suite("Bulk sends", .timeLimit(.minutes(5)))
+@Suite("Bulk sends", .timeLimit(.minutes(15)))
 struct BulkTests {
   @Test("Each push has one outcome, also one that no service would take", arguments: [1, 7, 8192])
   func all(capacity: Int) async throws {

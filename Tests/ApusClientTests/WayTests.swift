@@ -6,7 +6,7 @@ import Testing
 
 @testable import ApusClient
 
-@Suite("The way to a service", .timeLimit(.minutes(5)))
+@Suite("The way to a service", .timeLimit(.minutes(15)))
 struct WayTests {
   private func push() -> PushRequest {
     var request = PushRequest(

@@ -33,7 +33,7 @@ private func assumeIsolatedHere(_ resident: Resident) {
   resident.assumeIsolated { _ in }
 }
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(15)))
 struct EventLoopTests {
   @Test("An actor whose executor is a loop runs on the loop's thread")
   func actorRunsOnLoop() async throws {
@@ -198,7 +198,7 @@ struct EventLoopTests {
   }
 }
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(15)))
 struct TurnTests {
   @Test("Work of one turn is followed by exactly one turn's end")
   func workThenEnd() async throws {

@@ -10,7 +10,7 @@ struct InteropTests {
   init() throws { certificates = try TestCertificates.make() }
 
   @Test(
-    "openssl s_client is served", .timeLimit(.minutes(5)),
+    "openssl s_client is served", .timeLimit(.minutes(15)),
     arguments: [("-tls1_2", TLSVersion.v1_2), ("-tls1_3", .v1_3)])
   func client(option: (String, TLSVersion)) throws {
     let name = socketName()
@@ -41,7 +41,7 @@ struct InteropTests {
   }
 
   @Test(
-    "openssl s_server is understood", .timeLimit(.minutes(5)),
+    "openssl s_server is understood", .timeLimit(.minutes(15)),
     arguments: [("-tls1_2", TLSVersion.v1_2), ("-tls1_3", .v1_3)])
   func server(option: (String, TLSVersion)) throws {
     // Short, as s_server gives up where its own address does not fit into 32 bytes.

@@ -89,7 +89,8 @@ final class ProviderRehearsal {
 
   /// Reads the provider token that stands at `range` of an authorization field.
   func readToken(_ field: Span<UInt8>, _ range: Range<Int>) -> ReadToken {
-    if !readToken.field.isEmpty, readToken.field.span.equals(field) { return readToken }
+    let known = readToken.field
+    if !known.isEmpty, known.span.equals(field) { return readToken }
     readToken = ReadToken(field: field.array)
     if let token = try? ProviderToken.parse(field.extracting(range)) {
       readToken.credential = "key \(token.keyID) of team \(token.teamID)"
