@@ -155,7 +155,7 @@ final class HTTP2Provider {
       }
       return sender.verified(
         VerifiedToken(keyID: keyID, issuer: issuer, issuedAtSeconds: token.issuedAt),
-        fields: request.content.fields, directory: trust.directory, nowSeconds: worker.wallSeconds)
+        fields: request.fields, directory: trust.directory, nowSeconds: worker.wallSeconds)
     } catch let refusal as Refusal {
       return .refused(refusal)
     } catch let fault as ProviderTokenFault {
@@ -240,11 +240,11 @@ final class HTTP2Provider {
         .text(
           "explanation",
           refusal.explanation.text(
-            fields: request.content.fields, directory: worker.trust.directory)))
+            fields: request.fields, directory: worker.trust.directory)))
     }
     if let rehearsal { note(refusal, of: request, rehearsal) }
     connection.note(
-      refusal, id: answer(request, refusal.rejection), fields: request.content.fields)
+      refusal, id: answer(request, refusal.rejection), fields: request.fields)
     session.release(request)
     if rehearsal?.isLenient != true { count(refusal.reason) }
   }
@@ -272,7 +272,7 @@ final class HTTP2Provider {
     worker.shard.noteRejection(rejection.reason)
     let body = RejectionBody.bytes(of: rejection)
     let status = rejection.reason.status
-    if case .given(let id) = Admission.messageID(of: request.content.fields) {
+    if case .given(let id) = Admission.messageID(of: request.fields) {
       session.respond(
         request, status: status, apnsID: request.value(.apnsID), apnsUniqueID: Span(),
         body: body.span)

@@ -27,7 +27,7 @@ extension HTTP2Provider {
   }
 
   private func text(_ name: HeaderName, of request: HTTP2Request) -> String? {
-    request.content.fields.contains(name) ? Self.text(request.value(name)) : nil
+    request.fields.contains(name) ? Self.text(request.value(name)) : nil
   }
 
   static func text(_ bytes: Span<UInt8>) -> String {

@@ -222,7 +222,7 @@ extension HTTP2Provider {
   /// Why a request is refused is said before it is.
   func note(_ refusal: Refusal, of request: HTTP2Request, _ rehearsal: ProviderRehearsal) {
     rehearsal.requests[Self.key(request)]?.explanation = refusal.explanation.text(
-      fields: request.content.fields, directory: worker.trust.directory)
+      fields: request.fields, directory: worker.trust.directory)
   }
 
   /// Of what is found out behind admission.
@@ -251,7 +251,7 @@ extension HTTP2Provider {
 
   /// The id of the answer: the request's own as it was spelled, or another.
   private func answerID(of request: HTTP2Request, _ own: NotificationID? = nil) -> String {
-    if case .given = Admission.messageID(of: request.content.fields) {
+    if case .given = Admission.messageID(of: request.fields) {
       return Self.text(request.value(.apnsID))
     }
     return (own ?? worker.ids.next()).text
