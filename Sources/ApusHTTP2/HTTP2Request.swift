@@ -12,9 +12,9 @@ package import ApusModel
   /// The stream; odd and positive.
   package var streamID: Int32 { unsafe record.pointee.streamID }
 
-  /// The request itself, lent to a function as a whole, which looks at its fields where they lie. `content.fields` is not
-  /// to be an argument by itself: the optimiser of Swift 6.3 takes the fields out of what is lent, and releases them a
-  /// second time. `fields` is for that.
+  /// The request itself, lent to a function as a whole, which looks at its fields where they lie. `content.fields` is
+  /// not to be an argument by itself: the optimiser of Swift 6.3 takes the fields out of what is lent, and releases
+  /// them a second time. `fields` is for that.
   package var content: RequestRecord {
     _read { yield unsafe record.pointee }
   }
