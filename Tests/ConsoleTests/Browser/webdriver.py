@@ -116,30 +116,31 @@ class Browser:
           || [...(one.labels ?? [])].some((label) => label.textContent.includes(arguments[1]))))"""
         return self.wait(script, selector, text, what=f"{selector} {text or ''}")[ELEMENT]
 
-    def click(self, selector, text=None):
-        # A list that is drawn anew takes the element away between the two calls; then it is looked for again.
-        for attempt in range(5):
+    def with_element(self, selector, text, act):
+        """Does something with an element. What is drawn anew takes it away before; then it is looked for again."""
+        for attempt in range(20):
             try:
-                return self.call("POST", f"/element/{self.element(selector, text)}/click", {})
+                return act(self.element(selector, text))
             except WebDriverError as error:
-                if attempt == 4 or "stale" not in str(error):
+                if attempt == 19 or "stale" not in str(error):
                     raise
 
+    def click(self, selector, text=None):
+        return self.with_element(selector, text, lambda element: self.call("POST", f"/element/{element}/click", {}))
+
     def type(self, selector, value, text=None):
-        element = self.element(selector, text)
         # Selected and written over, as a person does it. WebDriver's own `clear` would be a change of its own.
-        self.run("arguments[0].focus(); arguments[0].select()", {ELEMENT: element})
-        self.call("POST", f"/element/{element}/value", {"text": value or KEYS["Backspace"]})
+        def write(element):
+            self.run("arguments[0].focus(); arguments[0].select()", {ELEMENT: element})
+            self.call("POST", f"/element/{element}/value", {"text": value or KEYS["Backspace"]})
+
+        self.with_element(selector, text, write)
 
     def choose(self, selector, value, text=None):
         """Chooses an option by its value."""
-        element = self.element(selector, text)
-        self.run(
-            """arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input', { bubbles: true }));
-          arguments[0].dispatchEvent(new Event('change', { bubbles: true }))""",
-            {ELEMENT: element},
-            value,
-        )
+        script = """arguments[0].value = arguments[1];
+          for (const name of ['input', 'change']) arguments[0].dispatchEvent(new Event(name, { bubbles: true }))"""
+        self.with_element(selector, text, lambda element: self.run(script, {ELEMENT: element}, value))
 
     def press(self, *keys):
         actions = [{"type": kind, "value": KEYS.get(key, key)} for key in keys for kind in ("keyDown", "keyUp")]
