@@ -18,9 +18,10 @@ package struct PayloadSeries: ~Escapable {
   /// Scans the payload that lies at `place` of the input. Result and fault are those of `PayloadScan.init`, with the
   /// offset in the payload.
   package mutating func scan(_ place: Range<Int>) throws(JSONFault) -> PayloadScan {
-    var scanner = resume(commonPrefix(last, place))
-    last = place
     let bytes = input.extracting(place)
+    // Of two spans, as a method that does not mutate is called on a copy of all marks.
+    var scanner = resume(input.extracting(last).commonPrefixCount(with: bytes))
+    last = place
     if markCount == 0 { try scanner.begin(bytes) }
     reading: while true {
       switch try scanner.step(bytes) {
@@ -40,10 +41,5 @@ package struct PayloadSeries: ~Escapable {
   private mutating func resume(_ count: Int) -> PayloadScanner {
     while markCount > 0, marks[markCount - 1].offset > count { markCount -= 1 }
     return markCount > 0 ? marks[markCount - 1] : PayloadScanner()
-  }
-
-  /// How many bytes two pieces of the input have in common at their beginnings.
-  private func commonPrefix(_ left: Range<Int>, _ right: Range<Int>) -> Int {
-    input.extracting(left).commonPrefixCount(with: input.extracting(right))
   }
 }

@@ -21,15 +21,27 @@ package struct FrameBatch: Sendable {
 
   /// Takes the whole frames that stand in `input` from `offset` on, up to the first that is none.
   mutating func fill(_ input: Span<UInt8>, from offset: Int, limits: BinaryFrameLimits) {
-    var position = offset
-    while frames.count < Self.capacity, position < input.count {
-      let rest = input.extracting(position..<input.count)
-      guard case .frame(let frame) = BinaryFrame.scan(rest, limits: limits),
-        let token = DeviceToken(bytes: rest.extracting(frame.token))
-      else { return }
-      frames.append(frame)
-      tokens.append(token)
-      position += frame.byteCount
+    Self.fill(&frames, &tokens, input, from: offset, limits)
+  }
+
+  /// The room is asked for once, and not for each frame.
+  private static func fill(
+    _ frames: inout [BinaryFrame], _ tokens: inout [DeviceToken], _ input: Span<UInt8>,
+    from offset: Int, _ limits: BinaryFrameLimits
+  ) {
+    frames.append(addingCapacity: capacity) { frames in
+      tokens.append(addingCapacity: capacity) { tokens in
+        var position = offset
+        while !frames.isFull, position < input.count {
+          let rest = input.extracting(position..<input.count)
+          guard case .frame(let frame) = BinaryFrame.scan(rest, limits: limits),
+            let token = DeviceToken(bytes: rest.extracting(frame.token))
+          else { return }
+          frames.append(frame)
+          tokens.append(token)
+          position += frame.byteCount
+        }
+      }
     }
   }
 

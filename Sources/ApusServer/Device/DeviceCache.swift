@@ -124,6 +124,18 @@ struct DeviceCache {
     }
   }
 
+  /// The same, without a count: good until the cache is touched again. Counting up and down is much of what a
+  /// notification costs that ends at once.
+  mutating func uncounted(_ key: DeviceKey) -> Unmanaged<Device>? {
+    let index = index(of: key)
+    let generation = places[index].generation
+    if generation != 0, generation != self.generation {
+      return unsafe self[key].map { unsafe .passUnretained($0) }
+    }
+    let place = unsafe unsafeBitCast(places[index].device, to: UInt.self)
+    return unsafe UnsafeRawPointer(bitPattern: place).map { unsafe .fromOpaque($0) }
+  }
+
   /// The device of that key, if it is here; what was used before is not thereby used.
   mutating func peek(_ key: DeviceKey) -> Device? { places[index(of: key)].device }
 
@@ -155,8 +167,9 @@ struct DeviceCache {
 
   // MARK: The table
 
-  /// The place of `key`, or the free one where it would stand.
-  private func index(of key: DeviceKey) -> Int {
+  /// The place of `key`, or the free one where it would stand. Mutating, though it changes nothing: else it is called
+  /// on a copy of the whole cache.
+  private mutating func index(of key: DeviceKey) -> Int {
     var index = Self.start(of: key) & (places.count - 1)
     while places[index].device != nil, !places[index].isOf(key) {
       index = (index + 1) & (places.count - 1)

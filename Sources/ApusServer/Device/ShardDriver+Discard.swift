@@ -17,18 +17,25 @@ extension ShardDriver {
     guard
       Admission.storedUntil(
         admitted.head.expirationSeconds, nowSeconds: nowMilliseconds / 1000) == 0,
-      let device = cache[key], device.session == nil,
-      let order = order.next()
+      let device = unsafe cache.uncounted(key),
+      let (order, id) = placeInLedger()
     else { return false }
     let head = admitted.head
-    // Nobody sees the id but the ledger.
-    let id = shard.recordsEvents ? worker.ids.next() : NotificationID(high: 0, low: 0)
     let facts = NotificationFacts(
       order: order, id: id, uniqueID: id, device: claims.device, topic: claims.topic,
       environment: claims.environment, tokenPrefix: head.token.words.0, pushType: head.pushType,
       priority: head.priority, interface: .binary)
-    return shard.discard(
-      facts, claims: claims, device: device, nowMilliseconds: nowMilliseconds,
-      loopMilliseconds: loopMilliseconds)
+    return unsafe device._withUnsafeGuaranteedRef { device in
+      shard.discard(
+        facts, claims: claims, device: device, nowMilliseconds: nowMilliseconds,
+        loopMilliseconds: loopMilliseconds)
+    }
+  }
+
+  /// Order and id of a notification that nobody asks for them but the ledger. Nil where it cannot be told from others
+  /// yet.
+  private func placeInLedger() -> (order: UInt64, id: NotificationID)? {
+    guard shard.recordsEvents else { return (0, NotificationID(high: 0, low: 0)) }
+    return order.next().map { ($0, worker.ids.next()) }
   }
 }
