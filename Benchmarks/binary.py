@@ -169,8 +169,9 @@ class Binary(harness.Bench):
                 sent = json.loads(output_of(
                     "taskset", "-c", LOAD_CPU, self.apus_bench, "send-binary",
                     "--connect", f"127.0.0.1:{self.sink_port}", *self.provider, "--tokens", self.tokens_file,
-                    "--notifications", count, "--warm-up", 0, "--payload-bytes", payload))
-                costs["sink"].append((sink.settled_cpu_seconds() - before) * 1e6 / count)
+                    # What is sent before makes the memory that the window needs, once for a connection's life.
+                    "--notifications", count, "--warm-up", count // 5, "--payload-bytes", payload))
+                costs["sink"].append((sink.settled_cpu_seconds() - before) * 1e6 / (count + count // 5))
                 costs["client"].append(sent["cpu_nanoseconds_each"] / 1000)
                 rates["client"].append(count * sent["frame_bytes"] / sent["microseconds"])
                 load = self.send(self.sink_port, count, "--half-close", "--frame-bytes", payload + 61)

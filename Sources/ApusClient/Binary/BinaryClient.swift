@@ -147,25 +147,39 @@ public final class BinaryClient: Sendable {
     _ bulk: BulkSend, _ first: UInt64, _ requests: Requests
   ) async where Requests.Element == PushRequest {
     var number: UInt64 = 0
+    var (claimed, nextID) = (0, NotificationID(high: 0, low: 0))
     do {
       for try await request in requests {
-        var claim = bulk.claim()
-        while case .full = claim {
-          await bulk.waitForRoom()
-          claim = bulk.claim()
+        if claimed == 0 {
+          guard let room = await claim(bulk) else { break }
+          (claimed, nextID) = room
+        } else if bulk.isAbandoned {
+          break
         }
-        guard case .room(let id) = claim else { break }
         let ticket = first | number
-        let pushID = request.id ?? id
+        let pushID = request.id ?? nextID
         // To call what may wait costs as much as to encode a push.
         if !put(request, bulk, ticket: ticket, id: pushID) {
           await putLater(request, bulk, ticket: ticket, id: pushID)
         }
         number += 1
+        claimed -= 1
+        nextID = NotificationID(high: nextID.high, low: nextID.low &+ 1)
       }
-      bulk.finish(nil)
+      bulk.finish(nil, unused: claimed)
     } catch {
-      bulk.finish(error)
+      bulk.finish(error, unused: claimed)
+    }
+  }
+
+  /// Waits for room in a bulk. Nil when nobody wants its outcomes any more.
+  private func claim(_ bulk: BulkSend) async -> (count: Int, firstID: NotificationID)? {
+    while true {
+      switch bulk.claim() {
+      case .room(let count, let firstID): return (count, firstID)
+      case .full: await bulk.waitForRoom()
+      case .over: return nil
+      }
     }
   }
 

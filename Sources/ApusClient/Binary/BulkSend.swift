@@ -67,7 +67,7 @@ where Requests.Element == PushRequest {
 final class BulkSend: Sendable {
   private struct State {
     var results: [BulkOutcome] = []
-    /// Pushes that were taken from the source and have no outcome.
+    /// Pushes that were taken from the source, or may be, and have no outcome.
     var openCount = 0
     /// Those and the outcomes that nobody has taken.
     var unclaimed: Int { openCount + results.count }
@@ -101,6 +101,8 @@ final class BulkSend: Sendable {
   }
 
   private let state = Mutex(State())
+  /// The state's, for a look without its lock.
+  private let abandoned = Atomic(false)
   /// Pushes that may be on their way from the source to who takes the outcomes.
   private let limit: Int
   private let idBase = UInt64.random(in: 0...UInt64.max)
@@ -114,25 +116,32 @@ final class BulkSend: Sendable {
   }
 
   enum Claim {
-    /// There is room for one more push. The id is for one that has none: it is not sent, so that it need not be
-    /// unguessable, and only has to differ.
-    case room(NotificationID)
+    /// There is room for `count` more pushes. The ids are for those that have none, the first and those that follow it:
+    /// they are not sent, so that they need not be unguessable, and only have to differ.
+    case room(count: Int, firstID: NotificationID)
     /// Wait with ``waitForRoom()``.
     case full
     /// Nobody wants the outcomes any more.
     case over
   }
 
-  /// Makes a push that was taken from the source one of the bulk.
+  /// Makes the next pushes of the source some of the bulk, before they are there: a look at the state costs as much as
+  /// to encode a push. What is not used of it is given back at the end.
   func claim() -> Claim {
     state.withLock { state in
       guard !state.isAbandoned else { return .over }
-      guard state.unclaimed < limit else { return .full }
-      state.openCount += 1
-      state.lastID &+= 1
-      return .room(NotificationID(high: idBase, low: state.lastID))
+      let count = min(limit - state.unclaimed, Self.claimedAtOnce)
+      guard count > 0 else { return .full }
+      state.openCount += count
+      defer { state.lastID &+= UInt64(count) }
+      return .room(count: count, firstID: NotificationID(high: idBase, low: state.lastID &+ 1))
     }
   }
+
+  private static let claimedAtOnce = 64
+
+  /// Whether nobody wants the outcomes any more.
+  var isAbandoned: Bool { abandoned.load(ordering: .relaxed) }
 
   func waitForRoom() async {
     await withCheckedContinuation { continuation in
@@ -145,9 +154,10 @@ final class BulkSend: Sendable {
     }
   }
 
-  /// The source has no more.
-  func finish(_ failure: (any Error)?) {
+  /// The source has no more; `unused` is what is left of the last claim.
+  func finish(_ failure: (any Error)?, unused: Int = 0) {
     let woken = state.withLock { state in
+      state.openCount -= unused
       state.isSourceDone = true
       state.failure = failure
       return state.wake()
@@ -222,6 +232,7 @@ final class BulkSend: Sendable {
 
   /// Nobody takes outcomes any more.
   func abandon() {
+    abandoned.store(true, ordering: .relaxed)
     let (reader, writer) = state.withLock { state in
       state.isAbandoned = true
       state.results = []

@@ -67,7 +67,9 @@ package struct Shard {
   }
 
   /// Notifications that can be filled without making one.
-  package var freeNotificationCount: Int { freeNotifications.count }
+  /// Mutating although it changes nothing: what does not mutate is called on a copy of the shard, with a count for each
+  /// of its parts.
+  package var freeNotificationCount: Int { mutating get { freeNotifications.count } }
 
   /// Takes over notifications to fill.
   package mutating func adopt(_ notifications: [Notification]) {
