@@ -125,7 +125,7 @@ let package = Package(
       "ApusServerTests",
       [
         "ApusServer", "ApusTesting", "ApusModel", "ApusWire", "ApusLoop", "ApusTLS", "ApusHTTP2",
-        "ApusTrust", "ApusCore", "ApusStore", "ApusWeb",
+        "ApusTrust", "ApusCore", "ApusStore", "ApusWeb", "ApusDevice",
       ]),
     tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusWire"]),
     .testTarget(

@@ -1,3 +1,4 @@
+package import ApusLoop
 package import ApusServer
 
 /// Everything that a stand-in for APNs is told when it starts.
@@ -49,6 +50,10 @@ package struct DevConfiguration: Sendable {
   /// Texts of apps: `Localizable.strings` files as they are.
   package var strings: [(topic: String, language: String, text: [UInt8])] = []
   package var version = ""
+  /// Where the console and the API listen; nil: on loopback, at their port.
+  package var listen: SocketAddress?
+  /// What those must show who ask there; nil lets everybody in, and goes with loopback alone.
+  package var password: String?
   package var log = Log(minimumLevel: .warning)
   /// Of the monotonic clock, when the program began.
   package var startedMonotonicMilliseconds: Int64?

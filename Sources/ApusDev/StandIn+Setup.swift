@@ -68,7 +68,8 @@ extension StandIn {
       isThrowAway: directory.isThrowAway,
       doors: doors.map {
         .init(kind: $0.kind, environment: $0.environment, port: $0.addresses[0].port)
-      }, consolePort: 0, keep: configuration.keep, keepBytes: configuration.keepMegabytes << 20,
+      }, consoleAddress: .loopbackIPv4(port: 0), password: configuration.password,
+      keep: configuration.keep, keepBytes: configuration.keepMegabytes << 20,
       startedMilliseconds: EventLoop.wallClockMilliseconds(), readyMilliseconds: 0)
   }
 

@@ -98,17 +98,21 @@ package final class StandIn {
       }
       try Self.addDevices(configuration.devices, context(facts))
       // The port is known only once the server listens, and the server's answers have it in them.
+      let address = configuration.listen ?? .loopbackIPv4(port: configuration.ports.console)
+      precondition(
+        configuration.password != nil || address.isThisMachine, "a console without a password")
       var place = WebServerConfiguration(
-        place: .tcp(host: "127.0.0.1", port: configuration.ports.console))
+        place: .tcp(host: address.hostText, port: address.port))
       place.limits = Self.webLimits
       let handler = LateHandler()
       web = try WebServer(place, handler: handler)
-      facts.consolePort = web.port ?? configuration.ports.console
+      facts.consoleAddress = address.with(port: web.port ?? address.port)
       facts.readyMilliseconds = monotonicMilliseconds() - started
       self.facts = facts
       self.context = context(facts)
       late.set(self.context)
-      handler.set(DevAPI(context: self.context))
+      handler.set(
+        DevAPI(context: self.context, password: configuration.password.map { DevPassword($0) }))
       loop.perform { feed.start() }
     } catch {
       if hasStarted { service.stop() }

@@ -44,6 +44,14 @@ package struct SocketAddress: Hashable, Sendable {
     SocketAddress(family: .ipv6, port: port, high: 0, low: 1)
   }
 
+  /// Whether it is 127.0.0.1 or ::1, which nobody reaches from another machine.
+  package var isThisMachine: Bool {
+    self == .loopbackIPv4(port: port) || self == .loopbackIPv6(port: port)
+  }
+
+  /// Whether it stands for every address of this machine.
+  package var isEverywhere: Bool { self == .anyIPv4(port: port) || self == .anyIPv6(port: port) }
+
   /// The same address with another port.
   package func with(port: UInt16) -> SocketAddress {
     SocketAddress(family: family, port: port, high: high, low: low, scope: scope)

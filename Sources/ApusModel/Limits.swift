@@ -248,6 +248,14 @@ public enum Limits {
   /// Lines that one answer of the administration has at most, of the ledger or the audit log.
   public static let adminPageLines = 1000
 
+  /// Devices that are looked at for one page of those that match a query.
+  public static let adminPageDevicesSearched = 10_000
+
+  /// Pushes of the administration at once; then one a second.
+  public static let testPushesAtOnce = 60
+  /// Seconds after which whoever sent one learns that nothing was decided.
+  public static let testPushSeconds = 10
+
   // MARK: Connections
 
   /// Seconds for a TLS handshake.

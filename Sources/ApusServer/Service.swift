@@ -145,7 +145,8 @@ package final class Service {
       ServiceView(
         configuration: configuration, directory: DataDirectory(path: configuration.dataDirectory),
         workers: workers, store: store, expiries: expiries, audit: audit, doors: doors,
-        startedMilliseconds: EventLoop.wallClockMilliseconds(), state: state)
+        startedMilliseconds: EventLoop.wallClockMilliseconds(), state: state,
+        history: ServiceHistory())
     }
   }
 
@@ -154,6 +155,9 @@ package final class Service {
 
   /// Where it is administered over TLS.
   package var adminAddresses: [SocketAddress] { admin?.addresses ?? [] }
+
+  /// Where a browser finds the console, besides those.
+  package var consoleURLs: [String] { admin?.consoles ?? [] }
 
   /// Every worker listens on every address; the kernel spreads the connections (SO_REUSEPORT).
   private func open(_ configured: DoorConfiguration, _ context: TLSContext) throws {

@@ -125,3 +125,10 @@ package final class SteppedService {
     return extent
   }
 }
+
+extension Worker {
+  /// Bytes that the connection which has most of them waiting has not got rid of.
+  fileprivate var largestUnsent: Int {
+    connections.reduce(0) { max($0, $1?.unsentByteCount ?? 0) }
+  }
+}

@@ -27,7 +27,8 @@ struct DevCommand {
         remedy: "Does another one hold the port? --free-ports takes ports that are free.")
     } catch let error as WebError {
       throw CommandFailure(
-        .unavailable, "the console: \(error)", remedy: "--console-port chooses another port.")
+        .unavailable, "the console: \(error)",
+        remedy: "--console-port and --listen choose another place.")
     } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
@@ -60,7 +61,27 @@ struct DevCommand {
     }
     configuration.strings = try strings(of: configuration.topics[0])
     configuration.version = Program.version
+    try setConsole(&configuration)
     return configuration
+  }
+
+  /// Where the console listens, and what those need who ask there.
+  private func setConsole(_ configuration: inout DevConfiguration) throws(CommandFailure) {
+    configuration.listen = try AdminServing.address(
+      invocation[DevOptions.listen], port: configuration.ports.console, for: DevOptions.listen,
+      invocation)
+    if let path = invocation[DevOptions.passwordFile] {
+      let text = try Process.text(of: path, for: DevOptions.passwordFile, invocation)
+      let password = text.split(whereSeparator: \.isNewline).first.map(String.init) ?? ""
+      guard DevPassword.lengths ~= password.utf8.count, !password.contains(" ") else {
+        throw invocation.failure(
+          .configuration, about: DevOptions.passwordFile,
+          "its first line must be a password of 16 to 256 bytes without spaces")
+      }
+      configuration.password = password
+    } else if configuration.listen?.isThisMachine == false {
+      configuration.password = DevPassword.make()
+    }
   }
 
   private var ports: DevConfiguration.Ports {
@@ -123,8 +144,12 @@ struct DevCommand {
       let development = facts.port(kind, .development).map { "\($0)" } ?? "off"
       return "localhost, port \(production) (development \(development))"
     }
-    let rows = [
-      ("console", "\(facts.console)/"), ("providers", ports(.provider)),
+    var rows = [("console", "\(facts.console)/")]
+    if invocation[DevOptions.passwordFile] == nil, let password = facts.password {
+      rows.append(("password", password))
+    }
+    rows += [
+      ("providers", ports(.provider)),
       ("old senders", ports(.gateway)), ("feedback", ports(.feedback)),
       ("devices", ports(.courier)), ("authority", facts.authorityFile), ("key", facts.keyFile),
       ("key id", facts.keyID), ("team", facts.team),
@@ -159,6 +184,8 @@ struct DevCommand {
       "key_id": .string(facts.keyID), "team": .string(facts.team),
       "topics": .strings(facts.topics), "certificate_file": .string(facts.certificateFile),
       "data": .string(facts.dataDirectory), "ready_milliseconds": .integer(facts.readyMilliseconds),
+      "password": invocation[DevOptions.passwordFile] == nil
+        ? facts.password.map(JSONValue.string) : nil,
       "snippets": .object(
         JSONObject(
           Snippet.all(facts).map { .init(key: $0.name, value: .string($0.text)) })),

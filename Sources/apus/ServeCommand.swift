@@ -32,7 +32,7 @@ struct ServeCommand {
     } catch let error as AdminDoorError {
       throw CommandFailure(
         .unavailable, "\(error)",
-        remedy: "--admin and --admin-listen say where the service is administered.")
+        remedy: "--admin, --admin-listen and --console say where the service is administered.")
     } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
@@ -99,6 +99,7 @@ struct ServeCommand {
         members.append(.init(key: door.name, value: .strings(addresses.map(\.description))))
       }
       members.append(.init(key: "admin", value: .strings(AdminServing.places(service))))
+      members.append(.init(key: "console", value: .strings(service.consoleURLs)))
       return Output.json(.object(JSONObject(members)))
     }
     var rows = NamedDoor.all.map { door in
@@ -109,6 +110,9 @@ struct ServeCommand {
     }
     let places = AdminServing.places(service)
     rows.append(("administration", places.isEmpty ? "off" : places.joined(separator: "  ")))
+    if !service.consoleURLs.isEmpty {
+      rows.append(("console", service.consoleURLs.joined(separator: "  ")))
+    }
     Output.standard(
       "Apus serves \(service.configuration.dataDirectory). Ctrl-C stops it.\n\(table(rows))")
   }

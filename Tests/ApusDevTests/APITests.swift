@@ -74,7 +74,7 @@ struct APITests {
   func refusals() async throws {
     let bench = try Bench()
     defer { bench.stop() }
-    let port = bench.facts.consolePort
+    let port = bench.facts.consoleAddress.port
     for (method, path, body, headers, status, code) in [
       ("GET", "/none", nil, [], 404, "not-found"),
       ("PUT", "/api/v1/pushes", nil, [], 405, "method-not-allowed"),
@@ -185,7 +185,7 @@ struct APITests {
     defer { bench.stop() }
     let port = try #require(bench.facts.port(.provider, .production))
     #expect(throws: (any Error).self) { try Bench { $0.ports.http2 = port } }
-    let console = bench.facts.consolePort
+    let console = bench.facts.consoleAddress.port
     #expect(throws: (any Error).self) { try Bench { $0.ports.console = console } }
     do {
       _ = try Bench { $0.dataDirectory = folder.path }

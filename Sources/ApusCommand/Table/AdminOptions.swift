@@ -16,6 +16,11 @@ package enum AdminOptions {
   package static let listen = Option(
     "--admin-listen", .listen(port: 2190), in: [Verb.serve], group: .doors, default: "off",
     help: "The administration from elsewhere: TLS, for those with a token of `apus admin`.")
+  package static let console = Option(
+    "--console", .consolePlace("[ADDRESS:]PORT"), in: [Verb.serve], group: .doors, note: "off",
+    help:
+      "The console for a browser: in clear on 127.0.0.1, which is meant where no address is given, and TLS elsewhere."
+  )
 
   // MARK: admin
 
@@ -50,7 +55,8 @@ package enum AdminOptions {
     help: "The certificate of the authority that signed that service's.")
 
   static let all: [OptionDescription] = [
-    socket.description, listen.description, scopes.description, expires.description,
+    socket.description, listen.description, console.description, scopes.description,
+    expires.description,
     url.description, tokenFile.description, authority.description,
   ]
 }

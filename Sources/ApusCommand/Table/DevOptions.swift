@@ -45,6 +45,13 @@ package enum DevOptions {
   package static let feedbackPort = port(
     "--feedback-port", "2196", "Their feedback service; development 100 above.")
   package static let consolePort = port("--console-port", "2190", "The console and the API.")
+  package static let listen = Option(
+    "--listen", .consolePlace("ADDRESS[:PORT]"), in: [Verb.dev], group: .doors, scope: .flagOnly,
+    note: "127.0.0.1",
+    help: "Another address for the console and the API; whoever asks there needs a password.")
+  package static let passwordFile = Option(
+    "--password-file", .file, in: [Verb.dev], group: .doors, scope: .flagOnly,
+    note: "one is made and shown", help: "A file with that password, 16 bytes or more.")
   package static let freePorts = Option(
     "--free-ports", .flag, in: [Verb.dev], group: .doors, scope: .flagOnly,
     help: "Take free ports everywhere; --json tells which.")
@@ -60,7 +67,7 @@ package enum DevOptions {
     strings.description, faults.description, keep.description, keepMegabytes.description,
     failOn.description, junit.description, port.description, courierPort.description,
     gatewayPort.description, feedbackPort.description, consolePort.description,
-    freePorts.description,
+    listen.description, passwordFile.description, freePorts.description,
   ]
 }
 

@@ -82,7 +82,7 @@ extension ListenAddress.Place {
   }
 
   /// Whether it can be an address in numbers; the system has the last word.
-  private static func isNumeric(_ host: String) -> Bool {
+  static func isNumeric(_ host: String) -> Bool {
     if host.contains(":") { return true }
     let parts = host.split(separator: ".", omittingEmptySubsequences: false)
     return parts.count == 4 && parts.allSatisfy { UInt8($0) != nil && $0.first != "+" }

@@ -7,6 +7,8 @@ package struct Answer: Sendable, Equatable {
     case request
     /// A frame of the binary interface: `slot` is its connection's place in the worker's table.
     case frame
+    /// A push of the service's own administration: `slot` is its number.
+    case testPush
   }
 
   package var worker: UInt16
@@ -31,6 +33,14 @@ package struct Answer: Sendable, Equatable {
     slot = connection
     self.generation = generation
     self.sequence = sequence
+  }
+
+  package init(worker: UInt16, testPush: UInt32) {
+    self.worker = worker
+    kind = .testPush
+    slot = testPush
+    generation = 0
+    sequence = 0
   }
 }
 
@@ -156,6 +166,8 @@ package final class Device {
   package var recordVersion: UInt64 = 0
   package var durableRecordVersion: UInt64 = 0
   package var takeovers = RateLimit.Bucket()
+  /// Unix milliseconds of the end of its last connection; nil where that is not remembered.
+  package var lastSeenMilliseconds: Int64?
   /// Background pushes while nobody uses it, for each app.
   var backgroundPushes: [TopicKey: RateLimit.Bucket] = [:]
   static let backgroundLimit = RateLimit(

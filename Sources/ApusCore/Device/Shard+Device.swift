@@ -5,8 +5,10 @@ extension Shard {
 
   /// A device connected; whoever held its place before was disconnected first.
   package mutating func connect(_ device: Device, slot: Int32) {
-    device.session = DeviceSession()
+    let session = DeviceSession()
+    device.session = session
     device.connectionSlot = slot
+    sessions.begin(device.key.environment, session)
   }
 
   /// A filter arrived: `lists` has the state of each topic that it names.
@@ -93,6 +95,7 @@ extension Shard {
   package mutating func setPower(
     _ power: PowerState, _ device: Device, loopMilliseconds: UInt64
   ) {
+    if let old = device.session?.power { sessions.change(old, to: power) }
     device.session?.setPower(power, nowMilliseconds: loopMilliseconds)
     mark(dirty: device)
   }
@@ -152,16 +155,26 @@ extension Shard {
       note(.expired, delivery.notification)
       forget(delivery)
     }
-    return device.session?.nextToSend()
+    guard let delivery = device.session?.nextToSend() else { return nil }
+    sessions.sent()
+    return delivery
   }
 
   /// The device answered for a notification; `status` 0 means taken.
   ///
   /// An id that is unknown, or was answered before, is ignored. One that was refused is not sent again: "a poison
   /// message must not loop".
-  package mutating func acknowledge(_ device: Device, messageID: UInt32, status: UInt8) {
-    guard let delivery = device.session?.acknowledge(messageID) else { return }
+  ///
+  /// - Returns: Unix milliseconds of its acceptance, where it was taken and had not waited in the store.
+  @discardableResult
+  package mutating func acknowledge(
+    _ device: Device, messageID: UInt32, status: UInt8
+  ) -> Int64? {
+    guard let delivery = device.session?.acknowledge(messageID) else { return nil }
+    sessions.answered()
     let notification = delivery.notification
+    let acceptedMilliseconds =
+      status == 0 && !notification.isFromStorage ? notification.acceptedMilliseconds : nil
     if status != 0 {
       note(.refusedByDevice, notification.facts, causeCode: status)
     } else {
@@ -169,6 +182,7 @@ extension Shard {
     }
     forget(delivery)
     mark(dirty: device)
+    return acceptedMilliseconds
   }
 
   /// Ends a notification's time in memory and in the store.
@@ -253,6 +267,7 @@ extension Shard {
   /// before it answered, ends here. While there is a session, which knows who has the slots.
   private mutating func setAside(from device: Device) {
     while let delivery = device.session?.takePoison() {
+      sessions.answered()
       note(.discardedUnacknowledged, delivery.notification)
       forget(delivery)
     }
@@ -268,6 +283,7 @@ extension Shard {
   /// Takes a device's session away; returns what it held, in the order of acceptance.
   mutating func endSession(of device: Device) -> [Delivery] {
     guard var session = device.session else { return [] }
+    sessions.end(device.key.environment, session)
     let left = session.close()
     device.session = nil
     device.connectionSlot = -1

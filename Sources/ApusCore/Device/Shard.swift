@@ -16,6 +16,7 @@ package struct Shard {
   /// What became of which notification, in order; the driver empties it.
   package var events: [LedgerEvent] = []
   package var counters = DeliveryCounters()
+  package internal(set) var sessions = SessionCensus()
   /// Requests to one device token; nil for no limit.
   package var requestLimit: RateLimit? = RateLimit(
     capacity: Limits.requestsPerToken, refill: Limits.requestsPerTokenPerSecond)

@@ -39,6 +39,9 @@ package struct DeliveryCounters {
   /// Whether anything changed since `takeChanged`.
   package var hasChanged: Bool { !changed.isEmpty }
 
+  /// Notifications that are stored and have not ended, of all topics.
+  package var storedCount: Int64 { stored.reduce(0, +) }
+
   // MARK: Counting
 
   /// Counts a state that a notification reached.

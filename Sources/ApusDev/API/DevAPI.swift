@@ -1,18 +1,21 @@
 import ApusWeb
 import ApusWire
 
-/// Answers the page and the tests. Nothing here knows a password: it is for this machine, and requests that come by way
-/// of other sites are refused.
+/// Answers the page and the tests. On loopback nothing here knows a password: it is for this machine, and requests that
+/// come by way of other sites are refused.
 struct DevAPI: WebHandler {
   let context: DevContext
+  /// Nil on loopback.
+  var password: DevPassword?
 
   // MARK: The head
 
   func screen(_ head: inout WebRequest) -> WebResponse? {
     do throws(DevProblem) {
-      try checkHost(head)
+      try checkPlace(head)
       let operation = try DevOperation.find(method: head.method, segments: head.segments).operation
       try checkOrigin(head)
+      if let refusal = try checkPassword(head, operation) { return refusal }
       try checkBody(head, operation)
       for field in head.query where !operation.parameters.contains(field.name) {
         let known = operation.parameters.joined(separator: ", ")
@@ -26,53 +29,36 @@ struct DevAPI: WebHandler {
     }
   }
 
-  /// A site elsewhere could give its own name our address (DNS rebinding); its requests then say that name.
-  private func checkHost(_ head: WebRequest) throws(DevProblem) {
-    let hosts = head.values("host")
-    guard hosts.count == 1, Self.isLoopback(host: hosts[0]) else {
-      throw DevProblem(
-        .forbidden, "the request was sent to another name than localhost, 127.0.0.1 or [::1]")
-    }
+  private func checkPlace(_ head: WebRequest) throws(DevProblem) {
+    // With a password no other site's page gets anywhere.
+    if password == nil, let problem = head.foreignHost { throw DevProblem(.forbidden, problem) }
   }
 
-  static func isLoopback(host: String) -> Bool {
-    var name = host[...]
-    if let colon = name.lastIndex(of: ":"), name.last != "]" {
-      guard name[name.index(after: colon)...].allSatisfy(\.isNumber) else { return false }
-      name = name[..<colon]
-    }
-    return ["localhost", "127.0.0.1", "[::1]"].contains(name.lowercased())
-  }
-
-  /// Browsers name the site that a request comes from, in all that may change something.
   private func checkOrigin(_ head: WebRequest) throws(DevProblem) {
-    guard head.method != "GET", head.method != "HEAD" else { return }
-    for origin in head.values("origin") where origin != "http://\(head.values("host")[0])" {
-      throw DevProblem(.forbidden, "the request comes from another site, \(origin)")
-    }
+    if let problem = head.foreignOrigin(scheme: "http") { throw DevProblem(.forbidden, problem) }
+  }
+
+  /// Everybody may have the page, which is the same for all, and learn what it is a page of.
+  private func checkPassword(
+    _ head: WebRequest, _ operation: DevOperation
+  ) throws(DevProblem) -> WebResponse? {
+    guard let password, !operation.isOpen else { return nil }
+    return password.refusal(of: head)
   }
 
   private func checkBody(
     _ head: WebRequest, _ operation: DevOperation
   ) throws(DevProblem) {
-    let hasBody =
-      !head.values("transfer-encoding").isEmpty
-      || head.values("content-length").contains { Int($0) != 0 }
-    guard hasBody else { return }
+    guard head.announcesBody else { return }
     guard let body = operation.route.body else {
       throw DevProblem(.malformed, "\(head.method) of this path takes no content")
     }
-    let type = head.values("content-type").first ?? ""
-    let essence = type.prefix { $0 != ";" }.lowercased().filter { $0 != " " }
+    let type = head.mediaType
     // What curl says of a body where nobody tells it better; browsers need leave to send either.
     let isTaken =
-      body == .text || essence == "application/json"
-      || essence == "application/x-www-form-urlencoded" && head.values("origin").isEmpty
-    guard isTaken else {
-      throw DevProblem(
-        .mediaType,
-        "the content must be application/json, and says " + (type.isEmpty ? "nothing" : type))
-    }
+      body == .text || type == "application/json"
+      || type == "application/x-www-form-urlencoded" && head.values("origin").isEmpty
+    guard isTaken else { throw DevProblem(.mediaType, head.isNotJSON) }
   }
 
   // MARK: The answer
@@ -91,6 +77,12 @@ struct DevAPI: WebHandler {
     _ operation: DevOperation, _ input: DevInput
   ) throws(DevProblem) -> WebResponse {
     switch operation {
+    case .console:
+      return WebResponse { writer in
+        writer.text("kind", "dev")
+        writer.key("locked")
+        writer.bool(password != nil)
+      }
     case .page, .asset, .describe, .health, .status, .clock, .setClock, .events:
       return try StatusRoutes(context).answer(operation, input)
     case .listPushes, .getPush, .clearPushes, .waitForPushes, .countPushes, .assertPushes,

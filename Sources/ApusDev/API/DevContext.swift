@@ -1,4 +1,4 @@
-import ApusLoop
+package import ApusLoop
 package import ApusModel
 package import ApusServer
 import ApusWeb
@@ -67,7 +67,9 @@ package struct StandInFacts: Sendable {
   /// Whether the directory goes with the stand-in.
   package var isThrowAway: Bool
   package var doors: [Door]
-  package var consolePort: UInt16
+  package var consoleAddress: SocketAddress
+  /// What the console and the API ask for; nil for nothing.
+  package var password: String?
   package var keep: Int
   package var keepBytes: Int
   package var startedMilliseconds: Int64
@@ -80,7 +82,12 @@ package struct StandInFacts: Sendable {
     doors.first { $0.kind == kind && $0.environment == environment }?.port
   }
 
-  package var console: String { "http://127.0.0.1:\(consolePort)" }
+  /// The console's address, for a browser of this machine.
+  package var console: String {
+    guard consoleAddress.isEverywhere else { return "http://\(consoleAddress)" }
+    let port = consoleAddress.port
+    return consoleAddress.family == .ipv4 ? "http://127.0.0.1:\(port)" : "http://[::1]:\(port)"
+  }
 
   /// The command that sends a push again, for a shell.
   func curl(for push: CapturedPush) -> String {
@@ -91,6 +98,8 @@ package struct StandInFacts: Sendable {
     ]
     words.append(
       "--header \"authorization: bearer $(curl --silent --request POST "
+        // Whoever copies it has the password; whoever reads a shell's history is not to.
+        + (password == nil ? "" : "--header \"authorization: Bearer $APUS_DEV_PASSWORD\" ")
         + "'\(console)/api/v1/tokens/provider?format=text')\"")
     let names = [
       HeaderName.apnsTopic, .apnsPushType, .apnsPriority, .apnsExpiration, .apnsCollapseID,

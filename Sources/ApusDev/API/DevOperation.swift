@@ -1,7 +1,7 @@
 import ApusWeb
 /// Everything that the API can be asked for. The raw values are the operations' ids in the description.
 package enum DevOperation: String, Sendable, CaseIterable {
-  case page, asset, describe, health
+  case page, asset, describe, health, console
   case status
   case listPushes, getPush, clearPushes, waitForPushes, countPushes, assertPushes
   case violations, clearViolations
@@ -38,6 +38,7 @@ package enum DevOperation: String, Sendable, CaseIterable {
     case .asset: Route("GET", "/assets/{name}")
     case .describe: Route("GET", "/openapi.json")
     case .health: Route("GET", "/healthz")
+    case .console: Route("GET", "/api/v1/console")
     case .status: Route("GET", "/api/v1/status")
     case .listPushes: Route("GET", "/api/v1/pushes")
     case .getPush: Route("GET", "/api/v1/pushes/{number}")
@@ -76,6 +77,14 @@ package enum DevOperation: String, Sendable, CaseIterable {
       ["limit", "before", "q", "token", "topic", "type", "verdict", "device"]
     case .violations, .makeProviderToken: ["format"]
     default: []
+    }
+  }
+
+  /// Whether it needs no password where there is one.
+  var isOpen: Bool {
+    switch self {
+    case .page, .asset, .describe, .health, .console: true
+    default: false
     }
   }
 

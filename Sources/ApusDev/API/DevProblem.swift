@@ -11,7 +11,10 @@ package struct DevProblem: Error, Sendable, CustomStringConvertible {
     case invalid
     /// The request comes from another site, or was sent to another name.
     case forbidden
+    /// No password, or a wrong one.
+    case unauthorized
     case notFound = "not-found"
+    case tooManyAttempts = "too-many-attempts"
     case methodNotAllowed = "method-not-allowed"
     /// It did not happen within its time.
     case timeout
@@ -24,6 +27,7 @@ package struct DevProblem: Error, Sendable, CustomStringConvertible {
     package var status: Int {
       switch self {
       case .malformed, .invalid: 400
+      case .unauthorized: 401
       case .forbidden: 403
       case .notFound: 404
       case .methodNotAllowed: 405
@@ -31,6 +35,7 @@ package struct DevProblem: Error, Sendable, CustomStringConvertible {
       case .conflict: 409
       case .tooLarge: 413
       case .mediaType: 415
+      case .tooManyAttempts: 429
       case .failed: 500
       }
     }

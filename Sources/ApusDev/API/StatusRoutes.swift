@@ -1,10 +1,8 @@
-import ApusConsole
 import ApusLoop
 import ApusModel
 import ApusServer
 import ApusWeb
 import ApusWire
-import Glibc
 
 /// The page, the description, and what the stand-in says of itself.
 struct StatusRoutes {
@@ -16,7 +14,7 @@ struct StatusRoutes {
     _ operation: DevOperation, _ input: DevInput
   ) throws(DevProblem) -> WebResponse {
     switch operation {
-    case .page: return try asset("index.html")
+    case .page: return try asset()
     case .asset: return try asset(input.parameter())
     case .describe:
       return WebResponse(
@@ -29,16 +27,10 @@ struct StatusRoutes {
     }
   }
 
-  private func asset(_ name: String) throws(DevProblem) -> WebResponse {
-    guard let asset = DevAssets.asset(name) else {
+  private func asset(_ name: String = "index.html") throws(DevProblem) -> WebResponse {
+    guard let response = WebPage.console.answer(name) else {
       throw DevProblem(.notFound, "there is no file \(name)")
     }
-    var response = WebResponse(200, contentType: asset.contentType, body: .bytes(asset.bytes))
-    response.headers = [
-      WebField("Content-Security-Policy", DevAssets.contentSecurityPolicy),
-      // A page of an older program must not speak to this one's API.
-      WebField("Cache-Control", "no-cache"),
-    ]
     return response
   }
 
@@ -145,7 +137,7 @@ struct StatusRoutes {
       writer.integer(
         "uptimeMilliseconds", EventLoop.wallClockMilliseconds() - facts.startedMilliseconds)
       writer.integer("readyMilliseconds", facts.readyMilliseconds)
-      writer.integer("memoryBytes", Self.residentBytes)
+      writer.integer("memoryBytes", residentBytes())
     }
   }
 
@@ -162,12 +154,5 @@ struct StatusRoutes {
     }
     writer.text("console", "\(context.facts.console)/")
     writer.endObject()
-  }
-
-  /// Memory that the process has now.
-  static var residentBytes: Int64? {
-    guard let text = try? Files.readText("/proc/self/statm") else { return nil }
-    let pages = text.split(separator: " ").dropFirst().first.flatMap { Int64($0) }
-    return pages.map { $0 * Int64(sysconf(Int32(_SC_PAGESIZE))) }
   }
 }

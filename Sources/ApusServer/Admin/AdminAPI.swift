@@ -1,3 +1,4 @@
+import ApusLoop
 import ApusModel
 import ApusWeb
 import ApusWire
@@ -10,11 +11,16 @@ import ApusWire
 struct AdminAPI: WebHandler {
   let view: ServiceView
   let gate: AdminGate
+  /// Whether it is asked in clear by this machine alone: requests that come by way of other sites are refused there.
+  var isForLoopback = false
 
   // MARK: The head
 
   func screen(_ head: inout WebRequest) -> WebResponse? {
     do throws(AdminProblem) {
+      if isForLoopback, let problem = head.foreignHost ?? head.foreignOrigin(scheme: "http") {
+        throw AdminProblem(.forbidden, problem)
+      }
       let operation = try AdminOperation.find(method: head.method, segments: head.segments)
         .operation
       guard operation.route.scope != nil else { return nil }
@@ -37,20 +43,12 @@ struct AdminAPI: WebHandler {
   private func checkBody(
     _ head: WebRequest, _ operation: AdminOperation
   ) throws(AdminProblem) {
-    let hasBody =
-      !head.values("transfer-encoding").isEmpty
-      || head.values("content-length").contains { Int($0) != 0 }
-    guard hasBody else { return }
+    guard head.announcesBody else { return }
     guard operation.takesBody else {
       throw AdminProblem(.malformed, "\(head.method) of this path takes no content")
     }
-    let type = head.values("content-type").first ?? ""
-    let essence = type.prefix { $0 != ";" }.lowercased().trimmed
-    guard essence == "application/json" else {
-      throw AdminProblem(
-        .mediaType,
-        "the content must be application/json, and says "
-          + (type.isEmpty ? "nothing" : "\(type)"))
+    guard head.mediaType == "application/json" else {
+      throw AdminProblem(.mediaType, head.isNotJSON)
     }
   }
 
@@ -77,9 +75,15 @@ struct AdminAPI: WebHandler {
     let changes = AdminChanges(view, input)
     let records = AdminRecords(view, input)
     switch operation {
-    case .health, .ready, .metrics, .describe, .status:
+    case .page: return try asset()
+    case .asset: return try asset(input.parameter("name", { $0 }, "a name"))
+    case .health, .ready, .metrics, .describe, .console, .status, .overview:
       try input.requireAllUsed()
       return facts(operation)
+    case .history: return try history(input)
+    case .listDevices: return try AdminKnownDevices(view, input).list()
+    case .device: return try AdminKnownDevices(view, input).one()
+    case .sendNotification: return try AdminTestPush(view, input).send()
     case .listTeams: return try changes.list("team", name: "team", ["name"])
     case .listApps: return try changes.list("app", name: "topic", ["team", "id", "retain"])
     case .listKeys:
@@ -128,12 +132,36 @@ struct AdminAPI: WebHandler {
       return WebResponse(
         200, contentType: "text/plain; version=0.0.4; charset=utf-8",
         body: .bytes(AdminMetrics(view).text()))
+    case .console:
+      return WebResponse(
+        json: .fields(["kind": .string("service"), "version": .string(view.version)]))
     case .status: return WebResponse(json: AdminStatus(view).json)
+    case .overview: return WebResponse(json: AdminOverview(view).json)
     case .describe:
       return WebResponse(
         200, contentType: "application/json", body: .bytes(PackageResources.openapi_json))
     default: return WebResponse(200, text: "ok\n")
     }
+  }
+
+  private func asset(_ name: String = "index.html") throws(AdminProblem) -> WebResponse {
+    guard let answer = view.configuration.admin?.page?.answer(name) else {
+      throw AdminProblem(.notFound, "there is no page here that has \(name)")
+    }
+    return answer
+  }
+
+  private func history(_ input: AdminInput) throws(AdminProblem) -> WebResponse {
+    let now = EventLoop.wallClockMilliseconds()
+    let since = try input.integer(
+      "since_milliseconds", 0...Int64.max, default: now - 3_600_000)
+    let step = try input.integer("step_seconds", 10...86_400, default: 10)
+    try input.requireAllUsed()
+    let samples = view.history.samples(sinceMilliseconds: since, stepSeconds: step)
+    return WebResponse(
+      json: .fields([
+        "step_seconds": .integer(step), "samples": .array(samples.map(\.json)),
+      ]))
   }
 
   // MARK: What cannot be read

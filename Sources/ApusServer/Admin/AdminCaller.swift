@@ -1,9 +1,7 @@
-import ApusCore
 import ApusLoop
 import ApusModel
 import ApusTrust
 import ApusWeb
-import Synchronization
 
 /// Who asks the administration for something, and what they may.
 struct AdminCaller: Sendable, Hashable {
@@ -21,7 +19,7 @@ struct AdminCaller: Sendable, Hashable {
 final class AdminGate: Sendable {
   private let tokens: AdminTokenFile
   private let audit: AuditLog
-  private let attempts = Mutex(AttemptGuard())
+  private let bearers = BearerGuard()
 
   init(_ directory: DataDirectory, audit: AuditLog, log: Log) {
     tokens = AdminTokenFile(directory, log)
@@ -46,69 +44,38 @@ final class AdminGate: Sendable {
       // The kernel does not say who it is.
       guard user != .max else { throw Refusal(problem: .init(.unauthorized, "nobody known asks")) }
       return AdminCaller(name: "uid \(user)", origin: "admin socket", scopes: .all)
-    case .address(let bytes, _):
-      return try caller(of: request, at: AddressPrefix(bytes.span))
+    case .address: return try bearer(of: request)
     }
   }
 
-  private func caller(
-    of request: WebRequest, at prefix: AddressPrefix
-  ) throws(Refusal) -> AdminCaller {
-    let fields = request.values("authorization")
-    // It says nothing that could be guessed, so it is no attempt.
-    guard !fields.isEmpty else {
-      throw refusal("a token of `apus admin add` is needed: authorization: Bearer TOKEN", "")
-    }
-    let now = Self.nowMilliseconds
-    if case .refuse(let seconds) = attempts.withLock({
-      $0.attempt(from: prefix, nowMilliseconds: now)
-    }) {
-      note(request, "too many attempts")
-      throw Refusal(problem: Self.tooMany(seconds))
-    }
+  private func bearer(of request: WebRequest) throws(Refusal) -> AdminCaller {
     let wall = EventLoop.wallClockMilliseconds() / 1000
-    guard fields.count == 1, let secret = Self.secret(fields[0]),
-      let token = tokens.token(of: secret, nowSeconds: wall)
-    else {
+    let finding = bearers.look(at: request) { tokens.token(of: $0, nowSeconds: wall) }
+    switch finding {
+    case .known(let token):
+      return AdminCaller(
+        name: "token \(token.name)", origin: request.peer.text, scopes: token.scopes.effective)
+    case .nothing:
+      throw refusal("a token of `apus admin add` is needed: authorization: Bearer TOKEN", "")
+    case .wrong(let milliseconds):
       note(request, "unknown token")
-      switch attempts.withLock({ $0.failed(from: prefix, nowMilliseconds: now) }) {
-      case .answer: throw refusal(Self.unknownToken, "invalid_token")
-      case .hold(let milliseconds):
-        var refusal = refusal(Self.unknownToken, "invalid_token")
-        refusal.holdMilliseconds = milliseconds
-        throw refusal
-      case .refuse(let seconds): throw Refusal(problem: Self.tooMany(seconds))
-      }
+      var refusal = refusal(Self.unknownToken, "invalid_token")
+      refusal.holdMilliseconds = milliseconds
+      throw refusal
+    case .notHeard(let seconds, let wasWrong):
+      note(request, wasWrong ? "unknown token" : "too many attempts")
+      let (detail, field) = BearerGuard.notHeard(seconds)
+      throw Refusal(problem: AdminProblem(.tooManyAttempts, detail, headers: [field]))
     }
-    attempts.withLock { $0.succeeded(from: prefix) }
-    return AdminCaller(
-      name: "token \(token.name)", origin: request.peer.text, scopes: token.scopes.effective)
   }
 
   private static let unknownToken =
     "the token is unknown, was removed, or its time is over; `apus admin list` shows those there are"
 
-  /// What stands behind `Bearer` (RFC 6750, section 2.1); the scheme's case does not count.
-  private static func secret(_ field: String) -> String? {
-    let words = field.split(separator: " ", omittingEmptySubsequences: true)
-    guard words.count == 2, words[0].lowercased() == "bearer" else { return nil }
-    return String(words[1])
-  }
-
   private func refusal(_ detail: String, _ error: String) -> Refusal {
-    // RFC 6750, section 3.
-    let challenge =
-      "Bearer realm=\"apus\"" + (error.isEmpty ? "" : ", error=\"\(error)\"")
-    return Refusal(
+    Refusal(
       problem: AdminProblem(
-        .unauthorized, detail, headers: [WebField("WWW-Authenticate", challenge)]))
-  }
-
-  private static func tooMany(_ seconds: Int64) -> AdminProblem {
-    AdminProblem(
-      .tooManyAttempts,
-      "this address has shown too many wrong tokens; it is heard again in "
-        + "\(seconds) s", headers: [WebField("Retry-After", "\(seconds)")])
+        .unauthorized, detail, headers: [BearerGuard.challenge(error: error)]))
   }
 
   /// Whether the scopes cover it; notes who was turned away.
@@ -132,7 +99,4 @@ final class AdminGate: Sendable {
       .administratorRefused, actor: request.peer.text, reason: reason,
       nowMilliseconds: EventLoop.wallClockMilliseconds())
   }
-
-  /// Of a clock that nobody sets.
-  private static var nowMilliseconds: Int64 { monotonicMilliseconds() }
 }

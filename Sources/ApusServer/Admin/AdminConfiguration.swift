@@ -1,4 +1,5 @@
 package import ApusLoop
+package import ApusWeb
 
 /// Where a service lets itself be administered.
 package struct AdminConfiguration: Sendable {
@@ -6,12 +7,21 @@ package struct AdminConfiguration: Sendable {
   package var hasSocket: Bool
   /// Where there is TLS, for those with a token.
   package var addresses: [SocketAddress]
+  /// Where there is the console: for those with a token too, in clear on loopback, and with TLS elsewhere.
+  package var console: [SocketAddress]
+  /// The console itself; nil shows none.
+  package var page: WebPage?
   /// What the service calls itself.
   package var version: String
 
-  package init(hasSocket: Bool, addresses: [SocketAddress] = [], version: String) {
+  package init(
+    hasSocket: Bool, addresses: [SocketAddress] = [], console: [SocketAddress] = [],
+    page: WebPage? = nil, version: String
+  ) {
     self.hasSocket = hasSocket
     self.addresses = addresses
+    self.console = console
+    self.page = page
     self.version = version
   }
 }

@@ -10,6 +10,9 @@ final class AdminDoor: Sendable {
     var servers: [WebServer] = []
     var secureServers: [WebServer] = []
     var addresses: [SocketAddress] = []
+    /// URLs of the console.
+    var consoles: [String] = []
+    var clock: HistoryClock?
     var socket: String?
   }
 
@@ -37,8 +40,18 @@ final class AdminDoor: Sendable {
         try openSocket(api)
       }
       for address in configuration.addresses {
-        try listen(on: address, api)
+        let bound = try listen(on: address, isSecure: true, api)
+        state.withLock { $0.addresses.append(bound) }
       }
+      for address in configuration.console {
+        let isSecure = !address.isThisMachine
+        var own = api
+        own.isForLoopback = !isSecure
+        let bound = try listen(on: address, isSecure: isSecure, own)
+        state.withLock { $0.consoles.append("http\(isSecure ? "s" : "")://\(bound)/") }
+      }
+      let clock = HistoryClock { view.history.note(view.totals()) }
+      state.withLock { $0.clock = clock }
     } catch {
       stop()
       throw AdminDoorError(description: "\(error)")
@@ -61,26 +74,28 @@ final class AdminDoor: Sendable {
     }
   }
 
-  private func listen(on address: SocketAddress, _ api: AdminAPI) throws {
-    let text = address.description
-    guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...])
-    else { throw WebError.badAddress(text) }
-    let host = text[..<colon].filter { $0 != "[" && $0 != "]" }
-    var server = WebServerConfiguration(place: .tcp(host: host, port: port))
-    server.identity = WebIdentity(try directory.serverFiles.read())
+  private func listen(
+    on address: SocketAddress, isSecure: Bool, _ api: AdminAPI
+  ) throws -> SocketAddress {
+    var server = WebServerConfiguration(
+      place: .tcp(host: address.hostText, port: address.port))
+    if isSecure { server.identity = WebIdentity(try directory.serverFiles.read()) }
     let opened = try WebServer(server, handler: api)
-    let bound = try SocketAddress("\(text[..<colon]):\(opened.port ?? port)")
+    let bound = address.with(port: opened.port ?? address.port)
     state.withLock { state in
-      state.secureServers.append(opened)
-      state.addresses.append(bound)
+      if isSecure { state.secureServers.append(opened) } else { state.servers.append(opened) }
     }
     log(.notice, "listening", .text("door", "admin"), .text("address", bound.description))
+    return bound
   }
 
   var socket: String? { state.withLock { $0.socket } }
 
   /// Where there is TLS.
   var addresses: [SocketAddress] { state.withLock { $0.addresses } }
+
+  /// Where a browser finds the console, besides ``addresses``.
+  var consoles: [String] { state.withLock { $0.consoles } }
 
   /// What is trusted has changed, and the service's certificate perhaps with it.
   func trustReplaced(_ trust: Trust) {
@@ -101,11 +116,12 @@ final class AdminDoor: Sendable {
 
   /// Returns when every answer was given.
   func stop() {
-    let servers = state.withLock { state in
+    let last = state.withLock { state in
       defer { state = State() }
-      return state.servers + state.secureServers
+      return state
     }
-    for server in servers { server.stop() }
+    for server in last.servers + last.secureServers { server.stop() }
+    last.clock?.stop()
   }
 }
 

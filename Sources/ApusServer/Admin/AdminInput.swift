@@ -122,6 +122,12 @@ final class AdminInput {
     return value
   }
 
+  func object(_ name: String) throws(AdminProblem) -> JSONObject? {
+    guard let member = member(name) else { return nil }
+    guard let value = member.object else { throw problem(name, "an object") }
+    return value
+  }
+
   func texts(_ name: String, maximumCount: Int) throws(AdminProblem) -> [String] {
     guard let member = member(name) else { return [] }
     guard let elements = member.array, elements.count <= maximumCount else {

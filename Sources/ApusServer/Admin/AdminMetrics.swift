@@ -16,7 +16,7 @@ struct AdminMetrics {
   }
 
   private mutating func write() {
-    let version = view.configuration.admin?.version ?? ""
+    let version = view.version
     writer.family("apus_info", .gauge, "The version of the service.")
     writer.sample(["version": version], 1)
     writer.family("apus_start_time_seconds", .gauge, "When the service was started, Unix seconds.")
@@ -25,14 +25,18 @@ struct AdminMetrics {
     writer.sample([:], view.unreadiness == nil ? 1 : 0)
     writer.family("apus_store_available", .gauge, "Whether the store takes writes.")
     writer.sample([:], view.store.isAvailable ? 1 : 0)
-    writeWorkers()
+    writer.family(
+      "process_resident_memory_bytes", .gauge, "Memory that the process has.")
+    writer.sample([:], residentBytes() ?? 0)
+    let workers = view.workerFacts()
+    writeWorkers(workers)
+    writeDevices(ServiceFacts(workers))
     writeNotifications()
     writeRefusals()
     writeCertificates()
   }
 
-  private mutating func writeWorkers() {
-    let workers = view.workerFacts()
+  private mutating func writeWorkers(_ workers: [ServiceView.WorkerFacts]) {
     let census = workers.reduce(ConnectionCensus()) { $0 + $1.connections }
     writer.family("apus_connections", .gauge, "Open connections of a door.")
     for kind in ConnectionCensus.kinds {
@@ -52,6 +56,33 @@ struct AdminMetrics {
     for (index, worker) in workers.enumerated() {
       writer.sample(["worker": "\(index)"], worker.inboxDepth)
     }
+  }
+
+  private mutating func writeDevices(_ facts: ServiceFacts) {
+    writer.family("apus_devices_connected", .gauge, "Devices that are connected.")
+    for environment in Environment.allCases {
+      writer.sample(["environment": environment.name], facts.sessions[environment])
+    }
+    writer.family(
+      "apus_devices_power", .gauge, "Connected devices by what they say of their use.")
+    for power in PowerState.allCases {
+      writer.sample(["state": power.name], facts.sessions[power])
+    }
+    writer.family("apus_notifications_stored", .gauge, "Notifications that wait in the store.")
+    writer.sample([:], facts.stored)
+    writer.family(
+      "apus_notifications_in_flight", .gauge,
+      "Notifications that were sent to devices and are not acknowledged yet.")
+    writer.sample([:], facts.sessions.inFlight)
+    writer.family(
+      "apus_acceptance_seconds", .histogram,
+      "From a request of the HTTP/2 interface to its answer of 200.")
+    writer.histogram(facts.latencies.acceptance)
+    writer.family(
+      "apus_delivery_seconds", .histogram,
+      "From acceptance to the device's acknowledgement, of notifications that did not wait in the store."
+    )
+    writer.histogram(facts.latencies.delivery)
   }
 
   private mutating func writeNotifications() {
@@ -115,19 +146,44 @@ struct MetricsWriter {
   enum Kind: String {
     case counter
     case gauge
+    case histogram
   }
 
   private(set) var text = ""
   private var name = ""
+  /// Behind the name, in samples of a histogram.
+  private var suffix = ""
 
   /// Begins a family; the samples that follow are its.
   mutating func family(_ name: String, _ kind: Kind, _ help: String) {
-    self.name = name
+    (self.name, suffix) = (name, "")
     text += "# HELP \(name) \(help)\n# TYPE \(name) \(kind.rawValue)\n"
   }
 
   mutating func sample(_ labels: KeyValuePairs<String, String>, _ value: some BinaryInteger) {
-    text += name
+    sample(labels, "\(value)")
+  }
+
+  /// A bucket for each power of two of milliseconds, up to nine minutes.
+  mutating func histogram(_ histogram: LatencyHistogram) {
+    suffix = "_bucket"
+    for bit in 0..<20 {
+      sample(["le": Self.seconds(1 << UInt64(bit))], histogram.count(belowBit: bit))
+    }
+    sample(["le": "+Inf"], histogram.count)
+    suffix = "_sum"
+    sample([:], Self.seconds(histogram.sumMilliseconds))
+    suffix = "_count"
+    sample([:], histogram.count)
+  }
+
+  private static func seconds(_ milliseconds: UInt64) -> String {
+    let fraction = "\(milliseconds % 1000)"
+    return "\(milliseconds / 1000)." + String(repeating: "0", count: 3 - fraction.count) + fraction
+  }
+
+  private mutating func sample(_ labels: KeyValuePairs<String, String>, _ value: String) {
+    text += name + suffix
     if !labels.isEmpty {
       text += "{"
       for (index, (key, value)) in labels.enumerated() {

@@ -3,11 +3,16 @@ import ApusWeb
 
 /// Everything that the administration can be asked for. The raw values are the operations' ids in the description.
 enum AdminOperation: String, Sendable, CaseIterable {
+  case page
+  case asset
   case health
   case ready
   case metrics
   case describe
+  case console
   case status
+  case overview
+  case history
   case listTeams
   case addTeam
   case listApps
@@ -22,7 +27,10 @@ enum AdminOperation: String, Sendable, CaseIterable {
   case listEnrolments
   case approveEnrolment
   case rejectEnrolment
+  case listDevices
+  case device
   case retireDevice
+  case sendNotification
   case listCodes
   case makeCode
   case withdrawCode
@@ -50,11 +58,16 @@ enum AdminOperation: String, Sendable, CaseIterable {
 
   var route: Route {
     switch self {
+    case .page: Route("GET", "/", nil)
+    case .asset: Route("GET", "/assets/{name}", nil)
     case .health: Route("GET", "/healthz", nil)
     case .ready: Route("GET", "/readyz", nil)
     case .metrics: Route("GET", "/metrics", .read)
     case .describe: Route("GET", "/v1/openapi.json", .read)
+    case .console: Route("GET", "/v1/console", nil)
     case .status: Route("GET", "/v1/status", .read)
+    case .overview: Route("GET", "/v1/overview", .read)
+    case .history: Route("GET", "/v1/history", .read)
     case .listTeams: Route("GET", "/v1/teams", .read)
     case .addTeam: Route("POST", "/v1/teams", .trust)
     case .listApps: Route("GET", "/v1/apps", .read)
@@ -69,6 +82,9 @@ enum AdminOperation: String, Sendable, CaseIterable {
     case .listEnrolments: Route("GET", "/v1/enrolments", .read)
     case .approveEnrolment: Route("POST", "/v1/enrolments/{key}/approve", .operate)
     case .rejectEnrolment: Route("POST", "/v1/enrolments/{key}/reject", .operate)
+    case .listDevices: Route("GET", "/v1/devices", .read)
+    case .device: Route("GET", "/v1/devices/{device}", .read)
+    case .sendNotification: Route("POST", "/v1/notifications", .send)
     case .retireDevice: Route("POST", "/v1/devices/{device}/retire", .operate)
     case .listCodes: Route("GET", "/v1/codes", .read)
     case .makeCode: Route("POST", "/v1/codes", .operate)

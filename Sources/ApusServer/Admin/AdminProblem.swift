@@ -13,6 +13,8 @@ struct AdminProblem: Error, Sendable, Hashable {
     case unauthorized
     /// The token's scopes do not cover it.
     case scopeMissing = "scope-missing"
+    /// The request comes from another site, or was sent to another name.
+    case forbidden
     case notFound = "not-found"
     case methodNotAllowed = "method-not-allowed"
     /// It is so already, or something that is there forbids it.
@@ -20,6 +22,8 @@ struct AdminProblem: Error, Sendable, Hashable {
     case tooLarge = "too-large"
     case mediaType = "media-type"
     case tooManyAttempts = "too-many-attempts"
+    /// More of this than there may be.
+    case tooManyRequests = "too-many-requests"
     /// Nothing that the caller could mend: the disk, most often.
     case failed
     case unavailable
@@ -28,13 +32,13 @@ struct AdminProblem: Error, Sendable, Hashable {
       switch self {
       case .malformed, .invalid: 400
       case .unauthorized: 401
-      case .scopeMissing: 403
+      case .scopeMissing, .forbidden: 403
       case .notFound: 404
       case .methodNotAllowed: 405
       case .conflict: 409
       case .tooLarge: 413
       case .mediaType: 415
-      case .tooManyAttempts: 429
+      case .tooManyAttempts, .tooManyRequests: 429
       case .failed: 500
       case .unavailable: 503
       }

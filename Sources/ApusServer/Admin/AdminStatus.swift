@@ -18,7 +18,7 @@ struct AdminStatus {
     let unreadiness = view.unreadiness
     return .fields([
       "service": .string("apus"),
-      "version": .string(view.configuration.admin?.version ?? ""),
+      "version": .string(view.version),
       "ready": .bool(unreadiness == nil),
       "problem": unreadiness.map(JSONValue.string),
       "started": .string(Log.timestamp(view.startedMilliseconds)),

@@ -16,7 +16,9 @@ struct ServiceView: Sendable {
   var doors: [OpenDoor]
   var startedMilliseconds: Int64
   let state: AdminState
+  let history: ServiceHistory
 
+  var version: String { configuration.admin?.version ?? "" }
   var log: Log { configuration.log }
   var trust: Trust { state.trust }
   var nowSeconds: Int64 { EventLoop.wallClockMilliseconds() / 1000 }
@@ -28,15 +30,23 @@ struct ServiceView: Sendable {
     var openRequests: Int
     /// Messages of other workers that wait for it.
     var inboxDepth: Int
+    var sessions: SessionCensus
+    /// Notifications that wait in the store.
+    var stored: Int64
+    var latencies: Latencies
+
+    init(_ worker: Worker) {
+      connections = worker.census
+      openRequests = worker.openRequests.count
+      inboxDepth = worker.inboxDepth
+      sessions = worker.shard.shard.sessions
+      stored = worker.shard.shard.counters.storedCount
+      latencies = worker.latencies
+    }
   }
 
   func workerFacts() -> [WorkerFacts] {
-    workers.map { worker in
-      worker.ask {
-        WorkerFacts(
-          connections: $0.census, openRequests: $0.openRequests.count, inboxDepth: $0.inboxDepth)
-      }
-    }
+    workers.map { $0.ask { WorkerFacts($0) } }
   }
 
   func topicCounters() -> [TopicCounters] {
@@ -80,6 +90,8 @@ final class AdminState: Sendable {
 
   private let state: Mutex<State>
   private let changes = Mutex(())
+  /// Those that may be sent yet.
+  let testPushes = Mutex(RateLimit.Bucket())
 
   /// Does `body` while nobody else changes anything by way of the administration.
   func changing<Result, Failure: Error>(

@@ -102,6 +102,7 @@ extension ShardDriver {
 
   func disconnect(_ device: Device) {
     shard.disconnect(device, loopMilliseconds: worker.loop.nowMilliseconds)
+    device.lastSeenMilliseconds = worker.wallMilliseconds
     cache.letGo(device)
   }
 }

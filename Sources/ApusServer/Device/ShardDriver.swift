@@ -148,7 +148,10 @@ final class ShardDriver {
   }
 
   func acknowledge(_ device: Device, messageID: UInt32, status: UInt8) {
-    shard.acknowledge(device, messageID: messageID, status: status)
+    guard
+      let accepted = shard.acknowledge(device, messageID: messageID, status: status)
+    else { return }
+    worker.latencies.delivery.add(milliseconds: worker.wallMilliseconds - accepted)
   }
 
   func setPower(_ power: PowerState, _ device: Device) {

@@ -194,6 +194,8 @@ final class HTTP2Provider {
       answer(request, rejection)
     } else {
       accepted(request, open)
+      worker.latencies.acceptance.add(
+        milliseconds: Int64(worker.loop.nowMilliseconds &- request.startedMilliseconds))
     }
     session.release(request)
     worker.markDirty(connection)

@@ -20,6 +20,9 @@ package enum AuditEvent: String, Sendable, CaseIterable {
   case administratorAdded = "administrator.added"
   case administratorRemoved = "administrator.removed"
 
+  // What an operator sent to see whether it arrives.
+  case notificationSent = "notification.sent"
+
   // How devices come in.
   case codeMade = "code.made"
   case codeUsed = "code.used"

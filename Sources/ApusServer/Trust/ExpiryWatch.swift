@@ -1,4 +1,4 @@
-import ApusTrust
+package import ApusTrust
 import Synchronization
 
 /// Certificates whose end is near: the service's own, its authorities', and those that providers and devices show.
@@ -28,13 +28,15 @@ package final class ExpiryWatch: Sendable {
     package var name: String
     /// Unix seconds.
     package var notAfter: Int64
+    /// Of the whole certificate, where it is known.
+    package var sha256: SHA256Digest?
   }
 
   private struct State {
     /// With the days of the last warning.
     var warned: [Entry: Int64] = [:]
-    /// When the certificate that a provider showed last ends, by the provider's name.
-    var providers: [String: Int64] = [:]
+    /// The certificate that a provider showed last, by the provider's name.
+    var providers: [String: Entry] = [:]
     /// Hashes of the certificates that were looked at on `day`.
     var seen: Set<Int> = []
     var day: Int64 = 0
@@ -90,7 +92,7 @@ package final class ExpiryWatch: Sendable {
       guard state.providers[provider.name] != nil || state.providers.count < Self.capacity else {
         return
       }
-      state.providers[provider.name] = provider.notAfter
+      state.providers[provider.name] = provider
     }
   }
 
@@ -98,8 +100,7 @@ package final class ExpiryWatch: Sendable {
   /// last.
   func known() -> [Entry] {
     let (warned, providers) = state.withLock { ($0.warned.keys, $0.providers) }
-    return warned.filter { $0.kind != .provider }
-      + providers.map { Entry(kind: .provider, name: $0.key, notAfter: $0.value) }
+    return warned.filter { $0.kind != .provider } + providers.values
   }
 
   /// Forgets what ended more than a day ago: nobody can show it any more.

@@ -21,7 +21,7 @@ extension Connection {
       at: .init(
         kind: door.kind == .courier ? .device : .provider,
         name: certificate.subject.userID ?? certificate.subject.commonName ?? certificate.serial,
-        notAfter: certificate.notAfter), nowSeconds: now)
+        notAfter: certificate.notAfter, sha256: certificate.fingerprint), nowSeconds: now)
   }
 
   /// A handshake failed because of the certificate that the peer has.

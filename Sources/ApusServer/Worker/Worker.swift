@@ -28,6 +28,9 @@ import Glibc
   /// Memory for a batch of an old sender's frames, likewise.
   let binaryScratch = BinaryScratch()
   var openRequests: OpenRequests
+  /// Pushes of the administration that are being decided about.
+  var testPushes = TestPushTable()
+  var latencies = Latencies()
   /// What providers and devices are judged by; replaced as a whole.
   private(set) var trust: Trust
   /// Counts the changes of the devices' authorities.
@@ -229,24 +232,6 @@ import Glibc
     if index == 0 { handOutExpired() }
   }
 
-  /// "Always answer within a deadline": what the store has not decided by then is answered 503, and its verdict, when
-  /// it comes, finds nobody waiting.
-  private func answerOverdue() {
-    let limit = UInt64(Limits.answerSeconds)
-    guard nowSeconds > limit else { return }
-    for open in openRequests.closeAll(startedBefore: (nowSeconds - limit) * 1000) {
-      open.provider.finish(open, rejection: Rejection(.serviceUnavailable))
-    }
-  }
-
-  /// Passes on what the store took for expired, to the devices' owners.
-  private func handOutExpired() {
-    var places: [MailboxKey] = []
-    store.takeExpired(
-      nowSeconds: wallSeconds, limit: Limits.expiredPerSecond, into: &places)
-    for place in places { send(.expired(place), to: ownerIndex(of: place.device)) }
-  }
-
   // MARK: Between workers
 
   /// The worker that owns a device.
@@ -292,12 +277,14 @@ import Glibc
 
   func finish(_ verdict: Verdict) {
     let answer = verdict.answer
-    guard answer.kind == .request else {
+    switch answer.kind {
+    case .request:
+      guard let open = openRequests.close(answer) else { return }
+      open.provider.finish(open, rejection: verdict.rejection)
+    case .frame:
       connection(slot: Int32(answer.slot), generation: answer.generation)?.decided(verdict)
-      return
+    case .testPush: testPushes.close(answer.slot)?(verdict.rejection)
     }
-    guard let open = openRequests.close(verdict.answer) else { return }
-    open.provider.finish(open, rejection: verdict.rejection)
   }
 
   private func adopt(_ device: HandedOverDevice) {
@@ -374,9 +361,6 @@ import Glibc
   var workerCount: Int { peers.count }
   var connectionCount: Int { connections.count - freeSlots.count }
   var inboxDepth: Int { inbox?.count ?? 0 }
-
-  /// Bytes that the connection which has most of them waiting has not got rid of.
-  var largestUnsent: Int { connections.reduce(0) { max($0, $1?.unsentByteCount ?? 0) } }
 
   /// Cuts what is left; the loop may stop afterwards.
   func finishDrain() {

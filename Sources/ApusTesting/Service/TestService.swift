@@ -27,6 +27,8 @@ package final class TestService: Sendable {
     package var requestsPerToken = Limits.requestsPerToken
     package var usesIPv6 = false
     package var enrolment = EnrolmentMode.all
+    /// Nil: it is not administered.
+    package var admin: AdminConfiguration?
     package var logLevel = Log.Level.error
     /// Takes the log's lines in place of standard error.
     package var logSink: (@Sendable (String) -> Void)?
@@ -67,6 +69,7 @@ package final class TestService: Sendable {
     configuration.requestsPerToken = options.requestsPerToken
     configuration.shutdownSeconds = options.shutdownSeconds
     configuration.enrolment = options.enrolment
+    configuration.admin = options.admin
     configuration.log = Log(minimumLevel: options.logLevel, sink: options.logSink)
     configuration.rehearsal = options.rehearsal
     let service = try Service(configuration, store: options.store)
@@ -177,6 +180,12 @@ package final class TestServiceHandle: Sendable {
   package func topicCounters() -> [TopicCounters] {
     running.withLock { $0?.service.topicCounters() ?? [] }
   }
+
+  /// Where it is administered over TLS, and where its console is besides.
+  package var adminAddresses: [SocketAddress] {
+    running.withLock { $0?.service.adminAddresses ?? [] }
+  }
+  package var consoleURLs: [String] { running.withLock { $0?.service.consoleURLs ?? [] } }
 
   package func expiringCertificates() -> [ExpiryWatch.Entry] {
     running.withLock { $0?.service.expiringCertificates() ?? [] }

@@ -72,6 +72,7 @@ struct AdminAPITests {
       case .addApp: required.replacingOccurrences(of: #""name":"N","#, with: "")
       case .addKey: #""team":"\#(bench.directory.team.text)","#
       case .rotate: #""what":"sealing-key","#
+      case .sendNotification: #""token":"ab","payload":{},"#
       default: ""
       }
     let answer =

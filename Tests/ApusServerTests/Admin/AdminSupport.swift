@@ -29,7 +29,7 @@ struct AdminBench {
     let view = ServiceView(
       configuration: configuration, directory: directory.data, workers: [], store: MemoryStore(),
       expiries: ExpiryWatch(log: configuration.log), audit: audit, doors: [],
-      startedMilliseconds: 1_700_000_000_000, state: AdminState(trust))
+      startedMilliseconds: 1_700_000_000_000, state: AdminState(trust), history: ServiceHistory())
     api = AdminAPI(
       view: view, gate: AdminGate(directory.data, audit: audit, log: configuration.log))
   }

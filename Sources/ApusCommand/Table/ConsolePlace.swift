@@ -1,0 +1,39 @@
+/// Where a console listens; what is left out has its usual value.
+package struct ConsolePlace: Sendable, Hashable {
+  /// An address in numbers, without the brackets of IPv6.
+  package var host: String?
+  package var port: UInt16?
+
+  /// Reads `2191`, `192.0.2.1`, `192.0.2.1:2191`, `::1`, `[::1]` or `[::1]:2191`; nil for anything else.
+  init?(_ text: String) {
+    if !text.isEmpty, let port = HostPort.port(text) {
+      self.port = port
+    } else if let whole = HostPort(text), ListenAddress.Place.isNumeric(whole.host) {
+      (host, port) = (whole.host, whole.port)
+    } else {
+      let isBracketed = text.hasPrefix("[") && text.hasSuffix("]")
+      let host = isBracketed ? String(text.dropFirst().dropLast()) : text
+      guard ListenAddress.Place.isNumeric(host), !isBracketed || host.contains(":") else {
+        return nil
+      }
+      self.host = host
+    }
+  }
+
+  /// With what was left out.
+  package func address(host: String, port: UInt16) -> HostPort {
+    HostPort(host: self.host ?? host, port: self.port ?? port)
+  }
+}
+
+extension ValueSyntax where Value == ConsolePlace {
+  static func consolePlace(_ placeholder: String) -> ValueSyntax {
+    ValueSyntax(placeholder) { text throws(ValueProblem) in
+      guard let place = ConsolePlace(text) else {
+        throw ValueProblem(
+          "is neither a port, nor an address in numbers, nor both, as in 127.0.0.1:2191")
+      }
+      return place
+    }
+  }
+}

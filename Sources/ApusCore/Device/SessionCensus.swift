@@ -1,0 +1,54 @@
+package import ApusModel
+
+/// How many devices of a worker are connected, what they say of their use, and what is on its way to them.
+///
+/// It is kept up with each change: to look through all sessions would hold up everybody where there are a million.
+package struct SessionCensus: Sendable {
+  /// By the raw values of the environments.
+  private var byEnvironment = InlineArray<2, Int>(repeating: 0)
+  /// By the raw values of the power states.
+  private var byPower = InlineArray<3, Int>(repeating: 0)
+  /// Notifications that were sent to devices and are not acknowledged yet.
+  package private(set) var inFlight = 0
+
+  package init() {}
+
+  /// Connected devices.
+  package var connected: Int { byEnvironment[0] + byEnvironment[1] }
+  package subscript(environment: Environment) -> Int { byEnvironment[Int(environment.rawValue)] }
+  package subscript(power: PowerState) -> Int { byPower[Int(power.rawValue)] }
+
+  mutating func begin(_ environment: Environment, _ session: DeviceSession) {
+    count(environment, session, 1)
+  }
+
+  mutating func end(_ environment: Environment, _ session: DeviceSession) {
+    count(environment, session, -1)
+    inFlight -= session.inFlightCount
+  }
+
+  private mutating func count(
+    _ environment: Environment, _ session: DeviceSession, _ change: Int
+  ) {
+    byEnvironment[Int(environment.rawValue)] += change
+    byPower[Int(session.power.rawValue)] += change
+  }
+
+  mutating func change(_ old: PowerState, to new: PowerState) {
+    byPower[Int(old.rawValue)] -= 1
+    byPower[Int(new.rawValue)] += 1
+  }
+
+  mutating func sent() { inFlight += 1 }
+  mutating func answered() { inFlight -= 1 }
+
+  package static func + (left: SessionCensus, right: SessionCensus) -> SessionCensus {
+    var sum = left
+    for index in sum.byEnvironment.indices {
+      sum.byEnvironment[index] += right.byEnvironment[index]
+    }
+    for index in sum.byPower.indices { sum.byPower[index] += right.byPower[index] }
+    sum.inFlight += right.inFlight
+    return sum
+  }
+}

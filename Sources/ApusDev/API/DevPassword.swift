@@ -1,0 +1,55 @@
+import ApusServer
+import ApusTrust
+import ApusWire
+import ApusWeb
+
+/// What everybody must show who asks a stand-in that listens elsewhere than on loopback.
+package struct DevPassword: Sendable {
+  private let digest: [UInt8]
+  private let bearers = BearerGuard()
+
+  /// Bytes of a password that may be chosen.
+  package static let lengths = 16...256
+
+  package init(_ password: String) { digest = Self.digest(password) }
+
+  /// 256 random bits.
+  package static func make() -> String {
+    let bytes = randomBytes(32)
+    return "apus_" + String(decoding: Base64URL.encode(bytes.span), as: UTF8.self)
+  }
+
+  private static func digest(_ text: String) -> [UInt8] {
+    let bytes = Array(text.utf8)
+    return SHA256Digest(of: bytes.span).bytes
+  }
+
+  /// Why the request is not answered; nil where it showed the password.
+  func refusal(of request: WebRequest) -> WebResponse? {
+    let finding = bearers.look(at: request) { shown in
+      let shown = Self.digest(shown)
+      return constantTimeEquals(shown.span, digest.span) ? true : nil
+    }
+    switch finding {
+    case .known: return nil
+    case .nothing:
+      return answer(.unauthorized, "the password is needed: authorization: Bearer PASSWORD")
+    case .wrong(let milliseconds):
+      var response = answer(
+        .unauthorized, "the password is wrong", BearerGuard.challenge(error: "invalid_token"))
+      response.holdMilliseconds = milliseconds
+      return response
+    case .notHeard(let seconds, _):
+      let (detail, field) = BearerGuard.notHeard(seconds)
+      return answer(.tooManyAttempts, detail, field)
+    }
+  }
+
+  private func answer(
+    _ code: DevProblem.Code, _ message: String, _ field: WebField = BearerGuard.challenge()
+  ) -> WebResponse {
+    var problem = DevProblem(code, message)
+    problem.headers = [field]
+    return problem.response
+  }
+}

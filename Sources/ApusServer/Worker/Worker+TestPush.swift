@@ -1,0 +1,112 @@
+import ApusCore
+import ApusModel
+import ApusTrust
+
+/// A push of the administration: what a provider's request would say.
+struct TestPush: Sendable {
+  var environment: Environment
+  /// Without credentials: whoever sends it was let in elsewhere.
+  var fields: RequestFields
+  var payload: [UInt8]
+}
+
+/// What a provider would be told about it, and what the operator is told besides.
+struct TestPushOutcome: Sendable {
+  var id: NotificationID
+  /// Nil where it was refused.
+  var uniqueID: NotificationID?
+  var rejection: Rejection?
+  /// Why it was refused; empty where it was not.
+  var explanation = ""
+}
+
+/// Test pushes that a worker has not decided about yet, by their numbers.
+struct TestPushTable {
+  typealias Answering = (Rejection?) -> Void
+
+  private var open: [UInt32: Answering] = [:]
+  private var next: UInt32 = 0
+
+  mutating func open(_ answer: @escaping Answering) -> UInt32 {
+    next &+= 1
+    open[next] = answer
+    return next
+  }
+
+  /// Takes it out; nil when nobody waits for the answer any more.
+  mutating func close(_ number: UInt32) -> Answering? { open.removeValue(forKey: number) }
+}
+
+extension Worker {
+  /// Decides about a test push as about a provider's request, on this worker's thread.
+  ///
+  /// - Parameter done: Called once, unless the store never says what became of it.
+  func send(_ push: TestPush, _ done: @escaping @Sendable (TestPushOutcome) -> Void) {
+    do throws(Refusal) {
+      try judge(push, done)
+    } catch {
+      refuse(push, error, done)
+    }
+  }
+
+  private func judge(
+    _ push: TestPush, _ done: @escaping @Sendable (TestPushOutcome) -> Void
+  ) throws(Refusal) {
+    let directory = trust.directory
+    let (fields, payload) = (push.fields, push.payload)
+    let sender = ProviderConnection(environment: push.environment)
+    try Admission.examineHead(fields, headerListTooLarge: false)
+    let head = try Admission.examine(
+      fields, connection: sender, directory: directory, bodyByteCount: payload.count,
+      body: payload.span)
+    // As with a key of the team that has the topic. Where no app has it, it is refused before a team counts.
+    guard let team = head.topic?.team ?? ShortID("NOBODYHERE") else {
+      throw Refusal(.topicUnknown)
+    }
+    let claims = try Admission.admit(
+      head, claims: sealer.open(head.token), grant: Grant(team: team, scope: .team),
+      connection: sender, directory: directory)
+    let notification = shard.takeNotification()
+    if head.messageID == nil { notification.id = ids.next() }
+    Admission.fill(
+      notification, from: head, claims: claims, interface: .http2,
+      collapseID: fields.value(.apnsCollapseID), payload: payload.span,
+      nowMilliseconds: wallMilliseconds)
+    notification.uniqueID = ids.next()
+    let (id, uniqueID) = (notification.id, notification.uniqueID)
+    let number = testPushes.open { [unowned self] rejection in
+      guard let rejection else { return done(TestPushOutcome(id: id, uniqueID: uniqueID)) }
+      shard.noteRejection(rejection.reason)
+      done(
+        TestPushOutcome(
+          id: id, rejection: rejection, explanation: explanation(rejection, fields)))
+    }
+    let answer = Answer(worker: UInt16(index), testPush: number)
+    if let verdict = route(notification, answer, own: shard) { finish(verdict) }
+  }
+
+  private func refuse(
+    _ push: TestPush, _ refusal: Refusal, _ done: (TestPushOutcome) -> Void
+  ) {
+    shard.noteRejection(refusal.reason)
+    var id = ids.next()
+    if case .given(let given) = Admission.messageID(of: push.fields) { id = given }
+    done(
+      TestPushOutcome(
+        id: id, rejection: refusal.rejection,
+        explanation: refusal.explanation.text(fields: push.fields, directory: trust.directory)))
+  }
+
+  /// What the shard refused, in words.
+  private func explanation(_ rejection: Rejection, _ fields: RequestFields) -> String {
+    let explanation: Explanation
+    switch rejection.reason {
+    case .unregistered:
+      explanation = .inactiveToken(sinceMilliseconds: rejection.timestampMilliseconds ?? 0)
+    case .tooManyRequests: explanation = .tooManyToDevice
+    case .deviceTokenNotForTopic: return "the device has no app of that topic"
+    default: return "the service could not keep it: its store takes no writes"
+    }
+    return explanation.text(fields: fields, directory: trust.directory)
+  }
+}

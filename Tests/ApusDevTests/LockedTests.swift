@@ -1,0 +1,75 @@
+import ApusLoop
+import ApusWire
+import Foundation
+import Testing
+
+@testable import ApusDev
+
+@Suite("A stand-in that listens elsewhere", .serialized)
+struct LockedTests {
+  private static let password = "a password of tests".replacingOccurrences(of: " ", with: "-")
+
+  private func bench() throws -> Bench {
+    try Bench {
+      $0.listen = .anyIPv4(port: 0)
+      $0.password = Self.password
+    }
+  }
+
+  @Test("Everything but the page wants the password there")
+  func password() async throws {
+    let bench = try bench()
+    defer { bench.stop() }
+    #expect(bench.facts.console == "http://127.0.0.1:\(bench.facts.consoleAddress.port)")
+    #expect(try await bench.ask("GET", "/").status == 200)
+    #expect(try await bench.ask("GET", "/assets/app.js").status == 200)
+    #expect(
+      try await bench.ask("GET", "/api/v1/console").text == #"{"kind":"dev","locked":true}"# + "\n")
+    let right = "authorization: Bearer \(Self.password)"
+    for (method, path, body) in [
+      ("GET", "/api/v1/status", nil), ("DELETE", "/api/v1/pushes", nil),
+      ("POST", "/api/v1/pushes/count", "{}"), ("GET", "/api/v1/devices", nil),
+    ] {
+      let without = try await bench.ask(method, path, body)
+      #expect(without.status == 401, "\(path)")
+      #expect(without.json["error"]?["code"]?.string == "unauthorized")
+      #expect(without.headers["www-authenticate"] == "Bearer realm=\"apus\"")
+      #expect(try await bench.ask(method, path, body, headers: [right]).status == 200, "\(path)")
+    }
+    // Another name leads there too, but another site's page does not get in.
+    let named = ["host: dev.example:2190", right]
+    #expect(try await bench.ask("GET", "/api/v1/status", headers: named).status == 200)
+    let foreign = named + ["origin: http://evil.example"]
+    #expect(try await bench.ask("DELETE", "/api/v1/pushes", headers: foreign).status == 403)
+  }
+
+  @Test("Whoever guesses is answered later and later, then not heard; the right one too late")
+  func guesses() async throws {
+    let bench = try bench()
+    defer { bench.stop() }
+    var statuses: [Int] = []
+    for _ in 0..<10 {
+      let wrong = "authorization: Bearer \(Self.password)x"
+      statuses.append(try await bench.ask("GET", "/api/v1/status", headers: [wrong]).status)
+    }
+    #expect(statuses == Array(repeating: 401, count: 9) + [429])
+    let right = "authorization: Bearer \(Self.password)"
+    let late = try await bench.ask("GET", "/api/v1/status", headers: [right])
+    #expect(late.status == 429 && late.json["error"]?["code"]?.string == "too-many-attempts")
+    #expect(late.headers["retry-after"] != nil)
+  }
+
+  @Test("On loopback it is open as ever, and says so")
+  func loopback() async throws {
+    let bench = try Bench()
+    defer { bench.stop() }
+    #expect(try await bench.ask("GET", "/api/v1/console").json["locked"] == .bool(false))
+    #expect(try await bench.ask("GET", "/api/v1/status").status == 200)
+  }
+
+  @Test("Passwords that are made differ, and are long enough to be taken")
+  func made() {
+    let (one, other) = (DevPassword.make(), DevPassword.make())
+    #expect(one != other && DevPassword.lengths.contains(one.utf8.count))
+  }
+}
