@@ -10,8 +10,6 @@ import Glibc
 struct StatusRoutes {
   let context: DevContext
 
-  init(_ context: DevContext) { self.context = context }
-
   func answer(
     _ operation: DevOperation, _ input: DevInput
   ) throws(DevProblem) -> WebResponse {
