@@ -150,6 +150,7 @@ let package = Package(
       "ApusDevTests",
       [
         "ApusDev", "ApusClient", "ApusModel", "ApusWire", "ApusServer", "ApusWeb", "ApusTrust",
+        "ApusTLS", "ApusLoop", "ApusTesting",
       ]),
     tests("SimulationTests", ["ApusTesting"]),
     .testTarget(

@@ -1,4 +1,4 @@
-import ApusLoop
+package import ApusLoop
 public import ApusModel
 import ApusTLS
 import ApusTrust
@@ -80,6 +80,9 @@ public struct ClientConfiguration: Sendable {
   public var observer: (any ClientObserver)?
   /// Looks a host up, for tests; nil: the system's resolver.
   var resolver: Resolver?
+  /// What the client takes for the time of day when it makes provider tokens, for a service whose clock is set; nil:
+  /// the system's.
+  package var clock: ServiceClock?
 
   public init(
     endpoint: Endpoint, trustRoots: TrustRoots = .system, credential: Credential

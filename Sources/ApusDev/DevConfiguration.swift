@@ -33,6 +33,23 @@ package struct DevConfiguration: Sendable {
     }
   }
 
+  /// A file that somebody wrote, and its name for what is said of it.
+  package struct Source: Sendable {
+    package var path: String
+    package var text: [UInt8]
+
+    package init(path: String, text: [UInt8]) {
+      self.path = path
+      self.text = text
+    }
+
+    /// What is wrong with it, with its place.
+    func problem(_ fault: InputFault) -> DevProblem {
+      let place = fault.position(in: text).map { ", line \($0.line), column \($0.column)" } ?? ""
+      return DevProblem(.invalid, "\(path)\(place): \(fault)")
+    }
+  }
+
   /// Kept for the next run; nil: a directory that goes with the stand-in.
   package var dataDirectory: String?
   /// Whether any well-formed token and topic is taken, and any key that can be read.
@@ -46,9 +63,9 @@ package struct DevConfiguration: Sendable {
   package var keep = 10_000
   package var keepMegabytes = 128
   /// A file of faults (JSON).
-  package var faults: [UInt8]?
+  package var faults: Source?
   /// Texts of apps: `Localizable.strings` files as they are.
-  package var strings: [(topic: String, language: String, text: [UInt8])] = []
+  package var strings: [(topic: String, language: String, file: Source)] = []
   package var version = ""
   /// Where the console and the API listen; nil: on loopback, at their port.
   package var listen: SocketAddress?

@@ -99,6 +99,8 @@ struct DevDirectory {
 
   /// Takes the directory away if it is not to be kept.
   func remove() {
+    // A process that was started meanwhile may have a copy of the descriptor for a moment, and with it the lock.
+    flock(lock, LOCK_UN)
     close(lock)
     if isThrowAway { Self.remove(data.path) }
   }

@@ -74,13 +74,14 @@ package struct Snippet: Sendable {
     Snippet(
       name: "APNSwift", language: "swift",
       text: """
-        var configuration = APNSClientConfiguration(
+        // It trusts what the system trusts. Debian: copy \(facts.authorityFile)
+        // to /usr/local/share/ca-certificates/apus-dev.crt, and run update-ca-certificates as root.
+        let configuration = APNSClientConfiguration(
           authenticationMethod: .jwt(
             privateKey: try .init(
               pemRepresentation: String(contentsOfFile: "\(facts.keyFile)", encoding: .utf8)),
             keyIdentifier: "\(facts.keyID)", teamIdentifier: "\(facts.team)"),
           environment: .custom(url: "https://localhost", port: \(port(facts))))
-        configuration.tlsConfiguration.trustRoots = .file("\(facts.authorityFile)")
         let client = APNSClient(
           configuration: configuration, eventLoopGroupProvider: .createNew,
           responseDecoder: JSONDecoder(), requestEncoder: JSONEncoder())
@@ -107,7 +108,7 @@ package struct Snippet: Sendable {
       name: "node-apn", language: "javascript",
       text: """
         const provider = new apn.Provider({
-          address: "localhost", port: \(port(facts)), production: true,
+          address: "localhost", port: \(port(facts)),
           token: { key: "\(facts.keyFile)", keyId: "\(facts.keyID)", teamId: "\(facts.team)" },
           ca: [fs.readFileSync("\(facts.authorityFile)")],
         })
@@ -119,17 +120,15 @@ package struct Snippet: Sendable {
     Snippet(
       name: "rpush", language: "ruby",
       text: """
-        # Started with SSL_CERT_FILE=\(facts.authorityFile)
-        module Rpush::Daemon::Dispatcher
-          class ApnsHttp2
-            remove_const :URLS
-            URLS = { production: "https://localhost:\(port(facts))" }
-          end
-        end
-        app = Rpush::Apns2::App.new(
+        # In config/initializers/rpush.rb
+        require "rpush/daemon"
+        Rpush::Daemon::Dispatcher::Apnsp8Http2::URLS[:production] = "https://localhost:\(port(facts))"
+        # Once, in a console
+        app = Rpush::Apnsp8::App.new(
           name: "dev", environment: "production", connections: 1,
-          certificate: File.read("\(facts.certificateFile)"), password: "")
-        # Of a notification: data: { headers: { "\(HeaderName.apnsTopic.text)": "\(topic(facts))" } }
+          apn_key: File.read("\(facts.keyFile)"), apn_key_id: "\(facts.keyID)",
+          team_id: "\(facts.team)", bundle_id: "\(topic(facts))")
+        app.save!
         """)
   }
 }

@@ -23,20 +23,18 @@ package final class StandIn {
     let started = configuration.startedMonotonicMilliseconds ?? monotonicMilliseconds()
     let book = DeviceBook()
     let faults = FaultDesk()
-    if let text = configuration.faults {
+    if let file = configuration.faults {
       do throws(InputFault) {
-        try faults.add(file: text)
+        try faults.add(file: file.text)
       } catch {
-        let place = error.position(in: text).map { "line \($0.line), column \($0.column): " } ?? ""
-        throw DevProblem(.invalid, "the file of faults, \(place)\(error)")
+        throw file.problem(error)
       }
     }
-    for (topic, language, text) in configuration.strings {
+    for (topic, language, file) in configuration.strings {
       do throws(InputFault) {
-        book.setStrings(try StringsFile.read(text), topic: topic, language: language)
+        book.setStrings(try StringsFile.read(file.text), topic: topic, language: language)
       } catch {
-        let place = error.position(in: text).map { ", line \($0.line), column \($0.column)" } ?? ""
-        throw DevProblem(.invalid, "the texts of \(topic) in \(language)\(place): \(error)")
+        throw file.problem(error)
       }
     }
     let directory = try DevDirectory(configuration)
@@ -79,7 +77,8 @@ package final class StandIn {
         .init(
           ports: Self.ports(doors, .provider),
           authorityPEM: try Files.read(directory.data.clientAuthorityFile),
-          keyFile: directory.keyFile, keyID: directory.keyID, team: directory.team))
+          keyFile: directory.keyFile, keyID: directory.keyID, team: directory.team,
+          clock: rehearsal.clock))
       let late = LateContext()
       let feed = EventFeed(loop: loop, recorder: recorder) { late.context?.data(of: $0) }
       tell.set {

@@ -23,11 +23,7 @@ extension HTTP2ServerSession {
       keptFields = keptFields.filter { request($0.key) != nil }
     }
     keptFields[streamID, default: []].append(
-      HTTP2Field(name: Self.text(name), value: Self.text(value)))
-  }
-
-  private static func text(_ bytes: Span<UInt8>) -> String {
-    unsafe bytes.withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) }
+      HTTP2Field(name: name.text, value: value.text))
   }
 
   // MARK: What goes wrong

@@ -56,8 +56,8 @@ struct DevCommand {
     configuration.keep = invocation.value(DevOptions.keep)
     configuration.keepMegabytes = invocation.value(DevOptions.keepMegabytes)
     if let path = invocation[DevOptions.faults] {
-      configuration.faults = Array(
-        try Process.text(of: path, for: DevOptions.faults, invocation).utf8)
+      let text = try Process.text(of: path, for: DevOptions.faults, invocation)
+      configuration.faults = .init(path: path, text: Array(text.utf8))
     }
     configuration.strings = try strings(of: configuration.topics[0])
     configuration.version = Program.version
@@ -102,14 +102,15 @@ struct DevCommand {
   /// The folders of an app's languages, as Xcode lays them out.
   private func strings(
     of topic: String
-  ) throws(CommandFailure) -> [(topic: String, language: String, text: [UInt8])] {
+  ) throws(CommandFailure) -> [(topic: String, language: String, file: DevConfiguration.Source)] {
     guard let folder = invocation[DevOptions.strings] else { return [] }
-    var found: [(topic: String, language: String, text: [UInt8])] = []
+    var found: [(topic: String, language: String, file: DevConfiguration.Source)] = []
     for name in Files.names(in: folder).sorted() where name.hasSuffix(".lproj") {
       let path = "\(folder)/\(name)/Localizable.strings"
       guard Files.exists(path) else { continue }
       do throws(FileError) {
-        found.append((topic, String(name.dropLast(".lproj".count)), try Files.read(path)))
+        let file = DevConfiguration.Source(path: path, text: try Files.read(path))
+        found.append((topic, String(name.dropLast(".lproj".count)), file))
       } catch {
         throw invocation.failure(.configuration, about: DevOptions.strings, "\(error)")
       }
@@ -215,7 +216,9 @@ struct DevCommand {
     let count = standIn.violations(atLeast: least)
     guard count > 0 else { return nil }
     return CommandFailure(
-      .failed, "\(count) violations are as severe as \(text), or more",
+      .failed,
+      (count == 1 ? "1 violation is" : "\(count) violations are")
+        + " as severe as \(text), or more",
       remedy: "--junit FILE writes them down; the console shows them with their pushes.")
   }
 }

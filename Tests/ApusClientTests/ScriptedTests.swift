@@ -26,24 +26,11 @@ struct ScriptedTests {
     #expect(service.seen == [[text(1), text(2)], [text(2)]])
   }
 
-  @Test("A connection that is cut under a request leaves the outcome open, and is replaced")
-  func cut() async throws {
-    let service = try ScriptedService([[.accept, .cut], []])
-    let client = try service.client()
-    #expect(try await client.send(push(1)) == .accepted(apnsID: Bench.id(1), uniqueID: nil))
-    guard case .unknown(let cause, retryMayDuplicate: true) = try await client.send(push(2)) else {
-      Issue.record("an outcome that nobody can know")
-      return
-    }
-    #expect(cause.code == .connectionLost)
-    #expect(try await client.send(push(3)) == .accepted(apnsID: Bench.id(3), uniqueID: nil))
-    await client.close()
-    #expect(service.seen == [[text(1), text(2)], [text(3)]])
-  }
-
-  @Test("A service that says its last under a request leaves the outcome open, and is replaced")
-  func halfClose() async throws {
-    let service = try ScriptedService([[.accept, .halfClose], []])
+  @Test(
+    "A connection that ends under a request leaves the outcome open, and is replaced",
+    arguments: [ScriptedService.Deed.cut, .halfClose])
+  func ends(deed: ScriptedService.Deed) async throws {
+    let service = try ScriptedService([[.accept, deed], []])
     let client = try service.client()
     #expect(try await client.send(push(1)) == .accepted(apnsID: Bench.id(1), uniqueID: nil))
     guard case .unknown(let cause, retryMayDuplicate: true) = try await client.send(push(2)) else {

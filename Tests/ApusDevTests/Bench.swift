@@ -7,8 +7,8 @@ import Testing
 
 @testable import ApusDev
 
-/// A stand-in with free ports, and the HTTP client of whoever tests against it.
-final class Bench {
+/// A stand-in with free ports, and the HTTP client of whoever tests against it. One test at a time may send.
+final class Bench: @unchecked Sendable {
   static let topic = "com.example.app"
 
   let standIn: StandIn

@@ -73,6 +73,8 @@ struct FaultRuleTests {
         .goAway(.init(lastStream: .before, reason: "Shutdown", closes: true))
       ),
       (#"{"type":"closeInTheMiddle"}"#, .closeInTheMiddle),
+      (#"{"type":"deadToken"}"#, .deadToken(sinceMilliseconds: nil)),
+      (#"{"type":"deadToken","timestampMilliseconds":7}"#, .deadToken(sinceMilliseconds: 7)),
       (
         #"{"type":"binaryError","status":"invalidToken","lateMilliseconds":3}"#,
         .binaryError(status: .invalidToken, lateMilliseconds: 3)

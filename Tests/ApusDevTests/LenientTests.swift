@@ -77,6 +77,21 @@ struct LenientTests {
     #expect(rejection.reason == .expiredProviderToken)
   }
 
+  @Test("What the API sends carries a token of the stand-in's time, wherever that was set to")
+  func composerClock() async throws {
+    let bench = try Bench()
+    defer { bench.stop() }
+    for body in [
+      #"{"advanceMilliseconds":0}"#, #"{"advanceMilliseconds":7200000}"#,
+      #"{"advanceMilliseconds":-90000000}"#, #"{"set":4000000000000}"#, #"{"reset":true}"#,
+    ] {
+      #expect(try await bench.ask("PUT", "/api/v1/clock", body).status == 200)
+      let sent = try await bench.ask(
+        "POST", "/api/v1/send", #"{"device":"phone","payload":{"aps":{"badge":1}}}"#)
+      #expect(sent.json["verdict"]?["status"]?.integer == 200, "\(body): \(sent.text)")
+    }
+  }
+
   @Test("Events tell of a push, and who comes back goes on behind the last one that they had")
   func events() async throws {
     let bench = try Bench()

@@ -172,6 +172,9 @@ final class Companion: @unchecked Sendable {
     return lines.filter { $0["event"] as? String == event }
   }
 
+  /// Its exit code; nil while it runs.
+  var status: Int32? { process.isRunning ? nil : process.terminationStatus }
+
   /// Stops the program in the way that `signal` does and waits for its end.
   func stop(_ signal: Int32 = SIGTERM) {
     guard process.isRunning else { return }

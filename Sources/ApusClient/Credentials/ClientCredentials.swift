@@ -44,14 +44,18 @@ final class ClientCredentials {
 
   /// The service's clock, at its first answer on a connection.
   func noteServerClock(_ seconds: Int64) {
-    clockSkewSeconds = seconds - EventLoop.wallClockMilliseconds() / 1000
+    clockSkewSeconds = seconds - ownSeconds
   }
 
   /// The service judges tokens by its own clock.
   private var nowSeconds: Int64 {
-    let seconds = EventLoop.wallClockMilliseconds() / 1000
+    let seconds = ownSeconds
     guard let skew = clockSkewSeconds, abs(skew) >= Self.skewSeconds else { return seconds }
     return seconds + skew
+  }
+
+  private var ownSeconds: Int64 {
+    (configuration.clock?.nowMilliseconds ?? EventLoop.wallClockMilliseconds()) / 1000
   }
 
   enum Reload: Equatable {

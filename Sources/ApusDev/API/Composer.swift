@@ -6,8 +6,14 @@ import Synchronization
 
 /// Sends pushes as a provider does, over the provider door. Any thread.
 final class Composer: Sendable {
-  private let clients = Mutex<[Environment: APNSClient]>([:])
+  private let clients = Mutex<[Environment: Sender]>([:])
   private let settings: Settings
+
+  private struct Sender {
+    var client: APNSClient
+    /// Where the clock was when it last sent.
+    var offsetMilliseconds: Int64
+  }
 
   struct Settings: Sendable {
     var ports: [Environment: UInt16]
@@ -15,6 +21,8 @@ final class Composer: Sendable {
     var keyFile: String
     var keyID: String
     var team: String
+    /// By which the service judges tokens.
+    var clock: ServiceClock
   }
 
   private static let timeoutSeconds = 10
@@ -26,8 +34,14 @@ final class Composer: Sendable {
       throw DevProblem(.conflict, "there is no provider door for \(environment.name)")
     }
     do {
+      let offset = settings.clock.offsetMilliseconds
       return try clients.withLock { clients in
-        if let client = clients[environment] { return client }
+        if let sender = clients[environment] {
+          clients[environment]?.offsetMilliseconds = offset
+          if offset >= sender.offsetMilliseconds { return sender.client }
+          // Its connections have shown a token that is of the future now, and may not show another one so soon.
+          Task { await sender.client.close() }
+        }
         var configuration = ClientConfiguration(
           endpoint: Endpoint(host: StandInFacts.host, port: port),
           trustRoots: .pem(settings.authorityPEM),
@@ -35,8 +49,9 @@ final class Composer: Sendable {
             path: settings.keyFile, keyID: settings.keyID, teamID: settings.team))
         configuration.sendTimeoutSeconds = Self.timeoutSeconds
         configuration.retriesRefusals = false
+        configuration.clock = settings.clock
         let client = try APNSClient(configuration)
-        clients[environment] = client
+        clients[environment] = Sender(client: client, offsetMilliseconds: offset)
         return client
       }
     } catch {
@@ -57,7 +72,7 @@ final class Composer: Sendable {
 
   func stop() {
     clients.withLock { clients in
-      for client in clients.values { client.closeImmediately() }
+      for sender in clients.values { sender.client.closeImmediately() }
       clients = [:]
     }
   }

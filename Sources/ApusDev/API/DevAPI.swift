@@ -84,18 +84,18 @@ struct DevAPI: WebHandler {
         writer.bool(password != nil)
       }
     case .page, .asset, .describe, .health, .status, .clock, .setClock, .events:
-      return try StatusRoutes(context).answer(operation, input)
+      return try StatusRoutes(context: context).answer(operation, input)
     case .listPushes, .getPush, .clearPushes, .waitForPushes, .countPushes, .assertPushes,
       .violations, .clearViolations:
-      return try PushRoutes(context).answer(operation, input)
+      return try PushRoutes(context: context).answer(operation, input)
     case .listDevices, .addDevice, .changeDevice, .removeDevice, .shown, .clearShown,
       .listStrings, .strings, .setStrings:
-      return try DeviceRoutes(context).answer(operation, input)
+      return try DeviceRoutes(context: context).answer(operation, input)
     case .listFaults, .addFault, .removeFaults, .removeFault:
-      return try FaultRoutes(context).answer(operation, input)
-    case .send: return try SendRoutes(context).answer(input)
+      return try FaultRoutes(context: context).answer(operation, input)
+    case .send: return try SendRoutes(context: context).answer(input)
     case .makeProviderToken, .checkToken:
-      return try TokenRoutes(context).answer(operation, input)
+      return try TokenRoutes(context: context).answer(operation, input)
     }
   }
 

@@ -5,8 +5,6 @@ import ApusWire
 struct FaultRoutes {
   let context: DevContext
 
-  init(_ context: DevContext) { self.context = context }
-
   func answer(
     _ operation: DevOperation, _ input: DevInput
   ) throws(DevProblem) -> WebResponse {

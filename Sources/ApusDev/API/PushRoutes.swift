@@ -6,8 +6,6 @@ import ApusWire
 struct PushRoutes {
   let context: DevContext
 
-  init(_ context: DevContext) { self.context = context }
-
   func answer(
     _ operation: DevOperation, _ input: DevInput
   ) throws(DevProblem) -> WebResponse {

@@ -8,8 +8,6 @@ import ApusWire
 struct SendRoutes {
   let context: DevContext
 
-  init(_ context: DevContext) { self.context = context }
-
   private struct Wanted {
     var push: PushRequest
     var environment: Environment

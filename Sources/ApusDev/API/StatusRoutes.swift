@@ -8,8 +8,6 @@ import ApusWire
 struct StatusRoutes {
   let context: DevContext
 
-  init(_ context: DevContext) { self.context = context }
-
   func answer(
     _ operation: DevOperation, _ input: DevInput
   ) throws(DevProblem) -> WebResponse {

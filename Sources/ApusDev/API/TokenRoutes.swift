@@ -10,8 +10,6 @@ import ApusWire
 struct TokenRoutes {
   let context: DevContext
 
-  init(_ context: DevContext) { self.context = context }
-
   private var data: DataDirectory { DataDirectory(path: context.facts.dataDirectory) }
 
   func answer(

@@ -5,7 +5,7 @@ import ApusWire
 extension FaultEffect {
   /// The names of the effects, as rules spell them.
   package enum Kind: String, Sendable, CaseIterable {
-    case respond, delay, noAnswer, resetStream, goAway, closeInTheMiddle
+    case respond, delay, noAnswer, deadToken, resetStream, goAway, closeInTheMiddle
     case binaryError, binarySilence, binaryShutdown
     case deviceOffline, certificate, connections
   }
@@ -31,6 +31,8 @@ extension FaultEffect {
       }
       self = .request(.delay(milliseconds: UInt64(milliseconds), then: then))
     case .noAnswer: self = .request(.noAnswer)
+    case .deadToken:
+      self = .request(.deadToken(sinceMilliseconds: try Self.timestamp(&reader)))
     case .resetStream:
       self = .request(.resetStream(code: try Self.code(&reader) ?? Self.internalError))
     case .goAway: self = .request(.goAway(try Self.goAway(&reader)))
@@ -101,8 +103,13 @@ extension FaultEffect {
     }
     return PlannedFault.Answer(
       status: UInt16(status), reason: text ?? "",
-      timestampMilliseconds: try reader.integer("timestampMilliseconds", 0...Int64.max),
+      timestampMilliseconds: try timestamp(&reader),
       retryAfterSeconds: try reader.integer("retryAfterSeconds", 0...86_400).map(Int.init))
+  }
+
+  /// Since when a token is dead.
+  private static func timestamp(_ reader: inout FieldReader) throws(InputFault) -> Int64? {
+    try reader.integer("timestampMilliseconds", 0...Int64.max)
   }
 
   private static func goAway(

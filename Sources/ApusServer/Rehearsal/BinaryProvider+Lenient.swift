@@ -20,7 +20,7 @@ extension BinaryProvider {
     captured.expirationSeconds = frame.expiration.map { Int64($0) }
     captured.command = frame.command.rawValue
     captured.identifier = frame.identifier
-    captured.payload = bytes.span.extracting(frame.payload).array
+    captured.payload = bytes.span.extracting(frame.payload).copied()
     captured.credential = rehearsal.connection.credential
     return captured
   }
@@ -71,22 +71,15 @@ extension BinaryProvider {
       directory: worker.trust.directory, forgiving: sender)
   }
 
-  private func adopt(_ rehearsed: RehearsedRequest, _ rehearsal: ProviderRehearsal) {
+  func adopt(_ rehearsed: RehearsedRequest, _ rehearsal: ProviderRehearsal) {
     guard let sequence = hold(rehearsed, rehearsal) else { return }
-    let (worker, slot, generation) = (worker, connection.slot, connection.generation)
-    rehearsal.desk.rehearsal.adopt(
-      rehearsed.request.token, topic: rehearsed.request.topic ?? "",
-      environment: connection.door.environment
-    ) { token in
-      worker.loop.perform {
-        worker.connection(slot: slot, generation: generation)?.adopted(token, sequence)
-      }
-    }
+    rehearsal.adopt(rehearsed.request, sequence)
   }
 
   func adopted(_ token: DeviceToken?, _ sequence: UInt32) {
     guard let rehearsal, let rehearsed = rehearsal.requests[sequence] else { return }
-    decide(rehearsed, rehearsal, token.map { .device($0) } ?? .refused)
     worker.markDirty(connection)
+    if throwAwayDead(rehearsed, rehearsal, adopted: token) { return }
+    decide(rehearsed, rehearsal, token.map { .device($0) } ?? .refused)
   }
 }

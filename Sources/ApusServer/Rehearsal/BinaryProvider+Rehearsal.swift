@@ -27,7 +27,7 @@ extension BinaryProvider {
       case .wait, .over: return
       case .fault(let fault): noteFault(Refusal(.frame(fault)), rehearsal)
       case .frame(let frame):
-        let bytes = machine.bytes(of: frame, in: input, before: offset).array
+        let bytes = machine.bytes(of: frame, in: input, before: offset).copied()
         let rehearsed = rehearsal.begin(captured(frame, bytes, rehearsal), nil)
         rehearsed.frame = RehearsedFrame(frame: frame, bytes: bytes)
         carryOut(rehearsed.effect, rehearsed, rehearsal)
@@ -51,6 +51,14 @@ extension BinaryProvider {
     case .noAnswer:
       settle(rehearsed)
       rehearsal.report(rehearsed, status: 0) { $0.explanation = "it is thrown away" }
+    case .deadToken(let since):
+      rehearsed.deadSinceMilliseconds = since ?? worker.wallMilliseconds
+      if throwAwayDead(rehearsed, rehearsal) { return }
+      if rehearsal.isLenient {
+        adopt(rehearsed, rehearsal)
+      } else {
+        decide(rehearsed, rehearsal, .notAsked)
+      }
     case .respond(let planned):
       refuse(rehearsed, rehearsal, Self.status(of: planned.reason), planned.reason)
     case .closeInTheMiddle:
@@ -67,6 +75,19 @@ extension BinaryProvider {
       decide(rehearsed, rehearsal, .notAsked)
       machine.drain()
     }
+  }
+
+  /// Says nothing of a token that is dead, as ever; false where that is not planned, or it is nobody's.
+  func throwAwayDead(
+    _ rehearsed: RehearsedRequest, _ rehearsal: ProviderRehearsal, adopted: DeviceToken? = nil
+  ) -> Bool {
+    guard let since = rehearsal.listDead(rehearsed, adopted: adopted) else { return false }
+    settle(rehearsed)
+    rehearsal.report(rehearsed, status: 0) { exchange in
+      exchange.explanation = "the token is dead: it is thrown away"
+      exchange.timestampMilliseconds = since
+    }
+    return true
   }
 
   /// The status that is nearest to a word of the HTTP/2 interface.

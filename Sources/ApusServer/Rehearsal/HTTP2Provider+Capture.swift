@@ -8,8 +8,8 @@ extension HTTP2Provider {
   func captured(_ request: HTTP2Request, _ rehearsal: ProviderRehearsal) -> ProviderRequest {
     var captured = ProviderRequest(
       connection: rehearsal.connection, receivedMilliseconds: worker.wallMilliseconds)
-    captured.method = Self.text(request.value(.method))
-    captured.path = Self.text(request.value(.path))
+    captured.method = request.value(.method).text
+    captured.path = request.value(.path).text
     captured.headers = session.takeFields(of: request).map { .init($0.name, $0.value) }
     captured.token = Self.token(captured.path)
     captured.topic = text(.apnsTopic, of: request) ?? sender.defaultTopicText
@@ -17,7 +17,7 @@ extension HTTP2Provider {
     captured.priority = text(.apnsPriority, of: request)
     captured.collapseID = text(.apnsCollapseID, of: request)
     captured.expirationSeconds = text(.apnsExpiration, of: request).flatMap { Int64($0) }
-    captured.payload = request.bodyBytes.array
+    captured.payload = request.bodyBytes.copied()
     captured.credential = rehearsal.connection.credential
     if let token = providerToken(of: request, rehearsal) {
       captured.credential = token.credential
@@ -27,11 +27,7 @@ extension HTTP2Provider {
   }
 
   private func text(_ name: HeaderName, of request: HTTP2Request) -> String? {
-    request.fields.contains(name) ? Self.text(request.value(name)) : nil
-  }
-
-  static func text(_ bytes: Span<UInt8>) -> String {
-    String(decoding: bytes.array, as: UTF8.self)
+    request.fields.contains(name) ? request.value(name).text : nil
   }
 
   /// The last segment of `/3/device/…`.
@@ -54,14 +50,5 @@ extension HTTP2Provider {
 extension ProviderConnection {
   var defaultTopicText: String? {
     defaultTopic.map { String(decoding: $0, as: UTF8.self) }
-  }
-}
-
-extension Span<UInt8> {
-  /// The bytes, copied.
-  var array: [UInt8] {
-    var bytes: [UInt8] = []
-    bytes.append(self)
-    return bytes
   }
 }

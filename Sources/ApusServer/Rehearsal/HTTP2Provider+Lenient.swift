@@ -156,23 +156,16 @@ extension HTTP2Provider {
   // MARK: Adoption
 
   /// Asks whose device is meant; the request waits for the answer.
-  private func adopt(_ request: HTTP2Request, _ rehearsed: RehearsedRequest) {
+  func adopt(_ request: HTTP2Request, _ rehearsed: RehearsedRequest) {
     rehearsed.held = request
-    let key = Self.key(request)
-    let (worker, slot, generation) = (worker, connection.slot, connection.generation)
-    rehearsal?.desk.rehearsal.adopt(
-      rehearsed.request.token, topic: rehearsed.request.topic ?? "",
-      environment: connection.door.environment
-    ) { token in
-      worker.loop.perform {
-        worker.connection(slot: slot, generation: generation)?.adopted(token, key)
-      }
-    }
+    rehearsal?.adopt(rehearsed.request, Self.key(request))
   }
 
   func adopted(_ token: DeviceToken?, _ key: UInt32) {
-    guard let rehearsed = rehearsal?.requests[key], let request = release(rehearsed) else { return }
-    decideLeniently(request, rehearsed, token.map { .device($0) } ?? .refused)
+    guard let rehearsal, let rehearsed = rehearsal.requests[key], let request = release(rehearsed)
+    else { return }
     worker.markDirty(connection)
+    if answerDead(request, rehearsed, rehearsal, adopted: token) { return }
+    decideLeniently(request, rehearsed, token.map { .device($0) } ?? .refused)
   }
 }

@@ -4,6 +4,7 @@ import ApusLoop
 import ApusModel
 import ApusTLS
 import ApusTrust
+import ApusWire
 
 // A provider of a stand-in: each request is shown to the rehearsal, and may go wrong as that has planned.
 
@@ -38,6 +39,10 @@ extension HTTP2Provider {
         worker.markDirty(connection)
       }
     case .noAnswer: withhold(request, rehearsed, rehearsal)
+    case .deadToken(let since):
+      rehearsed.deadSinceMilliseconds = since ?? worker.wallMilliseconds
+      if answerDead(request, rehearsed, rehearsal) { return }
+      if rehearsal.isLenient { adopt(request, rehearsed) } else { proceed(request, rehearsed) }
     case .resetStream(let code):
       session.reset(request, code: HTTP2ErrorCode(rawValue: code))
       leaveUnanswered(request, "the stream was reset with code \(code)")
@@ -58,6 +63,20 @@ extension HTTP2Provider {
     } else {
       decide(request)
     }
+  }
+
+  /// Answers as to a token that is dead; false where that is not planned, or it is nobody's.
+  func answerDead(
+    _ request: HTTP2Request, _ rehearsed: RehearsedRequest, _ rehearsal: ProviderRehearsal,
+    adopted: DeviceToken? = nil
+  ) -> Bool {
+    guard let since = rehearsal.listDead(rehearsed, adopted: adopted) else { return false }
+    let reason = Reason.unregistered
+    respond(
+      .init(
+        status: reason.status, reason: reason.text.description, timestampMilliseconds: since),
+      to: request)
+    return true
   }
 
   /// Takes up a request that was held; nil where its stream is gone.
@@ -103,20 +122,16 @@ extension HTTP2Provider {
   }
 
   private static func body(of planned: PlannedFault.Answer) -> [UInt8] {
-    let members = planned.timestampMilliseconds.map { ",\"timestamp\":\($0)" } ?? ""
-    return Array("{\"reason\":\"\(escaped(planned.reason))\"\(members)}".utf8)
-  }
-
-  /// What a rule's author wrote stays inside its quotation marks.
-  private static func escaped(_ text: String) -> String {
-    text.unicodeScalars.map { scalar in
-      switch scalar {
-      case "\"", "\\": "\\\(scalar)"
-      case "\u{0}"..."\u{1f}":
-        "\\u00\(scalar.value < 16 ? "0" : "")\(String(scalar.value, radix: 16))"
-      default: String(scalar)
-      }
-    }.joined()
+    var writer = JSONWriter()
+    writer.beginObject()
+    writer.key("reason")
+    writer.string(planned.reason)
+    if let milliseconds = planned.timestampMilliseconds {
+      writer.key("timestamp")
+      writer.integer(milliseconds)
+    }
+    writer.endObject()
+    return writer.bytes
   }
 
   private func goAway(
@@ -252,7 +267,7 @@ extension HTTP2Provider {
   /// The id of the answer: the request's own as it was spelled, or another.
   private func answerID(of request: HTTP2Request, _ own: NotificationID? = nil) -> String {
     if case .given = Admission.messageID(of: request.fields) {
-      return Self.text(request.value(.apnsID))
+      return request.value(.apnsID).text
     }
     return (own ?? worker.ids.next()).text
   }

@@ -21,6 +21,9 @@ package struct PlannedFault: Sendable, Hashable {
     /// The stream stays open, and nothing comes. On the binary interface, which is silent about success, the
     /// notification is thrown away.
     case noAnswer
+    /// The token counts as dead since that time (Unix milliseconds), or since now: the feedback service lists it, and
+    /// the request is answered as ever to such a token, with 410; on the binary interface with silence.
+    case deadToken(sinceMilliseconds: Int64?)
     /// RST_STREAM with that code (RFC 9113, section 7).
     case resetStream(code: UInt32)
     case goAway(GoAway)

@@ -16,6 +16,8 @@ final class RehearsedRequest {
   var held: HTTP2Request?
   /// Of the binary interface.
   var frame: RehearsedFrame?
+  /// Since when its token is to be dead; nil where nobody planned that.
+  var deadSinceMilliseconds: Int64?
   /// Whether there was a word on it: there is one only.
   var isReported = false
 
@@ -48,6 +50,8 @@ final class ProviderRehearsal {
   let desk: RehearsalDesk
   let connection: RehearsedConnection
   private let worker: Worker
+  private let slot: Int32
+  private let generation: UInt32
   /// By stream, or by the number of the frame.
   private(set) var requests: [UInt32: RehearsedRequest] = [:]
   private var timers: [UInt64: LoopTimer] = [:]
@@ -77,6 +81,7 @@ final class ProviderRehearsal {
   ) {
     self.desk = desk
     worker = connection.worker
+    (slot, generation) = (connection.slot, connection.generation)
     activeMilliseconds = worker.wallMilliseconds
     self.connection = RehearsedConnection(
       number: desk.nextConnection(), interface: interface,
@@ -91,7 +96,7 @@ final class ProviderRehearsal {
   func readToken(_ field: Span<UInt8>, _ range: Range<Int>) -> ReadToken {
     let known = readToken.field
     if !known.isEmpty, known.span.equals(field) { return readToken }
-    readToken = ReadToken(field: field.array)
+    readToken = ReadToken(field: field.copied())
     if let token = try? ProviderToken.parse(field.extracting(range)) {
       readToken.credential = "key \(token.keyID) of team \(token.teamID)"
       readToken.issuedAtSeconds = token.issuedAt
@@ -129,6 +134,32 @@ final class ProviderRehearsal {
     exchange.notes = request.notes
     change(&exchange)
     desk.rehearsal.answered(exchange)
+  }
+
+  /// Asks whose device is meant; the connection is told, unless it is gone by then.
+  func adopt(_ request: ProviderRequest, _ key: UInt32) {
+    let (worker, slot, generation) = (worker, slot, generation)
+    desk.rehearsal.adopt(
+      request.token, topic: request.topic ?? "", environment: connection.environment
+    ) { token in
+      worker.loop.perform {
+        worker.connection(slot: slot, generation: generation)?.adopted(token, key)
+      }
+    }
+  }
+
+  /// Puts a request's token into the feedback list where it is to be dead, as it was sent, and says since when.
+  ///
+  /// - Parameter adopted: What it stands for, where the service did not make it.
+  /// - Returns: Nil where that was not planned, or the token is nobody's.
+  func listDead(_ request: RehearsedRequest, adopted: DeviceToken?) -> Int64? {
+    guard let since = request.deadSinceMilliseconds else { return nil }
+    let digits = Array(request.request.token.utf8)
+    let token = DeviceToken(hex: digits.span)
+    guard let claims = (adopted ?? token).flatMap({ worker.sealer.open($0) }) else { return nil }
+    worker.shard.shard.deadTokens.append(
+      DeadToken(claims: claims, token: token, sinceMilliseconds: since))
+    return since
   }
 
   // MARK: Time

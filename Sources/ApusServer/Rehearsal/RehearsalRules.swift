@@ -87,8 +87,7 @@ extension PlannedFault.Effect {
   func strikes(_ interface: ProviderInterface) -> Bool {
     switch self {
     case .none: false
-    case .respond, .noAnswer, .closeInTheMiddle: true
-    case .delay: true
+    case .respond, .delay, .noAnswer, .deadToken, .closeInTheMiddle: true
     case .resetStream, .goAway: interface == .http2
     case .binaryError, .binarySilence, .binaryShutdown: interface == .binary
     }

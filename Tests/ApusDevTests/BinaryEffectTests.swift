@@ -1,0 +1,147 @@
+import ApusClient
+import ApusModel
+import ApusTesting
+import ApusWire
+import Testing
+
+@testable import ApusDev
+
+@Suite("What is armed through the API strikes a sender on the binary interface", .serialized)
+final class BinaryEffectTests {
+  private static let shared = Result { try Bench() }
+
+  let bench: Bench
+  let token: String
+
+  init() throws {
+    bench = try Self.shared.get()
+    token = try bench.token()
+  }
+
+  /// Sends three frames, of which the second meets the effect.
+  private func send(_ effect: String) async throws -> RawGatewayClient {
+    try await bench.disarm()
+    try await bench.arm(effect, match: #"{"interface":"binary"}"#, #","nth":2"#)
+    let gateway = try bench.gateway()
+    try gateway.send(Bench.frame(1, token), Bench.frame(2, token), Bench.frame(3, token))
+    return gateway
+  }
+
+  /// A packet of the error response: command 8, status, identifier.
+  private static func packet(_ status: UInt8, _ identifier: UInt8) -> [UInt8] {
+    [8, status, 0, 0, 0, identifier]
+  }
+
+  /// What the inbox has: identifier, status and rule of each. It has them in the order of their answers.
+  private func inbox(_ count: Int) async throws -> [String] {
+    try await bench.wait("{}", count: count).map { push in
+      let verdict = push["verdict"]
+      return "\(push["identifier"]?.integer ?? 0) \(verdict?["status"]?.integer ?? -1) "
+        + (verdict?["fault"]?.string ?? "-")
+    }.sorted()
+  }
+
+  @Test(
+    "An error packet with every status, and nothing behind it is taken",
+    arguments: BinaryStatus.allCases.filter { $0 != .noError })
+  func errors(status: BinaryStatus) async throws {
+    let gateway = try await send(#"{"type":"binaryError","status":"\#(status)"}"#)
+    let end = try gateway.end()
+    #expect(end.bytes == Self.packet(status.rawValue, 2) && end.end == .closeNotify)
+    #expect(try await inbox(2) == ["1 0 -", "2 \(status.rawValue) armed"])
+  }
+
+  @Test("A packet that comes late leaves time to send what is lost")
+  func late() async throws {
+    let gateway = try await send(
+      #"{"type":"binaryError","status":"invalidToken","lateMilliseconds":300}"#)
+    try gateway.send(Bench.frame(4, token))
+    #expect(try gateway.end().bytes == Self.packet(8, 2))
+    #expect(try await inbox(2) == ["1 0 -", "2 8 armed"])
+  }
+
+  @Test(
+    "What a sender reads, to the end",
+    arguments: [
+      (#"{"type":"binarySilence"}"#, [], ["1 0 -", "2 1 armed"]),
+      (#"{"type":"binaryShutdown"}"#, packet(10, 2), ["1 0 -", "2 0 armed"]),
+      (
+        #"{"type":"respond","reason":"PayloadTooLarge"}"#, packet(7, 2),
+        ["1 0 -", "2 7 armed"]
+      ),
+      (
+        #"{"type":"delay","milliseconds":20,"then":{"type":"binaryError","status":"missingTopic"}}"#,
+        packet(3, 2), ["1 0 -", "2 3 armed", "3 0 -"]
+      ),
+    ])
+  func ends(effect: String, bytes: [UInt8], pushes: [String]) async throws {
+    let end = try await send(effect).end()
+    #expect(end.bytes == bytes && end.end == .closeNotify)
+    #expect(try await inbox(pushes.count) == pushes)
+  }
+
+  @Test("The connection ends in the middle of the packet, without a word")
+  func cut() async throws {
+    let end = try await send(#"{"type":"closeInTheMiddle"}"#).end()
+    #expect(end.bytes == [8, 1, 0] && end.end != .closeNotify)
+  }
+
+  @Test("One without an answer is thrown away, and the others go on")
+  func thrownAway() async throws {
+    let gateway = try await send(#"{"type":"noAnswer"}"#)
+    #expect(try await inbox(3) == ["1 0 -", "2 0 armed", "3 0 -"])
+    try gateway.tls.finish()
+    #expect(try gateway.end().bytes.isEmpty)
+  }
+
+  @Test("A dead token is met with silence, and the feedback service tells since when")
+  func deadToken() async throws {
+    let gateway = try await send(
+      #"{"type":"deadToken","timestampMilliseconds":1700000000999}"#)
+    #expect(try await inbox(3) == ["1 0 -", "2 0 armed", "3 0 -"])
+    try gateway.tls.finish()
+    #expect(try gateway.end().bytes.isEmpty)
+    #expect(try await listed(token) == 1_700_000_000)
+    let dead = try #require(
+      try await bench.wait(#"{"payload.aps":{"exists":true}}"#, count: 3).first {
+        $0["identifier"]?.integer == 2
+      })
+    #expect(dead["verdict"]?["timestampMilliseconds"]?.integer == 1_700_000_000_999)
+    // Nobody is told of it but the reader of the list.
+    #expect(dead["states"]?.array?.isEmpty == true && dead["shown"] == .null)
+  }
+
+  @Test("In lenient mode a token that the service did not make is listed as it was sent")
+  func foreignToken() async throws {
+    let bench = try Bench { $0.isLenient = true }
+    defer { bench.stop() }
+    let foreign = String(repeating: "5a", count: 32)
+    try await bench.arm(#"{"type":"deadToken","timestampMilliseconds":1600000000000}"#)
+    let gateway = try bench.gateway()
+    try gateway.send(Bench.frame(1, foreign))
+    #expect(try await listed(foreign, bench) == 1_600_000_000)
+    guard
+      case .rejected(let rejection) = try await bench.client().send(
+        bench.push(#"{"aps":{"alert":"A"}}"#, to: String(repeating: "5b", count: 32)))
+    else {
+      Issue.record("it was not refused")
+      return
+    }
+    #expect(rejection.reason == .unregistered)
+    #expect(rejection.timestampMilliseconds == 1_600_000_000_000)
+    #expect(try await listed(String(repeating: "5b", count: 32), bench) == 1_600_000_000)
+  }
+
+  /// Since when the feedback service has a token, once it has it. Its rows are written behind the answers.
+  private func listed(_ token: String, _ bench: Bench? = nil) async throws -> UInt32? {
+    for _ in 0..<400 {
+      let rows = try (bench ?? self.bench).feedback()
+      let found = rows.first { row in
+        String(decoding: Hex.encode(row.token.span), as: UTF8.self) == token
+      }
+      if let found { return found.seconds }
+      try await Task.sleep(for: .milliseconds(25))
+    }
+    return nil
+  }
+}

@@ -1,0 +1,102 @@
+import ApusLoop
+import ApusModel
+import ApusServer
+import ApusTLS
+import ApusTesting
+import ApusWire
+import Foundation
+import Testing
+
+@testable import ApusDev
+
+// Senders that see each frame and each packet, where the libraries would hide what goes wrong.
+
+extension Bench {
+  private func tls(
+    _ kind: DoorConfiguration.Kind, protocols: [String], identity: TLSIdentity?
+  ) throws -> RawTLSClient {
+    let port = try #require(facts.port(kind, .production))
+    return try RawTLSClient(
+      .loopbackIPv4(port: port),
+      TLSClientConfiguration(
+        trustRoots: .authorities(PEM: bytes(of: facts.authorityFile)), identity: identity,
+        applicationProtocols: protocols, serverName: "localhost"))
+  }
+
+  private func bytes(of file: String) throws -> [UInt8] {
+    [UInt8](try Data(contentsOf: URL(fileURLWithPath: file)))
+  }
+
+  // MARK: HTTP/2
+
+  func rawProvider() throws -> RawHTTP2Client {
+    let provider = RawHTTP2Client(try tls(.provider, protocols: ["h2"], identity: nil))
+    try provider.begin()
+    return provider
+  }
+
+  /// The value of `authorization`.
+  func authorization() async throws -> String {
+    "bearer " + (try await ask("POST", "/api/v1/tokens/provider?format=text").text)
+  }
+
+  func headers(_ token: String, _ authorization: String) -> [RawHeader] {
+    [
+      RawHeader(.method, "POST"), RawHeader(.scheme, "https"),
+      RawHeader(.path, "/3/device/\(token)"), RawHeader(.authority, "localhost"),
+      RawHeader(.apnsTopic, Self.topic), RawHeader(.apnsPushType, "alert"),
+      RawHeader(.authorization, authorization),
+    ]
+  }
+
+  static let alert = Array(#"{"aps":{"alert":"hi"}}"#.utf8)
+
+  // MARK: The binary interface
+
+  /// Under the certificate that the stand-in has for its senders.
+  private func identity() throws -> TLSIdentity {
+    let pem = try bytes(of: facts.certificateFile)
+    return TLSIdentity(certificateChainPEM: pem, privateKeyPEM: pem)
+  }
+
+  func gateway() throws -> RawGatewayClient {
+    RawGatewayClient(try tls(.gateway, protocols: [], identity: identity()))
+  }
+
+  /// Command 1 of "Legacy Notification Format": identifier, expiration, token, payload.
+  static func frame(_ identifier: UInt8, _ token: String) -> [UInt8] {
+    let token = stride(from: 0, to: token.utf8.count, by: 2).compactMap { offset in
+      UInt8(token.dropFirst(offset).prefix(2), radix: 16)
+    }
+    return [1, 0, 0, 0, identifier, 0x7f, 0xff, 0xff, 0xff, 0, UInt8(token.count)] + token
+      + [0, UInt8(alert.count)] + alert
+  }
+
+  /// What the feedback service tells, without taking it: a reset says that it was not read.
+  func feedback() throws -> [RawFeedbackTuple] {
+    let reader = try tls(.feedback, protocols: [], identity: identity())
+    let (bytes, end) = try reader.receiveAll()
+    guard end == .closeNotify else { throw RawFault.ended(end, awaiting: "the end of the list") }
+    reader.reset()
+    return try RawFeedbackTuple.list(bytes)
+  }
+
+  // MARK: Faults
+
+  /// Arms an effect, for one push that matches, if nothing else is said.
+  @discardableResult
+  func arm(
+    _ effect: String, match: String? = nil, _ members: String = "", name: String = "armed"
+  ) async throws -> String {
+    let match = match.map { ",\"match\":\($0)" } ?? ""
+    let answer = try await ask(
+      "POST", "/api/v1/faults", "{\"name\":\"\(name)\",\"effect\":\(effect)\(match)\(members)}")
+    try #require(answer.status == 201, "\(effect): \(answer.text)")
+    return try #require(answer.json["id"]?.string)
+  }
+
+  func disarm() async throws {
+    #expect(try await ask("DELETE", "/api/v1/faults").status == 200)
+    #expect(try await ask("DELETE", "/api/v1/pushes").status == 200)
+  }
+}
