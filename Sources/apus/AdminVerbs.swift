@@ -124,13 +124,13 @@ extension AdminRemote {
         + "The service closes what was opened with it within a second.\n")
   }
 
-  func rotate() throws(CommandFailure) {
+  func rotate(_ what: Rotation) throws(CommandFailure) {
     try refuse(TrustOptions.nextAuthority)
     try refuse(TrustOptions.nextAuthorityKey)
     let said = try ask(
       "POST", ["rotations"],
       body: .members([
-        "what": .string(invocation.operands[0]),
+        "what": .string(what.rawValue),
         "finish": invocation.isOn(TrustOptions.finish) ? .bool(true) : nil,
       ]))
     show(said, Self.rows(said))

@@ -83,6 +83,20 @@ struct KeyCommand {
   }
 
   func run() throws(CommandFailure) {
+    if let verb = invocation.operands.first {
+      guard verb == "rotate" else {
+        throw CommandFailure(
+          .usage, "\"\(verb)\" is nothing that can be done with keys",
+          remedy: "Say rotate, or nothing and one of the options.")
+      }
+      guard !invocation.isOn(TrustOptions.keyToAdd), invocation[TrustOptions.keyToRevoke] == nil
+      else {
+        throw CommandFailure(
+          .usage, "rotate and the options for provider keys exclude each other",
+          remedy: "Say them one after the other.")
+      }
+      return try RotateCommand(invocation).run(.sealingKey)
+    }
     if let remote = try AdminRemote(invocation) { return try remote.key() }
     if let text = invocation[TrustOptions.keyToRevoke] {
       try revoke(text)
@@ -143,12 +157,16 @@ struct RotateCommand {
   }
 
   func run() throws(CommandFailure) {
-    if let remote = try AdminRemote(invocation) { return try remote.rotate() }
     let text = invocation.operands[0]
     guard let what = Rotation(rawValue: text) else {
       let known = Rotation.allCases.map(\.rawValue).joined(separator: ", ")
       throw CommandFailure(.usage, "\"\(text)\" cannot be rotated", remedy: "Name one of \(known).")
     }
+    try run(what)
+  }
+
+  func run(_ what: Rotation) throws(CommandFailure) {
+    if let remote = try AdminRemote(invocation) { return try remote.rotate(what) }
     let isFinish = invocation.isOn(TrustOptions.finish)
     if invocation.isOn(TrustOptions.force), !isFinish || what != .deviceAuthority {
       throw invocation.failure(

@@ -32,7 +32,11 @@ extension Verb {
       A key is replaced by adding another, letting the provider change over, and revoking the old one. Revocation is \
       permanent, and closes the connections that the key opened.
       """,
-    ],
+      """
+      With the operand rotate: replaces what device tokens are sealed with, as `apus rotate sealing-key` does. Tokens \
+      that were issued stay good.
+      """,
+    ], operands: "[rotate]", operandCount: 0...1,
     examples: [
       ("Another key", "apus key --add"),
       (
@@ -41,6 +45,7 @@ extension Verb {
       ),
       ("One that the provider made", "apus key --add --public-key provider.pub"),
       ("One that got lost", "apus key --revoke ABC123DEFG"),
+      ("Another key that device tokens are sealed with", "apus key rotate"),
     ])
 
   static let rotateDescription = CommandDescription(
