@@ -1,6 +1,12 @@
-// The API of the service that this page came from, and its events.
+// The API of the service that this page came from: that of `apus dev`, or that of `apus serve`.
 
-const PREFIX = '/api/v1'
+const KEPT_UNDER = 'apus-token'
+
+let prefix = '/api/v1'
+// Kept for as long as the browser's tab is open, and sent with each request by this page alone: not a cookie, which
+// the browser would send with requests of others too.
+let token = sessionStorage.getItem(KEPT_UNDER)
+let refused = () => {}
 
 /** What the API refused or did not answer. `field`, `line` and `column` say where, as far as they are known. */
 export class Problem extends Error {
@@ -11,29 +17,67 @@ export class Problem extends Error {
   }
 }
 
-/** Calls the API with a body that is sent as JSON; returns what the answer's JSON says, or null where it has none. */
-export async function call(method, path, body, { signal } = {}) {
-  const options = { method, signal, cache: 'no-store', headers: { accept: 'application/json' } }
-  if (body !== undefined) {
-    options.body = JSON.stringify(body)
-    options.headers['content-type'] = 'application/json'
+/** Finds out what this page shows: `{ kind: 'dev' | 'service', locked, version }`. */
+export async function about() {
+  for (const [place, path] of [['/api/v1', '/api/v1/console'], ['/v1', '/v1/console']]) {
+    const response = await fetch(path, { cache: 'no-store', headers: { accept: 'application/json' } })
+    const answer = response.ok ? await response.json().catch(() => null) : null
+    if (!answer?.kind) continue
+    prefix = place
+    return { locked: answer.kind === 'service', ...answer }
   }
+  // A stand-in from before there were others.
+  return { kind: 'dev', locked: false }
+}
+
+export const hasToken = () => token != null
+
+/** From now on this token goes with each request; null forgets it. */
+export function useToken(text) {
+  token = text
+  if (text == null) sessionStorage.removeItem(KEPT_UNDER)
+  else sessionStorage.setItem(KEPT_UNDER, text)
+}
+
+/** Calls back with what the service says when it does not take the token any more. */
+export function onRefused(callback) { refused = callback }
+
+/** Sends a request and returns its answer as the browser has it; one that says no is a `Problem`. */
+export async function request(method, path, { headers, ...options } = {}) {
+  const fields = { accept: 'application/json', ...headers }
+  if (token != null) fields.authorization = `Bearer ${token}`
   let response
   try {
-    response = await fetch(PREFIX + path, options)
+    response = await fetch(prefix + path, { method, cache: 'no-store', headers: fields, ...options })
   } catch (error) {
     if (error.name === 'AbortError') throw error
     throw new Problem(0, { message: 'The service cannot be reached. Is it still running?' })
   }
+  if (response.ok) return response
   const text = await response.text()
   let answer = null
-  try {
-    answer = text ? JSON.parse(text) : null
-  } catch {
-    if (response.ok) throw new Problem(response.status, { message: 'The answer cannot be read.' })
+  try { answer = JSON.parse(text) } catch { /* It has no more to say than its status. */ }
+  // `apus dev` says {"error": {"code", "message", ...}}, the administration {"reason", "detail"}.
+  const said = answer?.error ?? (answer?.reason && { code: answer.reason, message: answer.detail })
+  const problem = new Problem(response.status, { ...said, answer })
+  if (response.status === 401) {
+    useToken(null)
+    refused(problem.message)
   }
-  if (!response.ok) throw new Problem(response.status, { ...answer?.error, answer })
-  return answer
+  throw problem
+}
+
+/** Calls the API with a body that is sent as JSON; returns what the answer's JSON says, or null where it has none. */
+export async function call(method, path, body, options = {}) {
+  if (body !== undefined) {
+    options = { ...options, body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }
+  }
+  const text = await (await request(method, path, options)).text()
+  try {
+    return text ? JSON.parse(text) : null
+  } catch {
+    throw new Problem(200, { message: 'The answer cannot be read.' })
+  }
 }
 
 export const get = (path, options) => call('GET', path, undefined, options)
@@ -42,43 +86,15 @@ export const put = (path, body) => call('PUT', path, body)
 export const patch = (path, body) => call('PATCH', path, body)
 export const remove = (path) => call('DELETE', path)
 
+export const getText = async (path) => (await request('GET', path, { headers: { accept: 'text/plain' } })).text()
+export const putText = (path, text) =>
+  request('PUT', path, { body: text, headers: { 'content-type': 'text/plain; charset=utf-8' } })
+
 /** A path's query of those values that are there. */
 export function query(values) {
   const pairs = Object.entries(values).filter(([, value]) => value != null && value !== '')
   return pairs.length ? `?${new URLSearchParams(pairs)}` : ''
 }
 
-const listeners = new Map()
-
-/** Calls back for each event of a kind: push, update, device, fault, clock, cleared; and `link` (true, false). */
-export function on(kind, callback) {
-  if (!listeners.has(kind)) listeners.set(kind, new Set())
-  listeners.get(kind).add(callback)
-  return () => listeners.get(kind).delete(callback)
-}
-
-function emit(kind, value) {
-  for (const callback of listeners.get(kind) ?? []) callback(value)
-}
-
-/** Follows the service's events. The browser connects again by itself and says which event it had last. */
-export function follow() {
-  let source
-  const open = () => {
-    source = new EventSource(`${PREFIX}/events`)
-    source.onopen = () => emit('link', true)
-    source.onerror = () => {
-      emit('link', false)
-      // An answer that is no stream of events ends the browser's own attempts.
-      if (source.readyState === EventSource.CLOSED) setTimeout(open, 2000)
-    }
-    for (const kind of ['push', 'update', 'device', 'fault', 'clock', 'cleared']) {
-      source.addEventListener(kind, (event) => {
-        let value = null
-        try { value = JSON.parse(event.data) } catch { /* An event without content is one all the same. */ }
-        emit(kind, value)
-      })
-    }
-  }
-  open()
-}
+/** A part of a path, whatever is in it. */
+export const segment = (text) => encodeURIComponent(text)

@@ -1,34 +1,18 @@
-// The page's beginning: views, addresses (#/inbox/12), keys.
+// The page's beginning: what it is of, views, addresses (#/inbox/12), keys.
 
-import { follow, on } from '/assets/api.js'
-import { Compose } from '/assets/compose.js'
-import { Devices } from '/assets/devices.js'
-import { fill, h, icon } from '/assets/dom.js'
-import { Faults } from '/assets/faults.js'
-import { Inbox } from '/assets/inbox.js'
-import { Status } from '/assets/status.js'
-import { Tokens } from '/assets/tokens.js'
-import { Violations } from '/assets/violations.js'
+import { about, hasToken, onRefused, useToken } from '/assets/api.js'
+import { button, fill, h, icon } from '/assets/dom.js'
+import { on } from '/assets/events.js'
+import { SignIn } from '/assets/signin.js'
 
 const main = document.getElementById('main')
 const keys = document.getElementById('keys')
+const link = document.getElementById('link')
 
-const VIEWS = {
-  inbox: { title: 'Inbox', letter: 'i', make: () => new Inbox({ go, compose: again }) },
-  compose: { title: 'Compose', letter: 'c', make: () => new Compose({ go }) },
-  devices: { title: 'Devices', letter: 'd', make: () => new Devices({ go }) },
-  faults: { title: 'Faults', letter: 'f', make: () => new Faults() },
-  violations: { title: 'Violations', letter: 'v', make: () => new Violations() },
-  tokens: { title: 'Tokens', letter: 't', make: () => new Tokens() },
-  status: { title: 'Status', letter: 's', make: () => new Status() },
-}
+const WHY = 'apus-why'
 
-const HELP = [
-  ['j  k', 'next, previous push'], ['Enter', 'open it'], ['Esc', 'back, or out of a field'], ['/', 'search'],
-  ['y', 'copy the open push as curl'], ['g then i c d f v t s', 'go to a view, by its first letter'],
-  ['?', 'this list'],
-]
-
+let kind = null // The module of the views that are shown.
+let VIEWS = {}
 let current = null
 
 /** Goes to an address of this page. */
@@ -37,28 +21,29 @@ function go(path, { replace = false } = {}) {
   if (replace) { history.replaceState(null, '', `#${path}`); route() } else location.hash = path
 }
 
-function again(push) {
-  view('compose').load(push)
-  go('/compose')
-}
-
 const view = (name) => (VIEWS[name].made ??= VIEWS[name].make())
 
+function place(next, name) {
+  current?.hide?.()
+  main.replaceChildren(next.element)
+  main.dataset.view = name
+  main.scrollTop = 0
+  current = next
+}
+
 function route() {
+  if (!kind) return
   const [name, ...rest] = location.hash.replace(/^#\/?/, '').split('/').map(part)
-  const wanted = Object.hasOwn(VIEWS, name) ? name : 'inbox'
+  const home = Object.keys(VIEWS)[0]
+  const wanted = Object.hasOwn(VIEWS, name) ? name : home
   const next = view(wanted)
-  if (next !== current) {
-    current?.hide?.()
-    main.replaceChildren(next.element)
-    main.dataset.view = wanted
-    main.scrollTop = 0
-    current = next
-  }
-  document.title = wanted === 'inbox' ? 'Apus' : `${VIEWS[wanted].title} · Apus`
-  for (const link of document.querySelectorAll('#tabs a')) {
-    if (link.dataset.view === wanted) link.setAttribute('aria-current', 'page')
-    else link.removeAttribute('aria-current')
+  if (next !== current) place(next, wanted)
+  document.title = wanted === home ? 'Apus' : `${VIEWS[wanted].title} · Apus`
+  for (const tab of document.querySelectorAll('#tabs a')) {
+    if (tab.dataset.view === wanted) {
+      tab.setAttribute('aria-current', 'page')
+      tab.scrollIntoView({ block: 'nearest', inline: 'nearest' })
+    } else tab.removeAttribute('aria-current')
   }
   next.show?.(rest)
 }
@@ -76,13 +61,13 @@ function tabs() {
 const spaced = (name, words) => words.map((word, index) => [index > 0 && ' ', h(name, {}, word)])
 
 function help() {
+  const rows = [...kind?.keys ?? [], ['Esc', 'back, or out of a field'],
+    ...kind ? [[`g then ${Object.values(VIEWS).map(({ letter }) => letter).join(' ')}`,
+      'go to a view, by its letter']] : [], ['?', 'this list']]
   fill(keys, h('h2', { id: 'keys-title' }, 'Keys'),
     h('dl', { class: 'facts' },
-      HELP.map(([keys, text]) => [h('dt', {}, spaced('kbd', keys.split('  '))), h('dd', {}, text)])),
-    h('h3', {}, 'Search'),
-    h('p', { class: 'muted' }, 'Words are looked for in all of a push. ',
-      spaced('code', ['topic:', 'device:', 'type:', 'token:', 'verdict:']), ' narrow it down: ',
-      h('code', {}, 'type:background verdict:refused'), '.'),
+      rows.map(([keys, text]) => [h('dt', {}, spaced('kbd', keys.split('  '))), h('dd', {}, text)])),
+    kind?.help?.(spaced),
     h('form', { method: 'dialog' }, h('button', { autofocus: true }, 'Close')))
   if (!keys.open) keys.showModal()
 }
@@ -108,21 +93,67 @@ function onKey(event) {
   if (target) { go(`/${target}`); main.focus() }
   else if (event.key === 'g') awaited = Date.now()
   else if (event.key === '?') help()
-  else if (event.key === '/' && current !== VIEWS.inbox.made) { go('/inbox'); setTimeout(() => view('inbox').key('/')) }
-  else if (!current?.key?.(event.key)) return
+  else if (event.key === '/' && kind && current !== VIEWS[kind.searched].made) {
+    go(`/${kind.searched}`)
+    setTimeout(() => view(kind.searched).key('/'))
+  } else if (!current?.key?.(event.key)) return
   event.preventDefault()
 }
 
 on('link', (isUp) => {
-  const element = document.getElementById('link')
-  element.textContent = isUp ? 'live' : 'reconnecting'
-  element.classList.toggle('up', isUp)
+  link.textContent = isUp ? 'live' : 'reconnecting'
+  link.classList.toggle('up', isUp)
 })
 
-tabs()
+/** Shows the views, and asks for what is in them. */
+async function enter(found) {
+  kind = await import(found.kind === 'service' ? '/assets/service.js' : '/assets/dev.js')
+  VIEWS = kind.views({ go, view })
+  tabs()
+  kind.start(view)
+  route()
+}
+
+const leaveButton = document.getElementById('leave')
+
+/** Begins anew, so that nothing of what was shown stays in the page. `why` is said where the token is asked for. */
+function leave(why) {
+  useToken(null)
+  if (why) sessionStorage.setItem(WHY, why)
+  location.reload()
+}
+
+function askWho(found) {
+  link.textContent = 'signed out'
+  document.title = 'Sign in · Apus'
+  const why = sessionStorage.getItem(WHY)
+  sessionStorage.removeItem(WHY)
+  const asking = new SignIn(found, why, () => begin(found))
+  place(asking, 'signin')
+  asking.secret.focus()
+}
+
+function begin(found) {
+  const mustAsk = found.locked && !hasToken()
+  leaveButton.hidden = !found.locked || mustAsk
+  if (mustAsk) askWho(found)
+  else enter(found)
+}
+
+async function start() {
+  try {
+    begin(await about())
+  } catch {
+    link.textContent = 'not connected'
+    fill(main, h('div', { class: 'empty' }, h('p', {}, 'The service cannot be reached. Is it still running?'),
+      h('p', {}, button('Try again', start))))
+  }
+}
+
+onRefused((why) => { if (kind) leave(why) })
+leaveButton.addEventListener('click', () => leave())
+document.querySelector('.skip').addEventListener('click', (event) => { event.preventDefault(); main.focus() })
 document.getElementById('help').addEventListener('click', help)
 document.addEventListener('keydown', onKey)
 addEventListener('hashchange', route)
-view('inbox')
-follow()
-route()
+start()

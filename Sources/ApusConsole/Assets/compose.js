@@ -1,25 +1,15 @@
 // The composer: a form for each push type, or JSON by hand, and what the service says to it.
 
-import { get, on, post, query } from '/assets/api.js'
 import { button, field, fill, h, select } from '/assets/dom.js'
+import { on } from '/assets/events.js'
 import { formatted, problem as problemOf } from '/assets/json.js'
 import { lockScreen } from '/assets/phone.js'
 import { PUSH_TYPES, preview } from '/assets/pushtypes.js'
-import { bytes, count, literal } from '/assets/text.js'
+import { count, literal } from '/assets/text.js'
 
 const LIMITS = { voip: 5120 }
 const LIMIT = 4096
 const BY_TOKEN = '\u0000token'
-
-/** The push of an apns-id; the inbox has it a moment after its sender has the answer. */
-async function numberOf(apnsID) {
-  for (let attempt = 0; attempt < 10; attempt += 1) {
-    const { pushes } = await get(`/pushes${query({ q: apnsID, limit: 1 })}`)
-    if (pushes[0]?.apnsID === apnsID) return pushes[0].number
-    await new Promise((done) => { setTimeout(done, 100) })
-  }
-  return null
-}
 
 export class Compose {
   // Something to send at once.
@@ -27,9 +17,11 @@ export class Compose {
   #raw = null
   #edited = false
 
-  constructor({ go }) {
-    this.go = go
+  /** `sender`: who is sent to, and what is said of an answer; see senders.js. */
+  constructor(sender) {
+    this.sender = sender
     this.device = select([], '', { onchange: () => this.#target() })
+    this.deviceField = field('To', this.device)
     this.token = h('input', { class: 'token', spellcheck: 'false', autocomplete: 'off' })
     this.tokenField = field('Device token', this.token,
       'As the app would have got it: an even number of hexadecimal digits.')
@@ -56,17 +48,17 @@ export class Compose {
     this.sendButton = h('button', { class: 'primary', type: 'submit' }, 'Send')
     this.element = this.#build()
     this.#typed()
-    on('device', () => this.#devices())
+    on('device', () => { if (this.element.isConnected) this.#devices() })
   }
 
   #build() {
-    return h('form', { class: 'view compose', 'aria-label': 'Compose', novalidate: true,
+    return h('form', { class: 'view compose', 'aria-label': this.sender.title, novalidate: true,
       onsubmit: (event) => { event.preventDefault(); this.#send() },
       onkeydown: (event) => { if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) this.#send() } },
     h('div', { class: 'column' },
-      h('h1', {}, 'Compose'),
+      h('h1', {}, this.sender.title), this.sender.note && h('p', { class: 'muted' }, this.sender.note),
       h('div', { class: 'fields' },
-        field('To', this.device), this.tokenField, field('Push type', this.type), field('Topic', this.topic),
+        this.deviceField, this.tokenField, field('Push type', this.type), field('Topic', this.topic),
         this.topics, field('Environment', this.environment), field('Priority', this.priority),
         field('Expiration, s from now', this.expiration), field('Collapse id', this.collapse)),
       h('div', { class: 'tools' }, h('h2', {}, 'Payload'), this.modes, this.size),
@@ -78,14 +70,13 @@ export class Compose {
   }
 
   async show() {
-    await Promise.all([this.#devices(), this.#status()])
+    await Promise.all([this.#devices(), this.#topics()])
   }
 
-  async #status() {
+  async #topics() {
     try {
-      const status = await get('/status')
-      this.offset = status.clock?.offsetMilliseconds ?? 0
-      const { topics } = status
+      const { topics, offsetMilliseconds } = await this.sender.topics()
+      this.offset = offsetMilliseconds
       fill(this.topics, topics.map((topic) => h('option', { value: topic })))
       this.base ??= topics[0]
       if (!this.#edited) this.#suggestTopic()
@@ -93,16 +84,13 @@ export class Compose {
   }
 
   async #devices() {
-    try {
-      const { devices } = await get('/devices')
-      const now = this.device.value
-      fill(this.device, devices.map(({ id, name }) => h('option', { value: id }, name && name !== id
-        ? `${name} (${id})` : id)),
-        h('option', { value: BY_TOKEN }, 'a token…'))
-      if ([...this.device.options].some((option) => option.value === now)) this.device.value = now
-    } catch {
-      fill(this.device, h('option', { value: BY_TOKEN }, 'a token…'))
-    }
+    const devices = await this.sender.devices().catch(() => [])
+    const now = this.device.value
+    fill(this.device, devices.map(({ id, name }) => h('option', { value: id }, name && name !== id
+      ? `${name} (${id})` : id)),
+      h('option', { value: BY_TOKEN }, 'a token…'))
+    if ([...this.device.options].some((option) => option.value === now)) this.device.value = now
+    this.deviceField.hidden = devices.length === 0
     if (this.wanted) { this.device.value = this.wanted; this.wanted = null }
     this.#target()
   }
@@ -206,9 +194,9 @@ export class Compose {
     if (this.collapse.value) body.collapseID = this.collapse.value
     this.sendButton.disabled = true
     try {
-      const answer = await post('/send', body)
+      const { later, ...answer } = await this.sender.send(body)
       this.#answered(answer)
-      if (answer.number == null && answer.apnsID) this.#answered({ ...answer, number: await numberOf(answer.apnsID) })
+      if (later) this.#answered({ ...answer, ...await later() })
     } catch (problem) {
       fill(this.answer, h('p', { class: 'callout bad' }, problem.message))
     } finally {
@@ -216,17 +204,12 @@ export class Compose {
     }
   }
 
-  #answered(answer) {
-    const { verdict } = answer
-    const good = verdict.accepted
-    const words = good ? 'Accepted' : verdict.unknown
-      ? `No answer: ${verdict.unknown}` : `Refused: ${verdict.status} ${verdict.reason}`
+  #answered({ good, words, href, link, explanation, fault, ids = [] }) {
     fill(this.answer, h('div', { class: `callout ${good ? 'good' : 'bad'}` },
-      h('p', {}, h('strong', {}, words), ' ',
-        answer.number != null && h('a', { href: `#/inbox/${answer.number}` }, `Open push ${answer.number}`)),
-      verdict.explanation && h('p', {}, literal(verdict.explanation)),
-      verdict.fault && h('p', { class: 'muted' }, 'By the fault ', literal(verdict.fault)),
-      answer.apnsID && h('p', { class: 'muted' }, 'apns-id ', h('code', {}, answer.apnsID))))
+      h('p', {}, h('strong', {}, words), ' ', href && h('a', { href }, link)),
+      explanation && h('p', {}, literal(explanation)),
+      fault && h('p', { class: 'muted' }, 'By the fault ', literal(fault)),
+      ids.filter(([, id]) => id).map(([name, id]) => h('p', { class: 'muted' }, name, ' ', h('code', {}, id)))))
   }
 
   /** Takes over a push that was sent, to send it again or changed. */

@@ -1,9 +1,11 @@
 // The virtual devices: what each is, its switches, and what it shows.
 
-import { get, on, patch, post, remove } from '/assets/api.js'
+import { get, patch, post, remove } from '/assets/api.js'
 import { button, copyButton, field, fill, h, select, toast } from '/assets/dom.js'
+import { on } from '/assets/events.js'
 import { besidesList, lockScreen } from '/assets/phone.js'
 import { clock, plain, shortened } from '/assets/text.js'
+import { Texts } from '/assets/texts.js'
 
 const POWERS = [['active', 'in use'], ['idle', 'idle'], ['lowPower', 'low power']]
 
@@ -26,13 +28,15 @@ export class Devices {
     this.screen = h('section', { class: 'beside', 'aria-live': 'polite' })
     this.id = h('input', { autocomplete: 'off', placeholder: 'phone-2', maxlength: '32', spellcheck: 'false' })
     this.language = h('input', { autocomplete: 'off', placeholder: 'en', size: '6' })
+    this.texts = new Texts()
     this.fault = h('p', { class: 'callout bad', hidden: true, role: 'alert' })
     this.element = h('section', { class: 'view with-beside', 'aria-label': 'Devices' },
       h('div', { class: 'column' }, h('h1', {}, 'Devices'),
         h('p', { class: 'muted' }, 'They hold real connections: what arrives while one is offline waits for it.'),
         this.fault, this.list,
         h('form', { class: 'inline', onsubmit: (event) => { event.preventDefault(); this.#add() } },
-          field('New device', this.id), field('Language', this.language), h('button', { type: 'submit' }, 'Add'))),
+          field('New device', this.id), field('Language', this.language), h('button', { type: 'submit' }, 'Add')),
+        this.texts.element),
       this.screen)
     on('device', () => this.#soon())
     on('update', () => this.#soon())
@@ -42,6 +46,7 @@ export class Devices {
   show([id]) {
     this.open = id ?? null
     this.#load()
+    this.texts.load()
   }
 
   hide() { this.open = null; this.isHidden = true }

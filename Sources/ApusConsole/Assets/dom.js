@@ -43,15 +43,35 @@ export function fill(parent, ...children) {
   return append(parent, children)
 }
 
+/** An element of a drawing. */
+export function svg(name, attributes = {}, ...children) {
+  const element = document.createElementNS(SVG, name)
+  for (const [key, value] of Object.entries(attributes)) if (value != null) element.setAttribute(key, value)
+  return append(element, children)
+}
+
 /** A drawing of /assets/icons.svg. */
-export function icon(name) {
-  const svg = document.createElementNS(SVG, 'svg')
-  svg.setAttribute('class', 'icon')
-  svg.setAttribute('aria-hidden', 'true')
-  const use = document.createElementNS(SVG, 'use')
-  use.setAttribute('href', `/assets/icons.svg#${name}`)
-  svg.append(use)
-  return svg
+export const icon = (name) =>
+  svg('svg', { class: 'icon', 'aria-hidden': 'true' }, svg('use', { href: `/assets/icons.svg#${name}` }))
+
+const tasks = new Set()
+let isDrawing = false
+
+/** Does something at the next frame, once however often it is asked to; in a frame that is being drawn, in this one. */
+export function atFrame(task) {
+  if (tasks.size === 0 && !isDrawing) requestAnimationFrame(drawFrame)
+  tasks.add(task)
+}
+
+function drawFrame() {
+  isDrawing = true
+  try {
+    // Those that are added meanwhile come too.
+    for (const task of tasks) { tasks.delete(task); task() }
+  } finally {
+    isDrawing = false
+    if (tasks.size > 0) requestAnimationFrame(drawFrame)
+  }
 }
 
 /** A button. The kinds are `primary`, `danger`, `quiet` and none. */

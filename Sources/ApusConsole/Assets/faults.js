@@ -1,8 +1,9 @@
 // Faults: rules that say which pushes go wrong, when, and how.
 
-import { get, on, post, remove } from '/assets/api.js'
+import { get, post, remove } from '/assets/api.js'
 import { button, field, fill, h, select, toast } from '/assets/dom.js'
 import { EFFECTS, REASONS, effectWords } from '/assets/effects.js'
+import { on } from '/assets/events.js'
 import { count, literal } from '/assets/text.js'
 
 const FIELDS = ['topic', 'device', 'token', 'pushType', 'title', 'subtitle', 'body', 'collapseID', 'apnsID',

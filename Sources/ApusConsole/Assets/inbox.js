@@ -1,7 +1,8 @@
 // The inbox: the list of pushes beside the one that is open.
 
-import { on, remove } from '/assets/api.js'
+import { remove } from '/assets/api.js'
 import { button, fill, h, toast } from '/assets/dom.js'
+import { on } from '/assets/events.js'
 import { VirtualList } from '/assets/list.js'
 import { fetchPush, pushDetail } from '/assets/push.js'
 import { Pushes } from '/assets/pushes.js'

@@ -1,6 +1,6 @@
 // A list of which only the rows in sight are elements, so that ten thousand cost what thirty cost.
 
-import { h } from '/assets/dom.js'
+import { atFrame, h } from '/assets/dom.js'
 
 const BESIDE = 8 // Rows above and below those in sight, so that fast scrolling finds them drawn.
 
@@ -13,7 +13,6 @@ const BESIDE = 8 // Rows above and below those in sight, so that fast scrolling 
  */
 export class VirtualList {
   #drawn = new Map()
-  #scheduled = false
   #count = 0
 
   constructor({ label, source, onopen, onmove = () => {}, onend = () => {}, onscroll = () => {} }) {
@@ -33,14 +32,12 @@ export class VirtualList {
     this.height = parseFloat(getComputedStyle(this.element).getPropertyValue('--row')) || 60
   }
 
+  drawNow = () => this.#draw()
+
   get atTop() { return this.element.scrollTop < this.height / 2 }
 
   /** Draws at the next frame, however often it is asked to. */
-  draw() {
-    if (this.#scheduled) return
-    this.#scheduled = true
-    requestAnimationFrame(() => { this.#scheduled = false; this.#draw() })
-  }
+  draw() { atFrame(this.drawNow) }
 
   /** Rows came in above: those in sight stay where they are, unless the list is at its top. */
   grewAbove(count) {

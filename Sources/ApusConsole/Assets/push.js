@@ -42,7 +42,8 @@ function violations(list = []) {
       h('small', { class: 'muted' }, violation.rule)))))
 }
 
-function way(push) {
+/** What became of it, state by state. */
+export function way(push) {
   const states = push.states ?? []
   if (!states.length) return null
   const start = push.receivedMilliseconds

@@ -1,6 +1,7 @@
 // What the page knows of the pushes: of each a line, newest first. The rest of one is asked for when it is opened.
 
-import { get, on, query } from '/assets/api.js'
+import { get, query } from '/assets/api.js'
+import { on } from '/assets/events.js'
 import { oneLine } from '/assets/text.js'
 
 const PAGE = 200
@@ -65,6 +66,7 @@ export class Pushes {
   #newer = [] // In the order of arrival: the last is the newest.
   #older = [] // Newest first, as pages of the API bring them.
   #known = new Map()
+  #arriving = new Map() // Told of, and put in all at once.
   #next = null
   #ended = false
   #isCut = false
@@ -77,6 +79,7 @@ export class Pushes {
     Object.assign(this, { changed, updated, failed, text: '' })
     on('push', (push) => this.#arrived(push))
     on('update', (push) => this.#updated(push))
+    on('batch', () => this.#insertArrived())
     // Sent as well to a page that was told too little for too long: what it has may have gaps.
     on('cleared', () => this.search(this.text))
   }
@@ -113,6 +116,7 @@ export class Pushes {
     this.#loading = null
     this.#newer = []
     this.#older = []
+    this.#arriving.clear()
     this.#known.clear()
     this.#next = null
     this.#ended = false
@@ -154,7 +158,14 @@ export class Pushes {
   #arrived(push) {
     // Which pushes match a search is the service's to say.
     if (this.isFiltered || !push?.verdict) { this.#refresh(); return }
-    this.#insert([push])
+    this.#arriving.set(push.number, push)
+  }
+
+  #insertArrived() {
+    if (this.#arriving.size === 0) return
+    const pushes = [...this.#arriving.values()]
+    this.#arriving.clear()
+    this.#insert(pushes)
   }
 
   /** Pushes in the order of arrival. */
@@ -203,6 +214,10 @@ export class Pushes {
   }
 
   #updated(push) {
+    if (this.#arriving.has(push?.number)) {
+      this.#arriving.set(push.number, { ...this.#arriving.get(push.number), ...push })
+      return
+    }
     const line = this.#known.get(push?.number)
     if (!line) return
     if (push.verdict) Object.assign(line, summary(push))

@@ -1,7 +1,8 @@
 // The stand-in itself: its clock, what to set in a sender, and its figures.
 
-import { get, on, put } from '/assets/api.js'
+import { get, put } from '/assets/api.js'
 import { button, copyButton, field, fill, h, toast } from '/assets/dom.js'
+import { on } from '/assets/events.js'
 import { bytes, count, duration, literal, timestamp } from '/assets/text.js'
 
 const STEPS = [['1 min', 60_000], ['20 min', 1_200_000], ['1 h', 3_600_000], ['1 day', 86_400_000],

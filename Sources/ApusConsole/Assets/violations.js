@@ -1,8 +1,18 @@
 // What providers did wrong since the start, rule by rule, whether or not it was accepted.
 
-import { get, on } from '/assets/api.js'
-import { fill, h } from '/assets/dom.js'
+import { get, request } from '/assets/api.js'
+import { button, fill, h, toast } from '/assets/dom.js'
+import { on } from '/assets/events.js'
 import { clock, count, literal, plain } from '/assets/text.js'
+
+/** Has the browser keep an answer as a file. A link would not do: it carries no password. */
+async function download(path, name) {
+  try {
+    const href = URL.createObjectURL(await (await request('GET', path, { headers: { accept: '*/*' } })).blob())
+    h('a', { href, download: name }).click()
+    setTimeout(() => URL.revokeObjectURL(href), 60_000)
+  } catch (problem) { toast(problem.message) }
+}
 
 export class Violations {
   constructor() {
@@ -12,8 +22,8 @@ export class Violations {
       h('h1', {}, 'Violations'),
       h('p', { class: 'muted' },
         'What was wrong with pushes, or with the way in which they were sent, accepted or not. For CI: ',
-        h('a', { href: '/api/v1/violations?format=junit', download: 'violations.xml' }, 'JUnit XML'), ', ',
-        h('a', { href: '/api/v1/violations', target: '_blank', rel: 'noopener' }, 'JSON'), '.'),
+        button('JUnit XML', () => download('/violations?format=junit', 'violations.xml'), { class: 'small' }), ' ',
+        button('JSON', () => download('/violations', 'violations.json'), { class: 'small' })),
       this.counts, this.body)
     for (const kind of ['push', 'update', 'cleared']) on(kind, () => this.#soon())
   }

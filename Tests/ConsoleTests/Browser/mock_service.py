@@ -45,6 +45,8 @@ class World:
         self.shown = {id: [] for id in self.devices}
         self.calls = []
         self.send_answer = None
+        self.password = None
+        self.strings = {}
 
     def now(self):
         return int(time.time() * 1000) + self.offset
@@ -109,22 +111,32 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *arguments):
         pass
 
-    def handle_any(self):
+    def parts(self):
+        """The path's segments, the query, and the content as JSON, or as text where it says that it is."""
         url = urllib.parse.urlsplit(self.path)
-        query = dict(urllib.parse.parse_qsl(url.query))
         length = int(self.headers.get("content-length") or 0)
-        body = json.loads(self.rfile.read(length) or b"null") if length else None
+        content = self.rfile.read(length)
+        is_text = (self.headers.get("content-type") or "").startswith("text/")
+        body = content.decode() if is_text else json.loads(content) if content else None
         parts = [urllib.parse.unquote(part) for part in url.path.strip("/").split("/")]
+        return parts, dict(urllib.parse.parse_qsl(url.query)), body
+
+    def handle_any(self):
+        parts, query, body = self.parts()
         try:
             if parts[:2] != ["api", "v1"]:
                 return self.asset("index.html" if parts == [""] else parts[-1])
+            wanted = f"Bearer {self.world.password}"
+            if self.world.password and parts[2] != "console" and self.headers.get("authorization") != wanted:
+                raise Refusal(401, "unauthorized", "the password is another one")
             if parts[2] == "events":
                 return self.events()
             with self.world.lock:
                 if self.command != "GET":
                     self.world.calls.append((self.command, "/".join(parts[2:]), body))
                 answer = self.answer(parts[2], parts[3:], query, body)
-            self.reply(200, json.dumps(answer).encode(), "application/json")
+            kind = "text/plain" if isinstance(answer, str) else "application/json"
+            self.reply(200, answer.encode() if kind == "text/plain" else json.dumps(answer).encode(), kind)
         except Exception as error:
             refusal = error if isinstance(error, Refusal) else Refusal(500, "failed", repr(error))
             self.reply(refusal.status, json.dumps(refusal.body).encode(), "application/json")
@@ -200,6 +212,23 @@ class Handler(BaseHTTPRequestHandler):
                     return {"pushes": found, "next": found[-1]["number"]}
                 found.append(push)
         return {"pushes": found, "next": None}
+
+    def console(self, rest, query, body):
+        return {"kind": "dev", "locked": self.world.password is not None}
+
+    def strings(self, rest, query, body):
+        tables = self.world.strings
+        if self.command == "PUT":
+            if '"' not in body:
+                raise Refusal(400, "invalid", "a text in quotes is expected", line=1, column=1)
+            tables[tuple(rest)] = body
+        if rest and self.command == "GET":
+            return tables[tuple(rest)]
+        listed = [
+            {"topic": topic, "language": language, "count": text.count("=")}
+            for (topic, language), text in tables.items()
+        ]
+        return {"strings": listed}
 
     def status(self, rest, query, body):
         return samples.status(self.world)
@@ -302,13 +331,21 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
+    def handle_error(self, request, client_address):
+        pass  # A browser drops connections as it pleases; what fails in an answer is answered.
+
+
+def serve(handler, world, port=0):
+    """Answers on a port that is free, or on that one; returns the address."""
+    server = Server(("127.0.0.1", port), type("OneHandler", (handler,), {"world": world}))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}/"
+
 
 def start(pushes=0, port=0):
-    """A service of its own on a port that is free, or that one: (its world, its address)."""
+    """A service of its own: (its world, its address)."""
     world = World(pushes)
-    server = Server(("127.0.0.1", port), type("OneHandler", (Handler,), {"world": world}))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return world, f"http://127.0.0.1:{server.server_port}/"
+    return world, serve(Handler, world, port)
 
 
 if __name__ == "__main__":

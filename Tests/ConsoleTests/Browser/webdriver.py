@@ -89,6 +89,19 @@ class Browser:
     def open(self, address):
         self.call("POST", "/url", {"url": address})
 
+    def open_tab(self):
+        """A further tab, in front of the others; returns what `switch` takes."""
+        return self.call("POST", "/window/new", {"type": "tab"})["handle"]
+
+    def tab(self):
+        return self.call("GET", "/window")
+
+    def switch(self, tab):
+        self.call("POST", "/window", {"handle": tab})
+
+    def close_tab(self):
+        self.call("DELETE", "/window")
+
     def run(self, script, *arguments):
         return self.call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 

@@ -1,0 +1,62 @@
+// The apps and their teams.
+
+import { get, post, remove, segment } from '/assets/api.js'
+import { button, field, fill, h, select, toast } from '/assets/dom.js'
+import { Pane, box, inlineForm, table } from '/assets/pane.js'
+import { plain } from '/assets/text.js'
+
+/** The teams as a choice; null where there is but one, which needs not be named. */
+export function teamChoice(teams) {
+  return teams.length < 2 ? null
+    : select(teams.map(({ team, name }) => [team, name ? `${name} (${team})` : team]), teams[0].team)
+}
+
+const input = (props) => h('input', { autocomplete: 'off', spellcheck: 'false', required: true, ...props })
+
+export class Apps extends Pane {
+  constructor() {
+    super('Apps', 'Providers send to these topics, and to no others.')
+    this.list = h('div', {})
+    this.teams = h('div', {})
+    this.form = h('div', {})
+    this.topic = input({ placeholder: 'com.example.app' })
+    this.name = input({ placeholder: 'Example Ltd', maxlength: '256' })
+    this.add(this.list, this.form, box('Teams', this.teams,
+      inlineForm(() => this.#addTeam(), 'Add', field('New team', this.name))))
+  }
+
+  async update() {
+    const [{ apps }, { teams }] = await Promise.all([get('/apps'), get('/teams')])
+    fill(this.list, table('Apps', ['Topic', 'Team', 'Retention', ''], apps.map(({ topic, team, retain }) => [
+      plain(topic), team, retain && plain(retain),
+      button('Remove', () => this.#remove(topic), { class: 'small quiet danger', 'aria-label': `Remove ${topic}` }),
+    ])))
+    fill(this.teams, table('Teams', ['Name', 'Id'], teams.map(({ team, name }) => [plain(name || '–'), team])))
+    if (this.form.contains(document.activeElement)) return
+    this.team = teamChoice(teams)
+    fill(this.form, inlineForm(() => this.#addApp(), 'Add', field('New app: its bundle id', this.topic),
+      this.team && field('Team', this.team)))
+  }
+
+  async #addApp() {
+    const topic = this.topic.value.trim()
+    const done = await this.attempt(() => post('/apps', { topic, team: this.team?.value }))
+    if (!done) return
+    this.topic.value = ''
+    this.topic.blur()
+    toast(`Added ${topic}.`)
+    this.load()
+  }
+
+  async #addTeam() {
+    const done = await this.attempt(() => post('/teams', { name: this.name.value.trim() }))
+    if (!done) return
+    this.name.value = ''
+    this.load()
+  }
+
+  async #remove(topic) {
+    if (!confirm(`Remove ${topic}? Its tokens lead nowhere from then on.`)) return
+    if (await this.attempt(() => remove(`/apps/${segment(topic)}`))) { toast(`Removed ${topic}.`); this.load() }
+  }
+}

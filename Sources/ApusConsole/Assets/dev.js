@@ -1,0 +1,49 @@
+// What the page shows of `apus dev`.
+
+import { Compose } from '/assets/compose.js'
+import { standInSender } from '/assets/senders.js'
+import { Devices } from '/assets/devices.js'
+import { h } from '/assets/dom.js'
+import { follow } from '/assets/events.js'
+import { Faults } from '/assets/faults.js'
+import { Inbox } from '/assets/inbox.js'
+import { Status } from '/assets/status.js'
+import { Tokens } from '/assets/tokens.js'
+import { Violations } from '/assets/violations.js'
+
+/** The views by name; the first is where the page begins. */
+export function views({ go, view }) {
+  const again = (push) => {
+    view('compose').load(push)
+    go('/compose')
+  }
+  return {
+    inbox: { title: 'Inbox', letter: 'i', make: () => new Inbox({ go, compose: again }) },
+    compose: { title: 'Compose', letter: 'c', make: () => new Compose(standInSender) },
+    devices: { title: 'Devices', letter: 'd', make: () => new Devices({ go }) },
+    faults: { title: 'Faults', letter: 'f', make: () => new Faults() },
+    violations: { title: 'Violations', letter: 'v', make: () => new Violations() },
+    tokens: { title: 'Tokens', letter: 't', make: () => new Tokens() },
+    status: { title: 'Status', letter: 's', make: () => new Status() },
+  }
+}
+
+/** Which view the search is in. */
+export const searched = 'inbox'
+
+export const keys = [
+  ['j  k', 'next, previous push'], ['Enter', 'open it'], ['/', 'search'], ['y', 'copy the open push as curl'],
+]
+
+export const help = (spaced) => [
+  h('h3', {}, 'Search'),
+  h('p', { class: 'muted' }, 'Words are looked for in all of a push. ',
+    spaced('code', ['topic:', 'device:', 'type:', 'token:', 'verdict:']), ' narrow it down: ',
+    h('code', {}, 'type:background verdict:refused'), '.'),
+]
+
+/** Begins what goes on whichever view is to be seen. */
+export function start(view) {
+  view('inbox')
+  follow()
+}

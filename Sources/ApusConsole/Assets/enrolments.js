@@ -1,0 +1,75 @@
+// Devices that ask for a certificate, and the one-time codes with which they get one unasked.
+
+import { get, post, remove, segment } from '/assets/api.js'
+import { button, copyButton, field, fill, h, toast } from '/assets/dom.js'
+import { box, inlineForm, start, table, when } from '/assets/pane.js'
+import { plain } from '/assets/text.js'
+
+const STATES = { waiting: 'warn', approved: 'good', rejected: 'bad', good: 'good' }
+const badge = (state) => h('span', { class: `badge ${STATES[state] ?? ''}` }, state)
+const number = (value, min, max) => h('input', { type: 'number', min, max, step: '1', value, required: true })
+
+export class Enrolments {
+  /** `pane`: the view that says what failed. */
+  constructor(pane) {
+    this.pane = pane
+    this.pending = h('div', {})
+    this.codes = h('div', {})
+    this.name = h('input', { autocomplete: 'off', spellcheck: 'false', placeholder: 'reader-7' })
+    this.hours = number('24', '1', '8760')
+    this.uses = number('1', '1', '100')
+    this.made = h('div', { class: 'answer', role: 'status' })
+    this.asking = box('Devices that ask for a certificate', this.pending)
+    this.element = h('div', { class: 'column' },
+      box('One-time codes', this.codes, inlineForm(() => this.#make(), 'Make', field('Device’s name', this.name),
+        field('Hours', this.hours), field('Uses', this.uses)), this.made))
+  }
+
+  async update() {
+    const [{ enrolments }, { codes }] = await Promise.all([get('/enrolments'), get('/codes')])
+    const columns = ['Calls itself', 'State', 'From', 'Since', 'Key', '']
+    this.asking.hidden = enrolments.length === 0
+    fill(this.pending, table('Devices that ask for a certificate', columns, enrolments.map((one) => [
+      plain(one.name || '–'), badge(one.state), one.address && plain(one.address), when(one.since), start(one.key),
+      one.state === 'waiting' && h('span', { class: 'actions' },
+        button('Approve', () => this.#decide(one, 'approve', 'Approved'), { class: 'small',
+          'aria-label': `Approve ${one.name}` }),
+        button('Reject', () => this.#decide(one, 'reject', 'Rejected'), { class: 'small quiet danger',
+          'aria-label': `Reject ${one.name}` })),
+    ]), { empty: 'None does.' }))
+    const facts = ['Name', 'State', 'Used', 'Made', 'Expires', 'SHA-256', '']
+    fill(this.codes, table('One-time codes', facts, codes.map((one) => [
+      plain(one.name || '–'), badge(one.state), `${one.used} of ${one.uses}`, when(one.made), when(one.expires),
+      start(one.sha256),
+      button('Take back', () => this.#withdraw(one), { class: 'small quiet danger',
+        'aria-label': `Take back the code ${one.name || one.sha256.slice(0, 12)}` }),
+    ])))
+  }
+
+  async #do(task, said) {
+    if (!await this.pane.attempt(task)) return
+    if (said) toast(said)
+    await this.pane.attempt(() => this.update())
+  }
+
+  #decide({ key, name }, verb, said) {
+    // What a device calls itself proves nothing: its key does.
+    const word = verb === 'approve' ? 'Approve' : 'Reject'
+    if (!confirm(`${word} “${name}”, with the key ${key.slice(0, 12)}…?`)) return
+    this.#do(() => post(`/enrolments/${segment(key)}/${verb}`), `${said}.`)
+  }
+
+  #make() {
+    this.#do(async () => {
+      const { code, expires } = await post('/codes', { name: this.name.value.trim() || undefined,
+        hours: Number(this.hours.value), uses: Number(this.uses.value) })
+      fill(this.made, h('div', { class: 'callout good' }, h('p', {}, 'Shown this once: ', h('code', {}, code), ' ',
+        copyButton(code, 'the code')), h('p', { class: 'muted' }, 'Good until ', when(expires))))
+    })
+  }
+
+  #withdraw({ sha256, name }) {
+    if (!confirm(`Take back the code ${name || sha256.slice(0, 12)}? No device can use it any more.`)) return
+    this.#do(() => remove(`/codes/${segment(sha256)}`), 'Taken back.')
+  }
+}

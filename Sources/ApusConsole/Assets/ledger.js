@@ -1,0 +1,145 @@
+// What became of notifications, and which requests were refused and why.
+
+import { get, post, query, segment } from '/assets/api.js'
+import { facts, field, fill, h, select } from '/assets/dom.js'
+import { Pane, box, inlineForm, table, when } from '/assets/pane.js'
+import { way } from '/assets/push.js'
+import { literal, plain, timestamp } from '/assets/text.js'
+
+const STATES = [['', 'all'], ...[
+  'Received by APNs', 'Stored - Device Offline', 'Stored - Power Considerations', 'Sent to Device',
+  'Delivered to Device', 'Delivered to Device (From Storage)', 'Discarded - Replaced', 'Discarded - Expired',
+  'Discarded - Refused by Device', 'Discarded - Token Unregistered', 'Discarded - Disabled', 'Discarded - Not Stored',
+  'Discarded - Store Failed', 'Discarded - Never Acknowledged',
+].map((state) => [state, state])]
+const LIMIT = 200
+const FOLLOW_MILLISECONDS = 1000
+
+const isEnd = (state) => /^(Delivered|Discarded)/.test(state)
+
+/** What somebody typed, as what the ledger and the refusals are asked for. */
+export function asked(text) {
+  if (!text) return {}
+  if (/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(text)) return { id: text }
+  if (/^[\da-f]{64}$/i.test(text)) return { token: text }
+  if (/^[\da-f]{16}$/i.test(text)) return { device: text }
+  return { topic: text }
+}
+
+const link = (id) => h('a', { href: `#/ledger/${segment(id)}`, title: id }, h('code', {}, `${id.slice(0, 8)}…`))
+
+export class Ledger extends Pane {
+  constructor({ go }) {
+    super('Ledger', 'What became of notifications, and which requests were refused.')
+    this.go = go
+    this.text = h('input', { type: 'search', autocomplete: 'off', spellcheck: 'false', class: 'token' })
+    this.states = select(STATES, '')
+    this.since = h('input', { type: 'datetime-local', step: '1' })
+    this.until = h('input', { type: 'datetime-local', step: '1' })
+    this.found = h('div', { class: 'column' })
+    this.add(h('div', { class: 'search' }, inlineForm(() => this.#search(), 'Search',
+      field('apns-id, apns-unique-id, token, device or topic', this.text), field('State', this.states),
+      field('From', this.since), field('Before', this.until))), this.found)
+  }
+
+  show(parts) {
+    this.text.value = parts[0] ?? ''
+    fill(this.found)
+    return super.show(parts)
+  }
+
+  hide() { clearTimeout(this.timer) }
+
+  back() {
+    if (!this.parts?.[0]) return false
+    this.go('/ledger')
+    return true
+  }
+
+  key(key) {
+    if (key !== '/') return false
+    this.text.focus()
+    this.text.select()
+    return true
+  }
+
+  #search() {
+    const text = this.text.value.trim()
+    if (text === (this.parts?.[0] ?? '')) this.load()
+    else this.go(text ? `/ledger/${segment(text)}` : '/ledger')
+  }
+
+  #times() {
+    const time = (input) => (input.value ? new Date(input.value).getTime() : undefined)
+    return { since_milliseconds: time(this.since), until_milliseconds: time(this.until) }
+  }
+
+  async update() {
+    clearTimeout(this.timer)
+    const text = this.parts?.[0]?.trim() ?? ''
+    const what = asked(text)
+    // Of one notification all is of interest.
+    const states = this.states.value && !what.id ? [this.states.value] : undefined
+    const times = what.id ? {} : this.#times()
+    const search = (fields) => post('/ledger/query', { ...fields, ...times, states, limit: LIMIT })
+    let { lines } = await search(what)
+    // The same form has the name that the service gave it.
+    if (what.id && lines.length === 0) lines = (await search({ unique_id: what.id })).lines
+    // Refusals know neither devices nor whole tokens.
+    const { entries } = what.token || what.device || states ? { entries: [] }
+      : await get(`/refusals${query({ ...what, ...times, limit: 50 })}`)
+    // Somebody went on to something else meanwhile.
+    if (text !== (this.parts?.[0]?.trim() ?? '')) return
+    fill(this.found, what.id ? this.#notifications(lines) : this.#lines(lines),
+      (entries.length > 0 || !what.id) && !(what.token || what.device || states) && this.#refusals(entries),
+      what.id && lines.length === 0 && entries.length === 0 && h('p', { class: 'empty' },
+        'Neither the ledger nor the refusals know it.'))
+    if (what.id && lines.length > 0 && !isEnd(lines.at(-1).state)) {
+      this.timer = setTimeout(() => this.load(), FOLLOW_MILLISECONDS)
+    }
+  }
+
+  /** One after the other, newest first. */
+  #lines(lines) {
+    return box(lines.length === LIMIT ? `The newest ${LIMIT} lines` : 'Lines',
+      table('Lines of the ledger', ['Time', 'State', 'Topic', 'Type', 'Device', 'apns-id'],
+        lines.toReversed().map((line) => [
+          when(line.milliseconds), [h('span', { class: `mark ${this.#style(line.state)}` }, line.state), ' ',
+            line.cause && h('span', { class: 'muted' }, literal(line.cause))],
+          plain(line.topic), line.push_type,
+          h('a', { href: `#/devices/${segment(line.device)}` }, h('code', {}, line.device)), link(line.id),
+        ]), { empty: 'Nothing matches.', className: 'log' }))
+  }
+
+  #style(state) {
+    return /^Discarded/.test(state) ? 'bad' : /^Delivered/.test(state) ? 'good' : ''
+  }
+
+  /** Those with that name, each with all that happened to it. */
+  #notifications(lines) {
+    const each = Map.groupBy(lines, (line) => line.unique_id ?? line.id)
+    return [...each.values()].map((lines) => {
+      const [first] = lines
+      return box('Notification', h('div', { class: 'halves' },
+        way({ receivedMilliseconds: first.milliseconds,
+          states: lines.map(({ state, milliseconds, cause }) => ({ state, cause, atMilliseconds: milliseconds })) }),
+        facts([
+          ['apns-id', h('code', {}, first.id)], ['apns-unique-id', first.unique_id && h('code', {}, first.unique_id)],
+          ['Topic', plain(first.topic)], ['Environment', first.environment], ['Push type', first.push_type],
+          ['Priority', first.priority], ['Interface', first.interface === 'binary' ? 'binary' : 'HTTP/2'],
+          ['Device', h('a', { href: `#/devices/${segment(first.device)}` }, h('code', {}, first.device))],
+          ['Token', first.token && h('code', {}, first.token)],
+          ['Since', timestamp(first.milliseconds)],
+        ])))
+    })
+  }
+
+  #refusals(entries) {
+    return box('Refused requests', table('Refused requests', ['Time', 'Reason', 'Why', 'Who', 'Topic', 'apns-id'],
+      entries.map((entry) => [
+        when(entry.time), h('strong', {}, literal(entry.reason ?? entry.event)),
+        entry.explanation && literal(entry.explanation), entry.actor && plain(entry.actor),
+        entry.topic && plain(entry.topic), entry.id && link(entry.id),
+      ]), { empty: 'None is known.', className: 'log' }))
+  }
+}

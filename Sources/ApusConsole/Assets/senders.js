@@ -1,0 +1,63 @@
+// Whom the composer sends to: the stand-in, which knows its devices and keeps each push, or the service.
+//
+// `devices()` to choose from, `topics()` with how far the service's clock is ahead, and `send(push)`, which comes to
+// what is said of the answer: `{ good, words, explanation, fault, ids, href, link }`, and `later()` for what is known
+// only a moment after.
+
+import { get, post, query } from '/assets/api.js'
+
+/** The push of an apns-id; the inbox has it a moment after its sender has the answer. */
+async function numberOf(apnsID) {
+  for (let attempt = 0; attempt < 10; attempt += 1) {
+    const { pushes } = await get(`/pushes${query({ q: apnsID, limit: 1 })}`)
+    if (pushes[0]?.apnsID === apnsID) return pushes[0].number
+    await new Promise((done) => { setTimeout(done, 100) })
+  }
+  return null
+}
+
+const inInbox = (number) => (number == null ? {} : { href: `#/inbox/${number}`, link: `Open push ${number}` })
+
+export const standInSender = {
+  title: 'Compose',
+
+  async devices() { return (await get('/devices')).devices },
+
+  async topics() {
+    const { topics, clock } = await get('/status')
+    return { topics, offsetMilliseconds: clock?.offsetMilliseconds ?? 0 }
+  },
+
+  async send(push) {
+    const { verdict, apnsID, number } = await post('/send', push)
+    const words = verdict.accepted ? 'Accepted' : verdict.unknown
+      ? `No answer: ${verdict.unknown}` : `Refused: ${verdict.status} ${verdict.reason}`
+    return {
+      good: verdict.accepted, words, explanation: verdict.explanation, fault: verdict.fault, ids: [['apns-id', apnsID]],
+      ...inInbox(number), later: number == null && apnsID ? async () => inInbox(await numberOf(apnsID)) : null,
+    }
+  },
+}
+
+export const serviceSender = {
+  title: 'Send',
+  note: 'A test push takes the way of a provider’s, and reaches the real device. It stands in the audit log.',
+
+  async devices() { return [] },
+
+  async topics() {
+    const { apps } = await get('/apps')
+    return { topics: apps.map(({ topic }) => topic), offsetMilliseconds: 0 }
+  },
+
+  async send({ pushType, collapseID, payload, ...push }) {
+    const answer = await post('/notifications', {
+      ...push, push_type: pushType, collapse_id: collapseID, payload_text: payload })
+    const good = answer.status === 200
+    return {
+      good, words: good ? 'Accepted' : `Refused: ${answer.status} ${answer.reason}`, explanation: answer.explanation,
+      ids: [['apns-id', answer.apns_id], ['apns-unique-id', answer.apns_unique_id]],
+      ...good && answer.apns_id && { href: `#/ledger/${answer.apns_id}`, link: 'See what becomes of it' },
+    }
+  },
+}

@@ -1,0 +1,35 @@
+// What the page shows of `apus serve`.
+
+import { Apps } from '/assets/apps.js'
+import { Audit } from '/assets/audit.js'
+import { Certificates } from '/assets/certificates.js'
+import { Compose } from '/assets/compose.js'
+import { Fleet } from '/assets/fleet.js'
+import { Keys } from '/assets/keys.js'
+import { Ledger } from '/assets/ledger.js'
+import { Overview } from '/assets/overview.js'
+import { serviceSender } from '/assets/senders.js'
+
+/** The views by name; the first is where the page begins. */
+export const views = ({ go }) => ({
+  overview: { title: 'Overview', letter: 'o', make: () => new Overview() },
+  devices: { title: 'Devices', letter: 'd', make: () => new Fleet({ go }) },
+  ledger: { title: 'Ledger', letter: 'l', make: () => new Ledger({ go }) },
+  send: { title: 'Send', letter: 's', make: () => new Compose(serviceSender) },
+  apps: { title: 'Apps', letter: 'a', make: () => new Apps() },
+  keys: { title: 'Keys', letter: 'k', make: () => new Keys() },
+  certificates: { title: 'Certificates', letter: 'c', make: () => new Certificates() },
+  audit: { title: 'Audit', letter: 'u', make: () => new Audit() },
+})
+
+/** Which view the search is in. */
+export const searched = 'ledger'
+
+export const keys = [['/', 'search']]
+
+/** Begins what goes on whichever view is to be seen. */
+export function start() {
+  const link = document.getElementById('link')
+  link.textContent = 'signed in'
+  link.classList.add('up')
+}

@@ -1,0 +1,279 @@
+"""The console of `apus serve`: signing in, the overview, and all that an administrator does."""
+
+import json
+import unittest
+
+import mock_admin
+from page_case import PageCase
+
+VIEWS = ["overview", "devices", "ledger", "send", "apps", "keys", "certificates", "audit"]
+
+
+class AdminCase(PageCase):
+    token = "all"
+
+    def setUp(self):
+        super().setUp()
+        self.world, self.address = mock_admin.start()
+        self.expected_complaints = ["/api/v1/console"]
+        self.browser.open(self.address)
+        self.browser.run("sessionStorage.setItem('apus-token', arguments[0])", self.token)
+
+    def show(self, path="overview"):
+        self.browser.open(f"{self.address}#/{path}")
+        self.browser.call("POST", "/refresh", {})
+        self.browser.wait("document.querySelector('#tabs a')")
+        return self.browser
+
+    def expect(self, words, selector="main"):
+        return self.browser.wait(f"document.querySelector('{selector}')?.innerText.includes(arguments[0])", words)
+
+
+class SignIn(AdminCase):
+    def test_token(self):
+        self.expected_complaints += ["401"]
+        browser = self.browser
+        browser.run("sessionStorage.clear()")
+        browser.open("about:blank")
+        browser.open(f"{self.address}#/keys")
+        browser.type("input", "guess")
+        browser.click("button", "Sign in")
+        browser.wait("document.querySelector('[role=alert]')?.textContent.includes('the token is unknown')")
+        browser.type("input", "all\n")
+        self.expect("ABC123DEFG")
+
+    def test_taken_back(self):
+        self.expected_complaints += ["401"]
+        browser = self.show("apps")
+        self.expect("com.example.app")
+        del self.world.tokens["all"]
+        browser.click("#tabs a", "Keys")
+        browser.wait("document.querySelector('[role=alert]')?.textContent.includes('the token is unknown')")
+        self.assertNotIn("com.example.app", browser.run("return document.documentElement.textContent"))
+
+    def test_no_scope(self):
+        """Who may read and no more is told which scope is missing, and nothing is changed."""
+        self.expected_complaints += ["403"]
+        self.browser.run("sessionStorage.setItem('apus-token', 'read')")
+        browser = self.show("keys")
+        browser.click("button", "Revoke ABC123DEFG")
+        browser.accept()
+        browser.wait("document.querySelector('[role=alert]').textContent.includes('this needs trust')")
+        self.assertNotIn("revoked", self.world.keys[0])
+
+
+class Overview(AdminCase):
+    def test_figures(self):
+        browser = self.show()
+        for words in ["9,041", "9,000 production", "1,812", "1 ms", "none in the last minute", "81 MB", "16"]:
+            self.expect(words, ".tiles")
+        for words in ["Discarded - Expired", "BadDeviceToken", "22 days", "5 days", "is over"]:
+            self.expect(words)
+        self.expect("ready, up 2 h 1 min", "#link")
+        levels = browser.run("""return [...document.querySelectorAll('[aria-label=Certificates] .badge')]
+          .map((badge) => badge.className)""")
+        self.assertEqual(levels, ["badge bad", "badge bad", "badge warn", "badge good"])
+        self.assertIsNone(browser.run("return window.broken ?? null"))
+
+    def test_goes_on(self):
+        """Figures and rates follow the service, and its trouble is said."""
+        browser = self.show()
+        self.expect("1,234,567 in all", ".tiles")
+        self.world.accepted += 1000
+        self.expect("1,235,567 in all", ".tiles")
+        self.world.ready = False
+        self.expect("not ready: the disk is full")
+        browser.wait("!document.querySelector('#link').classList.contains('up')")
+
+    def test_charts(self):
+        browser = self.show()
+        browser.wait("document.querySelectorAll('.chart .line').length === 7")
+        browser.wait("[...document.querySelectorAll('.chart .line')].every((line) => line.getAttribute('d').length > 200)")
+        browser.click("figure summary", "Numbers")
+        browser.wait("document.querySelectorAll('figure details[open] tbody tr').length > 20")
+        self.assertIn("accepted", browser.text("figure details[open] thead"))
+        before = browser.run("return document.querySelector('.chart .line').getAttribute('d')")
+        browser.click(".segments button", "24 h")
+        browser.wait("document.querySelector('.chart .line').getAttribute('d') !== arguments[0]", before)
+        with self.world.lock:
+            self.assertIn("history", self.world.requests)
+
+    def test_only_while_seen(self):
+        browser = self.show()
+        browser.wait("document.querySelector('.tiles').innerText.includes('9,041')")
+        browser.click("#tabs a", "Apps")
+        self.expect("com.example.app")
+        with self.world.lock:
+            self.world.requests.clear()
+        browser.run_async("setTimeout(arguments[0], 3000)")
+        with self.world.lock:
+            self.assertNotIn("overview", self.world.requests)
+
+
+class Changes(AdminCase):
+    def test_apps(self):
+        self.expected_complaints += ["409"]
+        browser = self.show("apps")
+        browser.type("input", "com.example.app", "New app")
+        browser.click("form button", "Add")
+        browser.wait("document.querySelector('[role=alert]').textContent.includes('there is an app')")
+        browser.type("input", "com.example.two", "New app")
+        browser.click("form button", "Add")
+        self.expect("com.example.two", ".rows")
+        browser.click("button", "Remove com.example.app")
+        browser.accept()
+        browser.wait("!document.querySelector('.rows').innerText.includes('com.example.app')")
+        browser.type("input", "Second", "New team")
+        browser.click(".box button", "Add")
+        self.expect("NEWTEAM001")
+        browser.wait("document.querySelector('main select')")
+
+    def test_keys(self):
+        browser = self.show("keys")
+        browser.choose("select", "production", "Good for")
+        browser.type("input", "com.example.app, com.example.two", "Only for these apps")
+        browser.click("button[type=submit]", "Add")
+        self.expect("BEGIN PRIVATE KEY", ".answer")
+        body = self.call_of("POST", "keys")
+        self.assertEqual(body, {"environments": "production", "topics": ["com.example.app", "com.example.two"]})
+        browser.click("button", "Revoke NEWKEY0001")
+        browser.accept()
+        browser.wait("document.querySelectorAll('.rows .badge.bad').length === 1")
+
+    def test_certificates(self):
+        browser = self.show("certificates")
+        browser.click("button", "Revoke the certificate of shop")
+        browser.accept()
+        self.expect("03" * 32)
+        self.assertEqual(self.world.revoked, ["03" * 32])
+
+    def test_devices(self):
+        browser = self.show("devices")
+        browser.wait("document.querySelectorAll('table[aria-label=Devices] tbody tr').length === 25")
+        browser.click("button", "More")
+        browser.wait("document.querySelectorAll('[aria-label=\"More devices\"] tbody tr').length === 25")
+        browser.type("input[type=search]", "0000000000000005\n")
+        browser.wait("document.querySelectorAll('main .rows a').length === 1")
+        browser.click("a", "0000000000000005")
+        for words in ["192.0.2.7:40112", "low power", "com.example.app.voip", "non waking"]:
+            self.expect(words)
+        browser.click("button", "Retire")
+        browser.accept()
+        self.expect("retired")
+        browser.press("Escape")
+        browser.wait("location.hash === '#/devices'")
+
+    def test_enrolments(self):
+        browser = self.show("devices")
+        self.expect("reader <img")
+        browser.click("button", "Approve")
+        browser.accept()
+        self.expect("approved")
+        self.assertIsNone(browser.run("return window.broken ?? null"))
+        browser.type("input", "reader-7", "Device’s name")
+        browser.type("input", "48", "Hours")
+        browser.click("button", "Make")
+        self.expect("K7QX-2MNP")
+        self.assertEqual(self.call_of("POST", "codes"), {"name": "reader-7", "hours": 48, "uses": 1})
+        browser.click("button", "Take back")
+        browser.accept()
+        browser.wait("!document.querySelector('main').innerText.includes('0 of 1')")
+
+    def test_audit(self):
+        self.world.note("key.revoked", "ABC123DEFG")
+        self.world.note("app.added", mock_admin.MARKUP)
+        browser = self.show("audit")
+        self.expect("window.broken=1", ".log")
+        browser.type("input", "key.revoked\n", "Event")
+        browser.wait("document.querySelectorAll('.log tbody tr').length === 1")
+        self.expect("ABC123DEFG", ".log")
+
+
+class Ledger(AdminCase):
+    def test_search(self):
+        browser = self.show("ledger")
+        browser.wait("document.querySelectorAll('[aria-label=\"Lines of the ledger\"] tbody tr').length === 90")
+        self.expect("did you mean com.example.app?")
+        browser.choose("select", "Delivered to Device", "State")
+        browser.type("input[type=search]", f"{2:016X}\n")
+        browser.wait("document.querySelectorAll('[aria-label=\"Lines of the ledger\"] tbody tr').length === 8")
+        browser.click("[aria-label='Lines of the ledger'] td:last-child a")
+        self.expect("apns-unique-id")
+        self.expect("+14 ms", ".way")
+        unique = self.world.lines[-1]["unique_id"]
+        browser.choose("select", "", "State")
+        browser.type("input[type=search]", f"{unique}\n")
+        self.expect(unique, "dl")
+
+    def test_refused(self):
+        self.world.refuse("ExpiredProviderToken", "It is 3 h old <b>!</b>", "123E4567-E89B-12D3-A456-426614174000")
+        self.show("ledger/123e4567-e89b-12d3-a456-426614174000".upper().replace("LEDGER", "ledger"))
+        self.expect("It is 3 h old <b>!</b>")
+        self.show("ledger/123e4567-e89b-12d3-a456-000000000000")
+        self.expect("Neither the ledger nor the refusals know it.")
+
+    def test_unknown_topic(self):
+        self.expected_complaints += ["404"]
+        browser = self.show("ledger/com.example.nothing")
+        browser.wait("document.querySelector('[role=alert]').textContent.includes('has no app')")
+
+    def test_send(self):
+        """A test push, and its way through the ledger as it goes on."""
+        browser = self.show("send")
+        browser.wait("[...document.querySelectorAll('input')].some((one) => one.value === 'com.example.app')")
+        self.assertFalse(browser.run("return document.querySelector('.compose select').checkVisibility()"))
+        browser.type("input", "0" * 64, "Device token")
+        browser.click("button", "Send")
+        self.expect("Refused: 400 BadDeviceToken")
+        self.expect("This service did not make <b>it</b>.")
+        browser.type("input", "ab" * 32, "Device token")
+        browser.click("button", "Send")
+        browser.click("a", "See what becomes of it")
+        body = self.call_of("POST", "notifications")
+        self.assertEqual((body["token"], body["topic"], body["push_type"]), ("ab" * 32, mock_admin.TOPIC, "alert"))
+        self.assertEqual(json.loads(body["payload_text"])["aps"]["alert"]["title"], "Hello")
+        self.expect("Sent to Device", ".way")
+        with self.world.lock:
+            line = self.world.lines[-1]
+            self.world.lines.append({**line, "state": "Delivered to Device", "milliseconds": line["milliseconds"] + 40})
+        self.expect("Delivered to Device", ".way")
+
+
+class Everywhere(AdminCase):
+    def test_keyboard(self):
+        browser = self.show()
+        for name, letter in zip(VIEWS[1:] + VIEWS[:1], "dlsakcuo"):
+            browser.press("g", letter)
+            browser.wait("document.querySelector('main').dataset.view === arguments[0]", name)
+        browser.press("/")
+        browser.wait("document.activeElement.type === 'search' && document.querySelector('main').dataset.view === 'ledger'")
+
+    def test_narrow(self):
+        """On a phone nothing is wider than it, and each view can be left."""
+        browser = self.show()
+        browser.size(360, 740)
+        for name in VIEWS:
+            browser.run("location.hash = arguments[0]", f"/{name}")
+            browser.wait("document.querySelector('main').dataset.view === arguments[0]", name)
+            browser.wait("document.querySelector('main h1')")
+            wide = browser.run("""const main = document.querySelector('main')
+              return main.scrollWidth > main.clientWidth ? main.scrollWidth : 0""")
+            self.assertEqual(wide, 0, name)
+        browser.click("button", "Sign out")
+        browser.wait("document.querySelector('input[type=password]')")
+
+    def test_labels(self):
+        """Each control says what it is for, and each table what is in it."""
+        browser = self.show()
+        for name in VIEWS:
+            browser.run("location.hash = arguments[0]", f"/{name}")
+            browser.wait("document.querySelector('main').dataset.view === arguments[0]", name)
+            browser.wait("document.querySelector('main :is(table, form)')")
+            unnamed = browser.run("""return [...document.querySelectorAll('main :is(input, select, textarea, table, button)')]
+              .filter((one) => !(one.labels?.length || one.getAttribute('aria-label') || one.textContent.trim()))
+              .map((one) => one.outerHTML)""")
+            self.assertEqual(unnamed, [], name)
+
+
+if __name__ == "__main__":
+    unittest.main()
