@@ -8,7 +8,8 @@ package struct DevAsset: Sendable {
 
 /// The console: a page of plain HTML, CSS and JavaScript modules, as bytes in the program.
 ///
-/// It speaks to the API of the service that it came from, below `/api/v1`, and to nothing else.
+/// It speaks to the API of the service that it came from, below `/api/v1` (`apus dev`) or `/v1` (`apus serve`), and to
+/// nothing else.
 package enum DevAssets {
   /// What the page may do, for the answers that carry its files: run and fetch what came from the same place, and take
   /// no text for markup.
@@ -60,6 +61,17 @@ package enum DevAssets {
     asset("tokens.js", PackageResources.tokens_js),
     asset("violations.js", PackageResources.violations_js),
   ]
+
+  /// The same, with a page that asks the API of `apus serve` first what it is of: a question that is answered with 404
+  /// would stand as an error in the browser's log.
+  package static let ofService = all.map { asset in
+    guard asset.name == "index.html" else { return asset }
+    var page = asset
+    let text = String(decoding: asset.bytes, as: UTF8.self)
+    page.bytes = Array(
+      text.replacing("<html ", with: "<html data-kind=\"service\" ", maxReplacements: 1).utf8)
+    return page
+  }
 
   private static let byName = Dictionary(uniqueKeysWithValues: all.map { ($0.name, $0) })
 

@@ -98,18 +98,20 @@ extension StandIn {
 
 extension DevContext {
   /// What whoever watches is told of an event; nil where it is about something that is gone. On the devices' loop.
-  func data(of event: DevEvent) -> [UInt8]? {
+  ///
+  /// - Parameter isBrief: Of a push what a list shows, of a device its id.
+  func data(of event: DevEvent, isBrief: Bool) -> [UInt8]? {
     var writer = JSONWriter()
     switch event {
     case .push(let number), .update(let number):
       guard let push = recorder.state.withLock({ $0.inbox[number] }) else { return nil }
-      write(push, to: &writer)
+      if isBrief { push.writeBrief(to: &writer) } else { write(push, to: &writer) }
     case .device(let id):
-      guard let device = park.device(id) else {
+      guard let device = park.device(id), !isBrief else {
         writer.beginObject()
         writer.text("id", id)
         writer.key("removed")
-        writer.bool(true)
+        writer.bool(park.device(id) == nil)
         writer.endObject()
         break
       }

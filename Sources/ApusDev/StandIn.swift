@@ -80,7 +80,9 @@ package final class StandIn {
           keyFile: directory.keyFile, keyID: directory.keyID, team: directory.team,
           clock: rehearsal.clock))
       let late = LateContext()
-      let feed = EventFeed(loop: loop, recorder: recorder) { late.context?.data(of: $0) }
+      let feed = EventFeed(loop: loop, recorder: recorder) {
+        late.context?.data(of: $0, isBrief: $1)
+      }
       tell.set {
         recorder.drain()
         feed.feed()

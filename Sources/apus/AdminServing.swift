@@ -21,7 +21,7 @@ struct AdminServing {
     guard hasSocket || !addresses.isEmpty || console != nil else { return nil }
     return AdminConfiguration(
       hasSocket: hasSocket, addresses: addresses, console: console.map { [$0] } ?? [],
-      page: .console, version: Program.version)
+      page: .serviceConsole, version: Program.version)
   }
 
   private static let consolePort: UInt16 = 2191

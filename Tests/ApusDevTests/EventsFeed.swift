@@ -31,8 +31,8 @@ extension Bench {
   }
 
   /// Follows the events, as a page does.
-  func eventsFeed(after id: String? = nil) -> EventsFeed {
-    EventsFeed("\(facts.console)/api/v1/events", after: id)
+  func eventsFeed(after id: String? = nil, isBrief: Bool = false) -> EventsFeed {
+    EventsFeed("\(facts.console)/api/v1/events\(isBrief ? "?brief=true" : "")", after: id)
   }
 }
 

@@ -28,6 +28,17 @@ struct AssetTests {
     }
   }
 
+  @Test("The service's page is the same, but that it says whose it is")
+  func ofService() throws {
+    #expect(DevAssets.ofService.count == DevAssets.all.count)
+    for (own, other) in zip(DevAssets.ofService, DevAssets.all) where own.bytes != other.bytes {
+      #expect(own.name == "index.html")
+      let text = Self.text(own)
+      #expect(text.contains("<html data-kind=\"service\" lang=\"en\">"))
+      #expect(text.replacing(" data-kind=\"service\"", with: "") == Self.text(other))
+    }
+  }
+
   @Test("What a browser reads as a type is what the file is")
   func types() {
     let types = [

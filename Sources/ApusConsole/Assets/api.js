@@ -19,8 +19,11 @@ export class Problem extends Error {
 
 /** Finds out what this page shows: `{ kind: 'dev' | 'service', locked, version }`. */
 export async function about() {
-  for (const [place, path] of [['/api/v1', '/api/v1/console'], ['/v1', '/v1/console']]) {
-    const response = await fetch(path, { cache: 'no-store', headers: { accept: 'application/json' } })
+  const places = ['/api/v1', '/v1']
+  // The service says in the page itself that it is the one.
+  if (document.documentElement.dataset.kind === 'service') places.reverse()
+  for (const place of places) {
+    const response = await fetch(`${place}/console`, { cache: 'no-store', headers: { accept: 'application/json' } })
     const answer = response.ok ? await response.json().catch(() => null) : null
     if (!answer?.kind) continue
     prefix = place

@@ -73,7 +73,7 @@ async function connect(own) {
   while (connection === own) {
     try {
       const headers = { accept: 'text/event-stream', ...(last && { 'last-event-id': last }) }
-      const { body } = await request('GET', '/events', { headers, signal: own.signal })
+      const { body } = await request('GET', '/events?brief=true', { headers, signal: own.signal })
       emit('link', true)
       // Without an event to go on behind, there is no telling what happened meanwhile.
       if (wasConnected && !last) emit('cleared', { lost: true })

@@ -76,6 +76,7 @@ package enum DevOperation: String, Sendable, CaseIterable {
     case .listPushes:
       ["limit", "before", "q", "token", "topic", "type", "verdict", "device"]
     case .violations, .makeProviderToken: ["format"]
+    case .events: ["brief"]
     default: []
     }
   }

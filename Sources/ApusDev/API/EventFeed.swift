@@ -8,30 +8,33 @@ import Synchronization
 final class EventFeed: @unchecked Sendable {
   private final class Reader {
     let stream: WebStream
+    let isBrief: Bool
     var next: UInt64
     /// Whether the stream said that it is full, and has not said since that it is not.
     var isFull = false
 
-    init(_ stream: WebStream, next: UInt64) {
+    init(_ stream: WebStream, isBrief: Bool, next: UInt64) {
       self.stream = stream
+      self.isBrief = isBrief
       self.next = next
     }
   }
 
   private let loop: EventLoop
   private let recorder: PushRecorder
-  /// An event's data as JSON; nil where there is nothing left to tell.
-  private let data: @Sendable (DevEvent) -> [UInt8]?
+  /// An event's data as JSON, or what a list needs of it; nil where there is nothing left to tell.
+  private let data: @Sendable (DevEvent, _ isBrief: Bool) -> [UInt8]?
   private var readers: [ObjectIdentifier: Reader] = [:]
   private var timer: LoopTimer?
 
   /// Bytes that wait for a reader.
   private static let capacity = 1 << 20
   private static let heartbeatMilliseconds: UInt64 = 10_000
-  private static let eventsPerWrite = 64
+  private static let eventsPerWrite = 256
 
   init(
-    loop: EventLoop, recorder: PushRecorder, data: @escaping @Sendable (DevEvent) -> [UInt8]?
+    loop: EventLoop, recorder: PushRecorder,
+    data: @escaping @Sendable (DevEvent, _ isBrief: Bool) -> [UInt8]?
   ) {
     self.loop = loop
     self.recorder = recorder
@@ -53,14 +56,14 @@ final class EventFeed: @unchecked Sendable {
   }
 
   /// A stream of all events from now on, or from the one behind `last`. From any thread.
-  func open(after last: UInt64?) -> WebStream {
+  func open(after last: UInt64?, isBrief: Bool) -> WebStream {
     let box = RoomBox()
     let stream = WebStream(capacity: Self.capacity) { [weak self] in
       guard let self, let id = box.id else { return }
       loop.perform { [weak self] in self?.hasRoom(id) }
     }
     box.id = ObjectIdentifier(stream)
-    loop.perform { [self] in add(stream, last) }
+    loop.perform { [self] in add(stream, last, isBrief) }
     return stream
   }
 
@@ -74,9 +77,9 @@ final class EventFeed: @unchecked Sendable {
     }
   }
 
-  private func add(_ stream: WebStream, _ last: UInt64?) {
+  private func add(_ stream: WebStream, _ last: UInt64?, _ isBrief: Bool) {
     let next = recorder.state.withLock { $0.events.next }
-    let reader = Reader(stream, next: last.map { $0 &+ 1 } ?? next)
+    let reader = Reader(stream, isBrief: isBrief, next: last.map { $0 &+ 1 } ?? next)
     guard stream.write(Array("retry: 1000\n\n".utf8)) == .taken else { return }
     readers[ObjectIdentifier(stream)] = reader
     feed(reader)
@@ -107,12 +110,24 @@ final class EventFeed: @unchecked Sendable {
       }
       guard !events.isEmpty else { return }
       var text: [UInt8] = []
+      var told: Set<DevEvent> = []
       for (offset, event) in events.enumerated() {
-        guard let data = data(event) else { continue }
+        guard Self.isNews(event, &told), let data = data(event, reader.isBrief) else { continue }
         text += Self.event(event.name, start + UInt64(offset), data)
       }
       guard text.isEmpty || write(text, reader) else { return }
       reader.next = start + UInt64(events.count)
+    }
+  }
+
+  /// What an event tells is as things are now: that the same push or device changed needs saying once in a write.
+  private static func isNews(_ event: DevEvent, _ told: inout Set<DevEvent>) -> Bool {
+    switch event {
+    case .push(let number):
+      told.insert(.update(number))
+      return true
+    case .update, .device: return told.insert(event).inserted
+    case .fault, .clock, .cleared: return true
     }
   }
 

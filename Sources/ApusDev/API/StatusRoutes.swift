@@ -42,9 +42,13 @@ struct StatusRoutes {
       }
       last = number
     }
+    let brief = try input.query("brief") ?? "false"
+    guard ["true", "false"].contains(brief) else {
+      throw DevProblem(.invalid, "must be true or false", field: "brief")
+    }
     return WebResponse(
       200, contentType: "text/event-stream", headers: [WebField("X-Accel-Buffering", "no")],
-      body: .stream(context.feed.open(after: last)))
+      body: .stream(context.feed.open(after: last, isBrief: brief == "true")))
   }
 
   // MARK: The clock

@@ -41,6 +41,31 @@ extension CapturedPush {
     writePayload(to: &writer)
     writer.key("verdict")
     writeVerdict(to: &writer)
+    writeRest(to: &writer)
+    writer.text("curl", curl)
+    writer.endObject()
+  }
+
+  /// What a list shows of the push: for who follows a thousand of them a second.
+  func writeBrief(to writer: inout JSONWriter) {
+    writer.beginObject()
+    writer.integer("number", Int64(clamping: number))
+    writer.integer("receivedMilliseconds", request.receivedMilliseconds)
+    writer.text("environment", request.environment.name)
+    writer.text("device", device)
+    writer.text("topic", request.topic)
+    writer.text("pushType", request.pushType)
+    let presentation = (shown ?? preview)?.presentation
+    if presentation?.title == nil, presentation?.body == nil {
+      writer.text("payloadText", String(decoding: request.payload.prefix(200), as: UTF8.self))
+    }
+    writer.key("verdict")
+    writeVerdict(to: &writer)
+    writeRest(to: &writer)
+    writer.endObject()
+  }
+
+  private func writeRest(to writer: inout JSONWriter) {
     writer.key("violations")
     writer.beginArray()
     for violation in violations {
@@ -57,8 +82,6 @@ extension CapturedPush {
     if let shown { shown.write(to: &writer) } else { writer.null() }
     writer.key("preview")
     if let preview { preview.write(to: &writer) } else { writer.null() }
-    writer.text("curl", curl)
-    writer.endObject()
   }
 
   /// A provider token without its signature: what is shown, or lands in a log, is then nobody's credential.

@@ -15,7 +15,6 @@ class AdminCase(PageCase):
     def setUp(self):
         super().setUp()
         self.world, self.address = mock_admin.start()
-        self.expected_complaints = ["/api/v1/console"]
         self.browser.open(self.address)
         self.browser.run("sessionStorage.setItem('apus-token', arguments[0])", self.token)
 
