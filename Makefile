@@ -20,7 +20,7 @@ HOURS ?= 0.5
 
 .DEFAULT_GOAL := help
 .PHONY: help build release run test docs sim screenshots lint format fuzz crash clean setup
-.PHONY: bench-ingest bench-binary bench-store bench-trust bench-client
+.PHONY: bench-ingest bench-binary bench-store bench-trust bench-client bench-page
 # `make lint test` shows findings in that order, and two builds at once would only wait for each other's lock.
 .NOTPARALLEL:
 
@@ -89,6 +89,11 @@ bench-client: release ## Measure CPU per notification of the client library agai
 bench-trust: release ## Measure handshakes with certificates against OpenSSL alone, and what tokens cost
 	@scripts/setup.sh bench
 	Benchmarks/trust.py $(ARGUMENTS)
+
+bench-page: release ## Measure how soon a page of apus dev shows a push, and its memory (ARGUMENTS=...)
+	@scripts/setup.sh test
+	@scripts/setup.sh bench
+	Benchmarks/page.py $(ARGUMENTS)
 
 clean: ## Remove what building, testing and running left
 	rm -rf .build .venv .apus

@@ -143,7 +143,8 @@ def memory_row(options, scratch, keep):
         start = resident_megabytes(made.process)
         taken = send(made, scratch, f"-n{CAPTURED}")
         check(taken == CAPTURED, f"only {taken:,} of {CAPTURED:,} pushes were accepted")
-        made.call("POST", "pushes/wait", {"match": {}, "count": 1, "after": CAPTURED - 1, "timeoutMilliseconds": 60_000})
+        last = {"match": {}, "count": 1, "after": CAPTURED - 1, "timeoutMilliseconds": 60_000}
+        made.call("POST", "pushes/wait", last)
         kept = made.call("GET", "status")["counts"]["kept"]
         after = resident_megabytes(made.process)
     finally:

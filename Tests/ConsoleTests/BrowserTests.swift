@@ -8,7 +8,7 @@ struct BrowserTests {
     .timeLimit(.minutes(15)))
   func page() throws {
     let outcome = try Python.run("run.py")
-    #expect(outcome.count > 40)
+    #expect(outcome.count > 75)
     #expect(outcome.isGood, "\(outcome.report)")
   }
 
@@ -16,6 +16,13 @@ struct BrowserTests {
   func service() throws {
     let outcome = try Python.run(
       "service_tests.py", [Python.apus], python: Python.withClients)
+    #expect(outcome.count > 5)
+    #expect(outcome.isGood, "\(outcome.report)")
+  }
+
+  @Test("Of a service with a real device, from signing in to the ledger", .timeLimit(.minutes(15)))
+  func serving() throws {
+    let outcome = try Python.run("serve_tests.py", [Python.apus])
     #expect(outcome.count > 5)
     #expect(outcome.isGood, "\(outcome.report)")
   }

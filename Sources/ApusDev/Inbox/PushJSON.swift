@@ -1,3 +1,4 @@
+import ApusDevice
 import ApusModel
 import ApusServer
 import ApusWire

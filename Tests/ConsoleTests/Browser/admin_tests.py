@@ -4,6 +4,7 @@ import json
 import unittest
 
 import mock_admin
+from admin_world import MARKUP, TOPIC
 from page_case import PageCase
 
 VIEWS = ["overview", "devices", "ledger", "send", "apps", "keys", "certificates", "audit"]
@@ -87,7 +88,8 @@ class Overview(AdminCase):
     def test_charts(self):
         browser = self.show()
         browser.wait("document.querySelectorAll('.chart .line').length === 7")
-        browser.wait("[...document.querySelectorAll('.chart .line')].every((line) => line.getAttribute('d').length > 200)")
+        lines = "[...document.querySelectorAll('.chart .line')]"
+        browser.wait(f"{lines}.every((line) => line.getAttribute('d').length > 200)")
         browser.click("figure summary", "Numbers")
         browser.wait("document.querySelectorAll('figure details[open] tbody tr').length > 20")
         self.assertIn("accepted", browser.text("figure details[open] thead"))
@@ -180,7 +182,7 @@ class Changes(AdminCase):
 
     def test_audit(self):
         self.world.note("key.revoked", "ABC123DEFG")
-        self.world.note("app.added", mock_admin.MARKUP)
+        self.world.note("app.added", MARKUP)
         browser = self.show("audit")
         self.expect("window.broken=1", ".log")
         browser.type("input", "key.revoked\n", "Event")
@@ -229,7 +231,7 @@ class Ledger(AdminCase):
         browser.click("button", "Send")
         browser.click("a", "See what becomes of it")
         body = self.call_of("POST", "notifications")
-        self.assertEqual((body["token"], body["topic"], body["push_type"]), ("ab" * 32, mock_admin.TOPIC, "alert"))
+        self.assertEqual((body["token"], body["topic"], body["push_type"]), ("ab" * 32, TOPIC, "alert"))
         self.assertEqual(json.loads(body["payload_text"])["aps"]["alert"]["title"], "Hello")
         self.expect("Sent to Device", ".way")
         with self.world.lock:
@@ -245,7 +247,7 @@ class Everywhere(AdminCase):
             browser.press("g", letter)
             browser.wait("document.querySelector('main').dataset.view === arguments[0]", name)
         browser.press("/")
-        browser.wait("document.activeElement.type === 'search' && document.querySelector('main').dataset.view === 'ledger'")
+        browser.wait("document.querySelector('[data-view=ledger] input[type=search]') === document.activeElement")
 
     def test_narrow(self):
         """On a phone nothing is wider than it, and each view can be left."""
@@ -268,7 +270,8 @@ class Everywhere(AdminCase):
             browser.run("location.hash = arguments[0]", f"/{name}")
             browser.wait("document.querySelector('main').dataset.view === arguments[0]", name)
             browser.wait("document.querySelector('main :is(table, form)')")
-            unnamed = browser.run("""return [...document.querySelectorAll('main :is(input, select, textarea, table, button)')]
+            unnamed = browser.run("""const kinds = 'input, select, textarea, table, button'
+              return [...document.querySelectorAll(`main :is(${kinds})`)]
               .filter((one) => !(one.labels?.length || one.getAttribute('aria-label') || one.textContent.trim()))
               .map((one) => one.outerHTML)""")
             self.assertEqual(unnamed, [], name)

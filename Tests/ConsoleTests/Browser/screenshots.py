@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Makes a picture of each view of the console, of a stand-in that has something to show: `screenshots.py PROGRAM
-FOLDER`. `make screenshots` calls it, with the Python that has aioapns."""
+"""Makes a picture of each view of the console, of a stand-in and of a service that have something to show:
+`screenshots.py PROGRAM FOLDER`. `make screenshots` calls it, with the Python that has aioapns."""
 
 import json
 import pathlib
 import sys
+import time
 
+from serving import Serving
 from stand_in import BOARDING, StandIn
 from webdriver import Browser
 
@@ -96,18 +98,70 @@ def take(browser, stand_in, folder, numbers):
         print(folder / f"{name}.png")
 
 
+# The same of the service: name, view, what must be seen, whether it is dark, and width and height.
+SERVICE_VIEWS = [
+    ("overview", "overview", ".chart .line", False, (1280, 800)),
+    ("overview-dark", "overview", ".chart .line", True, (1280, 800)),
+    ("serve-device", "devices/{device}", "main table", False, (1280, 800)),
+    ("ledger", "ledger/{notification}", ".way", False, (1280, 800)),
+    ("keys", "keys", "main table", False, (1280, 800)),
+    ("narrow-overview", "overview", ".chart .line", False, (360, 740)),
+    ("narrow-ledger", "ledger/{notification}", ".way", False, (360, 740)),
+]
+# Long enough for lines: the service measures every ten seconds.
+TRAFFIC_SECONDS = 70
+
+
+def serve_something(serving):
+    """Has the service do what the pictures show; returns a device, and a notification."""
+    tokens = [serving.token] + [serving.add_device()[0] for _ in range(3)]
+    serving.say("app", "--add", "com.example.two")
+    end, number = time.monotonic() + TRAFFIC_SECONDS, 0
+    while time.monotonic() < end:
+        serving.send(tokens[number % 4] if number % 9 else "ab" * 32, f"Push {number}")
+        number += 1
+        time.sleep(0.1 + 0.2 * (number // 20 % 2))
+    lines = serving.call("POST", "ledger/query", {"states": ["Delivered to Device"], "limit": 1})["lines"]
+    return {"device": lines[0]["device"], "notification": lines[0]["id"]}
+
+
+def take_service(browser, serving, folder):
+    found = serve_something(serving)
+    browser.open(serving.address)
+    browser.type("input[type=password]", serving.secret)
+    browser.click("button", "Sign in")
+    browser.wait("document.querySelector('#tabs a')")
+    for name, path, seen, dark, (width, height) in SERVICE_VIEWS:
+        browser.size(width, height)
+        browser.appearance(dark)
+        browser.open(f"{serving.address}#/{path.format(**found)}")
+        browser.wait("document.querySelector(arguments[0])?.checkVisibility()", seen)
+        if path == "overview":
+            browser.click(".segments button", "10 min")
+            browser.wait("document.querySelectorAll('.chart .line').length === 7")
+            # Rates come with the second figures.
+            browser.wait("!document.querySelectorAll('.figure')[1].textContent.includes('–')")
+            browser.run("document.querySelector('main').scrollTop = 0")
+        browser.screenshot(folder / f"{name}.png")
+        print(folder / f"{name}.png")
+
+
 def main(program, folder):
     folder.mkdir(parents=True, exist_ok=True)
-    stand_in = StandIn(program)
+    browser = Browser(1280, 800)
     try:
-        numbers = prepare(stand_in)
-        browser = Browser(1280, 800)
+        stand_in = StandIn(program)
         try:
-            take(browser, stand_in, folder, numbers)
+            take(browser, stand_in, folder, prepare(stand_in))
         finally:
-            browser.close()
+            stand_in.close()
+        serving = Serving(program)
+        try:
+            take_service(browser, serving, folder)
+        finally:
+            serving.close()
     finally:
-        stand_in.close()
+        browser.close()
 
 
 if __name__ == "__main__":

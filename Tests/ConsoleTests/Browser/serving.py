@@ -5,9 +5,12 @@ import pathlib
 import subprocess
 import tempfile
 import time
+import urllib.request
 
 TOPIC = "com.example.app"
-DOORS = ["http2-development", "courier-development", "gateway", "gateway-development", "feedback", "feedback-development"]
+CLOSED = ["http2-development", "courier-development"] + [
+    f"{kind}{environment}" for kind in ("gateway", "feedback") for environment in ("", "-development")
+]
 
 
 class Serving:
@@ -26,7 +29,7 @@ class Serving:
     def start(self):
         self.made = self.say("init", "--topic", TOPIC, "--name", "localhost", "--name", "127.0.0.1")
         self.secret = self.say("admin", "add", "all", "--scopes", "read,send,operate,trust")["token"]
-        off = [f"--{door}-listen=off" for door in DOORS]
+        off = [f"--{door}-listen=off" for door in CLOSED]
         doors = ["--http2-listen=127.0.0.1:0", "--courier-listen=127.0.0.1:0", "--console=0"]
         self.ready = json.loads(self.run("serve", "--json", *doors, *off).stdout.readline())
         self.address = self.ready["console"][0].rstrip("/") + "/"
@@ -70,6 +73,14 @@ class Serving:
         door = self.ready["http2"][0].rpartition(":")[2]
         command = ["send", "--to", f"localhost:{door}", "--token", token, "--alert", text]
         return subprocess.run(self.arguments(command), stdin=subprocess.DEVNULL, capture_output=True).returncode
+
+    def call(self, method, path, body=None):
+        """Asks the administration."""
+        fields = {"Content-Type": "application/json", "Authorization": f"Bearer {self.secret}"}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.address}v1/{path}", data, fields, method=method)
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return json.load(response)
 
     def close(self):
         for child in reversed(self.children):
