@@ -7,6 +7,7 @@ import { Pane, inlineForm, table, when } from '/assets/pane.js'
 import { count, literal, plain } from '/assets/text.js'
 
 const PAGE = 25
+const FOLLOW_MILLISECONDS = 2000
 const TOPIC_COLUMNS = ['Topic', 'List', 'Since', 'Generation']
 const POWERS = { active: 'in use', idle: 'idle', low_power: 'low power' }
 
@@ -33,6 +34,7 @@ export class Fleet extends Pane {
   }
 
   async update() {
+    clearTimeout(this.timer)
     const id = this.parts?.[0]
     this.all.hidden = Boolean(id)
     this.one.hidden = !id
@@ -70,9 +72,16 @@ export class Fleet extends Pane {
     this.list.append(more)
   }
 
+  /** Drawn anew as it changes: what is done to a device shows a moment later. */
   async #showOne(id) {
-    fill(this.one, this.#back())
+    if (this.drawnID !== id) { this.drawn = ''; fill(this.one, this.#back()) }
     const device = await get(`/devices/${segment(id)}`)
+    if (this.parts?.[0] !== id) return
+    this.#follow()
+    const drawn = JSON.stringify(device)
+    if (drawn === this.drawn) return
+    Object.assign(this, { drawn, drawnID: id })
+    const hadFocus = this.one.contains(document.activeElement) && document.activeElement.matches('.danger')
     fill(this.one, this.#back(),
       h('div', { class: 'tools' }, h('h2', { id: 'device-title' }, h('code', {}, device.device)), stateOf(device),
         !device.retired && button('Retire', () => this.#retire(id), { class: 'danger' }),
@@ -80,6 +89,16 @@ export class Fleet extends Pane {
       facts([['Stored', count(device.stored_notifications)], ['Last seen', when(device.last_seen)],
         ['Retired', when(device.retired)]]),
       h('div', { class: 'halves' }, (device.environments ?? []).map((one) => this.#environment(one))))
+    if (hadFocus) this.one.querySelector('.danger, a')?.focus()
+  }
+
+  #follow() {
+    this.timer = setTimeout(() => { document.hidden ? this.#follow() : this.load() }, FOLLOW_MILLISECONDS)
+  }
+
+  hide() {
+    clearTimeout(this.timer)
+    this.parts = null
   }
 
   #back() {

@@ -45,10 +45,24 @@ export class Ledger extends Pane {
   show(parts) {
     this.text.value = parts[0] ?? ''
     fill(this.found)
+    this.drawn = ''
+    this.looks = 0
     return super.show(parts)
   }
 
-  hide() { clearTimeout(this.timer) }
+  hide() {
+    clearTimeout(this.timer)
+    this.parts = null
+  }
+
+  /** Looks again: soon at first, then now and then. */
+  #follow() {
+    this.looks += 1
+    this.timer = setTimeout(() => {
+      if (document.hidden) this.#follow()
+      else this.load()
+    }, this.looks > 10 ? 5 * FOLLOW_MILLISECONDS : FOLLOW_MILLISECONDS)
+  }
 
   back() {
     if (!this.parts?.[0]) return false
@@ -89,14 +103,19 @@ export class Ledger extends Pane {
     const { entries } = what.token || what.device || states ? { entries: [] }
       : await get(`/refusals${query({ ...what, ...times, limit: 50 })}`)
     // Somebody went on to something else meanwhile.
-    if (text !== (this.parts?.[0]?.trim() ?? '')) return
+    if (!this.parts || text !== (this.parts[0]?.trim() ?? '')) return
+    const drawn = JSON.stringify([text, lines, entries])
+    if (drawn !== this.drawn) this.#draw(what, states, lines, entries)
+    this.drawn = drawn
+    // The ledger has a line a moment after it happened.
+    if (what.id && entries.length === 0 && !(lines.length > 0 && isEnd(lines.at(-1).state))) this.#follow()
+  }
+
+  #draw(what, states, lines, entries) {
     fill(this.found, what.id ? this.#notifications(lines) : this.#lines(lines),
       (entries.length > 0 || !what.id) && !(what.token || what.device || states) && this.#refusals(entries),
       what.id && lines.length === 0 && entries.length === 0 && h('p', { class: 'empty' },
         'Neither the ledger nor the refusals know it.'))
-    if (what.id && lines.length > 0 && !isEnd(lines.at(-1).state)) {
-      this.timer = setTimeout(() => this.load(), FOLLOW_MILLISECONDS)
-    }
   }
 
   /** One after the other, newest first. */

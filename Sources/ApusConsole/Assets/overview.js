@@ -100,7 +100,7 @@ export class Overview extends Pane {
         text === 'ready' ? '' : literal(text))
     }
     const link = document.getElementById('link')
-    link.textContent = `${isWell ? 'ready' : 'trouble'}, up ${duration(uptime * 1000)}`
+    link.textContent = `${isWell ? 'ready' : 'trouble'}, up ${duration(Math.max(1, uptime) * 1000)}`
     link.title = `Apus ${version}`
     link.classList.toggle('up', isWell)
   }
