@@ -1,6 +1,7 @@
 import ApusClient
 import ApusModel
 import ApusServer
+import ApusTesting
 import ApusWire
 import Foundation
 import Testing
@@ -13,6 +14,15 @@ final class Bench: @unchecked Sendable {
 
   let standIn: StandIn
   private var clients: [APNSClient] = []
+  private var directory: TemporaryDirectory?
+
+  /// One that is there as long as the tests run. Nobody stops it, so its directory goes with the process.
+  static func lasting() throws -> Bench {
+    let directory = TemporaryDirectory()
+    let bench = try Bench { $0.dataDirectory = directory.path }
+    bench.directory = directory
+    return bench
+  }
 
   init(_ change: (inout DevConfiguration) -> Void = { _ in }) throws {
     var configuration = DevConfiguration()

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("What is armed through the API strikes a sender on the binary interface", .serialized)
 final class BinaryEffectTests {
-  private static let shared = Result { try Bench() }
+  private static let shared = Result { try Bench.lasting() }
 
   let bench: Bench
   let token: String

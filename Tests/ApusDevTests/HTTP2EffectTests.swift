@@ -10,7 +10,7 @@ import Testing
 @Suite("What is armed through the API strikes a provider on HTTP/2", .serialized)
 final class HTTP2EffectTests {
   /// One for all of them: each arms its own, and takes it away.
-  private static let shared = Result { try Bench() }
+  private static let shared = Result { try Bench.lasting() }
 
   let bench: Bench
   let token: String

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("What is odd, large or wrong is kept as it came, or refused with its place", .serialized)
 final class HostileInputTests {
-  private static let shared = Result { try Bench() }
+  private static let shared = Result { try Bench.lasting() }
 
   let bench: Bench
 
