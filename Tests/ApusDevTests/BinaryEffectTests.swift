@@ -1,5 +1,6 @@
 import ApusClient
 import ApusModel
+import ApusTLS
 import ApusTesting
 import ApusWire
 import Testing
@@ -111,32 +112,39 @@ final class BinaryEffectTests {
     #expect(dead["states"]?.array?.isEmpty == true && dead["shown"] == .null)
   }
 
-  @Test("In lenient mode a token that the service did not make is listed as it was sent")
+  @Test(
+    "In lenient mode a token that the service did not make is listed as it was sent, to any reader")
   func foreignToken() async throws {
     let bench = try Bench { $0.isLenient = true }
     defer { bench.stop() }
-    let foreign = String(repeating: "5a", count: 32)
+    let identity = try Bench.foreignIdentity()
+    let tokens = ["5a", "5b"].map { String(repeating: $0, count: 32) }
     try await bench.arm(#"{"type":"deadToken","timestampMilliseconds":1600000000000}"#)
-    let gateway = try bench.gateway()
-    try gateway.send(Bench.frame(1, foreign))
-    #expect(try await listed(foreign, bench) == 1_600_000_000)
-    guard
-      case .rejected(let rejection) = try await bench.client().send(
-        bench.push(#"{"aps":{"alert":"A"}}"#, to: String(repeating: "5b", count: 32)))
-    else {
-      Issue.record("it was not refused")
+    let gateway = try bench.gateway(identity)
+    try gateway.send(Bench.frame(1, tokens[0]))
+    #expect(try await listed(tokens[0], bench, identity) == 1_600_000_000)
+    let outcome = try await bench.client().send(
+      bench.push(#"{"aps":{"alert":"A"}}"#, to: tokens[1]))
+    guard case .rejected(let rejection) = outcome else {
+      Issue.record("\(outcome)")
       return
     }
     #expect(rejection.reason == .unregistered)
     #expect(rejection.timestampMilliseconds == 1_600_000_000_000)
-    #expect(try await listed(String(repeating: "5b", count: 32), bench) == 1_600_000_000)
+    #expect(try await listed(tokens[1], bench) == 1_600_000_000)
+  }
+
+  @Test("A strict one has nothing for a reader whose certificate it does not know")
+  func foreignReader() async throws {
+    #expect(throws: (any Error).self) { try bench.feedback(Bench.foreignIdentity()) }
   }
 
   /// Since when the feedback service has a token, once it has it. Its rows are written behind the answers.
-  private func listed(_ token: String, _ bench: Bench? = nil) async throws -> UInt32? {
+  private func listed(
+    _ token: String, _ other: Bench? = nil, _ identity: TLSIdentity? = nil
+  ) async throws -> UInt32? {
     for _ in 0..<400 {
-      let rows = try (bench ?? self.bench).feedback()
-      let found = rows.first { row in
+      let found = try (other ?? bench).feedback(identity).first { row in
         String(decoding: Hex.encode(row.token.span), as: UTF8.self) == token
       }
       if let found { return found.seconds }

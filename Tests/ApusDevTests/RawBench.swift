@@ -3,6 +3,7 @@ import ApusModel
 import ApusServer
 import ApusTLS
 import ApusTesting
+import ApusTrust
 import ApusWire
 import Foundation
 import Testing
@@ -59,8 +60,23 @@ extension Bench {
     return TLSIdentity(certificateChainPEM: pem, privateKeyPEM: pem)
   }
 
-  func gateway() throws -> RawGatewayClient {
-    RawGatewayClient(try tls(.gateway, protocols: [], identity: identity()))
+  /// One for the app, from an authority that the stand-in knows nothing of.
+  static func foreignIdentity() throws -> TLSIdentity {
+    let validity = Validity(now: Int64(Date().timeIntervalSince1970), days: 1)
+    let key = try PrivateKey.generateP256()
+    let certificate = try CertificateAuthority.create(
+      commonName: "Somebody else", validity: validity
+    )
+    .issueProvider(
+      ProviderCertificateRequest(
+        bundleID: topic, teamID: "FOREIGN123", environments: .both, topics: nil,
+        publicKey: key.publicKey, validity: validity))
+    return TLSIdentity(
+      certificateChainPEM: Array(certificate.pem.utf8), privateKeyPEM: Array(key.pkcs8PEM.utf8))
+  }
+
+  func gateway(_ other: TLSIdentity? = nil) throws -> RawGatewayClient {
+    RawGatewayClient(try tls(.gateway, protocols: [], identity: other ?? identity()))
   }
 
   /// Command 1 of "Legacy Notification Format": identifier, expiration, token, payload.
@@ -73,8 +89,8 @@ extension Bench {
   }
 
   /// What the feedback service tells, without taking it: a reset says that it was not read.
-  func feedback() throws -> [RawFeedbackTuple] {
-    let reader = try tls(.feedback, protocols: [], identity: identity())
+  func feedback(_ other: TLSIdentity? = nil) throws -> [RawFeedbackTuple] {
+    let reader = try tls(.feedback, protocols: [], identity: other ?? identity())
     let (bytes, end) = try reader.receiveAll()
     guard end == .closeNotify else { throw RawFault.ended(end, awaiting: "the end of the list") }
     reader.reset()

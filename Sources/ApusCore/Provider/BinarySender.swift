@@ -45,6 +45,11 @@ package struct BinarySender: Sendable {
   /// The topic that the certificate names, whoever has it.
   package var topicText: [UInt8]? { certificate?.defaultTopic }
 
+  /// The same as a directory has it, for a stand-in; nil where no app there is meant.
+  package func namedTopic(in directory: Directory) -> TopicKey? {
+    topicText.flatMap { directory.resolve($0.span)?.key }
+  }
+
   /// The topic that everything on the connection is about.
   package func requiredTopic() throws(Refusal) -> ResolvedTopic {
     guard let topic else { throw Refusal(topicExplanation) }
