@@ -21,9 +21,6 @@ final class DevRehearsal: Rehearsal, LedgerWatcher {
 
   private let late = Mutex<Late?>(nil)
 
-  /// For which a push is held back that takes its device offline: until the service knows of that.
-  private static let offlineMilliseconds: UInt64 = 200
-
   init(isLenient: Bool, recorder: PushRecorder, book: DeviceBook, faults: FaultDesk) {
     self.isLenient = isLenient
     self.recorder = recorder
@@ -43,10 +40,7 @@ final class DevRehearsal: Rehearsal, LedgerWatcher {
     switch effect {
     case .request(let effect): return PlannedFault(rule: rule, effect: effect)
     case .opening: return nil
-    case .deviceOffline:
-      takeOffline(book.owner(of: request.token)?.device)
-      return PlannedFault(
-        rule: rule, effect: .delay(milliseconds: Self.offlineMilliseconds, then: .none))
+    case .deviceOffline: return PlannedFault(rule: rule, effect: .preparation)
     }
   }
 
@@ -59,13 +53,22 @@ final class DevRehearsal: Rehearsal, LedgerWatcher {
     return MatchFacts(request, device: owner?.device, preview: preview)
   }
 
-  private func takeOffline(_ id: String?) {
-    guard let id, let park = late.withLock({ $0?.park }) else { return }
+  /// Takes the push's device offline, until the service knows of that.
+  func prepare(_ request: ProviderRequest, _ done: @escaping @Sendable () -> Void) {
+    guard let id = book.owner(of: request.token)?.device, let park = late.withLock({ $0?.park })
+    else { return done() }
     park.loop.perform { [recorder] in
-      guard let device = park.device(id) else { return }
+      guard let device = park.device(id) else { return done() }
       var change = DeviceChange()
       change.online = false
-      try? park.change(device, change) { recorder.note(.event(.device(id))) }
+      do throws(DevProblem) {
+        try park.change(device, change) {
+          recorder.note(.event(.device(id)))
+          done()
+        }
+      } catch {
+        done()
+      }
     }
   }
 

@@ -55,7 +55,7 @@ final class BinaryEffectTests {
   @Test("A packet that comes late leaves time to send what is lost")
   func late() async throws {
     let gateway = try await send(
-      #"{"type":"binaryError","status":"invalidToken","lateMilliseconds":300}"#)
+      #"{"type":"binaryError","status":"invalidToken","lateMilliseconds":2000}"#)
     try gateway.send(Bench.frame(4, token))
     #expect(try gateway.end().bytes == Self.packet(8, 2))
     #expect(try await inbox(2) == ["1 0 -", "2 8 armed"])
@@ -93,6 +93,20 @@ final class BinaryEffectTests {
     #expect(try await inbox(3) == ["1 0 -", "2 0 armed", "3 0 -"])
     try gateway.tls.finish()
     #expect(try gateway.end().bytes.isEmpty)
+  }
+
+  @Test("The push that takes its device offline finds it offline")
+  func offline() async throws {
+    let gateway = try await send(#"{"type":"deviceOffline"}"#)
+    #expect(try await inbox(3) == ["1 0 -", "2 0 armed", "3 0 -"])
+    try gateway.tls.finish()
+    #expect(try gateway.end().bytes.isEmpty)
+    let struck = try await bench.wait(#"{"interface":"binary"}"#, count: 3).first {
+      $0["identifier"]?.integer == 2
+    }
+    #expect(struck?["shown"] == .null)
+    let back = try await bench.ask("PATCH", "/api/v1/devices/phone", #"{"online":true}"#)
+    #expect(back.json["connected"]?["production"]?.bool == true)
   }
 
   @Test("A dead token is met with silence, and the feedback service tells since when")

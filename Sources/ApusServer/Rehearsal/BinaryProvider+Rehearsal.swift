@@ -42,6 +42,9 @@ extension BinaryProvider {
   ) {
     switch effect {
     case .none, .resetStream, .goAway: decide(rehearsed, rehearsal, .notAsked)
+    case .preparation:
+      guard let sequence = hold(rehearsed, rehearsal) else { return }
+      rehearsal.prepare(rehearsed.request, sequence)
     case .delay(let milliseconds, let then):
       _ = hold(rehearsed, rehearsal)
       rehearsal.after(milliseconds: milliseconds) { [self] in
@@ -75,6 +78,12 @@ extension BinaryProvider {
       decide(rehearsed, rehearsal, .notAsked)
       machine.drain()
     }
+  }
+
+  func prepared(_ sequence: UInt32) {
+    guard let rehearsal, let rehearsed = rehearsal.requests[sequence] else { return }
+    decide(rehearsed, rehearsal, .notAsked)
+    worker.markDirty(connection)
   }
 
   /// Says nothing of a token that is dead, as ever; false where that is not planned, or it is nobody's.

@@ -30,6 +30,9 @@ extension HTTP2Provider {
   ) {
     switch effect {
     case .none, .binaryError, .binarySilence, .binaryShutdown: proceed(request, rehearsed)
+    case .preparation:
+      rehearsed.held = request
+      rehearsal.prepare(rehearsed.request, Self.key(request))
     case .respond(let planned): respond(planned, to: request)
     case .delay(let milliseconds, let then):
       rehearsed.held = request
@@ -54,6 +57,12 @@ extension HTTP2Provider {
       rehearsal.ending = .cut
       leaveUnanswered(request, "the connection was closed in the middle of the answer")
     }
+  }
+
+  func prepared(_ key: UInt32) {
+    guard let rehearsed = rehearsal?.requests[key], let request = release(rehearsed) else { return }
+    proceed(request, rehearsed)
+    worker.markDirty(connection)
   }
 
   /// The request goes its usual way.

@@ -16,6 +16,8 @@ package struct PlannedFault: Sendable, Hashable {
     case none
     /// Refused with any status and reason. The binary interface says the status that is nearest.
     case respond(Answer)
+    /// Goes its usual way once ``Rehearsal/prepare(_:_:)`` has done something of its own.
+    case preparation
     /// What then happens is the other effect's.
     case delay(milliseconds: UInt64, then: Effect)
     /// The stream stays open, and nothing comes. On the binary interface, which is silent about success, the

@@ -136,14 +136,29 @@ final class ProviderRehearsal {
     desk.rehearsal.answered(exchange)
   }
 
-  /// Asks whose device is meant; the connection is told, unless it is gone by then.
+  /// Asks whose device is meant; the connection is told.
   func adopt(_ request: ProviderRequest, _ key: UInt32) {
-    let (worker, slot, generation) = (worker, slot, generation)
+    let tell = teller
     desk.rehearsal.adopt(
       request.token, topic: request.topic ?? "", environment: connection.environment
     ) { token in
+      tell { $0.adopted(token, key) }
+    }
+  }
+
+  /// Lets happen what a fault wants first; the connection is told.
+  func prepare(_ request: ProviderRequest, _ key: UInt32) {
+    let tell = teller
+    desk.rehearsal.prepare(request) { tell { $0.prepared(key) } }
+  }
+
+  /// Tells the connection something, from any thread, unless it is gone by then.
+  private var teller: @Sendable (@escaping @Sendable (Connection) -> Void) -> Void {
+    { [worker, slot, generation] tell in
       worker.loop.perform {
-        worker.connection(slot: slot, generation: generation)?.adopted(token, key)
+        if let connection = worker.connection(slot: slot, generation: generation) {
+          tell(connection)
+        }
       }
     }
   }

@@ -30,6 +30,10 @@ package protocol Rehearsal: Sendable {
     _ token: String, topic: String, environment: Environment,
     _ done: @escaping @Sendable (DeviceToken?) -> Void)
 
+  /// A fault wants something to have happened before this notification is judged: calls `done` once it has, on any
+  /// thread, now or later.
+  func prepare(_ request: ProviderRequest, _ done: @escaping @Sendable () -> Void)
+
   /// A request was answered, or will never be.
   func answered(_ exchange: ProviderExchange)
 
@@ -39,6 +43,9 @@ package protocol Rehearsal: Sendable {
 
 extension Rehearsal {
   package var opening: RehearsedOpening { RehearsedOpening() }
+  package func prepare(_ request: ProviderRequest, _ done: @escaping @Sendable () -> Void) {
+    done()
+  }
   package func connectionOpened(_ connection: RehearsedConnection) {}
   package func connectionClosed(_ connection: RehearsedConnection) {}
 }

@@ -28,6 +28,15 @@ extension Connection {
     case .courier, .feedback, .none: break
     }
   }
+
+  /// What a request had to wait for has happened.
+  func prepared(_ key: UInt32) {
+    switch driver {
+    case .provider(let provider): provider.prepared(key)
+    case .gateway(let provider): provider.prepared(key)
+    case .courier, .feedback, .none: break
+    }
+  }
 }
 
 // The rules about quiet connections go by the monotonic clock, which nobody sets. Where the service's own was moved,
@@ -87,7 +96,7 @@ extension PlannedFault.Effect {
   func strikes(_ interface: ProviderInterface) -> Bool {
     switch self {
     case .none: false
-    case .respond, .delay, .noAnswer, .deadToken, .closeInTheMiddle: true
+    case .preparation, .respond, .delay, .noAnswer, .deadToken, .closeInTheMiddle: true
     case .resetStream, .goAway: interface == .http2
     case .binaryError, .binarySilence, .binaryShutdown: interface == .binary
     }
