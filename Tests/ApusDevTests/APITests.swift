@@ -1,3 +1,4 @@
+import ApusLoop
 import ApusModel
 import ApusServer
 import ApusWire

@@ -1,3 +1,5 @@
+import ApusDevice
+import ApusLoop
 import ApusModel
 import ApusTesting
 import ApusWire

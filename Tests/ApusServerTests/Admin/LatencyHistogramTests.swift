@@ -1,3 +1,4 @@
+import ApusWire
 import Testing
 
 @testable import ApusServer
