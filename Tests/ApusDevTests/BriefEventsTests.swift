@@ -1,3 +1,5 @@
+import ApusClient
+import ApusWire
 import Testing
 
 @testable import ApusDev
