@@ -206,12 +206,25 @@ extension AdminRemote {
   // MARK: The ledger
 
   func log() throws(CommandFailure) {
-    try refuse(LogOptions.follow)
     let refusals = LogRefusals(invocation: invocation)
     guard !invocation.isOn(LogOptions.refused) else {
       return refusals.print(try self.refusals(refusals.query()))
     }
     guard !invocation.isOn(LogOptions.counts) else { return try counts() }
+    var (count, position) = try printLines(after: nil)
+    if count == 0, invocation.isGiven(LogOptions.id) {
+      refusals.print(try self.refusals(refusals.query()))
+    }
+    guard invocation.isOn(LogOptions.follow) else { return }
+    while !Process.isInterrupted(afterMilliseconds: 1000) {
+      (count, position) = try printLines(after: position)
+    }
+  }
+
+  /// Prints what matches behind a place of the ledger. Returns how many lines there were, and where they end.
+  private func printLines(
+    after position: String?
+  ) throws(CommandFailure) -> (count: Int, position: String?) {
     let now = Process.nowSeconds * 1000
     func moment(_ option: Option<Moment>) -> JSONValue? {
       invocation[option].map { .integer($0.milliseconds(nowMilliseconds: now)) }
@@ -228,22 +241,17 @@ extension AdminRemote {
         "states": states.isEmpty ? nil : .strings(states.map { "\($0.label)" }.sorted()),
         "since_milliseconds": moment(LogOptions.since),
         "until_milliseconds": moment(LogOptions.until),
+        "after": position.map(JSONValue.string),
         "limit": .integer(Int64(min(invocation.value(LogOptions.limit), Limits.adminPageLines))),
       ]))
     let lines = said["lines"]?.array ?? []
-    if lines.isEmpty, invocation.isGiven(LogOptions.id) {
-      return refusals.print(try self.refusals(refusals.query()))
-    }
-    if invocation.isOn(ApusOptions.json) {
-      for line in lines { Output.json(line) }
-      return
-    }
     for line in lines {
       let words = ["time", "state", "topic", "id", "device", "cause"].compactMap {
         line[$0]?.string
       }
-      Output.standard(words.joined(separator: "  ") + "\n")
+      show(line, words.joined(separator: "  ") + "\n")
     }
+    return (lines.count, said["position"]?.string)
   }
 
   private func refusals(_ query: RefusalLog.Query) throws(CommandFailure) -> [JSONValue] {

@@ -2,7 +2,6 @@ import ApusCommand
 import ApusModel
 import ApusServer
 import ApusWire
-import Glibc
 
 /// `apus log`
 struct LogCommand {
@@ -29,7 +28,7 @@ struct LogCommand {
     let count = try printLines(log, query)
     if count == 0, query.id != nil { try refusals.print(directory) }
     guard invocation.isOn(LogOptions.follow) else { return }
-    while !isInterrupted() { _ = try printLines(log, query) }
+    while !Process.isInterrupted(afterMilliseconds: 250) { _ = try printLines(log, query) }
   }
 
   private func refuseCombinations() throws(CommandFailure) {
@@ -149,19 +148,6 @@ struct LogCommand {
       "priority": .integer(Int64(facts.priority.rawValue)),
       "interface": .string(facts.interface == .http2 ? "http2" : "binary"),
     ])
-  }
-
-  // MARK: Following
-
-  /// Waits a moment; whether the user wants no more.
-  private func isInterrupted() -> Bool {
-    var set = sigset_t()
-    unsafe sigemptyset(&set)
-    for signal in [SIGINT, SIGTERM] { unsafe sigaddset(&set, signal) }
-    // A signal waits for this call from the first time on.
-    unsafe pthread_sigmask(SIG_BLOCK, &set, nil)
-    var wait = timespec(tv_sec: 0, tv_nsec: 250_000_000)
-    return unsafe sigtimedwait(&set, nil, &wait) > 0
   }
 }
 

@@ -91,4 +91,16 @@ enum Process {
       throw invocation.failure(.configuration, about: option, "\(error)")
     }
   }
+
+  /// Waits a moment; whether the user wants no more.
+  static func isInterrupted(afterMilliseconds milliseconds: Int) -> Bool {
+    var set = sigset_t()
+    unsafe sigemptyset(&set)
+    for signal in [SIGINT, SIGTERM] { unsafe sigaddset(&set, signal) }
+    // A signal waits for this call from the first time on.
+    unsafe pthread_sigmask(SIG_BLOCK, &set, nil)
+    var wait = timespec(
+      tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000)
+    return unsafe sigtimedwait(&set, nil, &wait) > 0
+  }
 }

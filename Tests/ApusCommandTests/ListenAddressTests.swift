@@ -146,3 +146,20 @@ struct ListenAddressTests {
     #expect(other.collides(with: one) == expected)
   }
 }
+
+@Suite("Where consoles listen")
+struct ConsolePlaceTests {
+  @Test(
+    "A port, an address in numbers, or both; the rest is as usual",
+    arguments: [
+      ("8080", "127.0.0.1:8080"), ("0", "127.0.0.1:0"), ("0.0.0.0", "0.0.0.0:2191"),
+      ("192.0.2.1:80", "192.0.2.1:80"), ("::1", "[::1]:2191"), ("[::]", "[::]:2191"),
+      ("[2001:db8::1]:80", "[2001:db8::1]:80"), ("", nil), ("localhost", nil),
+      ("localhost:80", nil), ("65536", nil), ("1.2.3", nil), ("[127.0.0.1]", nil), (":80", nil),
+      ("a:b", nil), ("*:80", nil),
+    ] as [(String, String?)])
+  func places(text: String, expected: String?) {
+    let place = try? ValueSyntax<ConsolePlace>.consolePlace("PLACE").read(text)
+    #expect(place?.address(host: "127.0.0.1", port: 2191).description == expected)
+  }
+}

@@ -136,6 +136,35 @@ struct AdminTests {
     #expect(!said.contains("PRIVATE KEY"))
   }
 
+  @Test("apus log --follow prints at a service elsewhere what comes, each line once")
+  func followFromElsewhere() throws {
+    let (installation, url) = try start()
+    let (read, _) = try token("lee", "read", in: installation)
+    let device = try installation.device("phone")
+    let deviceToken = try device.connect()
+    try installation.send(1, to: deviceToken)
+    let log = try Companion(
+      installation.apus,
+      [
+        "log", "--follow", "--json", "--data", "/nonexistent", "--admin", url, "--token-file", read,
+        "--admin-authority", installation.authority,
+      ], name: "apus log --follow")
+    func delivered(_ count: Int) throws {
+      _ = try log.wait(for: "\(count) deliveries") { lines in
+        lines.filter { $0["state"] as? String == "Delivered to Device" }.count >= count ? true : nil
+      }
+    }
+    try delivered(1)
+    try installation.send(2, to: deviceToken)
+    try delivered(2)
+    let lines = try log.wait(for: "lines") { lines in
+      lines.compactMap { line in (line["id"] as? String).map { "\($0) \(line["state"] ?? "")" } }
+    }
+    #expect(Set(lines).count == lines.count)
+    log.stop(SIGINT)
+    installation.service?.stop()
+  }
+
   @Test(
     "The service's certificate is replaced while administrators are connected, and the new one is shown"
   )

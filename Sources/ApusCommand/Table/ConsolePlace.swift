@@ -13,7 +13,9 @@ package struct ConsolePlace: Sendable, Hashable {
     } else {
       let isBracketed = text.hasPrefix("[") && text.hasSuffix("]")
       let host = isBracketed ? String(text.dropFirst().dropLast()) : text
-      guard ListenAddress.Place.isNumeric(host), !isBracketed || host.contains(":") else {
+      // With one colon it is something else and a port.
+      let colons = host.count { $0 == ":" }
+      guard ListenAddress.Place.isNumeric(host), colons != 1, !isBracketed || colons > 1 else {
         return nil
       }
       self.host = host

@@ -26,6 +26,7 @@ package struct DevPassword: Sendable {
 
   /// Why the request is not answered; nil where it showed the password.
   func refusal(of request: WebRequest) -> WebResponse? {
+    let digest = digest
     let finding = bearers.look(at: request) { shown in
       let shown = Self.digest(shown)
       return constantTimeEquals(shown.span, digest.span) ? true : nil

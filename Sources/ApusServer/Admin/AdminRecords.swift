@@ -69,16 +69,22 @@ struct AdminRecords {
     let trust = view.trust
     let limit = try limit()
     let query = try query(trust)
+    let after = try input.value("after", "the \"position\" of an answer") {
+      LedgerPosition(text: $0)
+    }
     try input.requireAllUsed()
     var newest = NewestLines(limit: limit)
-    var position = LedgerPosition()
+    var position = after ?? LedgerPosition()
     do throws(StoreError) {
       try view.store.readLedger(query, from: &position) { newest.add($0) }
     } catch {
       throw AdminProblem(.unavailable, "the ledger cannot be read: \(error)")
     }
     let lines = newest.take()
-    return WebResponse(json: .fields(["lines": .array(lines.map { json($0, trust) })]))
+    return WebResponse(
+      json: .fields([
+        "lines": .array(lines.map { json($0, trust) }), "position": .string(position.text),
+      ]))
   }
 
   private func query(_ trust: Trust) throws(AdminProblem) -> LedgerQuery {

@@ -24,6 +24,24 @@ package struct LedgerPosition: Sendable {
   var chunks: [UInt16: LedgerKey] = [:]
 
   package init() {}
+
+  /// For who asks again: `WORKER-MILLISECONDS-SEQUENCE` of each worker, between dots.
+  package var text: String {
+    chunks.values.sorted().map { "\($0.worker)-\($0.milliseconds)-\($0.sequence)" }
+      .joined(separator: ".")
+  }
+
+  /// Reads `text`; nil for anything else.
+  package init?(text: String) {
+    for part in text.split(separator: ".") {
+      let numbers = part.split(separator: "-", omittingEmptySubsequences: false)
+      guard numbers.count == 3, let worker = UInt16(numbers[0]),
+        let milliseconds = Int64(numbers[1]), let sequence = UInt32(numbers[2]),
+        chunks[worker] == nil
+      else { return nil }
+      chunks[worker] = LedgerKey(worker: worker, milliseconds: milliseconds, sequence: sequence)
+    }
+  }
 }
 
 /// What reading the ledger cost: for tests and the curious.

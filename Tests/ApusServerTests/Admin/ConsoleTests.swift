@@ -1,3 +1,5 @@
+import ApusDevice
+import ApusLoop
 import ApusModel
 import ApusTesting
 import ApusWire
@@ -98,16 +100,21 @@ struct ConsoleTests {
     #expect(notification.collapseID == "score" && notification.pushType == .alert)
 
     let unique = try #require(answer.json["apns_unique_id"]?.string)
-    var lines: [JSONValue] = []
+    var (lines, position): ([JSONValue], String?) = ([], nil)
     // The ledger's lines wait for a second at most.
     for _ in 0..<400 where !lines.contains(where: { $0["state"]?.string == "Delivered to Device" })
     {
       try await Task.sleep(for: .milliseconds(50))
-      lines =
-        try bench.ask(
-          "POST", "/v1/ledger/query", #"{"unique_id":"\#(unique)"}"#, token: read
-        ).json["lines"]?.array ?? []
+      let found = try bench.ask(
+        "POST", "/v1/ledger/query", #"{"unique_id":"\#(unique)"}"#, token: read
+      ).json
+      (lines, position) = (found["lines"]?.array ?? [], found["position"]?.string)
     }
+    let after = #"{"unique_id":"\#(unique)","after":"\#(try #require(position))"}"#
+    let rest = try bench.ask("POST", "/v1/ledger/query", after, token: read).json
+    #expect(rest["lines"]?.array == [] && rest["position"]?.string?.isEmpty == false)
+    let wrong = try bench.ask("POST", "/v1/ledger/query", #"{"after":"1-2"}"#, token: read)
+    #expect(wrong.status == 400)
     #expect(lines.first?["state"]?.string == "Received by APNs")
     #expect(lines.last?["state"]?.string == "Delivered to Device", "\(lines)")
 
