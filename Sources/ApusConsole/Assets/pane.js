@@ -1,7 +1,7 @@
 // What the views of the service have in common: a title, a word on what failed, tables, and times.
 
 import { fill, h } from '/assets/dom.js'
-import { count, duration, timestamp } from '/assets/text.js'
+import { count, duration, literal, timestamp } from '/assets/text.js'
 
 /** A view that asks for what is in it each time that it is shown: a class of it has `update()`. */
 export class Pane {
@@ -62,6 +62,7 @@ export const inlineForm = (onsubmit, word, ...children) =>
 export function when(time) {
   if (time == null || time === '') return null
   const milliseconds = typeof time === 'number' ? time : Date.parse(time)
+  if (Number.isNaN(milliseconds)) return literal(time)
   return h('time', { datetime: new Date(milliseconds).toISOString() }, timestamp(milliseconds).slice(0, 19))
 }
 

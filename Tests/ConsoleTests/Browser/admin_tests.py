@@ -215,8 +215,9 @@ class Ledger(AdminCase):
 
     def test_unknown_topic(self):
         self.expected_complaints += ["404"]
-        browser = self.show("ledger/com.example.nothing")
-        browser.wait("document.querySelector('[role=alert]').textContent.includes('has no app')")
+        self.show("ledger/com.example.ap")
+        self.expect('the service has no app "com.example.ap"')
+        self.expect("did you mean com.example.app?")
 
     def test_send(self):
         """A test push, and its way through the ledger as it goes on."""
