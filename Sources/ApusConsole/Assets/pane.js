@@ -15,21 +15,25 @@ export class Pane {
 
   show(parts) {
     this.parts = parts
+    this.isOfLoading = true // What was said before was said.
     return this.load()
   }
 
-  load() { return this.attempt(() => this.update()) }
+  /** What could not be done stays said although the rest is well. */
+  load() { return this.attempt(() => this.update(), { isLoading: true }) }
 
   /** Does something, and says what kept it from being done. Whether nothing did. */
-  async attempt(task) {
+  async attempt(task, { isLoading = false } = {}) {
     try {
       await task()
-      this.fault.hidden = true
+      if (this.isOfLoading || !isLoading) this.fault.hidden = true
       return true
     } catch (problem) {
-      fill(this.fault, problem.message)
+      this.isOfLoading = isLoading
+      const isNew = this.fault.hidden || this.fault.textContent !== problem.message
+      if (isNew) fill(this.fault, problem.message)
       this.fault.hidden = false
-      this.fault.scrollIntoView({ block: 'nearest' })
+      if (isNew) this.fault.scrollIntoView({ block: 'nearest' })
       return false
     }
   }

@@ -69,7 +69,8 @@ class Overview(AdminCase):
             self.expect(words, ".tiles")
         for words in ["Discarded - Expired", "BadDeviceToken", "22 days", "5 days", "is over"]:
             self.expect(words)
-        self.expect("ready, up 2 h 1 min", "#link")
+        self.expect("Apus 0.1.0, up 2 h 1 min")
+        self.expect("ready", "#link")
         levels = browser.run("""return [...document.querySelectorAll('[aria-label=Certificates] .badge')]
           .map((badge) => badge.className)""")
         self.assertEqual(levels, ["badge bad", "badge bad", "badge warn", "badge good"])
