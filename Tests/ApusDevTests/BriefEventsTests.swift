@@ -1,5 +1,7 @@
 import ApusClient
 import ApusWire
+import ApusClient
+import ApusWire
 import Testing
 
 @testable import ApusDev

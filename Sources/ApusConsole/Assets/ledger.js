@@ -95,24 +95,35 @@ export class Ledger extends Pane {
     // Of one notification all is of interest.
     const states = this.states.value && !what.id ? [this.states.value] : undefined
     const times = what.id ? {} : this.#times()
-    const search = (fields) => post('/ledger/query', { ...fields, ...times, states, limit: LIMIT })
-    let { lines } = await search(what)
+    let unknown = null
+    const search = async (fields) => {
+      try {
+        return (await post('/ledger/query', { ...fields, ...times, states, limit: LIMIT })).lines
+      } catch (problem) {
+        // A topic that no app has, or somebody else's token: who sends to such a one was refused, and is shown below.
+        if (problem.status !== 404) throw problem
+        unknown = problem.message
+        return []
+      }
+    }
+    let lines = await search(what)
     // The same form has the name that the service gave it.
-    if (what.id && lines.length === 0) lines = (await search({ unique_id: what.id })).lines
+    if (what.id && lines.length === 0) lines = await search({ unique_id: what.id })
     // Refusals know neither devices nor whole tokens.
     const { entries } = what.token || what.device || states ? { entries: [] }
       : await get(`/refusals${query({ ...what, ...times, limit: 50 })}`)
     // Somebody went on to something else meanwhile.
     if (!this.parts || text !== (this.parts[0]?.trim() ?? '')) return
-    const drawn = JSON.stringify([text, lines, entries])
-    if (drawn !== this.drawn) this.#draw(what, states, lines, entries)
+    const drawn = JSON.stringify([text, lines, entries, unknown])
+    if (drawn !== this.drawn) this.#draw(what, states, lines, entries, unknown)
     this.drawn = drawn
     // The ledger has a line a moment after it happened.
     if (what.id && entries.length === 0 && !(lines.length > 0 && isEnd(lines.at(-1).state))) this.#follow()
   }
 
-  #draw(what, states, lines, entries) {
-    fill(this.found, what.id ? this.#notifications(lines) : this.#lines(lines),
+  #draw(what, states, lines, entries, unknown) {
+    fill(this.found, unknown && h('p', { class: 'callout bad', role: 'alert' }, unknown),
+      what.id ? this.#notifications(lines) : !unknown && this.#lines(lines),
       (entries.length > 0 || !what.id) && !(what.token || what.device || states) && this.#refusals(entries),
       what.id && lines.length === 0 && entries.length === 0 && h('p', { class: 'empty' },
         'Neither the ledger nor the refusals know it.'))

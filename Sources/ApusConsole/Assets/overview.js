@@ -24,7 +24,8 @@ export class Overview extends Pane {
 
   constructor() {
     super('Overview')
-    this.state = h('p', { role: 'status' })
+    this.state = h('span', { role: 'status' })
+    this.age = h('span', { class: 'muted' })
     this.tiles = h('dl', { class: 'tiles' })
     this.ranges = h('div', { class: 'segments', role: 'group', 'aria-label': 'How far back' },
       RANGES.map((range) => button(range[0], () => this.#choose(range), { 'aria-pressed': range === this.#range })))
@@ -39,7 +40,7 @@ export class Overview extends Pane {
     ]
     this.tables = h('div', { class: 'halves' })
     this.certificates = h('div', {})
-    this.add(this.state, this.tiles, h('div', { class: 'tools' }, h('h2', {}, 'Over time'), this.ranges),
+    this.add(h('p', { class: 'tools' }, this.state, this.age), this.tiles, h('div', { class: 'tools' }, h('h2', {}, 'Over time'), this.ranges),
       h('div', { class: 'halves' }, this.charts.map(({ element }) => element)),
       this.tables, box('Certificates', this.certificates))
     document.addEventListener('visibilitychange', () => { if (this.isShown && !document.hidden) this.#again(0) })
@@ -99,9 +100,10 @@ export class Overview extends Pane {
       fill(this.state, h('span', { class: `badge ${isWell ? 'good' : 'bad'}` }, isWell ? 'ready' : 'trouble'), ' ',
         text === 'ready' ? '' : literal(text))
     }
+    this.age.textContent = `Apus ${version}, up ${duration(Math.max(1, uptime) * 1000)}`
     const link = document.getElementById('link')
-    link.textContent = `${isWell ? 'ready' : 'trouble'}, up ${duration(Math.max(1, uptime) * 1000)}`
-    link.title = `Apus ${version}`
+    const said = isWell ? 'ready' : 'trouble'
+    if (link.textContent !== said) link.textContent = said
     link.classList.toggle('up', isWell)
   }
 

@@ -1,7 +1,7 @@
 // What the views of the service have in common: a title, a word on what failed, tables, and times.
 
 import { fill, h } from '/assets/dom.js'
-import { count, duration, timestamp } from '/assets/text.js'
+import { count, duration, literal, timestamp } from '/assets/text.js'
 
 /** A view that asks for what is in it each time that it is shown: a class of it has `update()`. */
 export class Pane {
@@ -15,21 +15,25 @@ export class Pane {
 
   show(parts) {
     this.parts = parts
+    this.isOfLoading = true // What was said before was said.
     return this.load()
   }
 
-  load() { return this.attempt(() => this.update()) }
+  /** What could not be done stays said although the rest is well. */
+  load() { return this.attempt(() => this.update(), { isLoading: true }) }
 
   /** Does something, and says what kept it from being done. Whether nothing did. */
-  async attempt(task) {
+  async attempt(task, { isLoading = false } = {}) {
     try {
       await task()
-      this.fault.hidden = true
+      if (this.isOfLoading || !isLoading) this.fault.hidden = true
       return true
     } catch (problem) {
-      fill(this.fault, problem.message)
+      this.isOfLoading = isLoading
+      const isNew = this.fault.hidden || this.fault.textContent !== problem.message
+      if (isNew) fill(this.fault, problem.message)
       this.fault.hidden = false
-      this.fault.scrollIntoView({ block: 'nearest' })
+      if (isNew) this.fault.scrollIntoView({ block: 'nearest' })
       return false
     }
   }
@@ -62,6 +66,7 @@ export const inlineForm = (onsubmit, word, ...children) =>
 export function when(time) {
   if (time == null || time === '') return null
   const milliseconds = typeof time === 'number' ? time : Date.parse(time)
+  if (Number.isNaN(milliseconds)) return literal(time)
   return h('time', { datetime: new Date(milliseconds).toISOString() }, timestamp(milliseconds).slice(0, 19))
 }
 

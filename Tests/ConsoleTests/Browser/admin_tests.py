@@ -69,7 +69,8 @@ class Overview(AdminCase):
             self.expect(words, ".tiles")
         for words in ["Discarded - Expired", "BadDeviceToken", "22 days", "5 days", "is over"]:
             self.expect(words)
-        self.expect("ready, up 2 h 1 min", "#link")
+        self.expect("Apus 0.1.0, up 2 h 1 min")
+        self.expect("ready", "#link")
         levels = browser.run("""return [...document.querySelectorAll('[aria-label=Certificates] .badge')]
           .map((badge) => badge.className)""")
         self.assertEqual(levels, ["badge bad", "badge bad", "badge warn", "badge good"])
@@ -215,8 +216,9 @@ class Ledger(AdminCase):
 
     def test_unknown_topic(self):
         self.expected_complaints += ["404"]
-        browser = self.show("ledger/com.example.nothing")
-        browser.wait("document.querySelector('[role=alert]').textContent.includes('has no app')")
+        self.show("ledger/com.example.ap")
+        self.expect('the service has no app "com.example.ap"')
+        self.expect("did you mean com.example.app?")
 
     def test_send(self):
         """A test push, and its way through the ledger as it goes on."""

@@ -186,6 +186,38 @@ class Service(unittest.TestCase):
                 browser.run("return document.querySelectorAll('main :is(img, script, iframe, b)').length"), 0
             )
 
+    def test_locked(self):
+        """On another address than this machine's usual one the page asks for the password that was printed."""
+        self.expected_complaints = ["401"]
+        locked = StandIn(PROGRAM, "--listen", "127.0.0.2")
+        self.addCleanup(locked.close)
+        browser = self.browser
+        browser.open(locked.address)
+        browser.type("input[type=password]", "a-guess-of-sixteen")
+        browser.click("button", "Sign in")
+        browser.wait("document.querySelector('[role=alert]')?.textContent")
+        browser.type("input[type=password]", locked.ready["password"])
+        browser.click("button", "Sign in")
+        browser.wait("document.querySelector('#link').classList.contains('up')")
+        self.assertEqual(locked.send((locked.token("phone"), alert("Behind the lock"))), [(200, "")])
+        self.title_at_top("Behind the lock")
+        browser.click("button", "Sign out")
+        browser.wait("document.querySelector('input[type=password]') && !document.querySelector('.row')")
+
+    def test_texts(self):
+        """What is given as an app's texts on the page is what a device shows from then on."""
+        browser = self.open("devices")
+        browser.click("summary", "Texts of apps")
+        browser.click("button", f"Edit the texts of {self.stand_in.topic} in en")
+        browser.wait("document.querySelector('details.box textarea').value.includes('Boarding begins')")
+        text = '"BOARDING_TITLE" = "Now boarding";\n"BOARDING" = "%1$@, gate %2$@";\n'
+        browser.type("textarea", text, "Localizable.strings")
+        browser.click("details.box form button", "Set")
+        browser.wait("document.querySelector('#toast').textContent === 'Set the texts in en.'")
+        self.stand_in.send((self.stand_in.token("phone"), BOARDING))
+        self.open("inbox")
+        self.title_at_top("Now boarding")
+
     def test_policy(self):
         """The service sends the page with the policy that it is made for, and its files for nobody else's use."""
         headers = self.browser.run_async(

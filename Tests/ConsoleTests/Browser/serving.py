@@ -71,7 +71,7 @@ class Serving:
     def send(self, token, text):
         """A push as a provider sends it, from the key that the service was made with; returns the exit code."""
         door = self.ready["http2"][0].rpartition(":")[2]
-        command = ["send", "--to", f"localhost:{door}", "--token", token, "--alert", text]
+        command = ["send", "--to", f"localhost:{door}", "--topic", TOPIC, "--token", token, "--alert", text]
         return subprocess.run(self.arguments(command), stdin=subprocess.DEVNULL, capture_output=True).returncode
 
     def call(self, method, path, body=None):

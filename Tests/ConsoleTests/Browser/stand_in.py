@@ -54,9 +54,10 @@ class StandIn:
     def call(self, method, path, body=None):
         """Asks the API, and returns what it says; a refusal is an error with its text."""
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(
-            f"{self.ready['api']}/{path}", data, {"Content-Type": "application/json"}, method=method
-        )
+        fields = {"Content-Type": "application/json"}
+        if password := self.ready.get("password"):
+            fields["Authorization"] = f"Bearer {password}"
+        request = urllib.request.Request(f"{self.ready['api']}/{path}", data, fields, method=method)
         try:
             with urllib.request.urlopen(request, timeout=60) as response:
                 return json.load(response)
