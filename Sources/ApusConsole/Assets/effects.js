@@ -28,6 +28,9 @@ export const EFFECTS = {
   delay: { label: 'Answer late',
     fields: [{ key: 'milliseconds', label: 'Milliseconds', kind: 'number', value: '2000' }] },
   noAnswer: { label: 'Never answer', fields: [] },
+  deadToken: { label: 'Token is dead', note: '410, and the feedback service lists it.',
+    fields: [{ key: 'timestampMilliseconds', label: 'Since, Unix milliseconds', kind: 'number',
+      placeholder: 'now' }] },
   resetStream: { label: 'Reset the stream',
     fields: [{ key: 'code', label: 'Error code', kind: 'choice', options: CODES, value: 'internalError' }] },
   goAway: {
@@ -76,6 +79,7 @@ export function effectWords(effect = {}) {
   const details = Object.entries(effect).filter(([key]) => key !== 'type').map(([key, value]) => {
     if (key === 'then') return `then ${effectWords(value).toLowerCase()}`
     if (key === 'closes') return value && 'closes'
+    if (key === 'timestampMilliseconds') return `since ${new Date(value).toISOString()}`
     if (/milliseconds/i.test(key)) return `${value} ms`
     return /seconds/i.test(key) ? `${value} s` : String(value)
   }).filter(Boolean)

@@ -246,6 +246,7 @@ class Faults(PageCase):
         expected = {
             "delay": {"type": "delay", "milliseconds": 2000},
             "noAnswer": {"type": "noAnswer"},
+            "deadToken": {"type": "deadToken"},
             "resetStream": {"type": "resetStream", "code": "internalError"},
             "goAway": {"type": "goAway", "lastStream": "thisOne", "code": "noError"},
             "certificate": {"type": "certificate", "which": "expired"},
