@@ -50,7 +50,7 @@ final class EventsFeed {
   init(_ url: String, after id: String?) {
     process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
     process.arguments =
-      ["curl", "--silent", "--no-buffer", "--max-time", "60"]
+      ["curl", "--silent", "--no-buffer", "--max-time", "900"]
       + (id.map { ["--header", "last-event-id: \($0)"] } ?? []) + [url]
     let output = Pipe()
     process.standardOutput = output
