@@ -96,29 +96,40 @@ struct AbridgedDevices {
   /// Whether another device would take the place of one that is remembered.
   var isFull: Bool { setBits == maximumSetBits && count >= words.count / 8 * 7 }
 
-  func contains(_ key: DeviceKey) -> Bool { place(of: key, Self.hash(key.id)) != nil }
+  func contains(_ key: DeviceKey) -> Bool { place(of: key) != nil }
 
   /// Takes a device out of here; nil where it is not here.
   mutating func take(_ key: DeviceKey) -> Found? {
-    guard let place = place(of: key, Self.hash(key.id)) else { return nil }
-    let form = forms[number(at: place)]
-    let order = UInt64(highOrders[place]) << 32 | UInt64(lowOrders[place])
+    guard let place = place(of: key) else { return nil }
+    let registration = registration(at: place)
+    let (isKnown, only) = takeStored(of: key, at: place)
+    return Found(
+      registration: registration, stored: isKnown ? only.map { [$0] } ?? [] : nil)
+  }
+
+  // The same in parts, for who needs it fast: an optional value with all of them is copied, and its parts counted.
+
+  func place(of key: DeviceKey) -> Int? { place(of: key, Self.hash(key.id)) }
+
+  func registration(at place: Int) -> Registration { forms[number(at: place)].registration }
+
+  /// Takes the device of `key` out of its place. Returns whether it is known what is stored for it, and what that is:
+  /// nothing, or one notification.
+  mutating func takeStored(
+    of key: DeviceKey, at place: Int
+  ) -> (isKnown: Bool, only: NotificationFacts?) {
+    let stored = forms[number(at: place)].stored
     words[place] = 0
     count -= 1
-    let stored: [NotificationFacts]? =
-      switch form.stored {
-      case .unknown: nil
-      case .nothing: []
-      case .one(let topic, let pushType, let priority, let interface):
-        [
-          NotificationFacts(
-            order: order, id: NotificationID(high: 0, low: 0),
-            uniqueID: NotificationID(high: 0, low: 0), device: key.id, topic: topic,
-            environment: key.environment, tokenPrefix: 0, pushType: pushType, priority: priority,
-            interface: interface)
-        ]
-      }
-    return Found(registration: form.registration, stored: stored)
+    guard case .one(let topic, let pushType, let priority, let interface) = stored else {
+      return (stored == .nothing, nil)
+    }
+    let order = UInt64(highOrders[place]) << 32 | UInt64(lowOrders[place])
+    let only = NotificationFacts(
+      order: order, id: NotificationID(high: 0, low: 0), uniqueID: NotificationID(high: 0, low: 0),
+      device: key.id, topic: topic, environment: key.environment, tokenPrefix: 0,
+      pushType: pushType, priority: priority, interface: interface)
+    return (true, only)
   }
 
   /// Puts a device away as far as it fits. `device` must be at rest.
@@ -153,10 +164,9 @@ struct AbridgedDevices {
     of device: Device
   ) -> (shape: StoredShape, order: UInt64, isAll: Bool) {
     guard device.knowsStored else { return (.unknown, 0, true) }
-    guard let only = device.stored.first else { return (.nothing, 0, true) }
-    guard device.stored.count == 1, only.isPlain, !needsIDs, only.facts.order < Self.orderLimit
+    guard device.storedCount > 0 else { return (.nothing, 0, true) }
+    guard !needsIDs, let facts = device.onlyStored, facts.order < Self.orderLimit
     else { return (.unknown, 0, false) }
-    let facts = only.facts
     let shape = StoredShape.one(facts.topic, facts.pushType, facts.priority, facts.interface)
     return (shape, facts.order, true)
   }
