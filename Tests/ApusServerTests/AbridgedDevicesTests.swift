@@ -100,6 +100,32 @@ struct AbridgedDevicesTests {
     #expect(found == [[], [5], nil, nil, nil, nil])
   }
 
+  @Test("That nothing is stored can be said later, where it was not known")
+  func nothingStored() {
+    var table = AbridgedDevices(byteCount: 0, needsIDs: true)
+    let topics = [[topic(1, 1)], [topic(2, 1)]]
+    for id in 1...4 as ClosedRange<UInt64> {
+      var record: [UInt8] = []
+      DeviceRecord(
+        fingerprint: KeyFingerprint(words: (0, 0, 0, 0)), topics: topics[Int(id % 2)]
+      ).encode(into: &record)
+      table.put(key(id), record: record.span)
+    }
+    for id in [1, 2, 4, 9] as [UInt64] { table.noteNothingStored(for: key(id)) }
+    var other = AbridgedDevices(byteCount: 0, needsIDs: false)
+    _ = other.put(device(5, order: 50))
+    other.noteNothingStored(for: key(5))
+    for id in 1...4 as ClosedRange<UInt64> {
+      let found = table.take(key(id))
+      #expect(found?.registration.topics.map(\.topic) == topics[Int(id % 2)].map(\.topic))
+      #expect(found?.stored == (id == 3 ? nil : []))
+    }
+    // What is known to be stored stays so.
+    let (known, absent) = (other.take(key(5)), table.take(key(9)))
+    #expect(known?.stored?.map(\.order) == [50])
+    #expect(absent == nil)
+  }
+
   @Test("Where ids will be asked for, who is stored is kept elsewhere")
   func ids() {
     var table = AbridgedDevices(byteCount: 0, needsIDs: true)

@@ -70,6 +70,8 @@ struct AbridgedDevices {
   /// The number of what was put last, and last read.
   private var latest = 0
   private var latestRead = 0
+  /// The number that was last changed for that of the same shape with nothing stored, and that.
+  private var latestEmptied = (from: 0, to: 0)
 
   static let deviceByteCount = 14
   private static let orderLimit: UInt64 = 1 << 48
@@ -154,6 +156,21 @@ struct AbridgedDevices {
     if put(device) != .nothing { latestRead = latest }
   }
 
+  /// Notes that nothing is stored for a device, where it is here and that is not known.
+  mutating func noteNothingStored(for key: DeviceKey) {
+    guard let place = place(of: key) else { return }
+    let known = number(at: place)
+    guard forms[known].stored == .unknown else { return }
+    if latestEmptied.from != known {
+      var form = forms[known]
+      form.stored = .nothing
+      guard let emptied = number(of: form) else { return }
+      latestEmptied = (known, emptied)
+    }
+    let mask: UInt64 = 1 << UInt64(setBits) - 1
+    words[place] = words[place] & ~mask | UInt64(latestEmptied.to)
+  }
+
   /// Reads what a search for the device will look at, for the processor to have it at hand.
   func warm(_ key: DeviceKey) -> UInt {
     let set = set(Self.hash(key.id))
@@ -179,20 +196,22 @@ struct AbridgedDevices {
     if latest > 0, isForm(latest, of: device, stored) { return latest }
     let registration =
       device.isAbridged ? device.registration : device.registration.abridged()
-    let shape = Shape(
-      environment: device.key.environment, topics: registration.topics, stored: stored)
-    if let number = numbers[shape] {
-      latest = number
-      return number
-    }
     let form = Form(
-      environment: shape.environment, registration: registration, stored: stored)
+      environment: device.key.environment, registration: registration, stored: stored)
+    guard let number = number(of: form) else { return nil }
+    latest = number
+    return number
+  }
+
+  private mutating func number(of form: Form) -> Int? {
+    let shape = Shape(
+      environment: form.environment, topics: form.registration.topics, stored: form.stored)
+    if let number = numbers[shape] { return number }
     if forms.isEmpty { forms.append(form) }
     guard forms.count < min(1 << setBits, Self.shapeLimit) else { return nil }
     forms.append(form)
-    latest = forms.count - 1
-    numbers[shape] = latest
-    return latest
+    numbers[shape] = forms.count - 1
+    return forms.count - 1
   }
 
   private func isForm(_ number: Int, of device: Device, _ stored: StoredShape) -> Bool {

@@ -130,6 +130,9 @@ struct DeviceCache {
     abridged.put(key, record: record)
   }
 
+  /// Notes that nothing is stored for a device that was just read ahead.
+  mutating func noteNothingStored(for key: DeviceKey) { abridged.noteNothingStored(for: key) }
+
   /// Bytes that a device takes, about: the object, its places here and what the allocator adds (measured with one
   /// topic), its topics, and what is known to be stored for it.
   static func weight(of device: Device) -> Int {
