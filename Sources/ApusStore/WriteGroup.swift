@@ -10,7 +10,8 @@ import ApusModel
 /// handle of a database that may be reopened meanwhile, groups are merged by appending (the C interface of 7.8 has no
 /// append), and the store in memory reads the same groups.
 package struct WriteGroup: ~Copyable, Sendable {
-  /// The sequence number (8 bytes) and the count (4), which the commit thread fills in, then the records.
+  /// The sequence number (8 bytes), which the engine fills in, and the count (4), which `CommitQueue` does, then the
+  /// records.
   var bytes: [UInt8]
 
   /// How many writes the group holds.
@@ -35,6 +36,27 @@ package struct WriteGroup: ~Copyable, Sendable {
     WriteRecord.append(.put, family, to: &bytes)
     WriteRecord.append(lengthPrefixed: key, to: &bytes)
     WriteRecord.append(lengthPrefixed: value, to: &bytes)
+    count += 1
+  }
+
+  /// Puts a notification into its place in `mailbox`: `put` of the record that `StoredNotification.encode` makes,
+  /// written where it goes.
+  package mutating func put(
+    _ fields: StoredNotification.Fields, collapseID: Span<UInt8>, payload: Span<UInt8>,
+    at place: MailboxKey
+  ) {
+    let key = place.encoded()
+    let valueByteCount = StoredNotification.byteCount(collapseID, payload)
+    bytes.append(
+      addingCapacity: WriteRecord.mostBytesBeforeValue + key.span.count + valueByteCount
+    ) { output in
+      output.append(WriteRecord.Kind.put.rawValue)
+      WriteRecord.append(varint: WriteRecord.number(of: .mailbox), to: &output)
+      WriteRecord.append(varint: UInt32(key.span.count), to: &output)
+      output.append(copying: key.span)
+      WriteRecord.append(varint: UInt32(valueByteCount), to: &output)
+      StoredNotification.append(fields, collapseID, payload, to: &output)
+    }
     count += 1
   }
 
@@ -98,6 +120,18 @@ enum WriteRecord {
     }
     bytes.append(UInt8(truncatingIfNeeded: rest))
   }
+
+  static func append(varint value: UInt32, to bytes: inout OutputSpan<UInt8>) {
+    var rest = value
+    while rest >= 0x80 {
+      bytes.append(UInt8(truncatingIfNeeded: rest) | 0x80)
+      rest &>>= 7
+    }
+    bytes.append(UInt8(truncatingIfNeeded: rest))
+  }
+
+  /// Bytes of a put without key and value: its kind and three numbers.
+  static let mostBytesBeforeValue = 1 + 3 * 5
 
   /// Writes the count of a batch over its header; the engine assigns the sequence number.
   static func setCount(_ count: Int, in bytes: inout [UInt8]) {

@@ -7,8 +7,6 @@ import Testing
 
 @Suite("Devices that are abridged")
 struct AbridgedDevicesTests {
-  private var shard = Shard(lingerMilliseconds: 0, unregisterGraceMilliseconds: 0)
-
   private func key(_ number: UInt64, _ environment: Environment = .production) -> DeviceKey {
     DeviceKey(id: DeviceID(number), environment: environment)
   }
@@ -27,16 +25,16 @@ struct AbridgedDevicesTests {
       interface: .binary)
   }
 
-  private mutating func device(_ number: UInt64, order: UInt64? = nil) -> Device {
+  private func device(_ number: UInt64, order: UInt64? = nil) -> Device {
     let registration = Registration(
       topics: [topic(1, UInt16(number % 3 + 1), since: Int64(number >> 1))])
     let device = Device(key: key(number), registration: registration)
-    if let order { shard.loadStored([StoredFacts(facts: facts(number, order: order))], of: device) }
+    if let order { device.loadStored([StoredFacts(facts: facts(number, order: order))]) }
     return device
   }
 
   @Test("Nearly all are found as they were, without times, once, while the table grows")
-  mutating func found() {
+  func found() {
     var table = AbridgedDevices(byteCount: 4 * 1024 * 1024, needsIDs: false)
     // In order, and spread over all bits.
     let ids =
@@ -61,7 +59,7 @@ struct AbridgedDevicesTests {
   }
 
   @Test("No other device is taken for one that is there")
-  mutating func others() {
+  func others() {
     var table = AbridgedDevices(byteCount: 1024 * 1024, needsIDs: false)
     for id in 0..<5000 as Range<UInt64> { _ = table.put(device(id)) }
     for id in 5000..<50_000 as Range<UInt64> {
@@ -72,7 +70,7 @@ struct AbridgedDevicesTests {
   }
 
   @Test("The environments of a device are apart")
-  mutating func environments() {
+  func environments() {
     var table = AbridgedDevices(byteCount: 0, needsIDs: false)
     let other = Device(
       key: key(7, .development), registration: Registration(topics: [topic(2, 9)]))
@@ -86,24 +84,50 @@ struct AbridgedDevicesTests {
   }
 
   @Test("Of what is known to be stored it keeps nothing and one, and says where it is more")
-  mutating func stored() {
+  func stored() {
     var table = AbridgedDevices(byteCount: 0, needsIDs: false)
     let (none, one, two) = (device(1), device(2, order: 5), device(3))
     let unknown = device(4)
     let (merged, late) = (device(5), device(6, order: 1 << 48))
-    shard.loadStored([], of: none)
-    shard.loadStored(
-      [StoredFacts(facts: facts(3, order: 1)), StoredFacts(facts: facts(3, order: 2), index: 1)],
-      of: two)
-    shard.loadStored([StoredFacts(facts: facts(5, order: 1), collapseID: [1])], of: merged)
+    none.loadStored([])
+    two.loadStored([
+      StoredFacts(facts: facts(3, order: 1)), StoredFacts(facts: facts(3, order: 2), index: 1),
+    ])
+    merged.loadStored([StoredFacts(facts: facts(5, order: 1), collapseID: [1])])
     let extents = [none, one, two, unknown, merged, late].map { table.put($0) }
     #expect(extents == [.all, .all, .registration, .all, .registration, .registration])
     let found = (1...6).map { table.take(key($0))?.stored?.map(\.order) }
     #expect(found == [[], [5], nil, nil, nil, nil])
   }
 
+  @Test("That nothing is stored can be said later, where it was not known")
+  func nothingStored() {
+    var table = AbridgedDevices(byteCount: 0, needsIDs: true)
+    let topics = [[topic(1, 1)], [topic(2, 1)]]
+    for id in 1...4 as ClosedRange<UInt64> {
+      var record: [UInt8] = []
+      DeviceRecord(
+        fingerprint: KeyFingerprint(words: (0, 0, 0, 0)), topics: topics[Int(id % 2)]
+      ).encode(into: &record)
+      table.put(key(id), record: record.span)
+    }
+    for id in [1, 2, 4, 9] as [UInt64] { table.noteNothingStored(for: key(id)) }
+    var other = AbridgedDevices(byteCount: 0, needsIDs: false)
+    _ = other.put(device(5, order: 50))
+    other.noteNothingStored(for: key(5))
+    for id in 1...4 as ClosedRange<UInt64> {
+      let found = table.take(key(id))
+      #expect(found?.registration.topics.map(\.topic) == topics[Int(id % 2)].map(\.topic))
+      #expect(found?.stored == (id == 3 ? nil : []))
+    }
+    // What is known to be stored stays so.
+    let (known, absent) = (other.take(key(5)), table.take(key(9)))
+    #expect(known?.stored?.map(\.order) == [50])
+    #expect(absent == nil)
+  }
+
   @Test("Where ids will be asked for, who is stored is kept elsewhere")
-  mutating func ids() {
+  func ids() {
     var table = AbridgedDevices(byteCount: 0, needsIDs: true)
     let extent = table.put(device(1, order: 5))
     let found = table.take(key(1))
@@ -112,7 +136,7 @@ struct AbridgedDevicesTests {
   }
 
   @Test("A full table takes new devices in the place of old ones, and none for another")
-  mutating func bound() {
+  func bound() {
     var table = AbridgedDevices(byteCount: 64 * 1024, needsIDs: false)
     for id in 0..<50_000 as Range<UInt64> { _ = table.put(device(id, order: id + 1)) }
     #expect(table.isFull)
@@ -127,7 +151,7 @@ struct AbridgedDevicesTests {
   }
 
   @Test("Devices that are all unlike are not abridged beyond a bound")
-  mutating func shapes() {
+  func shapes() {
     var table = AbridgedDevices(byteCount: 1024 * 1024, needsIDs: false)
     var refused = 0
     for id in 0..<40_000 as Range<UInt64> {

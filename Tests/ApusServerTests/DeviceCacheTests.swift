@@ -151,7 +151,6 @@ struct DeviceCacheTests {
     "Who is stored is remembered with its ids where they will be asked for",
     arguments: [true, false])
   func ids(_ needsIDs: Bool) throws {
-    var shard = Shard(lingerMilliseconds: 0, unregisterGraceMilliseconds: 0)
     let facts = NotificationFacts(
       order: 0x1234_5678_9abc, id: NotificationID(high: 1, low: 2),
       uniqueID: NotificationID(high: 3, low: 4), device: DeviceID(2000),
@@ -160,7 +159,7 @@ struct DeviceCacheTests {
     var cache = DeviceCache(
       byteCount: 16 * 10 * DeviceCache.weight(of: device(0)), needsIDs: needsIDs)
     let known = device(2000)
-    shard.loadStored([StoredFacts(facts: facts)], of: known)
+    known.loadStored([StoredFacts(facts: facts)])
     cache.insert(known)
     for id in 0..<30 as Range<UInt64> { cache.insert(device(id)) }
     let found = cache.unfold(known.key)

@@ -7,8 +7,6 @@ import Testing
 
 @Suite("Devices that are folded")
 struct FoldedDevicesTests {
-  private var shard = Shard(lingerMilliseconds: 0, unregisterGraceMilliseconds: 0)
-
   private func key(_ number: UInt64, _ environment: Environment = .production) -> DeviceKey {
     DeviceKey(id: DeviceID(number), environment: environment)
   }
@@ -27,7 +25,7 @@ struct FoldedDevicesTests {
       pushType: .alert, priority: .immediate, interface: .http2)
   }
 
-  private mutating func device(_ number: UInt64, topics: Int = 1) -> Device {
+  private func device(_ number: UInt64, topics: Int = 1) -> Device {
     let registration = Registration(
       topics: (0..<topics).map { index in
         var topic = topic(number)
@@ -35,12 +33,12 @@ struct FoldedDevicesTests {
         return topic
       })
     let device = Device(key: key(number), registration: registration)
-    shard.loadStored([StoredFacts(facts: facts(number))], of: device)
+    device.loadStored([StoredFacts(facts: facts(number))])
     return device
   }
 
   @Test("Nearly all are found as they were, once")
-  mutating func found() {
+  func found() {
     var folded = FoldedDevices(byteCount: 4 * 1024 * 1024)
     var count = 0
     for number in 0..<10_000 as Range<UInt64> {
@@ -60,7 +58,7 @@ struct FoldedDevicesTests {
   }
 
   @Test("The environments of a device are apart")
-  mutating func environments() {
+  func environments() {
     var folded = FoldedDevices(byteCount: 1024 * 1024)
     folded.fold(device(7))
     let (other, own) = (folded.take(key(7, .development)), folded.take(key(7)))
@@ -68,17 +66,17 @@ struct FoldedDevicesTests {
   }
 
   @Test("What is known of the store is nothing, one or several, or it is not known")
-  mutating func stored() {
+  func stored() {
     var folded = FoldedDevices(byteCount: 1024 * 1024)
     for count in 0..<4 as Range<UInt64> {
       let device = Device(key: key(count), registration: Registration())
-      shard.loadStored((0..<count).map { StoredFacts(facts: facts($0)) }, of: device)
+      device.loadStored((0..<count).map { StoredFacts(facts: facts($0)) })
       folded.fold(device)
     }
     folded.fold(Device(key: key(9), registration: Registration()))
     // What its facts do not say all about is read again.
     let several = Device(key: key(10), registration: Registration())
-    shard.loadStored([StoredFacts(facts: facts(1), index: 1)], of: several)
+    several.loadStored([StoredFacts(facts: facts(1), index: 1)])
     folded.fold(several)
     #expect(folded.take(key(10))?.stored == nil)
     let (none, three, unknown) = (folded.take(key(0)), folded.take(key(3)), folded.take(key(9)))
@@ -88,7 +86,7 @@ struct FoldedDevicesTests {
   }
 
   @Test("What is new takes the place of what is oldest, and is never taken for it")
-  mutating func bound() {
+  func bound() {
     var folded = FoldedDevices(byteCount: 256 * 1024)
     let count: UInt64 = 20_000
     // Of different lengths, so that they come to stand in each other's places in every way.
@@ -107,7 +105,7 @@ struct FoldedDevicesTests {
   }
 
   @Test("One whose record is remembered elsewhere takes less, and says who is stored")
-  mutating func withoutRecord() {
+  func withoutRecord() {
     var folded = FoldedDevices(byteCount: 256 * 1024)
     let count: UInt64 = 3000
     for number in 1...count { folded.fold(device(number), withRecord: false) }
@@ -123,7 +121,7 @@ struct FoldedDevicesTests {
   }
 
   @Test("One that was folded again is found as it is now")
-  mutating func again() {
+  func again() {
     var folded = FoldedDevices(byteCount: 256 * 1024)
     for topics in 1...3 {
       folded.fold(device(6, topics: topics))
@@ -133,7 +131,7 @@ struct FoldedDevicesTests {
   }
 
   @Test("One with many topics is not folded")
-  mutating func large() {
+  func large() {
     var folded = FoldedDevices(byteCount: 1024 * 1024)
     folded.fold(device(1, topics: 100))
     folded.fold(device(2, topics: 20))

@@ -1,6 +1,7 @@
 import ApusModel
-import ApusStore
 import Testing
+
+@testable import ApusStore
 
 @Suite("Mailbox records")
 struct MailboxRecordTests {
@@ -44,6 +45,28 @@ struct MailboxRecordTests {
     StoredNotification.encode(
       Self.fields, collapseID: collapse.span, payload: payload.span, into: &output)
     #expect(output == Self.notification)
+  }
+
+  @Test("A notification is put into a group as its record would be", arguments: [0, 3] as [UInt8])
+  func put(index: UInt8) {
+    let place = MailboxKey(
+      device: DeviceID(0x0102_0304_0506_0708), topic: TopicKey(app: AppID(9), suffix: .voip),
+      environment: .production, index: index)
+    let collapse = Array("a/b".utf8)
+    // A length of two bytes.
+    let payload = [UInt8](repeating: 0x20, count: 300)
+    var record: [UInt8] = []
+    StoredNotification.encode(
+      Self.fields, collapseID: collapse.span, payload: payload.span, into: &record)
+    let key = place.encoded()
+    var written = WriteGroup()
+    var expected = WriteGroup()
+    for _ in 0..<2 {
+      written.put(Self.fields, collapseID: collapse.span, payload: payload.span, at: place)
+      expected.put(.mailbox, key: key.span, value: record.span)
+    }
+    #expect(written.bytes == expected.bytes)
+    #expect(written.count == 2)
   }
 
   @Test("A notification is read as the layout says")

@@ -13,6 +13,9 @@ package struct GroupEntry {
     case outdated
     /// The device's record.
     case record(version: UInt64)
+
+    /// A pattern: `==` copies the whole.
+    @inlinable package var isPut: Bool { if case .put = self { true } else { false } }
   }
 
   package var kind: Kind
@@ -23,12 +26,8 @@ package struct GroupEntry {
   /// The place in the order of acceptance of what is put or taken out; 0 for a record.
   package var order: UInt64
 
-  /// Whether a notification takes its slot. A pattern: `==` of a kind copies the whole.
-  package var isPut: Bool {
-    @inline(__always) get { if case .put = kind { true } else { false } }
-  }
-
-  package var isEviction: Bool { if case .evict = kind { true } else { false } }
+  /// Whether a notification takes its slot. Of an entry in a list ask its kind: the whole would be copied for the call.
+  package var isPut: Bool { kind.isPut }
 
   /// Whether both are about the same slot of one device in one environment.
   package func hasSlot(of other: borrowing GroupEntry) -> Bool {

@@ -7,7 +7,12 @@ extension Shard {
   package mutating func note(
     _ state: DeliveryState, _ notification: Notification, cause: LedgerCause = .none
   ) {
-    note(state, notification.facts, causeCode: cause.rawValue)
+    counters.count(
+      state, of: notification.claims.topic, notification.claims.environment, notification.pushType,
+      notification.priority)
+    guard recordsEvents else { return }
+    events.append(
+      LedgerEvent(state: state, causeCode: cause.rawValue, facts: notification.facts))
   }
 
   /// The same of one that was received and ends at once.
@@ -29,14 +34,6 @@ extension Shard {
 
   // MARK: What is stored
 
-  /// Says who has the slots of `device` in the store, as it was before any group that is not yet written.
-  /// Mutating although it changes the device alone: what does not mutate is called on a copy of the shard.
-  package mutating func loadStored(_ stored: [StoredFacts], of device: Device) {
-    device.forgetStored()
-    for facts in stored { device.addStored(facts) }
-    device.knowsStored = true
-  }
-
   mutating func addStored(_ stored: StoredFacts, _ device: Device) {
     device.addStored(stored)
     counters.countStored(stored.facts, 1)
@@ -44,9 +41,9 @@ extension Shard {
 
   /// What had the slot, under that place in the order, has ended.
   mutating func endStored(_ slot: MailboxSlot, order: UInt64, _ device: Device) {
-    guard let stored = device.stored(slot), stored.facts.order == order else { return }
+    guard let stored = device.storedFacts(slot), stored.order == order else { return }
     _ = device.removeStored(slot)
-    counters.countStored(stored.facts, -1)
+    counters.countStored(stored, -1)
   }
 
   /// Calls `body` for each topic whose counters changed since the last call, as a crash would leave them once
@@ -64,30 +61,43 @@ extension Shard {
   /// What `written` will make of the group, where nothing comes between.
   private mutating func forecast(_ entries: [GroupEntry]) {
     let entries = entries.span
-    for index in entries.indices { forecast(entries[index]) }
+    for index in entries.indices {
+      // By their parts: a whole entry would be copied for a call.
+      switch entries[index].kind {
+      case .put:
+        let facts = entries[index].delivery?.notification.facts
+        forecast(entries[index].slot, of: entries[index].device, holding: facts)
+      case .evict: forecast(entries[index].slot, of: entries[index].device, holding: nil)
+      case .outdated:
+        guard let delivery = entries[index].delivery, delivery.place == .none else { continue }
+        StoreForecast.add(
+          to: &forecasts, delivery.notification.facts, stored: 0, isReplaced: true)
+      case .delete, .record: continue
+      }
+    }
     forecastSlots.removeAll(keepingCapacity: true)
   }
 
-  private mutating func forecast(_ entry: borrowing GroupEntry) {
-    switch entry.kind {
-    case .outdated:
-      guard let delivery = entry.delivery, delivery.place == .none else { return }
+  /// What a slot will hold, and who is in it no more.
+  private mutating func forecast(
+    _ slot: MailboxSlot, of device: Device, holding facts: NotificationFacts?
+  ) {
+    // Another one of the group for the same slot stands between only where the device has several writes pending.
+    let key =
+      device.pendingWrites > 1 ? SlotKey(device: ObjectIdentifier(device), slot: slot) : nil
+    // The outer nil says that nothing is known of the slot yet, the inner one that it is empty.
+    let earlier = key.flatMap { forecastSlots[$0] }
+    if let key { forecastSlots[key] = .some(facts) }
+    var isAdded = facts != nil
+    if let previous = earlier ?? device.storedFacts(slot) {
+      let isReplaced = device.session?.holds(order: previous.order) != true
+      // One more and one less of the same are none.
+      let isEven = facts?.isCounted(with: previous) == true
+      if isEven { isAdded = false }
       StoreForecast.add(
-        to: &forecasts, delivery.notification.facts, stored: 0, isReplaced: true)
-    case .put, .evict:
-      // Another one of the group for the same slot stands between only where the device has several writes pending.
-      let slot = entry.device.pendingWrites > 1 ? entry.key : nil
-      // The outer nil says that nothing is known of the slot yet, the inner one that it is empty.
-      let earlier = slot.flatMap { forecastSlots[$0] }
-      if let previous = earlier ?? entry.device.stored(entry.slot)?.facts {
-        let isInSession = entry.device.session?.holds(order: previous.order) == true
-        StoreForecast.add(to: &forecasts, previous, stored: -1, isReplaced: !isInSession)
-      }
-      let facts = entry.delivery?.notification.facts
-      if let slot { forecastSlots[slot] = .some(facts) }
-      guard let facts else { return }
-      StoreForecast.add(to: &forecasts, facts, stored: 1, isReplaced: false)
-    case .delete, .record: return
+        to: &forecasts, previous, stored: isEven ? 0 : -1, isReplaced: isReplaced)
     }
+    guard isAdded, let facts else { return }
+    StoreForecast.add(to: &forecasts, facts, stored: 1, isReplaced: false)
   }
 }

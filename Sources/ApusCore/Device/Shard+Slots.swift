@@ -19,7 +19,7 @@ extension Shard {
   package mutating func assignSlots(_ entries: inout [GroupEntry]) {
     var evictions: [(index: Int, entry: GroupEntry)] = []
     let disordered = disorderedDevices(entries)
-    for index in entries.indices where entries[index].isPut {
+    for index in entries.indices where entries[index].kind.isPut {
       guard let delivery = entries[index].delivery else { continue }
       let isOrdered = disordered.isEmpty || !disordered.contains(ObjectIdentifier(delivery.device))
       let slot = chooseSlot(for: delivery, isOrdered: isOrdered) { evicted in
@@ -47,7 +47,7 @@ extension Shard {
   private func disorderedDevices(_ entries: [GroupEntry]) -> Set<ObjectIdentifier> {
     var disordered: Set<ObjectIdentifier> = []
     let entries = entries.span
-    for index in entries.indices where entries[index].isPut {
+    for index in entries.indices where entries[index].kind.isPut {
       let device = entries[index].device
       let order = entries[index].order
       if order < device.newestGrouped {
@@ -66,9 +66,7 @@ extension Shard {
     let topic = delivery.notification.claims.topic
     let limit = retention(of: topic)
     // Nearly all apps, for which nothing need be looked at.
-    if limit == 1, isOrdered,
-      !device.stored.contains(where: { $0.slot.topic == topic && $0.slot.index > 0 })
-    {
+    if limit == 1, isOrdered, !device.hasFurtherSlots(of: topic) {
       return MailboxSlot(topic: topic)
     }
     let key = SlotKey(device: ObjectIdentifier(device), slot: MailboxSlot(topic: topic))

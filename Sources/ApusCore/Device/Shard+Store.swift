@@ -1,99 +1,6 @@
-package import ApusModel
+import ApusModel
 
 extension Shard {
-  // MARK: Draining the mailbox
-
-  mutating func requestDrain(_ device: Device) {
-    guard device.pendingWrites > 0 else { return drainIsDue(device) }
-    // The drain must find what is on its way to the disk. It waits for the group that gathers now, not for a moment
-    // without pending writes: under a steady flow of pushes there is none.
-    device.session?.forEach { group.promote($0) }
-    group.record(device)
-    device.drain = .waiting(group: gatheringGroup)
-    drainWaiters.append((gatheringGroup, device))
-  }
-
-  private mutating func drainIsDue(_ device: Device) {
-    device.drain = .due
-    drains.append(device)
-  }
-
-  /// The device's stored notifications, oldest first, expired ones removed; `more` when not all were fetched.
-  package mutating func drained(
-    _ device: Device, _ stored: [Notification], more: Bool, loopMilliseconds: UInt64
-  ) {
-    guard device.session != nil else {
-      for notification in stored { release(notification) }
-      return
-    }
-    device.drain = .none
-    var deliveries: [Delivery] = []
-    var more = more
-    for notification in stored {
-      let slot = notification.slot
-      // Came while the drain was under way and is queued behind it, or was acknowledged since it was asked for.
-      if device.session?.holds(order: notification.order) == true
-        || device.hasEnded(slot, order: notification.order)
-      {
-        device.clearOverflow(of: slot, upTo: notification.order)
-        release(notification)
-        continue
-      }
-      guard isSettled(notification.storedFacts, device) else {
-        more = true
-        release(notification)
-        continue
-      }
-      device.clearOverflow(of: slot, upTo: notification.order)
-      notification.isFromStorage = true
-      let delivery = takeDelivery(notification, device)
-      delivery.storage = .durable
-      delivery.unacknowledgedEnds = device.stored(slot)?.unacknowledgedEnds ?? 0
-      deliveries.append(delivery)
-    }
-    device.session?.drained(deliveries, more: more, nowMilliseconds: loopMilliseconds) { topic in
-      device.registration[topic]?.state ?? .unlisted
-    }
-    mark(dirty: device)
-  }
-
-  /// Whether the shard knows a notification that was read from the store as the one that has its slot.
-  ///
-  /// The store may be ahead: it has written a group and not said so yet. What came in with that is for the next drain.
-  /// With no write under way it is what a write kept that had been reported as failed, and is accepted after all.
-  mutating func isSettled(_ found: StoredFacts, _ device: Device) -> Bool {
-    let known = device.stored(found.slot)?.facts
-    if known?.order == found.facts.order { return true }
-    guard device.pendingWrites == 0 else { return false }
-    if let known {
-      endStored(found.slot, order: known.order, device)
-      if device.session?.holds(order: known.order) != true {
-        note(.replaced, known, causeCode: LedgerCause.foundInStore.rawValue)
-      }
-    }
-    note(.received, found.facts, causeCode: LedgerCause.foundInStore.rawValue)
-    addStored(found, device)
-    return true
-  }
-
-  /// A stored notification was found to be past its time. One that is in the session as well ends there, and one that
-  /// the shard does not know as stored is on its way: it is found the next time.
-  package mutating func expired(_ notification: Notification, of device: Device) {
-    let slot = notification.slot
-    let order = notification.order
-    guard device.session?.holds(order: order) != true, !device.hasEnded(slot, order: order),
-      isSettled(notification.storedFacts, device)
-    else { return }
-    note(.expired, notification)
-    device.clearOverflow(of: slot, upTo: order)
-    emptySlot(slot, order: order, device)
-  }
-
-  /// To be called when everything ready was sent: fetches what waits in the store alone.
-  package mutating func continueDrain(_ device: Device) {
-    if device.session?.beginFurtherDrain() == true { requestDrain(device) }
-  }
-
   // MARK: Group commit
 
   /// Whether a group is to be sealed as soon as the store can take one.
@@ -142,7 +49,7 @@ extension Shard {
   ) {
     let lent = entries.span
     for index in lent.indices {
-      committed(lent[index], number, succeeded: succeeded, isInDoubt: isInDoubt)
+      committed(lent, at: index, number, succeeded: succeeded, isInDoubt: isInDoubt)
     }
     if !succeeded { repair(entries) }
     guard !drainWaiters.isEmpty else { return }
@@ -152,27 +59,28 @@ extension Shard {
     drainWaiters.removeAll { $0.group <= number }
   }
 
+  /// By the entry's parts: the whole would be copied for the call.
   private mutating func committed(
-    _ entry: borrowing GroupEntry, _ number: UInt64, succeeded: Bool, isInDoubt: Bool
+    _ entries: Span<GroupEntry>, at index: Int, _ number: UInt64, succeeded: Bool, isInDoubt: Bool
   ) {
-    let device = entry.device
+    let device = entries[index].device
     device.pendingWrites -= 1
-    if isInDoubt { doubt(entry) }
-    switch entry.kind {
+    if isInDoubt { doubt(entries[index]) }
+    switch entries[index].kind {
     case .put:
-      if let delivery = entry.delivery {
+      if let delivery = entries[index].delivery {
         if succeeded { written(delivery) } else { unwritten(delivery, isInDoubt: isInDoubt) }
       }
-      if succeeded { settleEnded(entry.slot, of: device, number) }
+      if succeeded { settleEnded(entries[index].slot, of: device, number) }
     case .outdated:
-      if let delivery = entry.delivery {
+      if let delivery = entries[index].delivery {
         if succeeded { outdated(delivery) } else { unwritten(delivery, isInDoubt: false) }
       }
-    case .delete: if succeeded { settleEnded(entry.slot, of: device, number) }
+    case .delete: if succeeded { settleEnded(entries[index].slot, of: device, number) }
     case .evict:
       if succeeded {
-        giveUpSlot(entry.slot, of: device, olderThan: entry.order + 1)
-        settleEnded(entry.slot, of: device, number)
+        giveUpSlot(entries[index].slot, of: device, olderThan: entries[index].order + 1)
+        settleEnded(entries[index].slot, of: device, number)
       }
     case .record(let version):
       if succeeded {
@@ -223,10 +131,15 @@ extension Shard {
     delivery.replaced = nil
     answer(delivery)
     let device = delivery.device
-    let stored = delivery.storedFacts
-    giveUpSlot(stored.slot, of: device, olderThan: stored.facts.order)
-    if !delivery.hasEnded { addStored(stored, device) }
-    if device.pendingWrites > 0 { device.writtenOrders[stored.slot] = stored.facts.order }
+    let notification = delivery.notification
+    let (slot, order) = (notification.slot, notification.order)
+    if delivery.hasEnded {
+      giveUpSlot(slot, of: device, olderThan: order)
+    } else {
+      let previous = device.replaceStored(by: delivery.storedFacts)
+      endPrevious(previous, in: slot, of: device, olderThan: order, for: notification.facts)
+    }
+    if device.pendingWrites > 0 { device.writtenOrders[slot] = order }
     releaseIfFree(delivery)
   }
 
@@ -244,7 +157,15 @@ extension Shard {
   private mutating func giveUpSlot(
     _ slot: MailboxSlot, of device: Device, olderThan order: UInt64
   ) {
-    let previous = device.removeStored(slot)?.facts
+    let previous = device.removeStored(slot)
+    endPrevious(previous, in: slot, of: device, olderThan: order, for: nil)
+  }
+
+  /// Counts who had a slot, and who has it now.
+  private mutating func endPrevious(
+    _ previous: NotificationFacts?, in slot: MailboxSlot, of device: Device,
+    olderThan order: UInt64, for newer: NotificationFacts?
+  ) {
     var isInSession = false
     device.session?.forEach(of: slot.topic) { other in
       guard other.notification.order < order else { return }
@@ -253,6 +174,12 @@ extension Shard {
       }
       if other.notification.order == previous?.order { isInSession = true }
     }
+    // One more and one less of the same are none.
+    if let previous, let newer, newer.isCounted(with: previous) {
+      if !isInSession { note(.replaced, previous) }
+      return
+    }
+    if let newer { counters.countStored(newer, 1) }
     guard let previous else { return }
     counters.countStored(previous, -1)
     if !isInSession { note(.replaced, previous) }

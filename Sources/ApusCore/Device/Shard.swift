@@ -4,7 +4,9 @@ package import ApusModel
 ///
 /// A value in the sense that matters: verbs go in, and what is to be done comes out in `verdicts`, `dirty` and
 /// `drains`, which the driver empties after each turn. It touches no socket, no disk and no clock.
-package struct Shard {
+///
+/// Not to be copied, for speed: else another module calls what does not mutate on a copy, and counts all its parts.
+package struct Shard: ~Copyable {
   /// Answers for providers.
   package var verdicts: [Verdict] = []
   /// Connected devices whose sessions may have something to send.
@@ -68,9 +70,7 @@ package struct Shard {
   }
 
   /// Notifications that can be filled without making one.
-  /// Mutating although it changes nothing: what does not mutate is called on a copy of the shard, with a count for each
-  /// of its parts.
-  package var freeNotificationCount: Int { mutating get { freeNotifications.count } }
+  package var freeNotificationCount: Int { freeNotifications.count }
 
   /// Takes over notifications to fill.
   package mutating func adopt(_ notifications: [Notification]) {

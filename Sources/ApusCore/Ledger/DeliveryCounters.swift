@@ -46,10 +46,18 @@ package struct DeliveryCounters {
 
   /// Counts a state that a notification reached.
   package mutating func count(_ state: DeliveryState, _ facts: NotificationFacts) {
-    let row = row(facts.topic, facts.environment)
+    count(state, of: facts.topic, facts.environment, facts.pushType, facts.priority)
+  }
+
+  /// The same of a notification whose facts are not at hand.
+  mutating func count(
+    _ state: DeliveryState, of topic: TopicKey, _ environment: Environment, _ pushType: PushType?,
+    _ priority: Priority
+  ) {
+    let row = row(topic, environment)
     cells[
       row * TopicCounters.cellCount
-        + TopicCounters.cell(state, pushType: facts.pushType, priority: facts.priority)] &+= 1
+        + TopicCounters.cell(state, pushType: pushType, priority: priority)] &+= 1
     if state == .received {
       rows[row].pending += 1
     } else if state.isTerminal {

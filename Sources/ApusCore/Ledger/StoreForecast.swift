@@ -35,3 +35,11 @@ struct StoreForecast {
     if isReplaced { forecasts[last].replaced += 1 }
   }
 }
+
+extension NotificationFacts {
+  /// Whether the numbers of stored notifications have both in the same place.
+  func isCounted(with other: NotificationFacts) -> Bool {
+    topic == other.topic && environment == other.environment && pushType == other.pushType
+      && priority == other.priority
+  }
+}

@@ -70,6 +70,8 @@ struct AbridgedDevices {
   /// The number of what was put last, and last read.
   private var latest = 0
   private var latestRead = 0
+  /// The number that was last changed for that of the same shape with nothing stored, and that.
+  private var latestEmptied = (from: 0, to: 0)
 
   static let deviceByteCount = 14
   private static let orderLimit: UInt64 = 1 << 48
@@ -96,29 +98,40 @@ struct AbridgedDevices {
   /// Whether another device would take the place of one that is remembered.
   var isFull: Bool { setBits == maximumSetBits && count >= words.count / 8 * 7 }
 
-  func contains(_ key: DeviceKey) -> Bool { place(of: key, Self.hash(key.id)) != nil }
+  func contains(_ key: DeviceKey) -> Bool { place(of: key) != nil }
 
   /// Takes a device out of here; nil where it is not here.
   mutating func take(_ key: DeviceKey) -> Found? {
-    guard let place = place(of: key, Self.hash(key.id)) else { return nil }
-    let form = forms[number(at: place)]
-    let order = UInt64(highOrders[place]) << 32 | UInt64(lowOrders[place])
+    guard let place = place(of: key) else { return nil }
+    let registration = registration(at: place)
+    let (isKnown, only) = takeStored(of: key, at: place)
+    return Found(
+      registration: registration, stored: isKnown ? only.map { [$0] } ?? [] : nil)
+  }
+
+  // The same in parts, for who needs it fast: an optional value with all of them is copied, and its parts counted.
+
+  func place(of key: DeviceKey) -> Int? { place(of: key, Self.hash(key.id)) }
+
+  func registration(at place: Int) -> Registration { forms[number(at: place)].registration }
+
+  /// Takes the device of `key` out of its place. Returns whether it is known what is stored for it, and what that is:
+  /// nothing, or one notification.
+  mutating func takeStored(
+    of key: DeviceKey, at place: Int
+  ) -> (isKnown: Bool, only: NotificationFacts?) {
+    let stored = forms[number(at: place)].stored
     words[place] = 0
     count -= 1
-    let stored: [NotificationFacts]? =
-      switch form.stored {
-      case .unknown: nil
-      case .nothing: []
-      case .one(let topic, let pushType, let priority, let interface):
-        [
-          NotificationFacts(
-            order: order, id: NotificationID(high: 0, low: 0),
-            uniqueID: NotificationID(high: 0, low: 0), device: key.id, topic: topic,
-            environment: key.environment, tokenPrefix: 0, pushType: pushType, priority: priority,
-            interface: interface)
-        ]
-      }
-    return Found(registration: form.registration, stored: stored)
+    guard case .one(let topic, let pushType, let priority, let interface) = stored else {
+      return (stored == .nothing, nil)
+    }
+    let order = UInt64(highOrders[place]) << 32 | UInt64(lowOrders[place])
+    let only = NotificationFacts(
+      order: order, id: NotificationID(high: 0, low: 0), uniqueID: NotificationID(high: 0, low: 0),
+      device: key.id, topic: topic, environment: key.environment, tokenPrefix: 0,
+      pushType: pushType, priority: priority, interface: interface)
+    return (true, only)
   }
 
   /// Puts a device away as far as it fits. `device` must be at rest.
@@ -143,6 +156,21 @@ struct AbridgedDevices {
     if put(device) != .nothing { latestRead = latest }
   }
 
+  /// Notes that nothing is stored for a device, where it is here and that is not known.
+  mutating func noteNothingStored(for key: DeviceKey) {
+    guard let place = place(of: key) else { return }
+    let known = number(at: place)
+    guard forms[known].stored == .unknown else { return }
+    if latestEmptied.from != known {
+      var form = forms[known]
+      form.stored = .nothing
+      guard let emptied = number(of: form) else { return }
+      latestEmptied = (known, emptied)
+    }
+    let mask: UInt64 = 1 << UInt64(setBits) - 1
+    words[place] = words[place] & ~mask | UInt64(latestEmptied.to)
+  }
+
   /// Reads what a search for the device will look at, for the processor to have it at hand.
   func warm(_ key: DeviceKey) -> UInt {
     let set = set(Self.hash(key.id))
@@ -153,10 +181,9 @@ struct AbridgedDevices {
     of device: Device
   ) -> (shape: StoredShape, order: UInt64, isAll: Bool) {
     guard device.knowsStored else { return (.unknown, 0, true) }
-    guard let only = device.stored.first else { return (.nothing, 0, true) }
-    guard device.stored.count == 1, only.isPlain, !needsIDs, only.facts.order < Self.orderLimit
+    guard device.storedCount > 0 else { return (.nothing, 0, true) }
+    guard !needsIDs, let facts = device.onlyStored, facts.order < Self.orderLimit
     else { return (.unknown, 0, false) }
-    let facts = only.facts
     let shape = StoredShape.one(facts.topic, facts.pushType, facts.priority, facts.interface)
     return (shape, facts.order, true)
   }
@@ -169,20 +196,22 @@ struct AbridgedDevices {
     if latest > 0, isForm(latest, of: device, stored) { return latest }
     let registration =
       device.isAbridged ? device.registration : device.registration.abridged()
-    let shape = Shape(
-      environment: device.key.environment, topics: registration.topics, stored: stored)
-    if let number = numbers[shape] {
-      latest = number
-      return number
-    }
     let form = Form(
-      environment: shape.environment, registration: registration, stored: stored)
+      environment: device.key.environment, registration: registration, stored: stored)
+    guard let number = number(of: form) else { return nil }
+    latest = number
+    return number
+  }
+
+  private mutating func number(of form: Form) -> Int? {
+    let shape = Shape(
+      environment: form.environment, topics: form.registration.topics, stored: form.stored)
+    if let number = numbers[shape] { return number }
     if forms.isEmpty { forms.append(form) }
     guard forms.count < min(1 << setBits, Self.shapeLimit) else { return nil }
     forms.append(form)
-    latest = forms.count - 1
-    numbers[shape] = latest
-    return latest
+    numbers[shape] = forms.count - 1
+    return forms.count - 1
   }
 
   private func isForm(_ number: Int, of device: Device, _ stored: StoredShape) -> Bool {

@@ -44,6 +44,10 @@ struct DeviceCache {
   private var younger: [DeviceKey] = []
   private var older: [DeviceKey] = []
 
+  /// Objects of devices that were forgotten, for the next ones: together with the younger generation no more than that
+  /// has when it is full.
+  private var spare: [Device] = []
+
   /// Bytes that the younger generation may take.
   private let generationBytes: Int
   /// Bytes that make the next generation: more where many devices have writes pending, so that they are not looked
@@ -74,6 +78,24 @@ struct DeviceCache {
     var registration: Registration?
     /// Nil where it is not known.
     var stored: [NotificationFacts]?
+  }
+
+  /// An object for a device that is not in the cache.
+  mutating func makeDevice(_ key: DeviceKey, _ registration: Registration) -> Device {
+    guard let device = spare.popLast() else { return Device(key: key, registration: registration) }
+    device.renew(key, registration)
+    return device
+  }
+
+  /// Takes the device out of those that are abridged. Nil where it is not there, or where more may be known of it: then
+  /// `unfold` says all.
+  mutating func unabridge(_ key: DeviceKey) -> Device? {
+    guard !folded.mayHave(key), let place = abridged.place(of: key) else { return nil }
+    let device = makeDevice(key, abridged.registration(at: place))
+    device.isAbridged = true
+    let stored = abridged.takeStored(of: key, at: place)
+    if stored.isKnown { device.loadStored(only: stored.only) }
+    return device
   }
 
   /// Takes the device out of those that were not looked at lately.
@@ -108,10 +130,13 @@ struct DeviceCache {
     abridged.put(key, record: record)
   }
 
+  /// Notes that nothing is stored for a device that was just read ahead.
+  mutating func noteNothingStored(for key: DeviceKey) { abridged.noteNothingStored(for: key) }
+
   /// Bytes that a device takes, about: the object, its places here and what the allocator adds (measured with one
   /// topic), its topics, and what is known to be stored for it.
   static func weight(of device: Device) -> Int {
-    576 + 40 * device.registration.topics.count + 112 * device.stored.count
+    576 + 40 * device.registration.topics.count + 112 * device.storedCount
   }
 
   subscript(key: DeviceKey) -> Device? {
@@ -217,7 +242,7 @@ struct DeviceCache {
       if place % Self.warmedAtOnce == 0 { warm(leaving[place...].prefix(Self.warmedAtOnce)) }
       let index = index(of: key)
       // Who was used or has connected since is of another generation.
-      guard let device = places[index].device, places[index].generation == past else { continue }
+      guard places[index].generation == past, var device = places[index].device else { continue }
       // Two objects for one device would not know of each other's writes: who has some pending stays.
       guard device.pendingWrites == 0 else {
         places[index].generation = generation
@@ -225,9 +250,12 @@ struct DeviceCache {
         younger.append(key)
         continue
       }
-      if device.isAtRest { fold(device) }
+      let isAtRest = device.isAtRest
+      if isAtRest { fold(device) }
       remove(at: index)
+      if isAtRest, isKnownUniquelyReferenced(&device) { spare.append(device) }
     }
+    spare.removeLast(max(0, spare.count - older.count))
     agingBytes = max(generationBytes, 2 * recentBytes)
     if takenCount * 16 < places.count { rebuild() }
   }

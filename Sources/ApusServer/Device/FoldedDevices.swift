@@ -73,6 +73,13 @@ struct FoldedDevices {
     return device.stored.map(\.facts)
   }
 
+  /// Whether a device may be here: none is taken for one that is not.
+  func mayHave(_ key: DeviceKey) -> Bool {
+    guard !ring.isEmpty else { return false }
+    let hash = Self.hash(key)
+    return set(hash).contains { Self.tag(slots[$0]) == Self.tag(hash) && isKept(slots[$0]) }
+  }
+
   /// Takes a device out of here; nil where it is not here (any more).
   mutating func take(_ key: DeviceKey) -> FoldedDevice? {
     let hash = Self.hash(key)

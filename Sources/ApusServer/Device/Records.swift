@@ -3,18 +3,21 @@ import ApusModel
 import ApusStore
 
 extension Notification {
-  /// Writes the record of the mailbox over `output`.
-  func encodeRecord(into output: inout [UInt8]) {
+  /// Puts the notification into its place in the mailbox.
+  func put(into group: inout WriteGroup) {
     let payload = payload
     let collapseID = collapseID
-    StoredNotification.encode(
+    group.put(
       StoredNotification.Fields(
         acceptanceOrder: order, expirationSeconds: expirationSeconds,
         acceptedMilliseconds: acceptedMilliseconds, messageID: messageID, id: id,
         uniqueID: uniqueID, token: token, priority: priority, pushType: pushType,
         flags: (isBackground ? StoredNotification.Fields.isBackground : 0)
           | (interface == .binary ? StoredNotification.Fields.isBinary : 0)),
-      collapseID: collapseID.span, payload: payload.span, into: &output)
+      collapseID: collapseID.span, payload: payload.span,
+      at: MailboxKey(
+        device: claims.device, topic: claims.topic, environment: claims.environment,
+        index: slotIndex))
   }
 
   /// Takes what a record of the mailbox holds; `place` is the record's key.

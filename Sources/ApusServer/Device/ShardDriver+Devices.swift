@@ -22,29 +22,31 @@ extension ShardDriver {
   /// Whole or abridged: enough for what is stored for it.
   func known(_ key: DeviceKey) throws(StoreError) -> Device {
     if let device = cache[key] { return device }
+    if let device = cache.unabridge(key) { return remember(device) }
     guard let remembered = cache.unfold(key) else { return try read(key, stored: nil) }
     let stored = remembered.stored?.map { StoredFacts(facts: $0) }
     let device: Device
     if let record = remembered.record {
-      device = Device(key: key, registration: Registration())
+      device = cache.makeDevice(key, Registration())
       fill(device, record)
     } else if let registration = remembered.registration {
-      device = Device(key: key, registration: registration)
+      device = cache.makeDevice(key, registration)
       device.isAbridged = true
     } else {
       return try read(key, stored: stored)
     }
-    if let stored { shard.loadStored(stored, of: device) }
+    if let stored { device.loadStored(stored) }
     return remember(device)
   }
 
   private func read(
     _ key: DeviceKey, stored: [StoredFacts]?
   ) throws(StoreError) -> Device {
-    let device = Device(key: key, registration: Registration())
-    if let record = try record(key) {
+    let record = try record(key)
+    let device = cache.makeDevice(key, Registration())
+    if let record {
       fill(device, record)
-      if let stored { shard.loadStored(stored, of: device) }
+      if let stored { device.loadStored(stored) }
     } else {
       // Remembered as unknown, so that a provider who keeps asking costs no read each time.
       device.knowsStored = true

@@ -37,7 +37,7 @@ extension ShardDriver {
       }
       return true
     }
-    shard.loadStored(found, of: device)
+    device.loadStored(found)
   }
 
   /// Reads what a write that failed has left in the store, before anything else is written.
@@ -103,15 +103,17 @@ extension ShardDriver {
   /// All at once, in the order of the mailbox: looked up one by one they cost twice as much.
   func loadStored(for entries: [GroupEntry]) {
     var unknown: [Device] = []
+    var ids: [DeviceID] = []
     let entries = entries.span
-    for index in entries.indices where entries[index].isPut {
-      let device = entries[index].device
-      if !device.knowsStored { unknown.append(device) }
+    for place in writeOrder {
+      let device = entries[place.index].device
+      guard !device.knowsStored else { continue }
+      unknown.append(device)
+      ids.append(DeviceID(place.device))
     }
     guard !unknown.isEmpty else { return }
-    unknown.sort { $0.key.id.rawValue < $1.key.id.rawValue }
     do {
-      try loadStored(of: unknown)
+      try loadStored(of: unknown, ids)
     } catch {
       // The group is about to fail for the same reason.
       worker.logUnreadable(.mailbox, of: unknown[0].key.id, error)
@@ -119,10 +121,10 @@ extension ShardDriver {
   }
 
   /// A device may stand there more than once.
-  private func loadStored(of devices: [Device]) throws(StoreError) {
+  private func loadStored(of devices: [Device], _ ids: [DeviceID]) throws(StoreError) {
     var found: [(device: Int, facts: StoredFacts)] = []
     found.reserveCapacity(devices.count)
-    try worker.store.scanMailbox(of: devices.map(\.key.id)) { index, key, value in
+    try worker.store.scanMailbox(of: ids) { index, key, value in
       // What cannot be read is reported by the drain.
       if let place = try? MailboxKey(decoding: key),
         place.environment == devices[index].key.environment,
@@ -138,7 +140,7 @@ extension ShardDriver {
         stored.append(found[next].facts)
         next += 1
       }
-      shard.loadStored(stored, of: device)
+      device.loadStored(stored)
     }
   }
 

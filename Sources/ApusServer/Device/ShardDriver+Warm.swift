@@ -63,7 +63,8 @@ extension ShardDriver {
 
   private static let deviceOffset = MemoryLayout<GroupEntry>.offset(of: \GroupEntry.device) ?? 0
   private static let deliveryOffset = MemoryLayout<GroupEntry>.offset(of: \GroupEntry.delivery) ?? 0
+  // No more than the objects have: a delivery has 98 bytes.
   private static let deviceLines = 5
-  private static let deliveryLines = 3
+  private static let deliveryLines = 2
   private static let notificationLines = 3
 }

@@ -17,8 +17,9 @@ final class ShardDriver {
   private var sealed: [(number: UInt64, entries: [GroupEntry])] = []
   private var freeEntryLists: [[GroupEntry]] = []
   var group: WriteGroup
-  private var record: [UInt8] = []
-  private var writeOrder: [WritePlace] = []
+  /// Memory for `write`.
+  var record: [UInt8] = []
+  var writeOrder: [WritePlace] = []
   private var lingerTimer: LoopTimer?
   private var gatheringTimer: LoopTimer?
   private var gatheringUntilMilliseconds: UInt64 = 0
@@ -252,9 +253,11 @@ final class ShardDriver {
     let number = shard.sealGroup(
       into: &entries, nowMilliseconds: worker.loop.nowMilliseconds, all: isStopping)
     warm(entries)
+    orderPuts(of: entries)
     loadStored(for: entries)
+    let count = entries.count
     shard.assignSlots(&entries)
-    write(entries)
+    write(entries, hasEvictions: entries.count > count)
     writeFeedback()
     writeLedger(entries)
     sealed.append((number, entries))
@@ -275,72 +278,6 @@ final class ShardDriver {
     }
   }
 
-  /// Writes a group, its notifications in the order of their devices: the engine's memtable is a skip list, in which
-  /// neighbours lie on one path, and where a slot is written twice the first need not be written at all.
-  ///
-  /// Puts alone change places. What they find is the same: removals stand before them, records are another family, and
-  /// of two puts for one slot the later one still decides. An eviction stands behind what it takes out, and there
-  /// everything keeps its place.
-  private func write(_ entries: [GroupEntry]) {
-    let hasEvictions = entries.contains(where: \.isEviction)
-    // A span lends its elements, where an array gives copies, whose parts are counted.
-    let entries = entries.span
-    guard !hasEvictions else {
-      for index in entries.indices { write(entries[index]) }
-      return
-    }
-    writeOrder.removeAll(keepingCapacity: true)
-    for index in entries.indices {
-      if entries[index].isPut {
-        writeOrder.append(WritePlace(device: entries[index].device.key.id.rawValue, index: index))
-      } else {
-        write(entries[index])
-      }
-    }
-    writeOrder.sort()
-    for (place, following) in zip(writeOrder, writeOrder.dropFirst())
-    where place.device != following.device
-      || !entries[place.index].hasSlot(of: entries[following.index])
-    {
-      write(entries[place.index])
-    }
-    if let last = writeOrder.last { write(entries[last.index]) }
-  }
-
-  private func write(_ entry: borrowing GroupEntry) {
-    switch entry.kind {
-    case .outdated: break
-    case .put:
-      guard let notification = entry.delivery?.notification else { return }
-      notification.encodeRecord(into: &record)
-      let key = mailboxKey(entry)
-      let value = record
-      group.put(.mailbox, key: key.span, value: value.span)
-    case .delete, .evict:
-      let key = mailboxKey(entry)
-      group.delete(.mailbox, key: key.span)
-    case .record:
-      let device = entry.device
-      precondition(!device.isAbridged, "what was not read cannot be written")
-      let fingerprint = device.keyFingerprint
-      DeviceRecord(
-        fingerprint: KeyFingerprint(bytes: fingerprint.span) ?? .none,
-        issuedSeconds: device.issuedSeconds,
-        topics: device.registration.topics
-      ).encode(into: &record)
-      let key = DeviceRecord.key(device.key.id, device.key.environment)
-      let value = record
-      group.put(.devices, key: key.span, value: value.span)
-    }
-  }
-
-  private func mailboxKey(_ entry: borrowing GroupEntry) -> MailboxKey.Bytes {
-    MailboxKey(
-      device: entry.device.key.id, topic: entry.slot.topic,
-      environment: entry.device.key.environment, index: entry.slot.index
-    ).encoded()
-  }
-
   private func committed(_ error: StoreError?) {
     if let error {
       worker.log(.error, "store refused a group", .text("reason", "\(error)"))
@@ -354,15 +291,5 @@ final class ShardDriver {
       entries, number: number, succeeded: error == nil, isInDoubt: error?.isInDoubt ?? false)
     entries.removeAll(keepingCapacity: true)
     freeEntryLists.append(entries)
-  }
-}
-
-/// A put of a group: its device, and its place in the group.
-private struct WritePlace: Comparable {
-  var device: UInt64
-  var index: Int
-
-  static func < (left: WritePlace, right: WritePlace) -> Bool {
-    left.device != right.device ? left.device < right.device : left.index < right.index
   }
 }

@@ -62,6 +62,7 @@ final class CommitQueue: @unchecked Sendable {
   func submit(
     _ group: consuming WriteGroup, completion: @escaping @Sendable (StoreError?) -> Void
   ) {
+    WriteRecord.setCount(group.count, in: &group.bytes)
     var submission = Submission(bytes: group.bytes, count: group.count, completion: completion)
     let size = submission.bytes.count
     monitor.lock()

@@ -164,25 +164,30 @@ private final class RocksCore: @unchecked Sendable {
   /// One batch rather than one write each and a sync at the end: the engine's log then holds all groups or none, and
   /// its write path is walked once.
   private func write(_ batch: [Submission]) -> StoreError? {
-    let count = batch.reduce(0) { $0 + $1.count }
-    guard count > 0 else { return nil }
+    let submissions = batch.filter { $0.count > 0 }
+    guard let first = submissions.first else { return nil }
     guard let database else { return .unavailable }
-    merged.removeAll(keepingCapacity: merged.capacity <= Self.mergedBytesKept)
-    for submission in batch where submission.count > 0 {
-      let bytes = submission.bytes.span
-      let isFirst = merged.isEmpty
-      merged.append(isFirst ? bytes : bytes.extracting(WriteRecord.headerByteCount...))
-    }
-    WriteRecord.setCount(count, in: &merged)
-    let bytes = merged
+    // One alone is written as it is.
+    let bytes = submissions.count == 1 ? first.bytes : merge(submissions)
     do throws(StoreError) {
       try database.write(bytes.span)
       syncs.add(1, ordering: .relaxed)
-      groups.add(UInt64(batch.count { $0.count > 0 }), ordering: .relaxed)
+      groups.add(UInt64(submissions.count), ordering: .relaxed)
       return nil
     } catch {
       return error
     }
+  }
+
+  private func merge(_ submissions: [Submission]) -> [UInt8] {
+    merged.removeAll(keepingCapacity: merged.capacity <= Self.mergedBytesKept)
+    for submission in submissions {
+      let bytes = submission.bytes.span
+      let isFirst = merged.isEmpty
+      merged.append(isFirst ? bytes : bytes.extracting(WriteRecord.headerByteCount...))
+    }
+    WriteRecord.setCount(submissions.reduce(0) { $0 + $1.count }, in: &merged)
+    return merged
   }
 
   private func closeDatabase() {

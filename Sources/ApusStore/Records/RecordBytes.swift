@@ -40,6 +40,21 @@ extension OutputSpan<UInt8> {
       count += size
     }
   }
+
+  /// There must be room.
+  @inline(__always)
+  mutating func append(copying source: Span<UInt8>) {
+    precondition(freeCapacity >= source.count, "no room")
+    unsafe withUnsafeMutableBufferPointer { buffer, count in
+      unsafe source.withUnsafeBytes { bytes in
+        unsafe UnsafeMutableRawBufferPointer(
+          rebasing: UnsafeMutableRawBufferPointer(buffer)[count...]
+        )
+        .copyMemory(from: bytes)
+      }
+      count += source.count
+    }
+  }
 }
 
 /// Where a reader stands in a record. The bytes are passed to each call: the cursor holds none.

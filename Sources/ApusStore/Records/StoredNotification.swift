@@ -68,16 +68,29 @@ package struct StoredNotification: Sendable, Hashable {
   package static func encode(
     _ fields: Fields, collapseID: Span<UInt8>, payload: Span<UInt8>, into output: inout [UInt8]
   ) {
-    precondition(collapseID.count <= 0xff && payload.count <= 0xffff, "too long for a record")
     output.removeAll(keepingCapacity: true)
     // At once: an array asks at each append whether it is its owner's alone, and whether there is room.
-    output.append(addingCapacity: fixedByteCount + 3 + collapseID.count + payload.count) { record in
-      append(fields, to: &record)
-      record.append(UInt8(collapseID.count))
-      for index in collapseID.indices { record.append(collapseID[index]) }
-      record.append(bigEndian: UInt16(payload.count))
+    output.append(addingCapacity: byteCount(collapseID, payload)) { record in
+      append(fields, collapseID, payload, to: &record)
     }
-    output.append(payload)
+  }
+
+  /// Bytes of a record.
+  static func byteCount(_ collapseID: Span<UInt8>, _ payload: Span<UInt8>) -> Int {
+    precondition(collapseID.count <= 0xff && payload.count <= 0xffff, "too long for a record")
+    return fixedByteCount + 3 + collapseID.count + payload.count
+  }
+
+  /// Writes a record, for which there must be room.
+  static func append(
+    _ fields: Fields, _ collapseID: Span<UInt8>, _ payload: Span<UInt8>,
+    to record: inout OutputSpan<UInt8>
+  ) {
+    append(fields, to: &record)
+    record.append(UInt8(collapseID.count))
+    record.append(copying: collapseID)
+    record.append(bigEndian: UInt16(payload.count))
+    record.append(copying: payload)
   }
 
   private static func append(_ fields: Fields, to record: inout OutputSpan<UInt8>) {

@@ -29,14 +29,13 @@ struct EngineCommand {
     let writer = try GroupWriter(path)
     let opened = ContinuousClock.now
     let before = writer.counters
-    var record: [UInt8] = []
     for start in stride(from: 0, to: total, by: groupSize) {
       var group = writer.makeGroup()
       let end = min(start + groupSize, total)
       // In the order in which the service writes a group: by device.
       let ids = (start..<end).map { Fleet.deviceID((first + $0) % devices).rawValue }.sorted()
       for (place, id) in ids.enumerated() {
-        append(id, order: UInt64(start + place), to: &group, &record)
+        append(id, order: UInt64(start + place), to: &group)
       }
       try writer.write(group)
     }
@@ -53,22 +52,18 @@ struct EngineCommand {
     print(summary.text)
   }
 
-  private func append(
-    _ id: UInt64, order: UInt64, to group: inout WriteGroup, _ record: inout [UInt8]
-  ) {
+  private func append(_ id: UInt64, order: UInt64, to group: inout WriteGroup) {
     let now = EngineCommand.now
-    StoredNotification.encode(
+    group.put(
       StoredNotification.Fields(
         acceptanceOrder: order, expirationSeconds: now + 3600, acceptedMilliseconds: now * 1000,
         messageID: UInt32(truncatingIfNeeded: order), id: NotificationID(high: id, low: order),
         uniqueID: NotificationID(high: order, low: id),
         token: DeviceToken(words: (id, order, id, order)), priority: .immediate, pushType: nil,
         flags: 0),
-      collapseID: [UInt8]().span, payload: payload.span, into: &record)
-    let key = MailboxKey(
-      device: DeviceID(id), topic: RegisteredDevices.topic, environment: .production
-    ).encoded()
-    group.put(.mailbox, key: key.span, value: record.span)
+      collapseID: [UInt8]().span, payload: payload.span,
+      at: MailboxKey(
+        device: DeviceID(id), topic: RegisteredDevices.topic, environment: .production))
   }
 
   private static let now = Int64(time(nil))

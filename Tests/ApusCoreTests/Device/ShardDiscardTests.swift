@@ -50,7 +50,8 @@ struct ShardDiscardTests {
     "What is discarded at once is counted and noted as if it had been submitted; all else is not",
     arguments: Case.allCases, [true, false])
   func same(which: Case, recordsEvents: Bool) {
-    var (submitting, discarding) = (shard(recordsEvents), shard(recordsEvents))
+    var submitting = shard(recordsEvents)
+    var discarding = shard(recordsEvents)
     let (first, second) = (device(which), device(which))
     if which == .connected {
       submitting.connect(first, slot: 1)

@@ -31,7 +31,7 @@ struct ShardLoadTests: ShardSuite {
     let number = model.shard.sealGroup(
       into: &entries, nowMilliseconds: model.loopMilliseconds, all: true)
     for entry in entries where !entry.device.knowsStored {
-      model.shard.loadStored([], of: entry.device)
+      entry.device.loadStored([])
     }
     model.shard.assignSlots(&entries)
     model.shard.takeDurableCounters(with: entries) { _ in }

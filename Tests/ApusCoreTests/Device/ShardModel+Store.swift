@@ -135,10 +135,16 @@ extension ShardModel {
     }
   }
 
+  func isGroupDue(inMilliseconds milliseconds: UInt64) -> Bool {
+    shard.isGroupDue(nowMilliseconds: loopMilliseconds + milliseconds)
+  }
+
+  var isGroupEmpty: Bool { shard.isGroupEmpty }
+
   /// Reads what is stored for a device that was taken into memory, as its owner does.
   func loadStored(_ device: Device) {
     guard !device.knowsStored else { return }
-    shard.loadStored(stored(device), of: device)
+    device.loadStored(stored(device))
     for stored in device.stored { ends[stored.facts.order] = nil }
   }
 

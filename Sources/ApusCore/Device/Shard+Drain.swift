@@ -1,0 +1,95 @@
+package import ApusModel
+
+/// Draining the mailbox.
+extension Shard {
+  mutating func requestDrain(_ device: Device) {
+    guard device.pendingWrites > 0 else { return drainIsDue(device) }
+    // The drain must find what is on its way to the disk. It waits for the group that gathers now, not for a moment
+    // without pending writes: under a steady flow of pushes there is none.
+    device.session?.forEach { group.promote($0) }
+    group.record(device)
+    device.drain = .waiting(group: gatheringGroup)
+    drainWaiters.append((gatheringGroup, device))
+  }
+
+  mutating func drainIsDue(_ device: Device) {
+    device.drain = .due
+    drains.append(device)
+  }
+
+  /// The device's stored notifications, oldest first, expired ones removed; `more` when not all were fetched.
+  package mutating func drained(
+    _ device: Device, _ stored: [Notification], more: Bool, loopMilliseconds: UInt64
+  ) {
+    guard device.session != nil else {
+      for notification in stored { release(notification) }
+      return
+    }
+    device.drain = .none
+    var deliveries: [Delivery] = []
+    var more = more
+    for notification in stored {
+      let slot = notification.slot
+      // Came while the drain was under way and is queued behind it, or was acknowledged since it was asked for.
+      if device.session?.holds(order: notification.order) == true
+        || device.hasEnded(slot, order: notification.order)
+      {
+        device.clearOverflow(of: slot, upTo: notification.order)
+        release(notification)
+        continue
+      }
+      guard isSettled(notification.storedFacts, device) else {
+        more = true
+        release(notification)
+        continue
+      }
+      device.clearOverflow(of: slot, upTo: notification.order)
+      notification.isFromStorage = true
+      let delivery = takeDelivery(notification, device)
+      delivery.storage = .durable
+      delivery.unacknowledgedEnds = device.stored(slot)?.unacknowledgedEnds ?? 0
+      deliveries.append(delivery)
+    }
+    device.session?.drained(deliveries, more: more, nowMilliseconds: loopMilliseconds) { topic in
+      device.registration[topic]?.state ?? .unlisted
+    }
+    mark(dirty: device)
+  }
+
+  /// Whether the shard knows a notification that was read from the store as the one that has its slot.
+  ///
+  /// The store may be ahead: it has written a group and not said so yet. What came in with that is for the next drain.
+  /// With no write under way it is what a write kept that had been reported as failed, and is accepted after all.
+  mutating func isSettled(_ found: StoredFacts, _ device: Device) -> Bool {
+    let known = device.stored(found.slot)?.facts
+    if known?.order == found.facts.order { return true }
+    guard device.pendingWrites == 0 else { return false }
+    if let known {
+      endStored(found.slot, order: known.order, device)
+      if device.session?.holds(order: known.order) != true {
+        note(.replaced, known, causeCode: LedgerCause.foundInStore.rawValue)
+      }
+    }
+    note(.received, found.facts, causeCode: LedgerCause.foundInStore.rawValue)
+    addStored(found, device)
+    return true
+  }
+
+  /// A stored notification was found to be past its time. One that is in the session as well ends there, and one that
+  /// the shard does not know as stored is on its way: it is found the next time.
+  package mutating func expired(_ notification: Notification, of device: Device) {
+    let slot = notification.slot
+    let order = notification.order
+    guard device.session?.holds(order: order) != true, !device.hasEnded(slot, order: order),
+      isSettled(notification.storedFacts, device)
+    else { return }
+    note(.expired, notification)
+    device.clearOverflow(of: slot, upTo: order)
+    emptySlot(slot, order: order, device)
+  }
+
+  /// To be called when everything ready was sent: fetches what waits in the store alone.
+  package mutating func continueDrain(_ device: Device) {
+    if device.session?.beginFurtherDrain() == true { requestDrain(device) }
+  }
+}
