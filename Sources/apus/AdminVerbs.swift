@@ -124,14 +124,12 @@ extension AdminRemote {
         + "The service closes what was opened with it within a second.\n")
   }
 
-  func rotate(_ what: Rotation) throws(CommandFailure) {
-    try refuse(TrustOptions.nextAuthority)
-    try refuse(TrustOptions.nextAuthorityKey)
+  func rotate(_ what: Rotation, isFinish: Bool = false) throws(CommandFailure) {
     let said = try ask(
       "POST", ["rotations"],
       body: .members([
         "what": .string(what.rawValue),
-        "finish": invocation.isOn(TrustOptions.finish) ? .bool(true) : nil,
+        "finish": isFinish ? .bool(true) : nil,
       ]))
     show(said, Self.rows(said))
   }

@@ -95,7 +95,8 @@ struct KeyCommand {
           .usage, "rotate and the options for provider keys exclude each other",
           remedy: "Say them one after the other.")
       }
-      return try RotateCommand(invocation).run(.sealingKey)
+      if let remote = try AdminRemote(invocation) { return try remote.rotate(.sealingKey) }
+      return try RotateCommand(invocation).rotateSealingKey()
     }
     if let remote = try AdminRemote(invocation) { return try remote.key() }
     if let text = invocation[TrustOptions.keyToRevoke] {
@@ -162,11 +163,11 @@ struct RotateCommand {
       let known = Rotation.allCases.map(\.rawValue).joined(separator: ", ")
       throw CommandFailure(.usage, "\"\(text)\" cannot be rotated", remedy: "Name one of \(known).")
     }
-    try run(what)
-  }
-
-  func run(_ what: Rotation) throws(CommandFailure) {
-    if let remote = try AdminRemote(invocation) { return try remote.rotate(what) }
+    if let remote = try AdminRemote(invocation) {
+      try remote.refuse(TrustOptions.nextAuthority)
+      try remote.refuse(TrustOptions.nextAuthorityKey)
+      return try remote.rotate(what, isFinish: invocation.isOn(TrustOptions.finish))
+    }
     let isFinish = invocation.isOn(TrustOptions.finish)
     if invocation.isOn(TrustOptions.force), !isFinish || what != .deviceAuthority {
       throw invocation.failure(
@@ -207,7 +208,7 @@ struct RotateCommand {
     report("server", "The service has new certificates.", directory.serverFiles.certificate)
   }
 
-  private func rotateSealingKey() throws(CommandFailure) {
+  func rotateSealingKey() throws(CommandFailure) {
     let number = try user.attempt { try user.directory.rotateSealingKey() }
     user.record(.sealingKeyRotated, "sealing key \(number)")
     report(
