@@ -90,7 +90,7 @@ bench-trust: release ## Measure handshakes with certificates against OpenSSL alo
 	@scripts/setup.sh bench
 	Benchmarks/trust.py $(ARGUMENTS)
 
-bench-page: release ## Measure how soon a page of apus dev shows a push, and its memory (ARGUMENTS=...)
+bench-page: release ## Measure how soon apus dev takes a push, and its page shows one, and its memory (ARGUMENTS=...)
 	@scripts/setup.sh test
 	@scripts/setup.sh bench
 	Benchmarks/page.py $(ARGUMENTS)

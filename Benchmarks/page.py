@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How soon a push is to be seen in an open page of `apus dev`, and what memory the captured pushes take.
+"""How soon `apus dev` takes a push, how soon an open page shows it, and what memory the captured pushes take.
 
     make bench-page                        everything
     Benchmarks/page.py --rows page         one of the rows, after `make release`
@@ -11,6 +11,8 @@ Rows:
   page     1,000 pushes a second for 20 s: milliseconds from the acceptance (`receivedMilliseconds`) until the page has
            the push's element; and the longest frame of the page. More arrive between two frames than there are rows
            in sight: those that never had a row count from the frame in which their place in the list was there.
+  start    milliseconds from the start of `apus dev` until it says that it is ready, and until the first push by
+           `apus send`, another process, was accepted
   memory   resident memory at the start, with 100,000 captured pushes of which the usual 10,000 are kept, and with all
            of them kept (--keep 100000 --keep-mb 1024)
 """
@@ -18,6 +20,7 @@ Rows:
 import json
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -31,8 +34,10 @@ sys.path.insert(0, str(ROOT / "Tests/ConsoleTests/Browser"))
 from stand_in import StandIn
 from webdriver import Browser
 
+ROWS = ["start", "page", "memory"]
 DEVICES, CAPTURED = 20, 100_000
 GOAL_MILLISECONDS = 100
+GOAL_START_MILLISECONDS = 1000
 PAYLOAD = {"aps": {"alert": {"title": "Platform 4", "body": "The train leaves in five minutes."}, "sound": "default"}}
 WATCH = """
   const now = () => performance.timeOrigin + performance.now()
@@ -137,6 +142,30 @@ def page_row(options, scratch):
             "longest_frame": round(longest), "better": "lower"}
 
 
+def start_row(options):
+    ready, accepted = [], []
+    for _ in range(options.starts):
+        began = time.monotonic()
+        made = StandIn(str(options.bin / "apus"))
+        try:
+            ready.append((time.monotonic() - began) * 1000)
+            tokens = made.call("GET", "devices")["devices"][0]["tokens"]
+            token = next(entry["token"] for entry in tokens if entry["environment"] == "production")
+            facts = made.ready
+            output_of(options.bin / "apus", "send", "--to", f"localhost:{facts['http2']['production']}",
+                      "--authority", facts["authority_file"], "--key", facts["key_file"], "--key-id", facts["key_id"],
+                      "--team", facts["team"], "--topic", made.topic, "--token", token, "--alert", "Hello")
+            accepted.append((time.monotonic() - began) * 1000)
+        finally:
+            made.close()
+    first = statistics.median(accepted)
+    say(f"\nstart: ready after {statistics.median(ready):.0f} ms, the first push accepted after {first:.0f} ms, at most "
+        f"{max(accepted):.0f} ms ({'meets' if first <= GOAL_START_MILLISECONDS else 'MISSES'} the goal of "
+        f"{GOAL_START_MILLISECONDS} ms); {options.starts} starts")
+    return {"row": "start", "ready": round(statistics.median(ready)), "first_push": round(first), "unit": "ms",
+            "most": round(max(accepted)), "goal": GOAL_START_MILLISECONDS, "better": "lower"}
+
+
 def memory_row(options, scratch, keep):
     made = stand_in(options, *([] if keep is None else ["--keep", str(keep), "--keep-mb", "1024"]))
     try:
@@ -162,6 +191,8 @@ def main(options):
     say(json.dumps(harness.machine()))
     with tempfile.TemporaryDirectory(prefix="apus-bench-") as scratch:
         results = []
+        if "start" in options.rows:
+            results.append(start_row(options))
         if "page" in options.rows:
             results.append(page_row(options, scratch))
         if "memory" in options.rows:
@@ -173,7 +204,8 @@ def main(options):
 
 if __name__ == "__main__":
     parser = harness.parser_for(__doc__)
-    parser.add_argument("--rows", nargs="+", choices=["page", "memory"], default=["page", "memory"])
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=ROWS)
+    parser.add_argument("--starts", type=int, default=7, help="how often it is started (7)")
     parser.add_argument("--rate", type=int, default=1000, help="pushes a second (1000)")
     parser.add_argument("--seconds", type=int, default=20, help="for so long (20)")
     main(parser.parse_args())
