@@ -88,8 +88,20 @@ extension Connection {
     awaitsEnd ? UInt64(Limits.feedbackTakenSeconds) : Self.lingerSeconds
   }
 
+  /// Whether the peer's system has everything.
+  private var isTaken: Bool { unsent.isEmpty && socket.unacknowledgedByteCount == 0 }
+
+  /// The peer shut its side while it was waited for. It may have done so long before, when it had read nothing: then
+  /// again only its system can tell.
+  func peerFinishedLate() {
+    guard awaitsEnd, !isTaken else { return abort(.peerFinished) }
+    updateInterest()
+    deadlineSeconds = worker.nowSeconds + 1
+    worker.watch(self)
+  }
+
   func lingerEnded() {
-    let isTaken = unsent.isEmpty && socket.unacknowledgedByteCount == 0
+    let isTaken = isTaken
     if isPeerFinished, isTaken { return abort(.peerFinished) }
     guard worker.nowSeconds < shutSeconds + lingerLimitSeconds else {
       return abort(.timedOut(isTaken: isTaken))

@@ -217,7 +217,7 @@ final class Connection: SocketHandler {
       case .wouldBlock: return
       case .endOfStream:
         isPeerFinished = true
-        return stage == .lingering ? abort(.peerFinished) : updateInterest()
+        return stage == .lingering ? peerFinishedLate() : updateInterest()
       case .failed: return abort()
       }
     }
