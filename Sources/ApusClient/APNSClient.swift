@@ -107,6 +107,13 @@ public final class APNSClient: Sendable {
     SendOutcomes(client: self, requests: requests, capacity: min(max(capacity, 1), 1_000_000))
   }
 
+  /// The same for pushes that are all there: an array, say.
+  public func send<Pushes: Sequence & Sendable>(
+    all requests: Pushes, capacity: Int = 8192
+  ) -> SendOutcomes<ReadyPushes<Pushes>> where Pushes.Element == PushRequest {
+    send(all: ReadyPushes(pushes: requests), capacity: capacity)
+  }
+
   func bulkJob(capacity: Int) -> BulkJob {
     BulkJob(capacity: capacity, timeoutMilliseconds: timeoutMilliseconds) {
       [bulkInbox] in bulkInbox.send($0)

@@ -88,6 +88,35 @@ struct BinaryLiveTests {
     #expect(client.statistics.connections == 1)
   }
 
+  @Test("Pushes of an array have one outcome each, where more wait than there is room for")
+  func array() async throws {
+    let bench = try BinaryBench()
+    let client = try BinaryClient(
+      bench.configuration(.confirming) {
+        $0.windowCapacity = 16
+        $0.queueCapacity = 8
+      })
+    // More than are claimed at a time.
+    var pushes = (0..<300).map { bench.push($0, isBad: $0 == 40) }
+    pushes[170].token = "none"
+    var results: [Int: Result<SendOutcome, PushRequestError>] = [:]
+    for await outcome in client.send(all: pushes) {
+      #expect(results.updateValue(outcome.result, forKey: outcome.index) == nil)
+    }
+    #expect(Set(results.keys) == Set(0..<300))
+    for (index, result) in results {
+      switch result {
+      case .success(.accepted(let id, _)): #expect(id == Bench.id(UInt64(index)))
+      case .success(.rejected(let rejection)):
+        #expect(index == 40 && rejection.apnsID == Bench.id(40))
+      case .success(.unknown(let cause, _)): Issue.record("push \(index): \(cause)")
+      case .failure(let error): #expect(index == 170 && error.code == .invalidToken)
+      }
+    }
+    await client.close()
+    #expect(bench.acceptedCount == 298)
+  }
+
   @Test(
     "Each bad push is rejected by name, and all others are accepted once",
     arguments: [

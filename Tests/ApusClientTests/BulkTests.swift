@@ -71,6 +71,31 @@ struct BulkTests {
     #expect(Set(ids).count == 2970)
   }
 
+  @Test("Pushes of an array go as those of a stream do", arguments: [1, 8192])
+  func array(capacity: Int) async throws {
+    let service = try ScriptedService([])
+    let client = try service.client()
+    let pushes = (1...300).map { number in
+      var request = PushRequest(
+        token: number == 7 ? "0" : "0a0b", topic: nil, payload: AlertPayload(body: "x").bytes)
+      request.id = Bench.id(UInt64(number))
+      return request
+    }
+    var results: [Int: Result<SendOutcome, PushRequestError>] = [:]
+    for await outcome in client.send(all: pushes, capacity: capacity) {
+      #expect(results.updateValue(outcome.result, forKey: outcome.index) == nil)
+    }
+    #expect(results.count == 300)
+    for (index, push) in pushes.enumerated() {
+      switch results[index] {
+      case .success(.accepted(let id, _)): #expect(id == push.id)
+      case .failure(let error): #expect(error.code == .invalidToken && index == 6)
+      default: Issue.record("push \(index): \(String(describing: results[index]))")
+      }
+    }
+    await client.close()
+  }
+
   @Test("An error of the sequence comes after the outcomes of what came before it")
   func sequenceFails() async throws {
     let service = try ScriptedService([])

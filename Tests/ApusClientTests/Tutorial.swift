@@ -76,12 +76,7 @@ func progress(
 func deadTokens(
   among tokens: [String], sending payload: AlertPayload, with client: APNSClient
 ) async -> [String] {
-  let requests = AsyncStream(PushRequest.self) { continuation in
-    for token in tokens {
-      continuation.yield(PushRequest(token: token, app: "com.example.app", payload))
-    }
-    continuation.finish()
-  }
+  let requests = tokens.map { PushRequest(token: $0, app: "com.example.app", payload) }
   var dead: [String] = []
   for await outcome in client.send(all: requests) {
     if case .success(.rejected(let rejection)) = outcome.result, rejection.status == 410 {

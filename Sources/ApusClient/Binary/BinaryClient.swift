@@ -104,8 +104,10 @@ public final class BinaryClient: Sendable {
   }
 
   private var deadline: UInt64 {
-    roughMonotonicMilliseconds() + UInt64(configuration.sendTimeoutSeconds) * 1000
+    roughMonotonicMilliseconds() + timeoutMilliseconds
   }
+
+  private var timeoutMilliseconds: UInt64 { UInt64(configuration.sendTimeoutSeconds) * 1000 }
 
   // MARK: Many
 
@@ -123,6 +125,13 @@ public final class BinaryClient: Sendable {
     BinarySendOutcomes(client: self, requests: requests)
   }
 
+  /// The same for pushes that are all there: an array, say.
+  public func send<Pushes: Sequence & Sendable>(
+    all requests: Pushes
+  ) -> BinarySendOutcomes<ReadyPushes<Pushes>> where Pushes.Element == PushRequest {
+    send(all: ReadyPushes(pushes: requests))
+  }
+
   /// Starts to send what a sequence has.
   func begin<Requests: AsyncSequence & Sendable>(
     _ requests: Requests
@@ -136,81 +145,20 @@ public final class BinaryClient: Sendable {
     }
     let desk = report.desk
     bulk.start { desk.closeBulk(first) }
-    Task { [self] in await feed(bulk, first, requests) }
+    let feed = BulkFeed(
+      bulk, firstTicket: first, intake: intake, desk: desk, limit: bulkLimit,
+      timeoutMilliseconds: timeoutMilliseconds)
+    Task { [self] in
+      var feed = feed
+      await feed.run(requests)
+      // Until here the client is not let go of.
+      withExtendedLifetime(self) {}
+    }
     return bulk
   }
 
   /// Pushes of bulks that wait for the loop: single ones find room beside them.
   private var bulkLimit: Int { max(1, min(8192, configuration.queueCapacity / 2)) }
-
-  private func feed<Requests: AsyncSequence & Sendable>(
-    _ bulk: BulkSend, _ first: UInt64, _ requests: Requests
-  ) async where Requests.Element == PushRequest {
-    var number: UInt64 = 0
-    var (claimed, nextID) = (0, NotificationID(high: 0, low: 0))
-    do {
-      for try await request in requests {
-        if claimed == 0 {
-          guard let room = await claim(bulk) else { break }
-          (claimed, nextID) = room
-        } else if bulk.isAbandoned {
-          break
-        }
-        let ticket = first | number
-        let pushID = request.id ?? nextID
-        // To call what may wait costs as much as to encode a push.
-        if !put(request, bulk, ticket: ticket, id: pushID) {
-          await putLater(request, bulk, ticket: ticket, id: pushID)
-        }
-        number += 1
-        claimed -= 1
-        nextID = NotificationID(high: nextID.high, low: nextID.low &+ 1)
-      }
-      bulk.finish(nil, unused: claimed)
-    } catch {
-      bulk.finish(error, unused: claimed)
-    }
-  }
-
-  /// Waits for room in a bulk. Nil when nobody wants its outcomes any more.
-  private func claim(_ bulk: BulkSend) async -> (count: Int, firstID: NotificationID)? {
-    while true {
-      switch bulk.claim() {
-      case .room(let count, let firstID): return (count, firstID)
-      case .full: await bulk.waitForRoom()
-      case .over: return nil
-      }
-    }
-  }
-
-  /// False where there is no room for it now.
-  private func put(
-    _ request: PushRequest, _ bulk: BulkSend, ticket: UInt64, id: NotificationID
-  ) -> Bool {
-    do throws(PushRequestError) {
-      switch try intake.put(
-        request, ticket: ticket, id: id, deadlineMilliseconds: deadline, limit: bulkLimit)
-      {
-      case .taken: break
-      case .full: return false
-      case .closed:
-        report.desk.deliver(
-          ticket, .unknown(UnknownCause(.clientClosed), retryMayDuplicate: false), id: id)
-      }
-    } catch {
-      let index = Int(ticket & OutcomeDesk.numberMask)
-      bulk.refuse(BulkOutcome(index: index, apnsID: id, result: .failure(error)))
-    }
-    return true
-  }
-
-  private func putLater(
-    _ request: PushRequest, _ bulk: BulkSend, ticket: UInt64, id: NotificationID
-  ) async {
-    repeat {
-      await intake.waitForRoom(limit: bulkLimit)
-    } while !put(request, bulk, ticket: ticket, id: id)
-  }
 
   // MARK: The end
 

@@ -101,28 +101,20 @@ final class SendBinaryCommand: Sendable {
 }
 
 /// Pushes in turn, again and again.
-private struct InTurn: AsyncSequence, Sendable {
-  typealias Failure = Never
-
+private struct InTurn: Sequence, IteratorProtocol, Sendable {
   let requests: [PushRequest]
-  let count: Int
+  var left: Int
+  private var index = 0
 
-  struct Iterator: AsyncIteratorProtocol {
-    let requests: [PushRequest]
-    var left: Int
-    var index = 0
-
-    mutating func next() async -> PushRequest? { take() }
-
-    mutating func next(isolation actor: isolated (any Actor)?) async -> PushRequest? { take() }
-
-    private mutating func take() -> PushRequest? {
-      guard left > 0 else { return nil }
-      left -= 1
-      index = index + 1 == requests.count ? 0 : index + 1
-      return requests[index]
-    }
+  init(requests: [PushRequest], count: Int) {
+    self.requests = requests
+    left = count
   }
 
-  func makeAsyncIterator() -> Iterator { Iterator(requests: requests, left: count) }
+  mutating func next() -> PushRequest? {
+    guard left > 0 else { return nil }
+    left -= 1
+    index = index + 1 == requests.count ? 0 : index + 1
+    return requests[index]
+  }
 }
