@@ -162,6 +162,8 @@ class Binary(harness.Bench):
         sink = self.start_sink()
         for payload in (239, 1963):  # Frames of 300 and of 2,024 bytes.
             count = frames * 300 // (payload + 61)
+            # It makes the memory that the window needs, once for a connection's life.
+            warm_up = count // 5
             say(f"\nclient, frames of {payload + 61} bytes; {self.options.slices} slices of {count:,} each")
             rates, costs = {"client": [], "load": []}, {"client": [], "sink": []}
             for index in range(self.options.slices):
@@ -169,9 +171,8 @@ class Binary(harness.Bench):
                 sent = json.loads(output_of(
                     "taskset", "-c", LOAD_CPU, self.apus_bench, "send-binary",
                     "--connect", f"127.0.0.1:{self.sink_port}", *self.provider, "--tokens", self.tokens_file,
-                    # What is sent before makes the memory that the window needs, once for a connection's life.
-                    "--notifications", count, "--warm-up", count // 5, "--payload-bytes", payload))
-                costs["sink"].append((sink.settled_cpu_seconds() - before) * 1e6 / (count + count // 5))
+                    "--notifications", count, "--warm-up", warm_up, "--payload-bytes", payload))
+                costs["sink"].append((sink.settled_cpu_seconds() - before) * 1e6 / (count + warm_up))
                 costs["client"].append(sent["cpu_nanoseconds_each"] / 1000)
                 rates["client"].append(count * sent["frame_bytes"] / sent["microseconds"])
                 load = self.send(self.sink_port, count, "--half-close", "--frame-bytes", payload + 61)

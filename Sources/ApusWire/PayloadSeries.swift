@@ -4,7 +4,9 @@ internal import ApusModel
 ///
 /// What a payload has in common with the one before is compared with it, which costs a tenth of reading it. Reading
 /// begins behind the last comma that both have. So each byte was read, or is equal to one that was.
-package struct PayloadSeries: ~Escapable {
+///
+/// Not copyable: a method that does not mutate would be called on a copy of all marks.
+package struct PayloadSeries: ~Copyable, ~Escapable {
   private let input: Span<UInt8>
   /// Where the last payload lies.
   private var last = 0..<0
@@ -19,7 +21,6 @@ package struct PayloadSeries: ~Escapable {
   /// offset in the payload.
   package mutating func scan(_ place: Range<Int>) throws(JSONFault) -> PayloadScan {
     let bytes = input.extracting(place)
-    // Of two spans, as a method that does not mutate is called on a copy of all marks.
     var scanner = resume(input.extracting(last).commonPrefixCount(with: bytes))
     last = place
     if markCount == 0 { try scanner.begin(bytes) }

@@ -163,12 +163,12 @@ struct RotateCommand {
       let known = Rotation.allCases.map(\.rawValue).joined(separator: ", ")
       throw CommandFailure(.usage, "\"\(text)\" cannot be rotated", remedy: "Name one of \(known).")
     }
+    let isFinish = invocation.isOn(TrustOptions.finish)
     if let remote = try AdminRemote(invocation) {
       try remote.refuse(TrustOptions.nextAuthority)
       try remote.refuse(TrustOptions.nextAuthorityKey)
-      return try remote.rotate(what, isFinish: invocation.isOn(TrustOptions.finish))
+      return try remote.rotate(what, isFinish: isFinish)
     }
-    let isFinish = invocation.isOn(TrustOptions.finish)
     if invocation.isOn(TrustOptions.force), !isFinish || what != .deviceAuthority {
       throw invocation.failure(
         about: TrustOptions.force, "only `device-authority --finish` locks anybody out",

@@ -255,13 +255,11 @@ struct AdminChanges {
     let revoked = try attempt {
       try directory.records().sections.filter { $0.kind == "revoked" }.map(\.name)
     }
-    let others = view.expiries.known().filter { $0.kind == .provider || $0.kind == .device }
-      .sorted { ($0.notAfter, $0.name) < ($1.notAfter, $1.name) }
     return WebResponse(
       json: .fields([
         "certificates": .array(
           own.map { member($0.kind.rawValue, $0.name, $0.certificate.notAfter, $0.certificate) }
-            + others.map { member($0.kind.rawValue, $0.name, $0.notAfter, nil) }),
+            + view.expiries.shown().map { member($0.kind.rawValue, $0.name, $0.notAfter, nil) }),
         "revoked": .array(revoked.map(JSONValue.string)),
       ]))
   }

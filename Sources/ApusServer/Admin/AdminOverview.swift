@@ -126,9 +126,7 @@ struct AdminOverview {
           sha256: $0.certificate.fingerprint), subject: Self.text($0.certificate.subject)
       )
     }
-    for entry in view.expiries.known() where entry.kind == .provider || entry.kind == .device {
-      ends.append((entry, ""))
-    }
+    ends += view.expiries.shown().map { (entry: $0, subject: "") }
     return ends.sorted { ($0.entry.notAfter, $0.entry.name) < ($1.entry.notAfter, $1.entry.name) }
       .map { entry, subject in
         let left = entry.notAfter - now

@@ -11,7 +11,9 @@ import ApusStore
 ///
 /// One table for all of them, as each notification looks its device up: a place of the table says of which generation
 /// its device is.
-struct DeviceCache {
+///
+/// Not copyable: methods that do not mutate would be called on a copy, with a count for each of its tables.
+struct DeviceCache: ~Copyable {
   private struct Place {
     var key: DeviceKey
     /// The number of its generation; 0 while it is connected.
@@ -121,7 +123,7 @@ struct DeviceCache {
   var isFull: Bool { abridged.isFull }
 
   /// Whether anything is known of the device.
-  mutating func remembers(_ key: DeviceKey) -> Bool {
+  func remembers(_ key: DeviceKey) -> Bool {
     places[index(of: key)].device != nil || abridged.contains(key)
   }
 
@@ -162,12 +164,12 @@ struct DeviceCache {
   }
 
   /// The device of that key, if it is here; what was used before is not thereby used.
-  mutating func peek(_ key: DeviceKey) -> Device? { places[index(of: key)].device }
+  func peek(_ key: DeviceKey) -> Device? { places[index(of: key)].device }
 
   /// Reads the place of `key`, and what stands first in its device: two lines of the processor's cache, as many as the
   /// properties that each notification looks at. Raw memory, because a reference would be counted, and processors do
-  /// not count ahead. Mutating, though it changes nothing: else the whole cache is retained and released for each call.
-  mutating func warm(_ key: DeviceKey) -> UInt {
+  /// not count ahead.
+  func warm(_ key: DeviceKey) -> UInt {
     let place = unsafe unsafeBitCast(places[index(of: key)].device, to: UInt.self)
     guard let object = unsafe UnsafeRawPointer(bitPattern: place) else { return abridged.warm(key) }
     return unsafe object.load(as: UInt.self) &+ object.load(fromByteOffset: 64, as: UInt.self)
@@ -192,9 +194,8 @@ struct DeviceCache {
 
   // MARK: The table
 
-  /// The place of `key`, or the free one where it would stand. Mutating, though it changes nothing: else it is called
-  /// on a copy of the whole cache.
-  private mutating func index(of key: DeviceKey) -> Int {
+  /// The place of `key`, or the free one where it would stand.
+  private func index(of key: DeviceKey) -> Int {
     var index = Self.start(of: key) & (places.count - 1)
     while places[index].device != nil, !places[index].isOf(key) {
       index = (index + 1) & (places.count - 1)

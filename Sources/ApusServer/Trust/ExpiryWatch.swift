@@ -103,6 +103,12 @@ package final class ExpiryWatch: Sendable {
     return warned.filter { $0.kind != .provider } + providers.values
   }
 
+  /// Those of ``known()`` that others showed, the nearest end first.
+  func shown() -> [Entry] {
+    known().filter { $0.kind == .provider || $0.kind == .device }
+      .sorted { ($0.notAfter, $0.name) < ($1.notAfter, $1.name) }
+  }
+
   /// Forgets what ended more than a day ago: nobody can show it any more.
   private static func makeRoom(in state: inout State, nowSeconds: Int64) {
     state.warned = state.warned.filter { $0.key.notAfter > nowSeconds - 86_400 }
