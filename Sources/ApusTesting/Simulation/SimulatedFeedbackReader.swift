@@ -67,16 +67,26 @@ final class SimulatedFeedbackReader: LineUser {
   }
 
   /// Whether it has shut its side, and reads on.
-  var hasFinished: Bool { manner == .finishesFirst }
+  private(set) var hasFinished = false
 
   func lineOpened() {
     reader = FeedbackTupleReader()
     rows = []
     generation = world.server.generation
     manner = pickManner()
+    hasFinished = false
     switch manner {
     case .patient: break
-    case .finishesFirst: line.finish()
+    case .finishesFirst:
+      // At once, or when it crosses the service's last words.
+      let channel = line.channel
+      let words = UInt64(Limits.lastWordsMilliseconds) * Timeline.second / 1000
+      let wait = random.between(0, words + 4 * world.network.latency)
+      world.timeline.after(wait) { [weak self, weak channel] in
+        guard let self, let channel, line.channel === channel else { return }
+        hasFinished = true
+        line.finish()
+      }
     case .stopsReading:
       let link = line.channel?.link
       link?.isPeerReading = false
@@ -98,7 +108,7 @@ final class SimulatedFeedbackReader: LineUser {
   private func pickManner() -> Manner {
     guard !world.isCalm else { return .patient }
     if world.feedback.lists(app), random.chance(1, in: 2) {
-      return random.pick([.resets, .vanishes])
+      return random.pick([.resets, .vanishes, .finishesFirst])
     }
     return random.chance(2, in: 3) ? random.pick(Manner.allCases) : .patient
   }
