@@ -21,8 +21,9 @@ where Requests.Element == PushRequest {
     private let client: BinaryClient
     private let requests: Requests
     private var bulk: BulkSend?
-    private var ready: [BulkOutcome] = []
-    private var head = 0
+    // Reading is compiled into the program that does it: as a call it would cost as much as to encode a push.
+    @usableFromInline var ready: [BulkOutcome] = []
+    @usableFromInline var head = 0
 
     init(_ client: BinaryClient, _ requests: Requests) {
       self.client = client
@@ -31,11 +32,13 @@ where Requests.Element == PushRequest {
 
     deinit { bulk?.abandon() }
 
+    @inlinable
     public func next() async throws(Failure) -> BulkOutcome? {
       if head == ready.count { try await refill(nil) }
       return take()
     }
 
+    @inlinable
     public func next(
       isolation actor: isolated (any Actor)?
     ) async throws(Failure) -> BulkOutcome? {
@@ -43,13 +46,15 @@ where Requests.Element == PushRequest {
       return take()
     }
 
-    private func take() -> BulkOutcome? {
+    @inlinable
+    func take() -> BulkOutcome? {
       guard head < ready.count else { return nil }
       defer { head += 1 }
       return ready[head]
     }
 
-    private func refill(_ actor: isolated (any Actor)?) async throws(Failure) {
+    @usableFromInline
+    func refill(_ actor: isolated (any Actor)?) async throws(Failure) {
       let bulk = bulk ?? client.begin(requests)
       self.bulk = bulk
       head = 0
