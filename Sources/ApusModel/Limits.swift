@@ -258,6 +258,9 @@ public enum Limits {
 
   // MARK: Connections
 
+  /// TLS handshakes that a worker begins in a turn of its loop. Both halves of one take half a millisecond, so that
+  /// whoever is connected already waits for two, however many come at once.
+  public static let handshakesPerTurn = 4
   /// Seconds for a TLS handshake.
   public static let handshakeSeconds = 10
   /// Bytes waiting to be written to one connection before reading from it stops.

@@ -23,7 +23,7 @@ package final class Service {
   private let log: Log
   private let store: any DurableStore
   private let workers: [Worker]
-  private let ticketKeys = TicketKeys()
+  private let tickets: TicketKeyring
   private let contexts: DoorContexts
   private let watch: TrustWatch
   private let expiries: ExpiryWatch
@@ -44,10 +44,6 @@ package final class Service {
     let audit = AuditLog(path: dataDirectory.auditFile, log: configuration.log)
     let loader = TrustLoader(dataDirectory, configuration, audit)
     let trust = try loader.load()
-    let contexts = DoorContexts(
-      directory: dataDirectory, configuration: configuration,
-      revocations: Revocations(trust.directory), ticketKeys: ticketKeys)
-    self.contexts = contexts
     store = try ready ?? Self.openStore(configuration, dataDirectory)
     let order: AcceptanceOrder
     do {
@@ -56,6 +52,13 @@ package final class Service {
       store.close()
       throw error
     }
+    // Behind the store, whose lock says that no other service uses the directory.
+    tickets = TicketKeyring(
+      path: configuration.isEphemeral ? nil : dataDirectory.ticketFile, log: configuration.log)
+    let contexts = DoorContexts(
+      directory: dataDirectory, configuration: configuration,
+      revocations: Revocations(trust.directory), ticketKeys: tickets.keys)
+    self.contexts = contexts
     let count = configuration.workers > 0 ? configuration.workers : Self.coreCount
     let expiries = ExpiryWatch(log: configuration.log)
     self.expiries = expiries
@@ -195,7 +198,7 @@ package final class Service {
   }
 
   /// New keys for session tickets; those of the previous turns still open old tickets.
-  package func rotateTicketKeys() { ticketKeys.rotate() }
+  package func rotateTicketKeys() { tickets.rotate() }
 
   /// What became of the notifications of each topic and environment, over all workers, since the data directory was
   /// made. While notifications flow the workers are asked one after the other, and each part is in balance.
@@ -272,7 +275,6 @@ package final class Service {
   package func runUntilSignal() {
     var set = sigset_t()
     Self.fill(&set)
-    var lastRotation = EventLoop.wallClockMilliseconds()
     while true {
       var wait = timespec(tv_sec: 60, tv_nsec: 0)
       let signal = unsafe sigtimedwait(&set, nil, &wait)
@@ -281,17 +283,9 @@ package final class Service {
       case SIGTERM, SIGINT: return stop()
       default: break
       }
-      let now = EventLoop.wallClockMilliseconds()
-      if now - lastRotation >= Self.ticketKeyHours * 3_600_000 {
-        rotateTicketKeys()
-        lastRotation = now
-      }
+      tickets.rotateIfDue()
     }
   }
-
-  /// Hours for which one key seals session tickets: RFC 8446 lets a ticket live 7 days, and RFC 5077, section 5.5,
-  /// asks for a limited lifetime of the key.
-  private static let ticketKeyHours: Int64 = 12
 
   /// Keeps the signals of ``runUntilSignal()`` away from all threads that are started from now on.
   package static func blockSignals() {

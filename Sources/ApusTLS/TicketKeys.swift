@@ -8,21 +8,30 @@ internal import Synchronization
 /// Tickets are made under the newest key. The two before it still open tickets, which are renewed at that. Whoever
 /// owns the keys rotates them; a ticket lives for two to three rotations at most.
 package final class TicketKeys: Sendable {
-  struct Key: Sendable {
-    /// 16 bytes, in clear in each ticket.
-    var name: [UInt8]
-    /// AES-256.
-    var cipher: [UInt8]
-    /// HMAC-SHA-256, 32 bytes.
-    var mac: [UInt8]
+  package struct Key: Sendable, Hashable {
+    package static let byteCount = 80
 
-    init(_ random: (Int) -> [UInt8]) {
-      let bytes = random(80)
-      precondition(bytes.count == 80, "the source of randomness gave \(bytes.count) of 80 bytes")
-      name = Array(bytes[0..<16])
-      cipher = Array(bytes[16..<48])
-      mac = Array(bytes[48..<80])
+    /// When it was made, in seconds since 1970.
+    package let madeSeconds: Int64
+    /// The name (16 bytes, in clear in each ticket), an AES-256 key and one for HMAC-SHA-256 (32 bytes each).
+    package let bytes: [UInt8]
+
+    /// Nil, where there are not `byteCount` bytes.
+    package init?(madeSeconds: Int64, bytes: [UInt8]) {
+      guard bytes.count == Self.byteCount else { return nil }
+      self.madeSeconds = madeSeconds
+      self.bytes = bytes
     }
+
+    fileprivate init(madeSeconds: Int64, _ random: (Int) -> [UInt8]) {
+      self.madeSeconds = madeSeconds
+      bytes = random(Self.byteCount)
+      precondition(
+        bytes.count == Self.byteCount, "the source of randomness gave \(bytes.count) bytes")
+    }
+
+    fileprivate var cipher: [UInt8] { Array(bytes[16..<48]) }
+    fileprivate var mac: [UInt8] { Array(bytes[48..<80]) }
   }
 
   /// Keys that are held: one to seal, two more to open.
@@ -32,15 +41,25 @@ package final class TicketKeys: Sendable {
   private let keys: Mutex<[Key]>
   private let random: @Sendable (Int) -> [UInt8]
 
-  /// - Parameter random: as many bytes as asked for, unpredictable. A simulation passes its own source.
-  package init(random: @escaping @Sendable (Int) -> [UInt8] = TicketKeys.systemRandom) {
+  /// - Parameters:
+  ///   - kept: Of an earlier process, newest first; more than three are forgotten. Empty: one is made.
+  ///   - nowSeconds: Since 1970, for a key that is made.
+  ///   - random: as many bytes as asked for, unpredictable. A simulation passes its own source.
+  package init(
+    kept: [Key] = [], nowSeconds: Int64 = 0,
+    random: @escaping @Sendable (Int) -> [UInt8] = TicketKeys.systemRandom
+  ) {
     self.random = random
-    keys = Mutex([Key(random)])
+    keys = Mutex(
+      kept.isEmpty ? [Key(madeSeconds: nowSeconds, random)] : Array(kept.prefix(Self.held)))
   }
 
+  /// For whoever keeps them for the next process: secrets, newest first.
+  package var all: [Key] { keys.withLock { $0 } }
+
   /// Seals with a new key from now on, and forgets the oldest of three.
-  package func rotate() {
-    let key = Key(random)
+  package func rotate(nowSeconds: Int64 = 0) {
+    let key = Key(madeSeconds: nowSeconds, random)
     keys.withLock { keys in
       keys.insert(key, at: 0)
       if keys.count > Self.held { keys.removeLast() }
@@ -62,7 +81,7 @@ package final class TicketKeys: Sendable {
   fileprivate func key(named name: UnsafePointer<UInt8>) -> (key: Key, isNewest: Bool)? {
     let keys = keys.withLock { $0 }
     let index = keys.firstIndex { key in
-      for index in 0..<16 where unsafe key.name[index] != name[index] { return false }
+      for index in 0..<16 where unsafe key.bytes[index] != name[index] { return false }
       return true
     }
     return index.map { (keys[$0], $0 == 0) }
@@ -91,7 +110,7 @@ extension TicketKeys {
     mac: OpaquePointer?
   ) -> Int32 {
     let key = newest()
-    for index in 0..<16 { unsafe name[index] = key.name[index] }
+    for index in 0..<16 { unsafe name[index] = key.bytes[index] }
     guard unsafe RAND_bytes(iv, 16) == 1,
       unsafe apus_tls_ticket_prepare(cipher, mac, key.cipher, key.mac, iv, true)
     else { return -1 }

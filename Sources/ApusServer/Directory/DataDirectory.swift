@@ -23,6 +23,7 @@ package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
 /// keys/<key id>.p8          provider keys made here; to be handed to the provider
 /// keys/<key id>.pub         their public halves: all that the service reads
 /// sealing.keys              what device tokens are sealed with
+/// ticket.keys               what session tickets are sealed with; made anew where it is missing
 /// certificates/             what was issued to providers and devices
 /// enrolment/                one-time codes, and devices that wait for the operator
 /// crls/                     revocation lists of the authorities, PEM or DER
@@ -36,6 +37,7 @@ package struct DataDirectory: Sendable {
 
   package var directoryFile: String { "\(path)/directory.conf" }
   package var sealingFile: String { "\(path)/sealing.keys" }
+  package var ticketFile: String { "\(path)/ticket.keys" }
   package var revocationListPath: String { "\(path)/crls" }
   package var auditFile: String { "\(path)/audit.jsonl" }
   package var storePath: String { "\(path)/store" }

@@ -72,6 +72,9 @@ final class Connection: SocketHandler {
   /// Second of the worker's clock at which our side was shut.
   var shutSeconds: UInt64 = 0
   private var isReadingPaused = false
+  /// Whether it waits for its turn to begin the handshake; see `HandshakeQueue`.
+  var isHeldBack = false
+  var hasBegun = false
   /// Whether it stands in the worker's list of connections with something to write.
   var isDirty = false
   /// Second of the worker's clock at which the connection is looked at.
@@ -109,6 +112,7 @@ final class Connection: SocketHandler {
 
   func socketReadable() {
     guard stage == .handshaking || stage == .open else { return discardInput() }
+    guard hasBegun || stage == .open || beginHandshake() else { return }
     for _ in 0..<Self.readsPerTurn {
       guard stage == .handshaking || stage == .open, !wantsPause else { break }
       let buffer = unsafe worker.receiveBuffer
@@ -297,7 +301,8 @@ final class Connection: SocketHandler {
   func updateInterest() {
     guard stage != .closed else { return }
     let reads = !isReadingPaused || stage == .pausing || stage == .lingering
-    socket.setInterest(reading: reads && !isPeerFinished, writing: unsentByteCount > 0)
+    socket.setInterest(
+      reading: reads && !isPeerFinished && !isHeldBack, writing: unsentByteCount > 0)
   }
 
   // MARK: Time
@@ -306,6 +311,9 @@ final class Connection: SocketHandler {
   func deadlineReached() {
     switch stage {
     case .closed: return
+    case .handshaking where isHeldBack:
+      // The peer has done its part.
+      deadlineSeconds = worker.nowSeconds + UInt64(Limits.handshakeSeconds)
     case .handshaking:
       worker.log(
         .info, "handshake timed out", .text("peer", peer.description), .text("door", door.name))

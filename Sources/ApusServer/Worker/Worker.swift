@@ -54,6 +54,7 @@ import Glibc
   private var secondTimer: LoopTimer?
   private var pauses: PauseQueue?
   private var drains: DrainQueue?
+  var handshakes = HandshakeQueue()
   let commons: Commons
 
   /// Messages waiting for one worker; verdicts that do not fit wait with their sender.
@@ -325,6 +326,7 @@ import Glibc
     for target in outboxes.indices where !outboxes[target].isEmpty {
       _ = peers[target].inbox?.send(contentsOf: &outboxes[target])
     }
+    handshakes.turnEnded(self)
   }
 
   // MARK: Control
