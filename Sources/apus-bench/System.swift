@@ -46,3 +46,19 @@ func raiseDescriptorLimit() {
   limit.rlim_cur = limit.rlim_max
   unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
 }
+
+/// Of the monotonic clock, which all processes of the machine share.
+func monotonicNanoseconds() -> UInt64 {
+  var time = timespec()
+  unsafe clock_gettime(CLOCK_MONOTONIC, &time)
+  return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+}
+
+/// How many descriptors the process may have once `raiseDescriptorLimit` was called.
+func descriptorLimit() -> Int {
+  var limit = rlimit()
+  guard unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else {
+    return 1024
+  }
+  return Int(clamping: limit.rlim_max)
+}

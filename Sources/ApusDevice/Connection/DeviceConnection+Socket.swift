@@ -51,7 +51,8 @@ extension DeviceConnection {
     var failure = failure
     while let address = untried.popLast() {
       do {
-        let socket = try Socket.connect(to: address, loop: shared.loop)
+        let socket = try Socket.connect(
+          to: address, from: configuration.source, loop: shared.loop)
         let tls = try TLSConnection(context: configuration.context, session: session)
         transport = Transport(socket: socket, tls: tls, address: address, loop: shared.loop)
         socket.handler = self

@@ -22,6 +22,8 @@ package final class DeviceConnection: SocketHandler {
 
   package struct Configuration: Sendable {
     package var endpoint: Endpoint
+    /// The address of this machine to connect from, port 0; nil: the system's choice.
+    package var source: SocketAddress?
     /// Says whom the device trusts, who it is, and that it speaks `client.dialect`. May be shared by devices where
     /// the certificate rides in the connect message.
     package var context: TLSContext
@@ -33,12 +35,13 @@ package final class DeviceConnection: SocketHandler {
     package var renewal: RenewalPlan?
 
     package init(
-      endpoint: Endpoint, context: TLSContext,
+      endpoint: Endpoint, source: SocketAddress? = nil, context: TLSContext,
       client: CourierClient.Configuration = CourierClient.Configuration(),
       backoff: Backoff.Configuration = Backoff.Configuration(),
       inBandIdentity: InBandIdentity? = nil, renewal: RenewalPlan? = nil
     ) {
       self.endpoint = endpoint
+      self.source = source
       self.context = context
       self.client = client
       self.backoff = backoff
@@ -126,6 +129,9 @@ package final class DeviceConnection: SocketHandler {
   }
 
   var now: UInt64 { shared.loop.nowMilliseconds }
+
+  /// The socket's, for its options; nil while there is none. It stays the connection's.
+  package var descriptor: Int32? { transport?.socket.descriptor }
 
   // MARK: Verbs
 

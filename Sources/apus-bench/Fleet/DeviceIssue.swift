@@ -11,6 +11,7 @@ import Glibc
 struct DeviceIssue {
   /// The data directory.
   let data: String
+  var keepsSessions = true
 
   /// Calls `body` with what each of the devices with these numbers needs to connect.
   func issue(
@@ -38,7 +39,7 @@ struct DeviceIssue {
               certificateChainPEM: Array(device.pem.utf8), privateKeyPEM: sharedPEM),
             applicationProtocols: [CourierALPN.apus.name.description],
             // The authority stands in the service's own data directory and signs for nobody else.
-            verifiesHost: false))
+            verifiesHost: false, keepsSessions: keepsSessions))
         body(DeviceConnection.Configuration(endpoint: .addresses([address]), context: context))
       }
     } catch {
