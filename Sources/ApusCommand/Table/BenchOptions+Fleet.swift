@@ -14,7 +14,7 @@ extension Program {
       acknowledged, duplicates, handshakes (all that led to a connection), resumed (those of them that resumed a \
       session), disconnections (connections that ended), failures (attempts that came to none), and latency: count, \
       p50_us and so on, from the "sent_ns" of a payload that `push` sent to its receipt. SIGUSR1 prints the same at \
-      once and begins the latency anew. --status keeps a file of it up to date.
+      once and begins the latency anew. SIGHUP breaks all connections, as when a network goes and comes. --status keeps a file of it up to date.
       """,
       """
       A process has as many devices as it may open descriptors; --processes spreads them over several, whose sums are \

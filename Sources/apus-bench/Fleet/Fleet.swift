@@ -4,16 +4,22 @@ import ApusLoop
 import ApusModel
 import ApusTrust
 import ApusWire
+import Glibc
 
 /// Devices of one process, as its command sees them: good ones or others.
 protocol DeviceCrowd: AnyObject {
   /// Why it ended before it did what it was to do, or could not say which.
   var failure: CommandFailure? { get }
+  /// Called once all tokens are known, and written.
+  var onRegistration: () -> Void { get set }
+  func add(_ configuration: DeviceConnection.Configuration)
   /// What it has done, as of now.
   func status() -> FleetStatus
   /// Begins the latency anew.
   func cut()
   func start()
+  /// Breaks all connections, as when the network goes.
+  func breakConnections()
   /// Ends all connections, and then the loop.
   func stop()
 }
@@ -23,12 +29,10 @@ final class Fleet: DeviceConnectionDelegate, DeviceCrowd {
   /// What is known of a device beside its connection.
   fileprivate struct Member {
     let device: DeviceConnection
-    var token: DeviceToken?
     var isConnected = false
   }
 
   private(set) var failure: CommandFailure?
-  /// Called once all tokens are known, and written.
   var onRegistration: () -> Void = {}
 
   private let loop: EventLoop
@@ -40,6 +44,7 @@ final class Fleet: DeviceConnectionDelegate, DeviceCrowd {
   /// What the duplicates were added up for.
   private var countedAtReceived: UInt64 = 0
   private var members: [Member] = []
+  private var tokens: TokenBook
   private var started = 0
   private var stopped = 0
   private var reportedDisconnections = 0
@@ -57,6 +62,7 @@ final class Fleet: DeviceConnectionDelegate, DeviceCrowd {
     let name = Array(settings.topic.utf8)
     topic = TopicHash(of: name.span)
     shared = DeviceLoop(loop: loop)
+    tokens = TokenBook(deviceCount: settings.numbers.count)
     counts[.devices] = UInt64(settings.numbers.count)
     members.reserveCapacity(settings.numbers.count)
   }
@@ -134,6 +140,13 @@ final class Fleet: DeviceConnectionDelegate, DeviceCrowd {
 
   func cut() { counts.latency.removeAll() }
 
+  /// Breaks all connections, as when the network goes: the devices come back as they do.
+  func breakConnections() {
+    for member in members where member.isConnected {
+      if let descriptor = member.device.descriptor { shutdown(descriptor, Int32(SHUT_RDWR)) }
+    }
+  }
+
   /// Makes all connections those of a machine that has lost its power.
   func silence() {
     for member in members where member.isConnected {
@@ -146,22 +159,21 @@ final class Fleet: DeviceConnectionDelegate, DeviceCrowd {
   func deviceConnection(
     _ connection: DeviceConnection, appToken token: DeviceToken?, for topic: TopicHash
   ) {
-    guard !isStopping, members[connection.tag].token == nil else { return }
+    guard !isStopping else { return }
     guard let token else {
       failure = CommandFailure(
         .failed, "the service gives no token for the topic", remedy: "Is it an app of the service?")
       return stop()
     }
-    members[connection.tag].token = token
+    guard tokens.add(token, of: connection.tag) else { return }
     counts[.registered] += 1
-    if counts[.registered] == counts[.devices] { finishRegistration() } else { start() }
+    if tokens.isComplete { finishRegistration() } else { start() }
   }
 
   private func finishRegistration() {
     if let tokensPath = settings.tokensPath {
       do throws(CommandFailure) {
-        let lines = members.compactMap { $0.token.map { $0.hex + "\n" } }
-        try writeText(lines.joined(), to: tokensPath)
+        try tokens.write(to: tokensPath)
       } catch {
         failure = error
         return stop()

@@ -21,23 +21,26 @@ final class FleetPart {
     let address = try settings.serviceAddress(invocation)
     let sources = try settings.sourceAddresses(invocation)
     let issue = DeviceIssue(data: settings.data, keepsSessions: settings.resumes)
-    let fleet = Fleet(loop: loop, settings: settings, sources: sources)
-    crowd = fleet
-    try issue.issue(settings.numbers, to: address) { fleet.add($0) }
-    fleet.onRegistration = { [unowned self] in
+    switch settings.misbehaviour {
+    case nil, .die: crowd = Fleet(loop: loop, settings: settings, sources: sources)
+    case let how?: crowd = RogueFleet(how, loop: loop, settings: settings, sources: sources)
+    }
+    try issue.issue(settings.numbers, to: address) { crowd.add($0) }
+    crowd.onRegistration = { [unowned self] in
       link?.send(FleetReport(.registered, crowd.status()))
     }
   }
 
   func run() throws(CommandFailure) {
     do throws(SocketError) {
-      let signals =
-        try [SIGINT, SIGTERM].map { (signal) throws(SocketError) in
-          try SignalWatcher(loop: loop, signal: signal) { [unowned self] in crowd.stop() }
-        } + [
-          SignalWatcher(loop: loop, signal: SIGUSR1) { [unowned self] in cut() },
-          SignalWatcher(loop: loop, signal: SIGUSR2) { [unowned self] in die() },
-        ]
+      let handlers: [(Int32, () -> Void)] = [
+        (SIGINT, { [unowned self] in crowd.stop() }), (SIGTERM, { [unowned self] in crowd.stop() }),
+        (SIGUSR1, { [unowned self] in cut() }), (SIGUSR2, { [unowned self] in die() }),
+        (SIGHUP, { [unowned self] in crowd.breakConnections() }),
+      ]
+      let signals = try handlers.map { (signal, handler) throws(SocketError) in
+        try SignalWatcher(loop: loop, signal: signal, handler: handler)
+      }
       link?.onEnd = { [unowned self] in crowd.stop() }
       let timer = LoopTimer(loop: loop) { [unowned self] in tell() }
       if link != nil || settings.statusPath != nil {

@@ -22,15 +22,15 @@ final class FleetProcesses {
       parts.append(part)
     }
     do throws(SocketError) {
-      let signals =
-        try [SIGINT, SIGTERM].map { (signal) throws(SocketError) in
-          try SignalWatcher(loop: loop, signal: signal) { [unowned self] in stop() }
-        } + [
-          SignalWatcher(loop: loop, signal: SIGUSR1) { [unowned self] in cut() },
-          SignalWatcher(loop: loop, signal: SIGUSR2) { [unowned self] in
-            for part in parts { part.signal(SIGUSR2) }
-          },
-        ]
+      let handlers: [(Int32, () -> Void)] = [
+        (SIGINT, { [unowned self] in stop() }), (SIGTERM, { [unowned self] in stop() }),
+        (SIGUSR1, { [unowned self] in cut() }),
+        (SIGUSR2, { [unowned self] in for part in parts { part.signal(SIGUSR2) } }),
+        (SIGHUP, { [unowned self] in for part in parts { part.signal(SIGHUP) } }),
+      ]
+      let signals = try handlers.map { (signal, handler) throws(SocketError) in
+        try SignalWatcher(loop: loop, signal: signal, handler: handler)
+      }
       let timer = LoopTimer(loop: loop) { [unowned self] in writeStatus() }
       timer.start(
         afterMilliseconds: FleetPart.statusMilliseconds,
