@@ -54,6 +54,12 @@ func monotonicNanoseconds() -> UInt64 {
   return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
 }
 
+/// From then until now; 0 for a time to come.
+func sinceNanoseconds(_ time: UInt64) -> UInt64 {
+  let now = monotonicNanoseconds()
+  return now > time ? now - time : 0
+}
+
 /// How many descriptors the process may have once `raiseDescriptorLimit` was called.
 func descriptorLimit() -> Int {
   var limit = rlimit()

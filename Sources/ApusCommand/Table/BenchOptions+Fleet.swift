@@ -13,8 +13,9 @@ extension Program {
       At the end it prints one JSON object: devices, registered, connected (now), connecting (now), received, \
       acknowledged, duplicates, handshakes (all that led to a connection), resumed (those of them that resumed a \
       session), disconnections (connections that ended), failures (attempts that came to none), and latency: count, \
-      p50_us and so on, from the "sent_ns" of a payload that `push` sent to its receipt. SIGUSR1 prints the same at \
-      once and begins the latency anew. SIGHUP breaks all connections, as when a network goes and comes. --status keeps a file of it up to date.
+      p50_us and so on, from the "sent_ns" of a payload that `push` sent to its receipt. --status keeps a file of it \
+      up to date. SIGUSR1 prints it at once and begins the latency anew. SIGHUP breaks all connections, as when a \
+      network goes and comes.
       """,
       """
       A process has as many devices as it may open descriptors; --processes spreads them over several, whose sums are \
@@ -54,8 +55,8 @@ package enum Misbehaviour: String, Sendable, CaseIterable {
     case .handshakeStall: "It says half of its first message (ClientHello) and no more."
     case .connectionFlood: "It shakes hands, closes, and connects again at once."
     case .die:
-      "A good device until SIGUSR2; from then on it is gone like one whose power failed: nothing is answered any more, "
-        + "and no end is said, for as long as the process lives."
+      "A good device until SIGUSR2, which prints what SIGUSR1 does; from then on it is gone like one whose power "
+        + "failed: nothing is answered any more, and no end is said, for as long as the process lives."
     }
   }
 }

@@ -66,7 +66,7 @@ extension BenchOptions {
   )
   package static let pushJSON = ofPush(
     "--json", .flag, group: .general,
-    "Print JSON: there is no other output, so this is for symmetry.")
+    "Print JSON, which is what it prints anyway.")
 
   static let ofPush: [OptionDescription] = [
     pushTarget.description, pushConnections.description, pushAuthority.description,

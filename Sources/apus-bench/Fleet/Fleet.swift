@@ -231,11 +231,7 @@ final class Fleet: DeviceConnectionDelegate, DeviceCrowd {
     _ connection: DeviceConnection, received notification: CourierNotification,
     payload: Span<UInt8>, collapseID: Span<UInt8>
   ) -> DeviceVerdict {
-    counts[.received] += 1
-    if let sent = SentTime.find(in: payload) {
-      let now = monotonicNanoseconds()
-      counts.latency.add(microseconds: now > sent ? (now - sent) / 1000 : 0)
-    }
+    counts.received(payload)
     return .acknowledge
   }
 }

@@ -89,7 +89,7 @@ final class FleetPart {
     guard settings.misbehaviour == .die, let fleet = crowd as? Fleet, !isDead else { return }
     isDead = true
     fleet.silence()
-    tell()
+    cut()
     // Nothing that runs could say something any more.
     lieDead()
     try? tellLast()

@@ -24,8 +24,8 @@ final class FleetProcesses {
     do throws(SocketError) {
       let handlers: [(Int32, () -> Void)] = [
         (SIGINT, { [unowned self] in stop() }), (SIGTERM, { [unowned self] in stop() }),
-        (SIGUSR1, { [unowned self] in cut() }),
-        (SIGUSR2, { [unowned self] in for part in parts { part.signal(SIGUSR2) } }),
+        (SIGUSR1, { [unowned self] in cut(SIGUSR1) }),
+        (SIGUSR2, { [unowned self] in if settings.misbehaviour == .die { cut(SIGUSR2) } }),
         (SIGHUP, { [unowned self] in for part in parts { part.signal(SIGHUP) } }),
       ]
       let signals = try handlers.map { (signal, handler) throws(SocketError) in
@@ -62,11 +62,12 @@ final class FleetProcesses {
     for part in parts { part.signal(SIGTERM) }
   }
 
-  private func cut() {
+  /// - Parameter signal: The one by which processes are asked.
+  private func cut(_ signal: Int32) {
     awaitsCuts = true
     for part in parts where part.isRunning {
       part.owesCut = true
-      part.signal(SIGUSR1)
+      part.signal(signal)
     }
     printCut()
   }

@@ -43,6 +43,13 @@ struct FleetStatus: Sendable, Equatable {
     left.latency += right.latency
   }
 
+  /// Counts a notification that came now.
+  mutating func received(_ payload: Span<UInt8>) {
+    self[.received] += 1
+    guard let due = SentTime.find(in: payload) else { return }
+    latency.add(microseconds: sinceNanoseconds(due) / 1000)
+  }
+
   var json: JSONValue {
     var members = Count.allCases.map {
       JSONObject.Member(key: "\($0)", value: .integer(Int64(self[$0])))

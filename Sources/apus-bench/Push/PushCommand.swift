@@ -122,8 +122,7 @@ struct PushTally {
   mutating func add(_ outcome: BulkOutcome) {
     sent += 1
     let due = PacedPushes.dueNanoseconds(of: outcome.apnsID)
-    let now = monotonicNanoseconds()
-    latency.add(microseconds: now > due ? (now - due) / 1000 : 0)
+    latency.add(microseconds: sinceNanoseconds(due) / 1000)
     switch outcome.result {
     case .success(.accepted): accepted += 1
     case .success(.rejected(let rejection)):

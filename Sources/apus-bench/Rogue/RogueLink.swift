@@ -28,6 +28,10 @@ final class RogueLink: SocketHandler {
   /// Plaintext that is still to be said.
   private var pending: [UInt8] = []
   private var unsent = OutputQueue()
+  private var keepAliveDue: UInt64 = 0
+
+  /// A service takes one a second.
+  private static let keepAliveMilliseconds: UInt64 = 1500
 
   init(
     tag: Int, context: TLSContext, address: SocketAddress, source: SocketAddress?, owner: RogueFleet
@@ -140,10 +144,15 @@ final class RogueLink: SocketHandler {
     flush()
   }
 
-  /// Says one byte, in a record and a segment of its own. There is always something to say.
+  /// Says one byte, in a record and a segment of its own. Where there is nothing to say it asks for a sign of life, as
+  /// often as a service bears it.
   func writeByte() {
-    if pending.isEmpty { CourierKeepAlive(intervalMinutes: 1).encode(to: &pending) }
-    if unsent.isEmpty { say(1) }
+    let now = owner.loop.nowMilliseconds
+    if pending.isEmpty, now >= keepAliveDue {
+      keepAliveDue = now + Self.keepAliveMilliseconds
+      CourierKeepAlive(intervalMinutes: 1).encode(to: &pending)
+    }
+    if unsent.isEmpty, !pending.isEmpty { say(1) }
   }
 
   // MARK: Reading
@@ -197,7 +206,7 @@ final class RogueLink: SocketHandler {
       switch event {
       case .appToken(_, let token): settle(token)
       case .notification(let arrival):
-        owner.counts[.received] += 1
+        owner.counts.received(arrival.payload(in: bytes))
         owner.counts[.acknowledged] += 1
         client.acknowledge(arrival.notification.messageID, to: &pending)
       case .refused, .fault, .tokenRefused: return end()
