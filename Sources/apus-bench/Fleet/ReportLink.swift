@@ -57,8 +57,8 @@ final class ReportLink: SocketHandler {
   }
 
   func socketReadable() {
-    var area = chunk.mutableSpan
-    switch socket.read(into: &area) {
+    let result = unsafe chunk.withUnsafeMutableBytes { unsafe socket.read(into: $0) }
+    switch result {
     case .bytes(let count):
       input.append(contentsOf: chunk[..<count])
       takeReports()

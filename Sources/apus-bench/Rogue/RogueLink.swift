@@ -132,14 +132,16 @@ final class RogueLink: SocketHandler {
 
   private func say(_ count: Int) {
     guard count > 0, let tls else { return }
-    do throws(TLSError) {
-      let bytes = pending.span.extracting(..<count)
-      try unsafe bytes.withUnsafeBytes { (bytes) throws(TLSError) in
-        try unsafe tls.write(bytes, buffers: owner.memory.tls)
+    let error = unsafe pending.withUnsafeBytes { bytes -> TLSError? in
+      do throws(TLSError) {
+        let part = unsafe UnsafeRawBufferPointer(rebasing: bytes[..<count])
+        try unsafe tls.write(part, buffers: owner.memory.tls)
+        return nil
+      } catch {
+        return error
       }
-    } catch {
-      return end()
     }
+    guard error == nil else { return end() }
     pending.removeFirst(count)
     flush()
   }
