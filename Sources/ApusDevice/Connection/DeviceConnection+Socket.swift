@@ -54,6 +54,7 @@ extension DeviceConnection {
         let socket = try Socket.connect(
           to: address, from: configuration.source, loop: shared.loop)
         let tls = try TLSConnection(context: configuration.context, session: session)
+        if let identity = configuration.identity { try tls.use(identity) }
         transport = Transport(socket: socket, tls: tls, address: address, loop: shared.loop)
         socket.handler = self
         socket.setInterest(reading: false, writing: true)
@@ -100,6 +101,7 @@ extension DeviceConnection {
     stage = .open
     stageDeadline = nil
     isResumed = tls.isResumed
+    if configuration.identity != nil { tls.dropIdentity() }
     do throws(TrustFault) {
       let proof = try configuration.inBandIdentity.map { identity throws(TrustFault) in
         let milliseconds = EventLoop.wallClockMilliseconds() + clockOffsetMilliseconds

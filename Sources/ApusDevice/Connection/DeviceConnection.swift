@@ -27,6 +27,8 @@ package final class DeviceConnection: SocketHandler {
     /// Says whom the device trusts, who it is, and that it speaks `client.dialect`. May be shared by devices where
     /// the certificate rides in the connect message.
     package var context: TLSContext
+    /// Who the device is, where `context` is shared by devices; nil: what that says. Not together with `renewal`.
+    package var identity: TLSConnectionIdentity?
     package var client: CourierClient.Configuration
     package var backoff: Backoff.Configuration
     /// Under `CourierALPN.securityV3` only: what to prove the device with. RSA.
@@ -36,6 +38,7 @@ package final class DeviceConnection: SocketHandler {
 
     package init(
       endpoint: Endpoint, source: SocketAddress? = nil, context: TLSContext,
+      identity: TLSConnectionIdentity? = nil,
       client: CourierClient.Configuration = CourierClient.Configuration(),
       backoff: Backoff.Configuration = Backoff.Configuration(),
       inBandIdentity: InBandIdentity? = nil, renewal: RenewalPlan? = nil
@@ -43,6 +46,7 @@ package final class DeviceConnection: SocketHandler {
       self.endpoint = endpoint
       self.source = source
       self.context = context
+      self.identity = identity
       self.client = client
       self.backoff = backoff
       self.inBandIdentity = inBandIdentity

@@ -49,6 +49,8 @@ final class FleetPart {
       }
       // A watcher that is released watches no longer, and an optimiser may release what is not used again.
       withExtendedLifetime((signals, timer)) {
+        // To make certificates took a while, and times of this turn count from its beginning.
+        loop.updateNow()
         crowd.start()
         loop.run()
       }

@@ -47,7 +47,8 @@ final class RogueFleet: DeviceCrowd {
     let index = links.count
     links.append(
       RogueLink(
-        tag: index, context: configuration.context, address: addresses[0],
+        tag: index, context: configuration.context, identity: configuration.identity,
+        address: addresses[0],
         source: sources.isEmpty ? nil : sources[index % sources.count], owner: self))
   }
 

@@ -19,6 +19,7 @@ final class RogueLink: SocketHandler {
   let tag: Int
   private(set) var stage = Stage.waiting(0)
   private let context: TLSContext
+  private let identity: TLSConnectionIdentity?
   private let address: SocketAddress
   private let source: SocketAddress?
   private unowned let owner: RogueFleet
@@ -34,10 +35,12 @@ final class RogueLink: SocketHandler {
   private static let keepAliveMilliseconds: UInt64 = 1500
 
   init(
-    tag: Int, context: TLSContext, address: SocketAddress, source: SocketAddress?, owner: RogueFleet
+    tag: Int, context: TLSContext, identity: TLSConnectionIdentity?, address: SocketAddress,
+    source: SocketAddress?, owner: RogueFleet
   ) {
     self.tag = tag
     self.context = context
+    self.identity = identity
     self.address = address
     self.source = source
     self.owner = owner
@@ -51,7 +54,9 @@ final class RogueLink: SocketHandler {
     do {
       let socket = try Socket.connect(to: address, from: source, loop: owner.loop)
       self.socket = socket
-      tls = try TLSConnection(context: context)
+      let tls = try TLSConnection(context: context)
+      if let identity { try tls.use(identity) }
+      self.tls = tls
       stage = .connecting
       socket.handler = self
       socket.setInterest(reading: false, writing: true)
