@@ -228,6 +228,7 @@ import Glibc
     }
     due.removeAll(keepingCapacity: true)
     answerOverdue()
+    tlsBuffers.forgetKeys()
     shard.secondPassed()
     if index == 0 { handOutExpired() }
   }
