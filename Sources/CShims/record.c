@@ -22,8 +22,8 @@ static const struct suite suites[apus_suites] = {
 void apus_wipe(void *target, size_t count) { OPENSSL_cleanse(target, count); }
 
 bool apus_expand_label(apus_suite suite, const uint8_t *secret, const char *label, uint8_t *target, size_t count) {
-  // struct HkdfLabel { uint16 length; opaque label<7..255> = "tls13 " + label; opaque context<0..255>; }, and the number
-  // of HKDF-Expand's only block (RFC 5869, section 2.3).
+  // struct HkdfLabel { uint16 length; opaque label<7..255> = "tls13 " + label; opaque context<0..255>; }, and the
+  // number of HKDF-Expand's only block (RFC 5869, section 2.3).
   uint8_t info[40];
   size_t label_count = strlen(label), used = 0;
   size_t secret_count = suites[suite].secret_bytes;

@@ -140,9 +140,9 @@ struct CompactionTests {
           if Int.random(in: 0..<10, using: &random) == 0 {
             try source.newKeys(asksBack: Bool.random(using: &random))
           }
+          let limit = Bool.random(using: &random) ? 300 : 20000
           let bytes = pattern(
-            Int.random(in: 1...Bool.random(using: &random) ? 300 : 20000, using: &random),
-            salt: Int(random.next() % 97))
+            Int.random(in: 1...limit, using: &random), salt: Int(random.next() % 97))
           try source.write(bytes)
           expected[ObjectIdentifier(target), default: []] += bytes
           let count = Int.random(in: 0...source.sent.count, using: &random)

@@ -2,8 +2,8 @@ internal import ApusModel
 internal import CShims
 internal import Glibc
 
-/// A TLS 1.3 connection after its handshake, without OpenSSL's object: RFC 8446, section 5, over AEADs that the worker's
-/// connections share.
+/// A TLS 1.3 connection after its handshake, without OpenSSL's object: RFC 8446, section 5, over AEADs that the
+/// worker's connections share.
 ///
 /// All of a quiet connection's TLS is in this object, about 300 bytes. What is unusual ends the connection with the
 /// alert that the RFC asks for; nothing is looked at before it is authenticated.
