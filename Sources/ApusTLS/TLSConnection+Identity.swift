@@ -31,7 +31,7 @@ extension TLSConnection {
   ///
   /// - Throws: `.invalidConfiguration` for a damaged certificate, or one of another key.
   package func use(_ identity: TLSConnectionIdentity) throws(TLSError) {
-    guard plain == nil else { return }
+    guard let ssl = unsafe openSSL?.ssl else { return }
     precondition(!context.isServer, "a server's identity is its context's")
     ERR_clear_error()
     let certificate = unsafe identity.certificateDER.withUnsafeBufferPointer { bytes in
@@ -53,5 +53,5 @@ extension TLSConnection {
   }
 
   /// Lets go of the certificate and the key, which nothing needs once the handshake is completed.
-  package func dropIdentity() { if plain == nil { unsafe SSL_certs_clear(ssl) } }
+  package func dropIdentity() { if let ssl = unsafe openSSL?.ssl { unsafe SSL_certs_clear(ssl) } }
 }

@@ -146,6 +146,10 @@ extension DeviceConnection {
       case .needsInput:
         // What is still to be said takes it along: the end of the handshake and the connect message are one segment.
         if pending.isEmpty { write(transport) }
+        if mayCompact {
+          mayCompact = false
+          transport.tls.compact()
+        }
         return
       case .closedByPeer: return end(.closed)
       case .failed(let error):
@@ -182,6 +186,7 @@ extension DeviceConnection {
     switch event {
     case .connected(let token, let milliseconds, let isNew):
       connectedAtMilliseconds = now
+      mayCompact = true
       renewal?.connected(serverMilliseconds: milliseconds, nowMilliseconds: now)
       delegate?.deviceConnection(
         self, connectedAs: token, isNewToken: isNew, serverMilliseconds: milliseconds)

@@ -95,6 +95,8 @@ package final class DeviceConnection: SocketHandler {
   /// Frames to be sent with the end of the turn.
   var pending: [UInt8] = []
   var transport: Transport?
+  /// Whether TLS has done all that it needs OpenSSL for: the session ticket came before the service's first word.
+  var mayCompact = false
   /// Addresses of this attempt that were not tried yet, the next one last.
   var untried: [SocketAddress] = []
   /// Tells the answers of a look-up that was given up from those of the current one.
@@ -245,6 +247,7 @@ package final class DeviceConnection: SocketHandler {
       transport.close(shared.tlsBuffers)
     }
     transport = nil
+    mayCompact = false
     connectedAtMilliseconds = nil
     stageDeadline = nil
     hasOldIdentity = false

@@ -28,12 +28,13 @@ struct DeviceIssue {
       let key = try TLSIdentityKey(PEM: Array(shared.pkcs8PEM.utf8))
       // As `apus device` has it: those that end soon are warned of, which is another thing to measure.
       let validity = Validity(now: Int64(time(nil)), days: 730)
-      let context = try TLSContext(
-        client: TLSClientConfiguration(
-          trustRoots: .authorities(PEM: Array(trusted.utf8)),
-          applicationProtocols: [CourierALPN.apus.name.description],
-          // The authority stands in the service's own data directory and signs for nobody else.
-          verifiesHost: false, keepsSessions: keepsSessions))
+      var configuration = TLSClientConfiguration(
+        trustRoots: .authorities(PEM: Array(trusted.utf8)),
+        applicationProtocols: [CourierALPN.apus.name.description],
+        // The authority stands in the service's own data directory and signs for nobody else.
+        verifiesHost: false, keepsSessions: keepsSessions)
+      configuration.allowsCompaction = true
+      let context = try TLSContext(client: configuration)
       for index in numbers {
         let device = try authority.issueDevice(
           deviceID: Fleet.deviceID(index), name: "fleet \(index)", publicKey: shared.publicKey,
