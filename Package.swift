@@ -154,7 +154,8 @@ let package = Package(
       ]),
     tests("SimulationTests", ["ApusTesting"]),
     .testTarget(
-      name: "ApusBenchTests", dependencies: ["apus-bench", "ApusModel"], swiftSettings: common),
+      name: "ApusBenchTests", dependencies: ["apus-bench", "ApusCommand", "ApusModel"],
+      swiftSettings: common),
     tests("TidyTests", ["ApusModel"]),
   ]
 )

@@ -18,6 +18,7 @@ json ApusModel ApusWire
 token ApusModel ApusWire ApusTrust
 topics ApusModel ApusWire ApusTrust
 certificate ApusModel ApusWire ApusTrust
+record ApusModel ApusTLS
 TABLE
 }
 
@@ -57,9 +58,10 @@ c_shims() {
 built=" "
 module() {
   case $built in *" $1 "*) return ;; esac
-  case $1 in ApusTrust) c_shims ;; esac
+  case $1 in ApusTrust | ApusTLS) if ((!${#shims[@]})); then c_shims; fi ;; esac
   echo "Compiling $1"
-  swiftc "${flags[@]}" -module-name "$1" -emit-module \
+  # A target may look inside, as tests may.
+  swiftc "${flags[@]}" -enable-testing -module-name "$1" -emit-module \
     -emit-module-path "$build/$1.swiftmodule" -c -o "$build/$1.o" \
     $(find "Sources/$1" -name '*.swift' | sort)
   built+="$1 "
@@ -72,7 +74,7 @@ compile() {
   for module in "$@"; do
     module "$module"
     objects+=("$build/$module.o")
-    case $module in ApusTrust) libraries=("${shims[@]}" $(pkg-config --libs openssl)) ;; esac
+    case $module in ApusTrust | ApusTLS) libraries=("${shims[@]}" $(pkg-config --libs openssl)) ;; esac
   done
   swiftc "${flags[@]}" -module-name Fuzzer Fuzz/Input.swift "Fuzz/Targets/$name.swift" \
     "${objects[@]}" ${libraries[@]+"${libraries[@]}"} -o "$build/$name-fuzzer"

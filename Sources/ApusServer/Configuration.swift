@@ -44,6 +44,8 @@ package struct ServerConfiguration: Sendable {
   package var workers = 0
   /// Whether devices may prove themselves inside the connect message (`apns-security-v3`).
   package var allowsInBandCertificates = true
+  /// Whether connections under TLS 1.3 go on without OpenSSL's object after their handshake.
+  package var allowsCompactTLS = true
   /// Whether a JWT that says ES512 over a P-256 key is taken, as one library sends it.
   package var allowsES512 = false
   /// Seconds from the filter that drops an app to the 410 for its token.

@@ -171,7 +171,7 @@ package final class Service {
     for (index, worker) in workers.enumerated() {
       let bound = try worker.listen(door, reusePort: workers.count > 1)
       // Port 0 is chosen once; the others follow.
-      if index == 0 { door.addresses = bound }
+      if index == 0 { door = door.with(addresses: bound) }
     }
     doors.append(
       OpenDoor(kind: door.kind, environment: door.environment, addresses: door.addresses))

@@ -27,6 +27,7 @@ struct ClientContextBuilder {
     try setTrust(context)
     let indication = try setServerName(context)
     setSessions(context)
+    if configuration.allowsCompaction { unsafe apus_traffic_watch(context.pointer) }
     return Product(context: context, serverNameIndication: indication)
   }
 
@@ -89,7 +90,7 @@ struct ClientContextBuilder {
       guard let ssl = unsafe ssl, let session = unsafe session,
         let pointer = unsafe SSL_get_ex_data(ssl, 0)
       else { return 0 }
-      let connection = unsafe Unmanaged<TLSConnection>.fromOpaque(pointer).takeUnretainedValue()
+      let connection = unsafe Unmanaged<OpenSSLSide>.fromOpaque(pointer).takeUnretainedValue()
       connection.sessionArrived(unsafe TLSSession(owning: session))
       // 1: the reference is ours now.
       return 1

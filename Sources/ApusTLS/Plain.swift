@@ -38,7 +38,7 @@ package struct PlainConfiguration: Sendable {
   private static let headerBytes = 3
 
   private let configuration: PlainConfiguration
-  private(set) var phase = TLSConnection.Phase.handshaking
+  private(set) var phase = OpenSSLSide.Phase.handshaking
   private(set) var protocolIndex: Int?
   private var certificate: Int?
   private var hasSpoken = false

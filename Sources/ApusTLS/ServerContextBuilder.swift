@@ -53,6 +53,7 @@ struct ServerContextBuilder {
     if configuration.keepsBuffers {
       unsafe apus_tls_clear_mode(context.pointer, Int(SSL_MODE_RELEASE_BUFFERS))
     }
+    if configuration.allowsCompaction { unsafe apus_traffic_watch(context.pointer) }
     // Our order of ciphers, except that a device without AES hardware may put ChaCha20 first.
     unsafe SSL_CTX_set_options(
       context.pointer, apus_tls_server_preference | apus_tls_prioritize_chacha)

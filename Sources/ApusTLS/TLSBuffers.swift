@@ -12,13 +12,15 @@ internal import Glibc
   private static let keptOutputBytes = 1 << 20
 
   let pump: UnsafeMutablePointer<apus_tls_pump>
+  /// Room for a record with its type and padding.
   let plaintext: UnsafeMutableRawBufferPointer
+  let aeads = RecordAEADs()
 
   package init() {
     unsafe pump = .allocate(capacity: 1)
     unsafe pump.initialize(to: apus_tls_pump())
     unsafe pump.pointee.alert_sent = -1
-    unsafe plaintext = .allocate(byteCount: Self.recordBytes, alignment: 64)
+    unsafe plaintext = .allocate(byteCount: RecordSide.protectedBytes, alignment: 64)
   }
 
   deinit {
@@ -58,8 +60,18 @@ internal import Glibc
       sha256: digest)
   }
 
-  /// Whose the output is: for `attach` alone, in debug builds.
-  var outputOwner: ObjectIdentifier?
+  /// Wipes the record keys that lie here: those of the connections at work last.
+  package func forgetKeys() { aeads.forgetKeys() }
+
+  /// Whose the output is; in debug builds alone.
+  private var outputOwner: ObjectIdentifier?
+
+  func beginTurn(of connection: TLSConnection) {
+    assert(
+      outputCount == 0 || outputOwner == ObjectIdentifier(connection),
+      "another connection's output was not sent")
+    assert({ outputOwner = ObjectIdentifier(connection) }() == ())
+  }
 
   var hasInput: Bool { unsafe pump.pointee.input_count > 0 }
 
@@ -95,21 +107,30 @@ internal import Glibc
   }
 
   func appendOutput(_ bytes: Span<UInt8>) {
-    let needed = unsafe pump.pointee.output_count + bytes.count
-    if unsafe needed > pump.pointee.output_capacity {
+    let target = unsafe reserveOutput(bytes.count)
+    unsafe bytes.withUnsafeBytes { bytes in
+      guard let base = bytes.baseAddress else { return }
+      unsafe UnsafeMutableRawPointer(target).copyMemory(from: base, byteCount: bytes.count)
+    }
+    keepOutput(bytes.count)
+  }
+
+  // MARK: For whoever writes in place
+
+  /// Room behind the output. What is written there counts from `keepOutput` on.
+  func reserveOutput(_ count: Int) -> UnsafeMutablePointer<UInt8> {
+    let needed = unsafe pump.pointee.output_count + count
+    if unsafe needed > pump.pointee.output_capacity || pump.pointee.output == nil {
       let capacity = max(2 * needed, 2 * Self.recordBytes)
       unsafe pump.pointee.output = realloc(pump.pointee.output, capacity)?
         .assumingMemoryBound(to: UInt8.self)
-      precondition(unsafe pump.pointee.output != nil, "out of memory")
       unsafe pump.pointee.output_capacity = capacity
     }
-    unsafe bytes.withUnsafeBytes { bytes in
-      guard let base = bytes.baseAddress, let output = unsafe pump.pointee.output else { return }
-      unsafe UnsafeMutableRawPointer(output + pump.pointee.output_count)
-        .copyMemory(from: base, byteCount: bytes.count)
-    }
-    unsafe pump.pointee.output_count = needed
+    guard let output = unsafe pump.pointee.output else { preconditionFailure("out of memory") }
+    return unsafe output + pump.pointee.output_count
   }
+
+  func keepOutput(_ count: Int) { unsafe pump.pointee.output_count += count }
 }
 
 /// A certificate that ended a handshake, as far as it helps whoever asks why.

@@ -74,6 +74,8 @@ package struct TLSServerConfiguration: Sendable {
   /// much for those that go) while it has none. For few connections that carry much: to make it for each small record
   /// and give it back is a tenth of what the record costs. Off for devices, which are many and say nothing for hours.
   package var keepsBuffers = false
+  /// Whether `TLSConnection.compact()` does something.
+  package var allowsCompaction = true
   /// The time by which certificates are judged, in seconds since 1970, for simulations with a clock of their own.
   /// Nil: the system's clock.
   package var verificationTime: Int64?
@@ -130,6 +132,8 @@ package struct TLSClientConfiguration: Sendable {
   package var maximumVersion: TLSVersion
   /// Whether sessions are kept, for `TLSConnection.session`.
   package var keepsSessions: Bool
+  /// As `TLSServerConfiguration.allowsCompaction`. Session tickets that come afterwards are not kept.
+  package var allowsCompaction = false
   /// Accepts every certificate. For tests only: anyone between the two sides can read and change everything.
   package var insecureSkipVerify: Bool
   /// As `TLSServerConfiguration.verificationTime`.

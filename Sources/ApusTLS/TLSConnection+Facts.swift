@@ -1,57 +1,78 @@
-internal import COpenSSL
-
 /// What a completed handshake settled.
 extension TLSConnection {
+  /// OpenSSL's part in the connection; nil where it has none, or none any more.
+  var openSSL: OpenSSLSide? {
+    if case .openSSL(let side) = side { side } else { nil }
+  }
+
+  var records: RecordSide? {
+    if case .records(let side) = side { side } else { nil }
+  }
+
+  /// Whether the client offered application protocols at all. Servers only; known once the ClientHello was read, and
+  /// until `compact()`.
+  package var offeredALPN: Bool { openSSL?.offeredALPN ?? false }
+
+  /// The negotiated protocol's place in the configured list.
+  package var protocolIndex: Int? {
+    switch side {
+    case .openSSL(let side): side.protocolIndex
+    case .records(let side): side.protocolIndex
+    case .plain(let side): side.protocolIndex
+    }
+  }
+
   /// The negotiated application protocol; nil: none.
   package var negotiatedProtocol: String? { protocolIndex.map { context.applicationProtocols[$0] } }
 
   /// Nil for a version that this layer never offers.
   package var version: TLSVersion? {
-    UInt16(exactly: unsafe SSL_version(ssl)).flatMap(TLSVersion.init)
+    switch side {
+    case .openSSL(let side): side.version
+    case .records, .plain: .v1_3
+    }
   }
 
   /// OpenSSL's name of the cipher suite, such as `TLS_AES_128_GCM_SHA256`.
   package var cipherName: String? {
-    guard let cipher = unsafe SSL_get_current_cipher(ssl) else { return nil }
-    return unsafe String(cString: SSL_CIPHER_get_name(cipher))
+    switch side {
+    case .openSSL(let side): side.cipherName
+    case .records(let side): side.suite.name
+    case .plain: nil
+    }
   }
 
   /// Whether an earlier session was resumed. The peer's certificate is that session's then.
-  package var isResumed: Bool { unsafe SSL_session_reused(ssl) == 1 }
+  package var isResumed: Bool { openSSL?.isResumed ?? records?.isResumed ?? false }
 
-  /// The peer's certificate in DER; nil: it has none. Copied at each call.
+  /// The peer's certificate in DER; nil: it has none, or it was forgotten. Copied from OpenSSL at each call until
+  /// `compact()`.
   package var peerCertificateDER: [UInt8]? {
-    if let plain { return plain.peerCertificateDER }
-    guard let certificate = unsafe SSL_get0_peer_certificate(ssl) else { return nil }
-    let count = unsafe i2d_X509(certificate, nil)
-    guard count > 0 else { return nil }
-    return unsafe [UInt8](unsafeUninitializedCapacity: Int(count)) { bytes, written in
-      var position = bytes.baseAddress
-      written = Int(max(0, unsafe i2d_X509(certificate, &position)))
+    switch side {
+    case .openSSL(let side): side.peerCertificateDER
+    case .records(let side): side.facts?.peerCertificateDER
+    case .plain(let side): side.peerCertificateDER
     }
   }
 
-  /// Whether the peer has a certificate that ends before that time, in seconds since 1970. Without a copy of it.
+  /// Gives the memory of the peer's certificate back, after `compact()`; until then it is OpenSSL's.
+  package func forgetPeerCertificate() { records?.forgetPeerCertificate() }
+
+  /// Whether the peer has a certificate that ends before that time, in seconds since 1970. Without a copy of it; asked
+  /// before `compact()`.
   package func peerCertificateEnds(before seconds: Int64) -> Bool {
-    guard plain == nil, let certificate = unsafe SSL_get0_peer_certificate(ssl) else {
-      return false
-    }
-    var time = time_t(seconds)
-    return unsafe X509_cmp_time(X509_get0_notAfter(certificate), &time) < 0
+    openSSL?.peerCertificateEnds(before: seconds) ?? false
   }
 
-  /// The host name that the client asked for.
-  package var requestedServerName: String? {
-    guard let name = unsafe SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name) else { return nil }
-    return unsafe String(cString: name)
-  }
+  /// The host name that the client asked for. Known until `compact()`.
+  package var requestedServerName: String? { openSSL?.requestedServerName }
 
-  func selectedProtocolIndex() -> Int? {
-    var name: UnsafePointer<UInt8>?
-    var count: UInt32 = 0
-    unsafe SSL_get0_alpn_selected(ssl, &name, &count)
-    let selected = unsafe UnsafeBufferPointer(start: name, count: Int(count))
-    guard !selected.isEmpty else { return nil }
-    return context.applicationProtocolBytes.firstIndex { unsafe $0.elementsEqual(selected) }
+  /// What to resume next time; nil until the server gave a session. Under TLS 1.3 that comes after the handshake,
+  /// with the first read, and no more after `compact()`. Clients only.
+  package var session: TLSSession? { openSSL?.session ?? records?.facts?.session }
+
+  /// NewSessionTicket messages that were received, until `compact()`. Clients that keep sessions only.
+  package var receivedTicketCount: Int {
+    openSSL?.receivedTicketCount ?? records?.facts?.receivedTicketCount ?? 0
   }
 }

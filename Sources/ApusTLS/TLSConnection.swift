@@ -1,6 +1,4 @@
-internal import ApusModel
 internal import COpenSSL
-internal import CShims
 
 /// One side of a TLS connection, without a socket: ciphertext goes in by `provide`, comes out in `buffers.output`.
 ///
@@ -24,99 +22,60 @@ internal import CShims
     case failed(TLSError)
   }
 
-  enum Phase {
-    case handshaking
-    case established
-    case closedByPeer
-    case failed
+  /// Who speaks.
+  enum Side {
+    case openSSL(OpenSSLSide)
+    /// After `compact()`.
+    case records(RecordSide)
+    /// In a simulation.
+    case plain(PlainSide)
   }
 
   package let context: TLSContext
-  let ssl: OpaquePointer
-  private let bio: OpaquePointer
-  private(set) var phase = Phase.handshaking
-  private var isClosed = false
-  /// Speaks in OpenSSL's place where the context is a plain one.
-  let plain: PlainSide?
-  private var failure: TLSError?
-  /// What this connection tries to resume.
-  private let offeredSession: TLSSession?
-  /// Plaintext that was written while OpenSSL was between two records of one handshake message; see `write`.
-  private var delayed: [UInt8] = []
-
-  /// Whether the client offered application protocols at all. Servers only; known once the ClientHello was read.
-  package private(set) var offeredALPN = false
-  /// The negotiated protocol's place in the configured list.
-  package private(set) var protocolIndex: Int?
-  /// What to resume next time; nil until the server gave a session. Under TLS 1.3 that comes after the handshake,
-  /// with the first read. Clients only.
-  package private(set) var session: TLSSession?
-  /// NewSessionTicket messages that were received. Clients that keep sessions only.
-  package private(set) var receivedTicketCount = 0
+  private(set) var side: Side
 
   /// The role is the context's.
   ///
   /// - Parameter session: of an earlier connection with an equal context, to be resumed if the server still can.
   /// - Throws: `.invalidConfiguration`, where OpenSSL has no memory.
   package init(context: TLSContext, session: TLSSession? = nil) throws(TLSError) {
-    ERR_clear_error()
-    guard let bio = unsafe apus_tls_bio_new() else {
-      throw .invalidConfiguration("TLS connection: \(OpenSSLErrors.drain())")
-    }
-    guard let ssl = unsafe SSL_new(context.handle.pointer) else {
-      unsafe BIO_free(bio)
-      throw .invalidConfiguration("TLS connection: \(OpenSSLErrors.drain())")
-    }
     self.context = context
-    unsafe self.ssl = ssl
-    unsafe self.bio = bio
-    offeredSession = session
-    plain = context.plain.map(PlainSide.init)
-    unsafe SSL_set_bio(ssl, bio, bio)
-    if context.isServer {
-      unsafe SSL_set_accept_state(ssl)
-      return
+    if let plain = context.plain {
+      side = .plain(PlainSide(plain))
+    } else {
+      side = .openSSL(try OpenSSLSide(context: context, session: session))
     }
-    unsafe SSL_set_connect_state(ssl)
-    unsafe SSL_set_ex_data(ssl, 0, Unmanaged.passUnretained(self).toOpaque())
-    if let name = context.serverNameIndication, unsafe !apus_tls_set_server_name(ssl, name) {
-      throw .invalidConfiguration("server name \"\(name)\": \(OpenSSLErrors.drain())")
-    }
-    try unsafe session?.offer(on: ssl)
   }
 
-  // The BIO goes with the SSL.
-  deinit { unsafe SSL_free(ssl) }
+  /// Gives OpenSSL's object up, which takes 23 KB, for a record layer of our own, which takes 300 bytes. Call it when
+  /// the handshake is completed, in the same turn or later; once it has succeeded, what the handshake settled is
+  /// known as far as `TLSConnection+Facts` says so.
+  ///
+  /// - Returns: Whether the connection goes on that way. False where the context does not allow it, and for whatever
+  ///   is not the usual: TLS 1.2, a message that has arrived in part, keys that were updated. OpenSSL goes on then.
+  @discardableResult package func compact() -> Bool {
+    guard case .openSSL(let openSSL) = side, let records = openSSL.makeRecordSide() else {
+      return false
+    }
+    side = .records(records)
+    return true
+  }
+
+  /// Whether `compact()` has succeeded.
+  package var isCompact: Bool {
+    if case .records = side { true } else { false }
+  }
 
   package var isEstablished: Bool {
-    switch plain?.phase ?? phase {
-    case .established, .closedByPeer: true
-    case .handshaking, .failed: false
+    switch side {
+    case .openSSL(let side): side.isEstablished
+    case .records(let side): side.isEstablished
+    case .plain(let side): side.phase == .established || side.phase == .closedByPeer
     }
   }
 
-  func sessionArrived(_ session: TLSSession) {
-    self.session = session
-    if session.hasTicket { receivedTicketCount += 1 }
-  }
+  // MARK: Reading
 
-  /// Under TLS 1.2 a resumed session stays good, and OpenSSL does not report where the server renewed its ticket.
-  private func keepResumedSession() {
-    guard let offeredSession, isResumed, version != .v1_3, context.keepsSessions,
-      let handle = unsafe SSL_get1_session(ssl)
-    else { return }
-    let current = unsafe TLSSession(owning: handle)
-    if current.hasTicket, !current.hasSameTicket(as: offeredSession) {
-      sessionArrived(current)
-    } else {
-      session = offeredSession
-    }
-  }
-}
-
-// MARK: - Reading
-
-extension TLSConnection {
   /// Lends `ciphertext` until `read` has answered `.needsInput`, `.closedByPeer` or `.failed`; call it until then.
   package func provide(_ ciphertext: UnsafeRawBufferPointer, buffers: TLSBuffers) {
     unsafe buffers.lend(ciphertext)
@@ -124,188 +83,59 @@ extension TLSConnection {
 
   /// The next event. Drives the handshake too.
   package func read(buffers: TLSBuffers) -> ReadResult {
-    if let plain {
-      let result = plain.read(buffers)
-      protocolIndex = plain.protocolIndex
-      return result
-    }
-    switch phase {
-    case .handshaking: return proceed(buffers)
-    case .established: return readRecord(buffers)
-    case .closedByPeer:
-      buffers.dropInput()
-      return .closedByPeer
-    case .failed:
-      buffers.dropInput()
-      return .failed(failure ?? .truncated)
+    buffers.beginTurn(of: self)
+    return switch side {
+    case .records(let side): side.read(buffers)
+    case .openSSL(let side): side.read(buffers)
+    case .plain(let side): side.read(buffers)
     }
   }
 
   /// For clients: puts the ClientHello into the output. An error is reported by the next `read`.
   package func startHandshake(buffers: TLSBuffers) {
     precondition(!context.isServer, "a server waits for the client's first message")
-    if let plain { return plain.startHandshake(buffers) }
-    if phase == .handshaking { _ = proceed(buffers) }
+    buffers.beginTurn(of: self)
+    switch side {
+    case .openSSL(let side): side.startHandshake(buffers)
+    case .plain(let side): side.startHandshake(buffers)
+    case .records: break
+    }
   }
 
   /// Tells that the transport has ended. RFC 8446, section 6.1: without close_notify before it, data may be missing.
   package func endOfInput() -> ReadResult {
-    switch phase {
-    case .closedByPeer: return .closedByPeer
-    case .failed: return .failed(failure ?? .truncated)
-    case .handshaking, .established:
-      phase = .failed
-      failure = .truncated
-      return .failed(.truncated)
+    switch side {
+    case .openSSL(let side): side.endOfInput()
+    case .records(let side): side.endOfInput()
+    case .plain(let side): side.phase == .closedByPeer ? .closedByPeer : .failed(.truncated)
     }
   }
 
-  private func proceed(_ buffers: TLSBuffers) -> ReadResult {
-    attach(buffers)
-    let outcome = unsafe SSL_do_handshake(ssl)
-    if unsafe buffers.pump.pointee.offered_alpn { offeredALPN = true }
-    guard outcome == 1 else { return stopped(outcome, buffers) }
-    phase = .established
-    protocolIndex = selectedProtocolIndex()
-    keepResumedSession()
-    return .handshakeCompleted
-  }
+  // MARK: Writing
 
-  private func readRecord(_ buffers: TLSBuffers) -> ReadResult {
-    // Asking OpenSSL in vain costs it a buffer of 16 KiB, made and given back.
-    guard unsafe buffers.hasInput || SSL_has_pending(ssl) == 1 else { return .needsInput }
-    attach(buffers)
-    var count = 0
-    let area = unsafe buffers.plaintext
-    let outcome = unsafe SSL_read_ex(ssl, area.baseAddress, area.count, &count)
-    guard outcome == 1 else {
-      let result = stopped(outcome, buffers)
-      if !delayed.isEmpty, phase != .failed { flushDelayed(buffers) }
-      return phase == .failed ? .failed(failure ?? .truncated) : result
-    }
-    return unsafe .plaintext(UnsafeRawBufferPointer(start: area.baseAddress, count: count))
-  }
-
-  /// Lets OpenSSL work on `buffers` in the call that follows.
-  private func attach(_ buffers: TLSBuffers) {
-    assert(
-      buffers.outputCount == 0 || buffers.outputOwner == ObjectIdentifier(self),
-      "another connection's output was not sent")
-    assert({ buffers.outputOwner = ObjectIdentifier(self) }() == ())
-    let pump = unsafe buffers.pump
-    unsafe pump.pointee.alert_sent = -1
-    unsafe pump.pointee.offered_alpn = false
-    unsafe BIO_set_data(bio, pump)
-    // To clear a list that is empty costs as much as to clear a full one.
-    if ERR_peek_error() != 0 { ERR_clear_error() }
-  }
-
-  /// What a call means that did not return success.
-  private func stopped(_ outcome: Int32, _ buffers: TLSBuffers) -> ReadResult {
-    switch unsafe SSL_get_error(ssl, outcome) {
-    case SSL_ERROR_WANT_READ: return .needsInput
-    case SSL_ERROR_ZERO_RETURN:
-      phase = .closedByPeer
-      buffers.dropInput()
-      return .closedByPeer
-    default: return .failed(fail(buffers))
-    }
-  }
-
-  @discardableResult
-  private func fail(_ buffers: TLSBuffers) -> TLSError {
-    fail(classify(alertSent: unsafe buffers.pump.pointee.alert_sent), buffers)
-  }
-
-  private func fail(_ error: TLSError, _ buffers: TLSBuffers) -> TLSError {
-    phase = .failed
-    failure = error
-    delayed = []
-    buffers.dropInput()
-    return error
-  }
-
-  /// RFC 8446, section 6.2: from bad_certificate to decrypt_error.
-  private static let certificateAlerts: ClosedRange<Int32> = 42...51
-
-  /// Takes the error queue's word for what happened.
-  private func classify(alertSent: Int32) -> TLSError {
-    let code = ERR_peek_error()
-    let reason = Int32(truncatingIfNeeded: ERR_GET_REASON(code))
-    let text = OpenSSLErrors.drain()
-    let fromTLS = ERR_GET_LIB(code) == ERR_LIB_SSL
-    if alertSent == SSL_AD_NO_APPLICATION_PROTOCOL { return .noApplicationProtocol }
-    if fromTLS, reason >= SSL_AD_REASON_OFFSET, reason < SSL_AD_REASON_OFFSET + 256 {
-      let alert = reason - SSL_AD_REASON_OFFSET
-      return alert == SSL_AD_NO_APPLICATION_PROTOCOL
-        ? .noApplicationProtocol : .alertReceived(UInt8(alert))
-    }
-    let verdict = unsafe SSL_get_verify_result(ssl)
-    // What could not be read on the way, such as an extension, stands before the verdict in OpenSSL's queue.
-    let isVerdict =
-      fromTLS && reason == SSL_R_CERTIFICATE_VERIFY_FAILED
-      || phase == .handshaking && verdict != X509_V_OK && Self.certificateAlerts ~= alertSent
-    if isVerdict {
-      return unsafe .certificateRejected(String(cString: X509_verify_cert_error_string(verdict)))
-    }
-    guard phase == .handshaking else { return .protocolError(text) }
-    return .handshakeFailed(reason: text, alert: UInt8(exactly: alertSent))
-  }
-}
-
-// MARK: - Writing
-
-extension TLSConnection {
   /// Appends `plaintext` to the output, as records of up to 16 KiB.
   ///
   /// - Throws: `.notWritable`, or what ended the connection.
   package func write(
     _ plaintext: UnsafeRawBufferPointer, buffers: TLSBuffers
   ) throws(TLSError) {
-    if let plain {
-      guard plain.isWritable else { throw .notWritable }
-      return plain.write(unsafe Span(_unsafeBytes: plaintext), buffers)
+    buffers.beginTurn(of: self)
+    switch side {
+    case .records(let side): try unsafe side.write(plaintext, buffers)
+    case .openSSL(let side): try unsafe side.write(plaintext, buffers)
+    case .plain(let side):
+      guard side.isWritable else { throw .notWritable }
+      side.write(unsafe Span(_unsafeBytes: plaintext), buffers)
     }
-    guard isEstablished, !isClosed else { throw failure ?? .notWritable }
-    if plaintext.count == 0 { return }
-    if !delayed.isEmpty { return try unsafe delay(plaintext, buffers) }
-    attach(buffers)
-    var count = 0
-    let outcome = unsafe SSL_write_ex(ssl, plaintext.baseAddress, plaintext.count, &count)
-    if outcome == 1 { return }
-    guard unsafe SSL_get_error(ssl, outcome) == SSL_ERROR_WANT_READ else { throw fail(buffers) }
-    try unsafe delay(plaintext, buffers)
   }
 
   /// Appends close_notify to the output. Nothing can be written after it; reading goes on.
   package func close(buffers: TLSBuffers) {
-    if let plain { return plain.close(buffers) }
-    guard isEstablished, !isClosed else { return }
-    isClosed = true
-    attach(buffers)
-    _ = unsafe SSL_shutdown(ssl)
-    ERR_clear_error()
-  }
-
-  // OpenSSL sends nothing while a handshake message after the handshake (a session ticket, a KeyUpdate) has arrived in
-  // part only: the peer may spread one over several records. What is written then waits here, up to a limit, as such a
-  // peer may also never finish.
-  private func delay(
-    _ plaintext: UnsafeRawBufferPointer, _ buffers: TLSBuffers
-  ) throws(TLSError) {
-    guard delayed.count + plaintext.count <= Limits.outputHighWaterBytes else {
-      throw fail(.protocolError("the peer left a handshake message unfinished"), buffers)
+    buffers.beginTurn(of: self)
+    switch side {
+    case .records(let side): side.close(buffers)
+    case .openSSL(let side): side.close(buffers)
+    case .plain(let side): side.close(buffers)
     }
-    unsafe delayed.append(contentsOf: plaintext)
-  }
-
-  private func flushDelayed(_ buffers: TLSBuffers) {
-    attach(buffers)
-    let (outcome, error) = unsafe delayed.withUnsafeBytes { bytes in
-      var count = 0
-      let outcome = unsafe SSL_write_ex(ssl, bytes.baseAddress, bytes.count, &count)
-      return (outcome, unsafe SSL_get_error(ssl, outcome))
-    }
-    if outcome == 1 { delayed = [] } else if error != SSL_ERROR_WANT_READ { fail(buffers) }
   }
 }

@@ -59,6 +59,7 @@ package final class TLSContext: @unchecked Sendable {
   /// The host name that a client asks for; nil for servers and where the server is named by its address.
   let serverNameIndication: String?
   let keepsSessions: Bool
+  let allowsCompaction: Bool
   /// Takes the place of TLS in a simulation; nil everywhere else.
   let plain: PlainConfiguration?
 
@@ -81,6 +82,7 @@ package final class TLSContext: @unchecked Sendable {
     applicationProtocolBytes = configuration.applicationProtocols.map { Array($0.utf8) }
     serverNameIndication = nil
     keepsSessions = false
+    allowsCompaction = configuration.allowsCompaction
     plain = nil
   }
 
@@ -96,6 +98,7 @@ package final class TLSContext: @unchecked Sendable {
     applicationProtocolBytes = configuration.applicationProtocols.map { Array($0.utf8) }
     serverNameIndication = made.serverNameIndication
     keepsSessions = configuration.keepsSessions
+    allowsCompaction = configuration.allowsCompaction
     plain = nil
   }
 
@@ -113,6 +116,7 @@ package final class TLSContext: @unchecked Sendable {
     applicationProtocolBytes = []
     serverNameIndication = nil
     keepsSessions = false
+    allowsCompaction = false
     plain = configuration
   }
 }

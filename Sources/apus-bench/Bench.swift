@@ -37,6 +37,7 @@ struct Bench {
     case .fetch: try FetchCommand(invocation).run()
     case .send: try SendCommand(invocation).run()
     case .sendBinary: try SendBinaryCommand(invocation).run()
+    case .push: try PushCommand(invocation).run()
     case .handshake: try HandshakeCommand(invocation).run()
     case .credentials: try CredentialsCommand(invocation).run()
     case .help:

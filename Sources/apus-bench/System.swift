@@ -46,3 +46,25 @@ func raiseDescriptorLimit() {
   limit.rlim_cur = limit.rlim_max
   unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
 }
+
+/// Of the monotonic clock, which all processes of the machine share.
+func monotonicNanoseconds() -> UInt64 {
+  var time = timespec()
+  unsafe clock_gettime(CLOCK_MONOTONIC, &time)
+  return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+}
+
+/// From then until now; 0 for a time to come.
+func sinceNanoseconds(_ time: UInt64) -> UInt64 {
+  let now = monotonicNanoseconds()
+  return now > time ? now - time : 0
+}
+
+/// How many descriptors the process may have once `raiseDescriptorLimit` was called.
+func descriptorLimit() -> Int {
+  var limit = rlimit()
+  guard unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else {
+    return 1024
+  }
+  return Int(clamping: limit.rlim_max)
+}

@@ -13,6 +13,10 @@ struct Apus {
       Process.end(.usage)
     }
     do throws(CommandFailure) {
+      // What follows is another program's to read.
+      if Verb(rawValue: arguments[0]) == .bench {
+        try BenchCommand.run(Array(arguments.dropFirst()))
+      }
       let parser = CommandLineParser(program: .apus, environment: Process.environment) {
         (path) throws(CommandFailure) in try Process.textIfPresent(path)
       }
@@ -55,6 +59,7 @@ struct Apus {
       try runBlocking { () async throws(CommandFailure) in
         try await FeedbackCommand(invocation).run()
       }
+    case .bench: preconditionFailure("the program became another one")
     case .help: print(help(try invocation.operands.first.map(described)))
     case .version: print(versionLine)
     case .completions: try printCompletions(invocation.operands[0])

@@ -61,6 +61,7 @@ struct ServeCommand {
       dataDirectory: directory.path, doors: openings.map(\.configuration))
     configuration.workers = invocation.value(ApusOptions.workers)
     configuration.allowsInBandCertificates = !invocation.isOn(ApusOptions.noInBandCertificates)
+    configuration.allowsCompactTLS = invocation.value(ApusOptions.compactTLS)
     configuration.allowsES512 = invocation.isOn(ApusOptions.allowES512)
     configuration.unregisterGraceSeconds = Int64(invocation.value(ApusOptions.unregisterGrace))
     configuration.lingerMilliseconds = UInt64(invocation.value(ApusOptions.linger))

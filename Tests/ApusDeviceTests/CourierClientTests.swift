@@ -528,6 +528,19 @@ struct BackoffTests {
     #expect((1000...2000).contains(backoff.wait(afterConnectionOf: nil)))
   }
 
+  @Test("With full jitter each wait is drawn from nearly none to all of it")
+  func fullJitter() {
+    var backoff = Backoff(
+      configuration: .init(
+        firstMilliseconds: 1000, maximumMilliseconds: 1000, hasFullJitter: true), seed: 1)
+    let waits = (0..<1000).map { _ in backoff.wait(afterConnectionOf: nil) }
+    #expect(waits.allSatisfy { 1...1000 ~= $0 })
+    // Ten parts of the range, each with its share or half of it.
+    for part in UInt64(0)..<10 {
+      #expect(waits.filter { ($0 - 1) / 100 == part }.count > 50, "part \(part)")
+    }
+  }
+
   @Test("Devices do not come back together")
   func spread() {
     let waits = (0..<200).map { seed in

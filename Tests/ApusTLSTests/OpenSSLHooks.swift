@@ -4,18 +4,33 @@ import CShims
 @testable import ApusTLS
 
 extension Side {
+  private var ssl: OpaquePointer {
+    guard let side = connection.openSSL else { preconditionFailure("OpenSSL was given up") }
+    return side.ssl
+  }
+
   /// Makes this side's records smaller than it would by itself.
   func limitRecords(to bytes: Int) {
-    SSL_ctrl(connection.ssl, SSL_CTRL_SET_MAX_SEND_FRAGMENT, bytes, nil)
+    SSL_ctrl(ssl, SSL_CTRL_SET_MAX_SEND_FRAGMENT, bytes, nil)
   }
 
   /// Sends a KeyUpdate before the next write, and asks for the peer's.
-  func updateKeys() { SSL_key_update(connection.ssl, SSL_KEY_UPDATE_REQUESTED) }
+  func updateKeys(asksBack: Bool = true) {
+    SSL_key_update(
+      ssl, asksBack ? SSL_KEY_UPDATE_REQUESTED : SSL_KEY_UPDATE_NOT_REQUESTED)
+  }
 
   /// Starts a second handshake with the next write, as this layer never does by itself.
   func renegotiate() {
-    SSL_clear_options(connection.ssl, apus_tls_no_renegotiation)
-    SSL_renegotiate(connection.ssl)
+    SSL_clear_options(ssl, apus_tls_no_renegotiation)
+    SSL_renegotiate(ssl)
+  }
+}
+
+extension TLSContext {
+  /// Leaves no choice of the suite under TLS 1.3.
+  func useOnly(_ suite: RecordSuite) {
+    precondition(SSL_CTX_set_ciphersuites(handle.pointer, suite.name) == 1)
   }
 }
 

@@ -12,6 +12,8 @@ final class Side {
   var failure: TLSError?
   /// Whatever was sent, since it was last emptied.
   var sent: [UInt8] = []
+  /// Whether it gives OpenSSL up as soon as the handshake is completed.
+  var compacts = false
 
   init(_ context: TLSContext, _ buffers: TLSBuffers, session: TLSSession? = nil) throws {
     connection = try TLSConnection(context: context, session: session)
@@ -30,6 +32,7 @@ final class Side {
           continue
         case .handshakeCompleted:
           completions += 1
+          if compacts { connection.compact() }
           continue
         case .needsInput: break
         case .closedByPeer: isClosedByPeer = true

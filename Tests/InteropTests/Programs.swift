@@ -175,6 +175,9 @@ final class Companion: @unchecked Sendable {
   /// Its exit code; nil while it runs.
   var status: Int32? { process.isRunning ? nil : process.terminationStatus }
 
+  /// Sends it a signal that does not end it.
+  func signal(_ signal: Int32) { if process.isRunning { kill(process.processIdentifier, signal) } }
+
   /// Stops the program in the way that `signal` does and waits for its end.
   func stop(_ signal: Int32 = SIGTERM) {
     guard process.isRunning else { return }

@@ -130,6 +130,12 @@ package enum ApusOptions {
   package static let allowES512 = Option(
     "--allow-es512", .flag, in: [Verb.serve], group: .service,
     help: "Take provider tokens that say ES512 though they are signed with a P-256 key.")
+  package static let compactTLS = Option(
+    "--compact-tls", .choice("SWITCH", [("on", true), ("off", false)]), in: [Verb.serve],
+    group: .service, default: "on",
+    help:
+      "Whether connections keep 300 bytes of TLS 1.3 after their handshake (on), or all of OpenSSL's (off)."
+  )
   package static let unregisterGrace = Option(
     "--unregister-grace", .seconds(0...2_592_000), in: [Verb.serve], group: .service,
     default: "60", help: "How long a device may have dropped an app before its token is dead.")
@@ -283,6 +289,7 @@ package enum ApusOptions {
       gatewayListen.description, gatewayDevelopmentListen.description,
       feedbackListen.description, feedbackDevelopmentListen.description,
       workers.description, noInBandCertificates.description, allowES512.description,
+      compactTLS.description,
       unregisterGrace.description, linger.description, tokenRate.description,
       tokenBurst.description, ledger.description,
       ledgerDays.description, ledgerMegabytes.description, deviceCacheMegabytes.description,

@@ -12,6 +12,7 @@ package enum BenchVerb: String, Sendable, CaseIterable {
   case fetch
   case send
   case sendBinary = "send-binary"
+  case push
   case help
 }
 
@@ -25,22 +26,7 @@ extension Program {
         examples: [
           ("For curl", "apus-bench jwt --key ABC123DEFG.p8 --key-id ABC123DEFG --team TEAM123456")
         ]),
-      CommandDescription(
-        name: BenchVerb.fleet.rawValue, summary: "be many devices in one process",
-        details: [
-          """
-          Issues a certificate to each device from the data directory's authority, connects them all, registers the \
-          topic, and acknowledges every notification until SIGTERM or SIGINT. Then it prints one JSON object: \
-          devices, received, acknowledged, duplicates. A device's id follows from its number, so that a second run \
-          has the same devices with the same tokens.
-          """
-        ],
-        examples: [
-          (
-            "A thousand devices",
-            "apus-bench fleet --devices 1000 --connect 127.0.0.1:5223 --print-tokens tokens"
-          )
-        ]),
+      fleetDescription,
       CommandDescription(
         name: BenchVerb.binary.rawValue, summary: "send through the binary interface",
         details: [
@@ -147,6 +133,7 @@ extension Program {
           frame_bytes, microseconds, cpu_nanoseconds_each, resident_kilobytes.
           """
         ]),
+      pushDescription,
       CommandDescription(
         name: BenchVerb.help.rawValue, summary: "describe a command", operands: "[COMMAND]",
         operandCount: 0...1),
@@ -165,24 +152,19 @@ package enum BenchOptions {
     "--team", .shortID("ID"), in: [BenchVerb.jwt], group: .credentials, scope: .flagOnly,
     isRequired: true, help: "The team that it belongs to.")
 
-  package static let devices = Option(
-    "--devices", .integer("N", 1...1_000_000), in: [BenchVerb.fleet], group: .load,
-    scope: .flagOnly, isRequired: true, help: "How many devices.")
   package static let connect = Option(
     "--connect", .hostPort, in: [BenchVerb.fleet, .fetch, .handshake], group: .load,
     scope: .flagOnly,
     default: "127.0.0.1:5223", help: "The service's door for devices, its address in numbers.")
   package static let topic = Option(
-    "--topic", .topic, in: [BenchVerb.fleet, .crash, .fetch], group: .load,
+    "--topic", .topic, in: [BenchVerb.fleet, .push, .crash, .fetch], group: .load,
     scope: .flagOnly, default: "com.example.app", help: "The app that each device registers.")
   package static let printTokens = Option(
     "--print-tokens", .file, in: [BenchVerb.fleet, .register], group: .load, scope: .flagOnly,
     help: "Write the tokens there once all are known, one a line, in the order of the devices.")
-  package static let exitAfterRegistration = Option(
-    "--exit-after-registration", .flag, in: [BenchVerb.fleet], group: .load, scope: .flagOnly,
-    help: "Disconnect and end once all tokens are known.")
   package static let data = Option(
-    "--data", .directory, in: [BenchVerb.fleet, .crash, .register, .fetch, .binary, .handshake],
+    "--data", .directory,
+    in: [BenchVerb.fleet, .push, .crash, .register, .fetch, .binary, .handshake],
     group: .general,
     scope: .flagAndEnvironment,
     default: "./apus-data", help: "The service's data directory.")
@@ -210,13 +192,13 @@ package enum BenchOptions {
     help: "The authority that the service's certificate comes from.")
 
   package static let tokens = Option(
-    "--tokens", .file, in: [BenchVerb.binary], group: .load, scope: .flagOnly,
+    "--tokens", .file, in: [BenchVerb.binary, .push], group: .load, scope: .flagOnly,
     help: "The tokens to send to, one a line.")
   package static let frames = Option(
     "--frames", .integer("N", 1...4_000_000_000), in: [BenchVerb.binary], group: .load,
     scope: .flagOnly, isRequired: true, help: "How many notifications.")
   package static let expiration = Option(
-    "--expiration", .expiration, in: [BenchVerb.binary], group: .load, scope: .flagOnly,
+    "--expiration", .expiration, in: [BenchVerb.binary, .push], group: .load, scope: .flagOnly,
     default: "0", help: "Until when they are worth keeping: seconds since 1970, +1h, or 0.")
   package static let records = Option(
     "--records", .choice("SIZE", [("full", BinaryRecords.full), ("frame", .frame)]),
@@ -271,7 +253,7 @@ package enum BenchOptions {
     "--devices", .integer("N", 1...1_000_000_000), in: [BenchVerb.binary], group: .load,
     scope: .flagOnly, help: "Instead of tokens: how many devices `register` made.")
   package static let first = Option(
-    "--first", .integer("N", 0...1_000_000_000), in: [BenchVerb.binary, .engine, .fetch],
+    "--first", .integer("N", 0...1_000_000_000), in: [BenchVerb.fleet, .binary, .engine, .fetch],
     group: .load, scope: .flagOnly, default: "0", help: "The number of the device to begin with.")
   package static let store = Option(
     "--store", .directory, in: [BenchVerb.engine], group: .load, scope: .flagOnly,
@@ -292,9 +274,9 @@ package enum BenchOptions {
 
   package static let all: [OptionDescription] =
     [
-      key.description, keyID.description, team.description, devices.description,
-      connect.description, topic.description, printTokens.description,
-      exitAfterRegistration.description, gateway.description, source.description,
+      key.description, keyID.description, team.description, connect.description, topic.description,
+      printTokens.description,
+      gateway.description, source.description,
       certificate.description, certificateKey.description, authority.description,
       tokens.description, frames.description, expiration.description, records.description,
       unlike.description, oneAtATime.description, halfClose.description, apus.description,
@@ -306,7 +288,7 @@ package enum BenchOptions {
       form.description, tasks.description, capacity.description,
       handshakes.description, handshakeDevices.description, resumes.description,
       sliceSeconds.description, data.description,
-    ] + ofBinaryClient
+    ] + ofFleet + ofPush + ofBinaryClient
 }
 
 /// How plaintext is cut into TLS records.

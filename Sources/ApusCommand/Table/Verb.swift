@@ -18,6 +18,7 @@ package enum Verb: String, Sendable, CaseIterable {
   case token
   case doctor
   case feedback
+  case bench
   case help
   case version
   case completions
@@ -57,6 +58,7 @@ extension Verb {
     case .token: Self.tokenDescription
     case .doctor: Self.doctorDescription
     case .feedback: Self.feedbackDescription
+    case .bench: Self.benchDescription
     case .help:
       CommandDescription(
         name: rawValue, summary: "describe a command", operands: "[COMMAND]", operandCount: 0...1,

@@ -23,10 +23,13 @@ package struct Backoff: Sendable, Hashable {
     /// Milliseconds for which a connection must have been good for the wait to begin at the first again: a service
     /// that accepts and closes at once is one that fails.
     package var steadyMilliseconds: UInt64
+    /// Whether a wait may be as short as a millisecond, and not only as short as half of the turn's: it spreads a
+    /// whole fleet best, and lets one device come back sooner than it needs to.
+    package var hasFullJitter: Bool
 
     package init(
       firstMilliseconds: UInt64 = 1000, maximumMilliseconds: UInt64 = 300_000,
-      steadyMilliseconds: UInt64 = 30_000
+      steadyMilliseconds: UInt64 = 30_000, hasFullJitter: Bool = false
     ) {
       precondition(
         firstMilliseconds > 0 && firstMilliseconds <= maximumMilliseconds,
@@ -34,6 +37,7 @@ package struct Backoff: Sendable, Hashable {
       self.firstMilliseconds = firstMilliseconds
       self.maximumMilliseconds = maximumMilliseconds
       self.steadyMilliseconds = steadyMilliseconds
+      self.hasFullJitter = hasFullJitter
     }
   }
 
@@ -48,7 +52,7 @@ package struct Backoff: Sendable, Hashable {
     generator = SeededGenerator(seed: seed)
   }
 
-  /// The milliseconds to wait now: from half the turn's wait to all of it.
+  /// The milliseconds to wait now: from half the turn's wait to all of it, or with full jitter from 1 on.
   ///
   /// - Parameter connectedMilliseconds: For how long the connection that ended was good; nil where there was none.
   package mutating func wait(afterConnectionOf connectedMilliseconds: UInt64?) -> UInt64 {
@@ -59,6 +63,7 @@ package struct Backoff: Sendable, Hashable {
     let (doubled, overflow) = wait.multipliedReportingOverflow(by: 2)
     nextMilliseconds =
       overflow ? configuration.maximumMilliseconds : min(doubled, configuration.maximumMilliseconds)
-    return UInt64.random(in: wait - wait / 2...wait, using: &generator)
+    let shortest = configuration.hasFullJitter ? 1 : wait - wait / 2
+    return UInt64.random(in: shortest...wait, using: &generator)
   }
 }

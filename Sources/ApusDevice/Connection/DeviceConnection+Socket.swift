@@ -51,8 +51,10 @@ extension DeviceConnection {
     var failure = failure
     while let address = untried.popLast() {
       do {
-        let socket = try Socket.connect(to: address, loop: shared.loop)
+        let socket = try Socket.connect(
+          to: address, from: configuration.source, loop: shared.loop)
         let tls = try TLSConnection(context: configuration.context, session: session)
+        if let identity = configuration.identity { try tls.use(identity) }
         transport = Transport(socket: socket, tls: tls, address: address, loop: shared.loop)
         socket.handler = self
         socket.setInterest(reading: false, writing: true)
@@ -99,6 +101,7 @@ extension DeviceConnection {
     stage = .open
     stageDeadline = nil
     isResumed = tls.isResumed
+    if configuration.identity != nil { tls.dropIdentity() }
     do throws(TrustFault) {
       let proof = try configuration.inBandIdentity.map { identity throws(TrustFault) in
         let milliseconds = EventLoop.wallClockMilliseconds() + clockOffsetMilliseconds
@@ -143,6 +146,10 @@ extension DeviceConnection {
       case .needsInput:
         // What is still to be said takes it along: the end of the handshake and the connect message are one segment.
         if pending.isEmpty { write(transport) }
+        if mayCompact {
+          mayCompact = false
+          transport.tls.compact()
+        }
         return
       case .closedByPeer: return end(.closed)
       case .failed(let error):
@@ -179,6 +186,7 @@ extension DeviceConnection {
     switch event {
     case .connected(let token, let milliseconds, let isNew):
       connectedAtMilliseconds = now
+      mayCompact = true
       renewal?.connected(serverMilliseconds: milliseconds, nowMilliseconds: now)
       delegate?.deviceConnection(
         self, connectedAs: token, isNewToken: isNew, serverMilliseconds: milliseconds)

@@ -22,9 +22,13 @@ package final class DeviceConnection: SocketHandler {
 
   package struct Configuration: Sendable {
     package var endpoint: Endpoint
+    /// The address of this machine to connect from, port 0; nil: the system's choice.
+    package var source: SocketAddress?
     /// Says whom the device trusts, who it is, and that it speaks `client.dialect`. May be shared by devices where
     /// the certificate rides in the connect message.
     package var context: TLSContext
+    /// Who the device is, where `context` is shared by devices; nil: what that says. Not together with `renewal`.
+    package var identity: TLSConnectionIdentity?
     package var client: CourierClient.Configuration
     package var backoff: Backoff.Configuration
     /// Under `CourierALPN.securityV3` only: what to prove the device with. RSA.
@@ -33,13 +37,16 @@ package final class DeviceConnection: SocketHandler {
     package var renewal: RenewalPlan?
 
     package init(
-      endpoint: Endpoint, context: TLSContext,
+      endpoint: Endpoint, source: SocketAddress? = nil, context: TLSContext,
+      identity: TLSConnectionIdentity? = nil,
       client: CourierClient.Configuration = CourierClient.Configuration(),
       backoff: Backoff.Configuration = Backoff.Configuration(),
       inBandIdentity: InBandIdentity? = nil, renewal: RenewalPlan? = nil
     ) {
       self.endpoint = endpoint
+      self.source = source
       self.context = context
+      self.identity = identity
       self.client = client
       self.backoff = backoff
       self.inBandIdentity = inBandIdentity
@@ -88,6 +95,8 @@ package final class DeviceConnection: SocketHandler {
   /// Frames to be sent with the end of the turn.
   var pending: [UInt8] = []
   var transport: Transport?
+  /// Whether TLS has done all that it needs OpenSSL for: the session ticket came before the service's first word.
+  var mayCompact = false
   /// Addresses of this attempt that were not tried yet, the next one last.
   var untried: [SocketAddress] = []
   /// Tells the answers of a look-up that was given up from those of the current one.
@@ -126,6 +135,9 @@ package final class DeviceConnection: SocketHandler {
   }
 
   var now: UInt64 { shared.loop.nowMilliseconds }
+
+  /// The socket's, for its options; nil while there is none. It stays the connection's.
+  package var descriptor: Int32? { transport?.socket.descriptor }
 
   // MARK: Verbs
 
@@ -235,6 +247,7 @@ package final class DeviceConnection: SocketHandler {
       transport.close(shared.tlsBuffers)
     }
     transport = nil
+    mayCompact = false
     connectedAtMilliseconds = nil
     stageDeadline = nil
     hasOldIdentity = false

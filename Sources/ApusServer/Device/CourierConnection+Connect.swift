@@ -21,7 +21,7 @@ extension CourierConnection {
       return end(reason: "the first frame is not a connect message")
     }
     let connect = try CourierConnect(decoding: fields)
-    let identity: DeviceIdentity
+    var identity: DeviceIdentity
     do throws(DeviceRefusal) {
       identity = try DeviceIdentity(
         connect, dialect: dialect, tlsCertificateDER: connection.tls.peerCertificateDER,
@@ -32,7 +32,9 @@ extension CourierConnection {
     } catch {
       return refuse(error)
     }
-    known = (identity, connect.token)
+    connection.tls.forgetPeerCertificate()
+    if identity.isOfNewestAuthority { identity.presented?.authorityMark = worker.authorityMark }
+    arrival = Arrival(identity, presentedToken: connect.token)
     stage = .handingOver
     worker.markDirty(connection)
   }
@@ -41,14 +43,14 @@ extension CourierConnection {
   ///
   /// At the turn's end and not at the connect message: TLS still holds what arrived behind it.
   func handOver() {
-    guard let known else { return }
+    guard let arrival else { return }
     stage = .over
-    let owner = worker.ownerIndex(of: known.identity.device)
+    let owner = worker.ownerIndex(of: arrival.identity.device)
     let handed = HandedOverDevice(
       door: connection.door, descriptor: connection.release(), peer: connection.peer,
       tls: connection.tls, acceptedMilliseconds: connection.acceptedMilliseconds,
-      dialect: dialect, identity: known.identity,
-      presentedToken: known.presentedToken, framer: framer, rest: unread)
+      dialect: dialect, identity: arrival.identity,
+      presentedToken: arrival.presentedToken, framer: framer, rest: arrival.unread)
     worker.send(.adopt(handed), to: owner)
   }
 
@@ -57,7 +59,7 @@ extension CourierConnection {
     worker.log(
       .notice, "device refused", .text("peer", connection.peer.description),
       .text("reason", refusal.description))
-    connection.note(.deviceRefused, device: known?.identity.device, reason: refusal.kind)
+    connection.note(.deviceRefused, device: arrival?.identity.device, reason: refusal.kind)
     CourierConnectResponse(
       status: .refused, token: nil, serverMilliseconds: UInt64(max(0, worker.wallMilliseconds)),
       badNonceServerMilliseconds: refusal.isAboutTime
@@ -85,6 +87,7 @@ extension CourierConnection {
         return refuse(error)
       }
       certificate = identity.certificate
+      presented = identity.presented
       let previous = try worker.shard.device(key)
       if previous.retiredMilliseconds != nil { return refuse(.retired(key.id)) }
       // A key that was replaced is no way back in: whoever has it restored a copy, or stole one. Until the new key was

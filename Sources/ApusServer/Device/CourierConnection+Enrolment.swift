@@ -6,7 +6,7 @@ import ApusTrust
 import ApusWire
 
 /// A connection's request for a certificate.
-struct CertificateIssuing {
+final class CertificateIssuing {
   /// Whether the desk has it.
   var isAsked = false
   /// A refusal that waits for its time.
@@ -23,14 +23,16 @@ extension CourierConnection {
   /// A device without a certificate asks for one; the connection ends with the answer.
   func enrol(_ request: CourierEnrolmentRequest) {
     stage = .enrolling
+    let issuing = CertificateIssuing()
     issuing.isAsked = true
+    self.issuing = issuing
     connection.deadlineSeconds = worker.nowSeconds + UInt64(Limits.enrolmentSeconds)
     worker.watch(connection)
     ask(.enrolment(code: request.code, name: request.name), request.certificateRequest)
   }
 
   private func enrolled(_ issuance: CourierIssuance) {
-    guard stage == .enrolling, issuing.isAsked else { return }
+    guard stage == .enrolling, let issuing, issuing.isAsked else { return }
     issuing.isAsked = false
     guard issuance.status == .refused else { return answer(issuance) }
     // A refusal leaves with a tick of the clock, a second later at the least: then nobody can tell by its time what it
@@ -47,11 +49,8 @@ extension CourierConnection {
   }
 
   func enrolmentDeadlineReached() {
-    if let held = issuing.held {
-      issuing.held = nil
-      return answer(held)
-    }
-    end(reason: stopReason ?? "the request for a certificate took too long")
+    if let held = issuing?.held.take() { return answer(held) }
+    end(reason: stopReason?.rawValue ?? "the request for a certificate took too long")
   }
 
   // MARK: The next one
@@ -59,7 +58,9 @@ extension CourierConnection {
   /// A connected device asks for a certificate to follow its own.
   func renew(_ request: CourierRenewalRequest, _ device: Device) {
     let now = Int64(worker.loop.nowMilliseconds)
-    guard !issuing.isAsked, let certificate = connection.tls.peerCertificateDER,
+    let issuing = issuing ?? CertificateIssuing()
+    self.issuing = issuing
+    guard !issuing.isAsked, let presented, let certificate,
       Self.renewalLimit.take(from: &issuing.renewals, atMilliseconds: now)
     else {
       let wait = Self.renewalLimit.waitMilliseconds(for: issuing.renewals, atMilliseconds: now)
@@ -69,17 +70,22 @@ extension CourierConnection {
           retrySeconds: UInt32(clamping: max(wait / 1000, 60))))
     }
     issuing.isAsked = true
-    ask(.renewal(device.key.id, certificateDER: certificate), request.certificateRequest)
+    ask(
+      .renewal(
+        EnrolmentQuery.Renewal(
+          device: device.key.id, keyFingerprint: device.keyFingerprint, names: certificate,
+          certificate: presented, isOfOlderAuthority: isOfOlderAuthority)),
+      request.certificateRequest)
   }
 
   private func renewed(_ issuance: CourierIssuance) {
-    issuing.isAsked = false
+    issuing?.isAsked = false
     guard device != nil else { return }
     CourierRenewalAnswer(issuance).encode(to: &output)
     worker.markDirty(connection)
     guard issuance.status == .accepted, stage == .serving, isOfOlderAuthority else { return }
     // It comes back with the new one, while the old one would still do: then the service knows that it has it.
-    stopReason = "the device has a newer certificate"
+    stopReason = .renewed
     connection.deadlineSeconds = worker.nowSeconds + Self.renewedSeconds
     worker.watch(connection)
   }
@@ -92,11 +98,8 @@ extension CourierConnection {
   /// Whether the certificate is of another authority than the one that issues now: worth nothing once the older ones
   /// are dropped.
   private var isOfOlderAuthority: Bool {
-    let authorities = worker.trust.deviceAuthorities
-    guard authorities.count > 1, let der = connection.tls.peerCertificateDER,
-      let certificate = try? Certificate(der: der.span)
-    else { return false }
-    return !certificate.leads(to: [authorities[0]], for: .client)
+    guard worker.trust.deviceAuthorities.count > 1, let presented else { return false }
+    return presented.authorityMark != worker.authorityMark
   }
 
   /// Tells a device of an older authority to ask for a certificate of the new one. With its connect message, and with

@@ -25,6 +25,24 @@ final class CourierConnection {
     case over
   }
 
+  /// Who it is, in memory of its own that a quiet device does not need.
+  final class Arrival {
+    let identity: DeviceIdentity
+    let presentedToken: DeviceToken?
+    /// What came behind the connect message.
+    var unread: [UInt8] = []
+
+    init(_ identity: DeviceIdentity, presentedToken: DeviceToken?) {
+      self.identity = identity
+      self.presentedToken = presentedToken
+    }
+  }
+
+  enum StopReason: String {
+    case serviceStops = "the service stops"
+    case renewed = "the device has a newer certificate"
+  }
+
   /// Strong: the connection lets go of its driver when it ends.
   let connection: Connection
   let worker: Worker
@@ -34,6 +52,8 @@ final class CourierConnection {
   var device: Device?
   /// What the device's certificate can be revoked by.
   var certificate: CertificateNames?
+  /// The certificate of the handshake; nil where there was none.
+  var presented: PresentedCertificate?
   var baseToken = DeviceToken(words: (0, 0, 0, 0))
   /// Frames that wait to be sent with the turn's end.
   var output: [UInt8] = []
@@ -46,19 +66,17 @@ final class CourierConnection {
   var keepAlives = RateLimit.Bucket()
   /// Frames that were skipped: of unknown commands, or with another connection's token.
   var skippedFrames = 0
-  /// Between the connect message and the hand-over: who it is, and what came behind the message.
-  var known: (identity: DeviceIdentity, presentedToken: DeviceToken?)?
-  var unread: [UInt8] = []
+  /// What is known between the connect message and the hand-over.
+  var arrival: Arrival?
   /// Why the connection ends soon; nil while it does not.
-  var stopReason: String?
+  var stopReason: StopReason?
   var isStopping: Bool { stopReason != nil }
   /// Which generation of devices' authorities its certificate was last held against.
   var authorityGeneration: UInt32 = 0
-  /// The request for a certificate that is under way.
-  var issuing = CertificateIssuing()
+  /// The request for a certificate; nil before there is one.
+  var issuing: CertificateIssuing?
 
   static let drainSpreadSeconds: UInt64 = 5
-  private static let serviceStops = "the service stops"
 
   /// A keep-alive a second, and a burst of ten: clients send one each 5 seconds at the most.
   static let keepAliveLimit = RateLimit(capacity: 10, refill: 1)
@@ -102,14 +120,17 @@ final class CourierConnection {
     lastFrameSeconds = worker.nowSeconds
     guard stage != .enrolling else { return }
     // The rest of what arrived with the connect message is the owner's to read.
-    guard stage != .handingOver else { return unread.append(input) }
+    guard stage != .handingOver else {
+      arrival?.unread.append(input)
+      return
+    }
     var offset = 0
     do throws(CourierFault) {
       while stage != .over, let frame = try framer.next(input, at: &offset) {
         let fields = frame.fields(in: input)
         guard stage != .awaitingConnect else {
           try connect(frame.command, fields)
-          if stage == .handingOver { unread.append(input.extracting(offset...)) }
+          if stage == .handingOver { arrival?.unread.append(input.extracting(offset...)) }
           return
         }
         try handle(frame.command, fields)
@@ -188,6 +209,8 @@ final class CourierConnection {
       first.answer.encode(to: &output)
       tokenAnswers.removeFirst()
     }
+    // An empty array would keep its memory.
+    if tokenAnswers.isEmpty { tokenAnswers = [] }
   }
 
   func encode(_ delivery: Delivery) {
@@ -241,11 +264,11 @@ final class CourierConnection {
   func deadlineReached() {
     switch stage {
     case .awaitingConnect:
-      end(reason: stopReason ?? "no connect message came in time")
+      end(reason: stopReason?.rawValue ?? "no connect message came in time")
     case .enrolling: enrolmentDeadlineReached()
-    case .awaitingFilter: end(reason: stopReason ?? "no filter came in time")
+    case .awaitingFilter: end(reason: stopReason?.rawValue ?? "no filter came in time")
     case .serving:
-      if let stopReason { return end(reason: stopReason) }
+      if let stopReason { return end(reason: stopReason.rawValue) }
       if let device { worker.shard.deadlineReached(device) }
       setDeadline()
       if silenceSeconds <= worker.nowSeconds {
@@ -273,8 +296,12 @@ final class CourierConnection {
     guard stage != .over else { return }
     let spread = UInt64(connection.slot) % Self.drainSpreadSeconds
     connection.deadlineSeconds = worker.nowSeconds + spread
-    stopReason = Self.serviceStops
-    if spread == 0 { end(reason: Self.serviceStops) } else { worker.watch(connection) }
+    stopReason = .serviceStops
+    if spread == 0 {
+      end(reason: StopReason.serviceStops.rawValue)
+    } else {
+      worker.watch(connection)
+    }
   }
 
   /// A newer connection of the device took its place; its shard has moved on already or is about to.

@@ -72,6 +72,23 @@ struct CertificateNames: Sendable {
   }
 }
 
+/// What is asked later of the certificate by which a device was let in. Its bytes, which are some 500, are not kept for
+/// as long as the device is connected.
+struct PresentedCertificate: Sendable {
+  /// Unix seconds.
+  var notBefore: Int64
+  var notAfter: Int64
+  var commonName: String?
+  /// Of which authority it is; see `Worker.authorityMark`. 0: of an older one.
+  var authorityMark: UInt64 = 0
+
+  init(_ certificate: Certificate) {
+    notBefore = certificate.notBefore
+    notAfter = certificate.notAfter
+    commonName = certificate.subject.commonName
+  }
+}
+
 /// A device that has proved who it is. "Identity = certificate, never the presented token."
 struct DeviceIdentity: Sendable {
   var device: DeviceID
@@ -80,6 +97,10 @@ struct DeviceIdentity: Sendable {
   /// From when on the certificate is valid, Unix seconds: which of two is the newer one.
   var issuedSeconds: Int64
   var certificate: CertificateNames
+  /// What the certificate of the handshake says; nil where there was none.
+  var presented: PresentedCertificate?
+  /// Whether that is of the first of the authorities; with one only there is no question.
+  var isOfNewestAuthority = true
 
   /// Checks what the dialect demands: a certificate in the handshake, which TLS has verified, or one in the connect
   /// message with a signature over a fresh nonce.
@@ -90,7 +111,9 @@ struct DeviceIdentity: Sendable {
   ) throws(DeviceRefusal) {
     if dialect != .securityV3 {
       guard let der = tlsCertificateDER else { throw .noCertificate }
-      try self.init(Self.read(der))
+      let read = try Self.read(der)
+      self.init(read)
+      present(read.certificate, authorities)
       try requireUnrevoked(directory)
       return
     }
@@ -104,13 +127,11 @@ struct DeviceIdentity: Sendable {
       throw .certificate(error)
     }
     // "A TLS client certificate, if given, must be the same key."
-    if let der = tlsCertificateDER,
-      try Self.read(der).certificate.spkiDER != certificate.certificate.spkiDER
-    {
-      throw .differentKeys
-    }
+    let read = try tlsCertificateDER.map(Self.read)?.certificate
+    if let read, read.spkiDER != certificate.certificate.spkiDER { throw .differentKeys }
     try Self.check(connect, replays: replays, nowMilliseconds: nowMilliseconds)
     self.init(certificate)
+    if let read { present(read, authorities) }
     try requireUnrevoked(directory)
   }
 
@@ -124,6 +145,12 @@ struct DeviceIdentity: Sendable {
     keyFingerprint = certificate.certificate.spkiSHA256.bytes
     issuedSeconds = certificate.certificate.notBefore
     self.certificate = CertificateNames(certificate.certificate)
+  }
+
+  private mutating func present(_ certificate: Certificate, _ authorities: [Certificate]) {
+    presented = PresentedCertificate(certificate)
+    guard authorities.count > 1 else { return }
+    isOfNewestAuthority = certificate.leads(to: [authorities[0]], for: .client)
   }
 
   private static func read(_ der: [UInt8]) throws(DeviceRefusal) -> DeviceCertificate {

@@ -9,8 +9,18 @@ struct EnrolmentQuery: Sendable {
   enum Kind: Sendable {
     /// A first certificate.
     case enrolment(code: [UInt8], name: [UInt8])
-    /// One to follow `certificateDER`, by which the device was let in.
-    case renewal(DeviceID, certificateDER: [UInt8])
+    /// One to follow that by which the device was let in.
+    case renewal(Renewal)
+  }
+
+  struct Renewal: Sendable {
+    var device: DeviceID
+    /// SHA-256 of the device's public key.
+    var keyFingerprint: [UInt8]
+    var names: CertificateNames
+    var certificate: PresentedCertificate
+    /// Whether the certificate is of an authority that is being replaced.
+    var isOfOlderAuthority: Bool
   }
 
   var kind: Kind
@@ -50,7 +60,7 @@ struct Enroller: Sendable {
         }
         if code.isEmpty { return try askOperator(request, name: name, query) }
         return try useCode(code, request, name: name, query)
-      case .renewal(let device, let der): return try renew(device, der, request, query)
+      case .renewal(let renewal): return try renew(renewal, request, query)
       }
     } catch {
       return unavailable("\(error)")
@@ -127,14 +137,14 @@ struct Enroller: Sendable {
   /// Hands out what the operator decided, or puts the request on the list.
   private func goOn(
     _ request: CertificateRequest, device: DeviceID, name: String, hasCode: Bool,
-    renewing presented: [UInt8]? = nil, _ query: EnrolmentQuery
+    renewing presented: CertificateNames? = nil, _ query: EnrolmentQuery
   ) throws -> EnrolmentDecision {
     let list = directory.pendingEnrolments
     let key = request.keyFingerprint.hex
     let isRenewal = presented != nil
     if let known = try list.find(key), known.isRenewal == isRenewal,
       // It has that one: the decision was about an earlier renewal.
-      presented == nil || known.state != .approved(certificateDER: presented ?? [])
+      presented == nil || known.state.fingerprint != presented?.fingerprint
     {
       switch known.state {
       case .approved(let der):
@@ -180,36 +190,32 @@ struct Enroller: Sendable {
   // MARK: Renewal
 
   private func renew(
-    _ device: DeviceID, _ certificateDER: [UInt8], _ request: CertificateRequest,
-    _ query: EnrolmentQuery
+    _ renewal: EnrolmentQuery.Renewal, _ request: CertificateRequest, _ query: EnrolmentQuery
   ) throws -> EnrolmentDecision {
-    let old = try Certificate(der: certificateDER.span)
-    guard isWelcome(device, old, query.trust) else {
+    let (device, old) = (renewal.device, renewal.certificate)
+    guard isWelcome(device, renewal.names, query.trust) else {
       return refuse(.retired, "the device is retired", .retired, device.text)
     }
     // Only in the last third of its life: then a device has at most two that are good, and one that asks at each
     // connect, or a thief who wants a supply, gets no more.
     let due = old.notAfter - (old.notAfter - old.notBefore) / 3
     // Or where it is of an authority that is being replaced: then it ends before its time.
-    let isEnding =
-      query.trust.deviceAuthorities.count > 1
-      && !old.leads(to: [query.trust.deviceAuthorities[0]], for: .client)
-    guard query.nowSeconds >= due || isEnding else {
+    guard query.nowSeconds >= due || renewal.isOfOlderAuthority else {
       return refuse(
         .early, "the certificate is not in the last third of its life", .early, device.text,
         retrySeconds: due - query.nowSeconds)
     }
-    let name = old.subject.commonName ?? "device"
+    let name = old.commonName ?? "device"
     guard let certificate = try issue(request, device, name: name, nowSeconds: query.nowSeconds)
     else {
       return try goOn(
-        request, device: device, name: name, hasCode: false, renewing: certificateDER, query)
+        request, device: device, name: name, hasCode: false, renewing: renewal.names, query)
     }
     return accept(
       certificate.der,
       .renewed(
         device, CertificateNote(certificate),
-        isNewKey: request.publicKey.spkiDER != old.spkiDER))
+        isNewKey: request.keyFingerprint.bytes != renewal.keyFingerprint))
   }
 
   // MARK: Certificates
@@ -228,16 +234,17 @@ struct Enroller: Sendable {
     _ der: [UInt8], of device: DeviceID, _ event: EnrolmentEvent, _ query: EnrolmentQuery
   ) -> EnrolmentDecision? {
     guard let certificate = try? Certificate(der: der.span),
-      certificate.notAfter > query.nowSeconds, isWelcome(device, certificate, query.trust)
+      certificate.notAfter > query.nowSeconds,
+      isWelcome(device, CertificateNames(certificate), query.trust)
     else { return nil }
     return accept(der, event)
   }
 
   private func isWelcome(
-    _ device: DeviceID, _ certificate: Certificate, _ trust: Trust
+    _ device: DeviceID, _ certificate: CertificateNames, _ trust: Trust
   ) -> Bool {
     guard trust.directory.retiredMilliseconds(of: device) == nil else { return false }
-    return !CertificateNames(certificate).areRevoked(in: trust.directory)
+    return !certificate.areRevoked(in: trust.directory)
   }
 
   /// The device's name: what a certificate can carry, with nothing in it that would disturb a list. Nil for another.
@@ -296,5 +303,13 @@ extension DataDirectory {
     validity.notAfter = min(validity.notAfter, authority.certificate.notAfter)
     return try authority.issueDevice(
       deviceID: device, name: name, publicKey: key, validity: validity)
+  }
+}
+
+extension PendingEnrolments.State {
+  /// Of the certificate that the operator handed out; nil where there is none.
+  fileprivate var fingerprint: CertificateFingerprint? {
+    guard case .approved(let der) = self else { return nil }
+    return CertificateFingerprint(SHA256Digest(of: der.span))
   }
 }

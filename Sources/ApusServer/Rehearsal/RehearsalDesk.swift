@@ -29,15 +29,14 @@ final class RehearsalDesk: Sendable {
     let certificate = rehearsal.opening.certificate
     guard certificate != .good, door.kind != .courier else { return door }
     do {
-      var other = door
-      other.context = try made.withLock { made in
+      let context = try made.withLock { made in
         let show = Show(place: place, certificate: certificate)
         if let context = made[show] { return context }
         let context = try makeContext(show)
         made[show] = context
         return context
       }
-      return other
+      return door.with(context: context)
     } catch {
       contexts.configuration.log(
         .error, "no such certificate", .text("certificate", certificate.rawValue),

@@ -26,6 +26,7 @@ struct DoorContexts: Sendable {
       isRevoked: { revocations.contain($0) },
       // Whoever resumes a session is shown no certificate.
       ticketKeys: other == nil ? ticketKeys : TicketKeys())
+    tls.allowsCompaction = configuration.allowsCompactTLS
     switch door.kind {
     case .provider:
       tls.applicationProtocols = ["h2"]

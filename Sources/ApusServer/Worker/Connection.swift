@@ -152,6 +152,7 @@ final class Connection: SocketHandler {
   private func established() {
     stage = .open
     lookAtExpiry()
+    tls.compact()
     switch door.kind {
     case .provider:
       driver = .provider(HTTP2Provider(self))

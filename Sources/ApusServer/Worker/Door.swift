@@ -4,13 +4,36 @@ import ApusModel
 import ApusTLS
 
 /// One kind of listener, with what all its connections share.
-struct Door: Sendable {
-  var kind: DoorConfiguration.Kind
-  var environment: Environment
-  var context: TLSContext
-  var addresses: [SocketAddress]
+final class Door: Sendable {
+  let kind: DoorConfiguration.Kind
+  let environment: Environment
+  let context: TLSContext
+  let addresses: [SocketAddress]
   /// How a gateway judges notifications.
-  var rules: BinaryRules
+  let rules: BinaryRules
+
+  init(
+    kind: DoorConfiguration.Kind, environment: Environment, context: TLSContext,
+    addresses: [SocketAddress], rules: BinaryRules
+  ) {
+    self.kind = kind
+    self.environment = environment
+    self.context = context
+    self.addresses = addresses
+    self.rules = rules
+  }
 
   var name: String { "\(kind.rawValue) \(environment.name)" }
+
+  /// The same with another context, for the connections to come.
+  func with(context: TLSContext) -> Door {
+    Door(
+      kind: kind, environment: environment, context: context, addresses: addresses, rules: rules)
+  }
+
+  /// The same at the addresses that were bound.
+  func with(addresses: [SocketAddress]) -> Door {
+    Door(
+      kind: kind, environment: environment, context: context, addresses: addresses, rules: rules)
+  }
 }

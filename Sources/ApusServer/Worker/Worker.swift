@@ -35,6 +35,8 @@ import Glibc
   private(set) var trust: Trust
   /// Counts the changes of the devices' authorities.
   private(set) var authorityGeneration: UInt32 = 0
+  /// Tells the authority that issues devices' certificates now from others: the first bytes of its fingerprint.
+  private(set) var authorityMark: UInt64
   private(set) var sealer: TokenSealer
   private(set) var isDraining = false
   private var owner: ShardDriver?
@@ -77,6 +79,7 @@ import Glibc
     store = commons.store
     order = commons.order
     self.trust = trust
+    authorityMark = Self.authorityMark(trust)
     sealer = TokenSealer(trust.sealingKeys)
     openRequests = OpenRequests(worker: UInt16(index))
     wheel = DeadlineWheel(nowSeconds: loop.nowMilliseconds / 1000)
@@ -84,6 +87,10 @@ import Glibc
   }
 
   deinit { unsafe receiveBuffer.deallocate() }
+
+  private static func authorityMark(_ trust: Trust) -> UInt64 {
+    trust.deviceAuthorities.first?.fingerprint.words.0 ?? 0
+  }
 
   var nowSeconds: UInt64 { loop.nowMilliseconds / 1000 }
   private(set) var wallMilliseconds: Int64
@@ -229,6 +236,7 @@ import Glibc
     }
     due.removeAll(keepingCapacity: true)
     answerOverdue()
+    tlsBuffers.forgetKeys()
     shard.secondPassed()
     if index == 0 { handOutExpired() }
   }
@@ -335,10 +343,13 @@ import Glibc
   ///
   /// - Parameter contexts: What counts from the next handshake on, for each door in the order of their opening.
   func replace(trust: Trust, contexts: [TLSContext] = []) {
-    for (place, context) in zip(doors.indices, contexts) { doors[place].context = context }
+    for (place, context) in zip(doors.indices, contexts) {
+      doors[place] = doors[place].with(context: context)
+    }
     let previous = self.trust.directory
     if trust.deviceAuthorities != self.trust.deviceAuthorities { authorityGeneration += 1 }
     self.trust = trust
+    authorityMark = Self.authorityMark(trust)
     sealer = TokenSealer(trust.sealingKeys)
     shard.directoryReplaced(previous)
     for connection in connections { connection?.trustChanged() }

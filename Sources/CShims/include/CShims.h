@@ -5,3 +5,4 @@
 #include "apus_tls.h"
 #include "apus_x509.h"
 #include "apus_pool.h"
+#include "apus_record.h"

@@ -11,7 +11,8 @@ final class HandshakeCommand {
   private let loop = EventLoop(name: "handshake")
   private let memory = BinaryLinkMemory()
   private let address: SocketAddress
-  private var contexts: [TLSContext] = []
+  private var identities: [TLSConnectionIdentity] = []
+  private let context: TLSContext
   /// What each device resumes next.
   private var sessions: [TLSSession?] = []
   private let wanted: Int
@@ -37,12 +38,13 @@ final class HandshakeCommand {
     let devices = invocation.value(BenchOptions.handshakeDevices)
     parallel = min(8, devices)
     free = Array(0..<parallel)
-    var contexts: [TLSContext] = []
+    var issued: [DeviceConnection.Configuration] = []
     try DeviceIssue(data: invocation.value(BenchOptions.data)).issue(0..<devices, to: address) {
-      contexts.append($0.context)
+      issued.append($0)
     }
-    self.contexts = contexts
-    sessions = contexts.map { _ in nil }
+    context = issued[0].context
+    identities = issued.compactMap(\.identity)
+    sessions = identities.map { _ in nil }
   }
 
   func run() throws(CommandFailure) {
@@ -67,9 +69,9 @@ final class HandshakeCommand {
     do {
       while begun < wanted, let place = free.popLast() {
         // A session is of one place alone, so that no two connections resume it at once.
-        let device = resumes ? place : begun % contexts.count
+        let device = resumes ? place : begun % identities.count
         links[place] = try HandshakeLink(
-          place: place, device: device, context: contexts[device],
+          place: place, device: device, context: context, identity: identities[device],
           session: resumes ? sessions[device] : nil, awaitsSession: resumes, to: address,
           loop: loop, memory: memory, owner: self)
         begun += 1
@@ -111,7 +113,8 @@ private final class HandshakeLink: SocketHandler {
   var cipher: String { tls.cipherName ?? "?" }
 
   init(
-    place: Int, device: Int, context: TLSContext, session: TLSSession?, awaitsSession: Bool,
+    place: Int, device: Int, context: TLSContext, identity: TLSConnectionIdentity,
+    session: TLSSession?, awaitsSession: Bool,
     to address: SocketAddress, loop: EventLoop, memory: BinaryLinkMemory, owner: HandshakeCommand
   ) throws {
     self.place = place
@@ -120,6 +123,7 @@ private final class HandshakeLink: SocketHandler {
     self.memory = memory
     self.awaitsSession = awaitsSession
     tls = try TLSConnection(context: context, session: session)
+    try tls.use(identity)
     socket = try Socket.connect(to: address, from: nil, loop: loop)
     socket.handler = self
     socket.setInterest(reading: false, writing: true)

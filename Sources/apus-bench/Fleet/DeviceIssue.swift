@@ -11,6 +11,7 @@ import Glibc
 struct DeviceIssue {
   /// The data directory.
   let data: String
+  var keepsSessions = true
 
   /// Calls `body` with what each of the devices with these numbers needs to connect.
   func issue(
@@ -24,22 +25,24 @@ struct DeviceIssue {
       let authority = try CertificateAuthority(certificatePEM: certificate, keyPEM: key)
       // One key for all: what is looked at is the service.
       let shared = try PrivateKey.generateP256()
-      let sharedPEM = Array(shared.pkcs8PEM.utf8)
+      let key = try TLSIdentityKey(PEM: Array(shared.pkcs8PEM.utf8))
       // As `apus device` has it: those that end soon are warned of, which is another thing to measure.
       let validity = Validity(now: Int64(time(nil)), days: 730)
+      var configuration = TLSClientConfiguration(
+        trustRoots: .authorities(PEM: Array(trusted.utf8)),
+        applicationProtocols: [CourierALPN.apus.name.description],
+        // The authority stands in the service's own data directory and signs for nobody else.
+        verifiesHost: false, keepsSessions: keepsSessions)
+      configuration.allowsCompaction = true
+      let context = try TLSContext(client: configuration)
       for index in numbers {
         let device = try authority.issueDevice(
           deviceID: Fleet.deviceID(index), name: "fleet \(index)", publicKey: shared.publicKey,
           validity: validity)
-        let context = try TLSContext(
-          client: TLSClientConfiguration(
-            trustRoots: .authorities(PEM: Array(trusted.utf8)),
-            identity: TLSIdentity(
-              certificateChainPEM: Array(device.pem.utf8), privateKeyPEM: sharedPEM),
-            applicationProtocols: [CourierALPN.apus.name.description],
-            // The authority stands in the service's own data directory and signs for nobody else.
-            verifiesHost: false))
-        body(DeviceConnection.Configuration(endpoint: .addresses([address]), context: context))
+        body(
+          DeviceConnection.Configuration(
+            endpoint: .addresses([address]), context: context,
+            identity: TLSConnectionIdentity(certificateDER: device.der, key: key)))
       }
     } catch {
       throw CommandFailure(.configuration, "\(error)")

@@ -1,0 +1,20 @@
+extension Verb {
+  static let benchDescription = CommandDescription(
+    name: bench.rawValue, summary: "measure: be many devices, or a provider of a steady rate",
+    details: [
+      """
+      Runs `apus-bench`, which lies beside this program, with everything that follows. `apus bench help` lists its \
+      commands, `apus bench fleet --help` describes one.
+      """
+    ], operands: "COMMAND [options]", operandCount: 0...Int.max,
+    examples: [
+      (
+        "A thousand devices of the service on this machine",
+        "apus bench fleet --data apus-data --devices 1000 --print-tokens tokens"
+      ),
+      (
+        "Notifications for them",
+        "apus bench push --data apus-data --tokens tokens --rate 1000 --seconds 10"
+      ),
+    ])
+}

@@ -1,0 +1,53 @@
+internal import COpenSSL
+
+/// What a completed handshake settled.
+extension OpenSSLSide {
+  /// Nil for a version that this layer never offers.
+  var version: TLSVersion? {
+    UInt16(exactly: unsafe SSL_version(ssl)).flatMap(TLSVersion.init)
+  }
+
+  /// OpenSSL's name of the cipher suite, such as `TLS_AES_128_GCM_SHA256`.
+  var cipherName: String? {
+    guard let cipher = unsafe SSL_get_current_cipher(ssl) else { return nil }
+    return unsafe String(cString: SSL_CIPHER_get_name(cipher))
+  }
+
+  /// Whether an earlier session was resumed. The peer's certificate is that session's then.
+  var isResumed: Bool { unsafe SSL_session_reused(ssl) == 1 }
+
+  /// The peer's certificate in DER; nil: it has none. Copied at each call.
+  var peerCertificateDER: [UInt8]? {
+    guard let certificate = unsafe SSL_get0_peer_certificate(ssl) else { return nil }
+    let count = unsafe i2d_X509(certificate, nil)
+    guard count > 0 else { return nil }
+    return unsafe [UInt8](unsafeUninitializedCapacity: Int(count)) { bytes, written in
+      var position = bytes.baseAddress
+      written = Int(max(0, unsafe i2d_X509(certificate, &position)))
+    }
+  }
+
+  /// Whether the peer has a certificate that ends before that time, in seconds since 1970. Without a copy of it.
+  func peerCertificateEnds(before seconds: Int64) -> Bool {
+    guard let certificate = unsafe SSL_get0_peer_certificate(ssl) else {
+      return false
+    }
+    var time = time_t(seconds)
+    return unsafe X509_cmp_time(X509_get0_notAfter(certificate), &time) < 0
+  }
+
+  /// The host name that the client asked for.
+  var requestedServerName: String? {
+    guard let name = unsafe SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name) else { return nil }
+    return unsafe String(cString: name)
+  }
+
+  func selectedProtocolIndex() -> Int? {
+    var name: UnsafePointer<UInt8>?
+    var count: UInt32 = 0
+    unsafe SSL_get0_alpn_selected(ssl, &name, &count)
+    let selected = unsafe UnsafeBufferPointer(start: name, count: Int(count))
+    guard !selected.isEmpty else { return nil }
+    return context.applicationProtocolBytes.firstIndex { unsafe $0.elementsEqual(selected) }
+  }
+}

@@ -1,0 +1,290 @@
+internal import ApusModel
+internal import CShims
+internal import Glibc
+
+/// A TLS 1.3 connection after its handshake, without OpenSSL's object: RFC 8446, section 5, over AEADs that the
+/// worker's connections share.
+///
+/// All of a quiet connection's TLS is in this object, about 300 bytes. What is unusual ends the connection with the
+/// alert that the RFC asks for; nothing is looked at before it is authenticated.
+@safe final class RecordSide {
+  enum Phase: UInt8 {
+    case open
+    /// The peer sent close_notify. It still receives.
+    case closedByPeer
+    case failed
+  }
+
+  /// What somebody may still ask for, in memory of its own: a quiet device needs none of it.
+  final class Facts {
+    var peerCertificateDER: [UInt8]?
+    var session: TLSSession?
+    var receivedTicketCount = 0
+  }
+
+  /// RFC 8446, section 5.1.
+  static let headerBytes = 5
+  /// Of TLSCiphertext.length at most. RFC 8446, section 5.2.
+  static let protectedBytes = 16384 + 256
+  /// Of TLSInnerPlaintext at most: the content and its type. RFC 8446, section 5.4.
+  static let innerBytes = 16384 + 1
+  /// Records in a row without application data, beyond which the peer only makes work. OpenSSL's limit for those that
+  /// are empty.
+  static let idleRecords: UInt8 = 32
+  /// Records under one key: below the 2^24.5 of RFC 8446, section 5.5, which are for AES-GCM and full records.
+  static let recordsPerKey: UInt64 = 1 << 24
+
+  /// RFC 8446, section 5.1. Others are not for a record that is protected.
+  enum Content {
+    static let alert: UInt8 = 21
+    static let handshake: UInt8 = 22
+    static let applicationData: UInt8 = 23
+  }
+
+  let isServer: Bool
+  let suite: RecordSuite
+  let isResumed: Bool
+  var phase = Phase.open
+  var isClosed = false
+  /// Whether the peer asked for new keys of ours. RFC 8446, section 4.6.3: before the next application data.
+  var owesKeyUpdate = false
+  private let protocolPlace: UInt8
+  private var idleCount: UInt8 = 0
+  /// Bytes of `message` that have arrived.
+  var messageCount: UInt8 = 0
+  /// Why the connection is over: an alert that was sent or received; see `failure`.
+  var ending = Ending.none
+  /// Of a ticket that nobody wants, bytes still to come.
+  var skippedCount: UInt32 = 0
+  /// The beginning of a handshake message that has arrived in part, the last byte lowest: at most the 5 of a KeyUpdate.
+  var message: UInt64 = 0
+  private(set) var facts: Facts?
+  /// The part of a record that has arrived so far, from `malloc`.
+  private var partial: UnsafeMutablePointer<UInt8>?
+  private var partialCount = 0
+  var reading: apus_record_keys
+  var writing: apus_record_keys
+
+  enum Ending: Equatable {
+    case none
+    case fault(RecordFault)
+    case alert(UInt8)
+    case truncated
+  }
+
+  /// - Parameter protocolIndex: Place in the list of application protocols.
+  /// - Returns: Nil, where OpenSSL has no memory.
+  init?(
+    _ traffic: UnsafePointer<apus_traffic>, suite: RecordSuite, isResumed: Bool,
+    protocolIndex: Int?,
+    facts: Facts?
+  ) {
+    self.suite = suite
+    self.isResumed = isResumed
+    self.facts = facts
+    unsafe isServer = traffic.pointee.is_server
+    protocolPlace = protocolIndex.map { UInt8(clamping: $0) } ?? .max
+    (reading, writing) = (apus_record_keys(), apus_record_keys())
+    guard unsafe apus_keys_begin(&reading, suite.shim, traffic, !isServer),
+      unsafe apus_keys_begin(&writing, suite.shim, traffic, isServer)
+    else { return nil }
+  }
+
+  deinit {
+    wipe()
+    unsafe free(partial)
+  }
+
+  var isEstablished: Bool { phase != .failed }
+
+  var protocolIndex: Int? { protocolPlace == .max ? nil : Int(protocolPlace) }
+
+  func forgetPeerCertificate() {
+    if facts?.session == nil { facts = nil } else { facts?.peerCertificateDER = nil }
+  }
+
+  func wipe() {
+    unsafe apus_wipe(&reading, MemoryLayout<apus_record_keys>.size)
+    unsafe apus_wipe(&writing, MemoryLayout<apus_record_keys>.size)
+  }
+
+  // MARK: Reading
+
+  func read(_ buffers: TLSBuffers) -> TLSConnection.ReadResult {
+    guard phase == .open else { return over(buffers) }
+    do throws(RecordFault) {
+      while let count = try openRecord(buffers) {
+        let inner = unsafe UnsafeRawBufferPointer(rebasing: buffers.plaintext[..<count])
+        // RFC 8446, section 5.4: zeros up to the type are padding.
+        guard let place = unsafe inner.lastIndex(where: { $0 != 0 }) else {
+          throw .unexpectedMessage
+        }
+        let content = unsafe UnsafeRawBufferPointer(rebasing: inner[..<place])
+        switch unsafe inner[place] {
+        case Content.applicationData:
+          guard messageCount == 0, skippedCount == 0 else { throw .unexpectedMessage }
+          if place == 0 {
+            try noteIdle()
+          } else {
+            idleCount = 0
+            return unsafe .plaintext(content)
+          }
+        case Content.handshake:
+          try noteIdle()
+          try unsafe receiveHandshake(content)
+        case Content.alert:
+          try unsafe receiveAlert(content)
+          if phase != .open { return over(buffers) }
+        default: throw .unexpectedMessage
+        }
+      }
+      return .needsInput
+    } catch {
+      fail(error, buffers)
+      return over(buffers)
+    }
+  }
+
+  func endOfInput() -> TLSConnection.ReadResult {
+    if phase == .open {
+      phase = .failed
+      ending = .truncated
+      wipe()
+    }
+    return phase == .closedByPeer ? .closedByPeer : .failed(failure)
+  }
+
+  private func over(_ buffers: TLSBuffers) -> TLSConnection.ReadResult {
+    buffers.dropInput()
+    unsafe free(partial)
+    unsafe partial = nil
+    return phase == .closedByPeer ? .closedByPeer : .failed(failure)
+  }
+
+  var failure: TLSError {
+    switch ending {
+    case .fault(let fault): fault.error
+    case .alert(let code): .alertReceived(code)
+    case .none, .truncated: .truncated
+    }
+  }
+
+  private func noteIdle() throws(RecordFault) {
+    idleCount += 1
+    guard idleCount <= Self.idleRecords else { throw .unexpectedMessage }
+  }
+
+  /// Opens the next record into the buffers' plaintext.
+  ///
+  /// - Returns: Bytes of TLSInnerPlaintext; nil: no whole record is there.
+  private func openRecord(_ buffers: TLSBuffers) throws(RecordFault) -> Int? {
+    let pump = unsafe buffers.pump
+    if unsafe partial == nil {
+      let available = unsafe pump.pointee.input_count
+      guard available > 0, let record = unsafe pump.pointee.input else { return nil }
+      if available >= Self.headerBytes {
+        let whole = Self.headerBytes + (try unsafe Self.bodyBytes(record))
+        if whole <= available {
+          unsafe pump.pointee.input = record + whole
+          unsafe pump.pointee.input_count = available - whole
+          return try unsafe open(record, whole - Self.headerBytes, buffers)
+        }
+      }
+    }
+    guard let whole = try gather(buffers), let record = unsafe partial else { return nil }
+    defer {
+      unsafe free(record)
+      unsafe partial = nil
+      partialCount = 0
+    }
+    return try unsafe open(UnsafePointer(record), whole - Self.headerBytes, buffers)
+  }
+
+  /// Moves input behind the part of a record that is there.
+  ///
+  /// - Returns: Bytes of the record, header included, once all have arrived.
+  private func gather(_ buffers: TLSBuffers) throws(RecordFault) -> Int? {
+    if partialCount < Self.headerBytes {
+      unsafe partial = try resized(partial, Self.headerBytes)
+      guard take(Self.headerBytes, buffers) else { return nil }
+    }
+    guard let header = unsafe partial else { return nil }
+    let whole = Self.headerBytes + (try unsafe Self.bodyBytes(UnsafePointer(header)))
+    if partialCount == Self.headerBytes { unsafe partial = try resized(header, whole) }
+    return take(whole, buffers) ? whole : nil
+  }
+
+  private func resized(
+    _ memory: UnsafeMutablePointer<UInt8>?, _ count: Int
+  ) throws(RecordFault) -> UnsafeMutablePointer<UInt8> {
+    guard let resized = unsafe realloc(memory, count) else { throw .internalError }
+    return unsafe resized.assumingMemoryBound(to: UInt8.self)
+  }
+
+  /// Whether `partial` has `count` bytes then.
+  private func take(_ count: Int, _ buffers: TLSBuffers) -> Bool {
+    let pump = unsafe buffers.pump
+    let taken = unsafe min(count - partialCount, pump.pointee.input_count)
+    if taken > 0, let input = unsafe pump.pointee.input, let partial = unsafe partial {
+      unsafe UnsafeMutableRawPointer(partial + partialCount)
+        .copyMemory(from: input, byteCount: taken)
+      unsafe pump.pointee.input = input + taken
+      unsafe pump.pointee.input_count -= taken
+      partialCount += taken
+    }
+    return partialCount == count
+  }
+
+  /// What a header announces. RFC 8446, section 5.2: the version is to be ignored; it is authenticated with the rest.
+  private static func bodyBytes(_ header: UnsafePointer<UInt8>) throws(RecordFault) -> Int {
+    guard unsafe header[0] == Content.applicationData else { throw .unexpectedMessage }
+    let count = unsafe Int(header[3]) << 8 | Int(header[4])
+    guard count <= protectedBytes else { throw .recordOverflow }
+    return count
+  }
+
+  private func open(
+    _ record: UnsafePointer<UInt8>, _ count: Int, _ buffers: TLSBuffers
+  ) throws(RecordFault) -> Int {
+    guard let context = unsafe buffers.aeads.context(suite, seals: false) else {
+      throw .internalError
+    }
+    let target = unsafe buffers.plaintext.baseAddress?.assumingMemoryBound(to: UInt8.self)
+    guard
+      unsafe apus_aead_open(
+        context, &reading, record, record + Self.headerBytes, count, target)
+    else { throw .badRecordMAC }
+    let inner = count - Int(apus_tag_bytes)
+    guard inner <= Self.innerBytes else { throw .recordOverflow }
+    return inner
+  }
+
+  /// RFC 8446, section 6: the level says nothing. Section 5.1: not fragmented, not coalesced, not empty.
+  private func receiveAlert(_ content: UnsafeRawBufferPointer) throws(RecordFault) {
+    guard content.count == 2 else {
+      throw content.count == 0 ? .unexpectedMessage : .decodeError
+    }
+    switch unsafe content[1] {
+    case 0: phase = .closedByPeer  // close_notify
+    case 90: try noteIdle()  // user_canceled: a close_notify is to follow
+    case let code:
+      phase = .failed
+      ending = .alert(code)
+      wipe()
+    }
+  }
+
+  /// The peer has new keys.
+  func receiveKeyUpdate(isAnswerWanted: Bool) throws(RecordFault) {
+    guard unsafe apus_keys_update(&reading, suite.shim) else { throw .internalError }
+    if isAnswerWanted { owesKeyUpdate = true }
+  }
+
+  /// Ends the connection with the fault's alert.
+  private func fail(_ fault: RecordFault, _ buffers: TLSBuffers) {
+    if !isClosed { _ = seal(Content.alert, [2, fault.rawValue], buffers) }
+    phase = .failed
+    ending = .fault(fault)
+    wipe()
+  }
+}

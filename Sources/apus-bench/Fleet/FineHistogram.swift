@@ -1,0 +1,75 @@
+/// How long something took, how often, in microseconds: counted in buckets that are fixed, so that counting allocates
+/// nothing.
+///
+/// Up to 127 microseconds each has a bucket of its own; from there on each power of two has 64, so that a bucket's end
+/// is beyond no more than a 64th (1.6 %) of what it counts. The last one takes all that is longer than 71 minutes. The
+/// histograms of the service and of the client library count milliseconds: what they show is not what is measured here.
+struct FineHistogram: Sendable, Equatable {
+  private(set) var counts = [UInt64](repeating: 0, count: Self.bucketCount)
+  private(set) var count: UInt64 = 0
+  private(set) var sumMicroseconds: UInt64 = 0
+  private(set) var maximumMicroseconds: UInt64 = 0
+
+  private static let largestBit = 31
+  private static let resolutionBits = 6
+  static let bucketCount = (largestBit - resolutionBits + 2) << resolutionBits
+
+  static func bucket(of microseconds: UInt64) -> Int {
+    let bit = max(63 - (microseconds | 1).leadingZeroBitCount, resolutionBits)
+    guard bit <= largestBit else { return bucketCount - 1 }
+    let shift = bit - resolutionBits
+    return shift << resolutionBits + Int(microseconds >> UInt64(shift))
+  }
+
+  /// The longest time of a bucket.
+  static func end(of bucket: Int) -> UInt64 {
+    let shift = max(bucket >> resolutionBits - 1, 0)
+    return (UInt64(bucket - shift << resolutionBits) + 1) << UInt64(shift) - 1
+  }
+
+  mutating func add(microseconds: UInt64) {
+    counts[Self.bucket(of: microseconds)] &+= 1
+    count &+= 1
+    sumMicroseconds &+= microseconds
+    maximumMicroseconds = max(maximumMicroseconds, microseconds)
+  }
+
+  mutating func removeAll() { self = FineHistogram() }
+
+  /// The time within which so many thousandths of all were done; nil where there were none.
+  func microseconds(perMille: UInt64) -> UInt64? {
+    guard count > 0 else { return nil }
+    let wanted = max(1, (count * perMille + 999) / 1000)
+    var sum: UInt64 = 0
+    for bucket in counts.indices {
+      sum += counts[bucket]
+      if sum >= wanted { return min(Self.end(of: bucket), maximumMicroseconds) }
+    }
+    return maximumMicroseconds
+  }
+
+  static func += (left: inout FineHistogram, right: FineHistogram) {
+    for bucket in left.counts.indices { left.counts[bucket] &+= right.counts[bucket] }
+    left.count &+= right.count
+    left.sumMicroseconds &+= right.sumMicroseconds
+    left.maximumMicroseconds = max(left.maximumMicroseconds, right.maximumMicroseconds)
+  }
+}
+
+// MARK: - For another process
+
+extension FineHistogram {
+  /// As so many numbers.
+  static let wordCount = bucketCount + 3
+
+  var words: [UInt64] { [count, sumMicroseconds, maximumMicroseconds] + counts }
+
+  /// - Parameter words: `wordCount` of them.
+  init(words: ArraySlice<UInt64>) {
+    let words = Array(words)
+    count = words[0]
+    sumMicroseconds = words[1]
+    maximumMicroseconds = words[2]
+    counts = Array(words[3...])
+  }
+}

@@ -1,0 +1,79 @@
+import ApusClient
+import ApusModel
+import Synchronization
+
+/// Pushes to tokens in turn, each given out when it is due.
+///
+/// The id of each says when that was, so that whoever reads the outcome knows, without anything that both would share.
+struct PacedPushes: AsyncSequence, Sendable {
+  typealias Failure = Never
+
+  let timetable: Timetable
+  let request: PushRequest
+  let tokens: [String]
+  let payload: TimedPayload
+  let end: PushEnd
+
+  /// - Parameter index: from 0; only its low half counts, which makes ids of one moment differ.
+  static func id(dueNanoseconds: UInt64, index: Int, run: UInt32) -> NotificationID {
+    NotificationID(
+      high: UInt64(run) << 32 | UInt64(UInt32(truncatingIfNeeded: index)), low: dueNanoseconds)
+  }
+
+  static func dueNanoseconds(of id: NotificationID) -> UInt64 { id.low }
+
+  struct Iterator: AsyncIteratorProtocol {
+    private let pushes: PacedPushes
+    private var request: PushRequest
+    private var index = 0
+    private var tokenIndex = 0
+    private let run = UInt32.random(in: 0...UInt32.max)
+
+    fileprivate init(_ pushes: PacedPushes) {
+      self.pushes = pushes
+      request = pushes.request
+      request.payload = pushes.payload.bytes
+    }
+
+    mutating func next() async -> PushRequest? { await next(isolation: nil) }
+
+    mutating func next(isolation actor: isolated (any Actor)?) async -> PushRequest? {
+      let timetable = pushes.timetable
+      var now = monotonicNanoseconds()
+      if let count = timetable.count {
+        guard index < count else { return nil }
+        let due = timetable.dueNanoseconds(index)
+        while now < due {
+          guard !pushes.end.isReached else { return nil }
+          // Never long, so that the end is seen.
+          let pause = Swift.min(due - now, 100_000_000)
+          try? await Task.sleep(for: .nanoseconds(Int64(pause)), tolerance: .zero)
+          now = monotonicNanoseconds()
+        }
+        now = due
+      } else if now >= timetable.endNanoseconds {
+        return nil
+      }
+      guard !pushes.end.isReached else { return nil }
+      return make(dueNanoseconds: now)
+    }
+
+    private mutating func make(dueNanoseconds: UInt64) -> PushRequest {
+      pushes.payload.set(dueNanoseconds, in: &request.payload)
+      request.token = pushes.tokens[tokenIndex]
+      tokenIndex = tokenIndex + 1 == pushes.tokens.count ? 0 : tokenIndex + 1
+      request.id = PacedPushes.id(dueNanoseconds: dueNanoseconds, index: index, run: run)
+      index += 1
+      return request
+    }
+  }
+
+  func makeAsyncIterator() -> Iterator { Iterator(self) }
+}
+
+/// Whether somebody wants the run to end early.
+final class PushEnd: Sendable {
+  private let flag = Atomic(false)
+  var isReached: Bool { flag.load(ordering: .relaxed) }
+  func reach() { flag.store(true, ordering: .relaxed) }
+}

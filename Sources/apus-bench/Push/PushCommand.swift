@@ -1,0 +1,149 @@
+import ApusClient
+import ApusCommand
+import ApusLoop
+import ApusModel
+import ApusWire
+import Glibc
+import Synchronization
+
+/// `apus-bench push`: a provider whose rate does not depend on how fast it is answered.
+final class PushCommand: Sendable {
+  private let configuration: ClientConfiguration
+  private let request: PushRequest
+  private let tokens: [String]
+  private let payload: TimedPayload
+  private let rate: UInt64
+  private let seconds: UInt64
+  private let capacity: Int
+  private let end = PushEnd()
+  private let outcome = Mutex<Result<JSONValue, CommandFailure>?>(nil)
+
+  /// What a slow service may owe before the timetable waits for it, in seconds of the rate.
+  private static let openSeconds: UInt64 = 10
+
+  init(_ invocation: Invocation) throws(CommandFailure) {
+    let target = invocation.value(BenchOptions.pushTarget)
+    let authority =
+      invocation[BenchOptions.pushAuthority]
+      ?? "\(invocation.value(BenchOptions.data))/authority/service.crt"
+    var configuration = ClientConfiguration(
+      endpoint: Endpoint(host: target.host, port: target.port),
+      trustRoots: .pem(Array(try readText(authority).utf8)),
+      credential: try PushCredential(invocation).credential)
+    configuration.maximumConnections = invocation.value(BenchOptions.pushConnections)
+    configuration.serverName = "localhost"
+    // What the service refuses is counted, and not tried again beside the timetable.
+    configuration.retriesRefusals = false
+    self.configuration = configuration
+    tokens = try readTokens(try invocation.require(BenchOptions.tokens)).map(\.hex)
+    payload = TimedPayload(byteCount: invocation.value(BenchOptions.pushPayloadBytes))
+    var request = PushRequest(
+      token: tokens[0], topic: invocation.value(BenchOptions.topic), payload: payload.bytes)
+    request.priority = invocation.value(BenchOptions.pushPriority)
+    request.expirationSeconds = invocation.value(BenchOptions.expiration).seconds(
+      now: Int64(time(nil)))
+    self.request = request
+    rate = UInt64(try invocation.require(BenchOptions.rate))
+    seconds = UInt64(try invocation.require(BenchOptions.pushSeconds))
+    capacity =
+      invocation[BenchOptions.openPushes]
+      ?? Int(min(max(8192, rate * Self.openSeconds), 1_000_000))
+  }
+
+  func run() throws(CommandFailure) {
+    let loop = EventLoop(name: "push")
+    Task { [self] in
+      let result: Result<JSONValue, CommandFailure>
+      do throws(CommandFailure) { result = .success(try await measure()) } catch {
+        result = .failure(error)
+      }
+      outcome.withLock { $0 = result }
+      loop.stop()
+    }
+    do throws(SocketError) {
+      let signals = try [SIGINT, SIGTERM].map { (signal) throws(SocketError) in
+        try SignalWatcher(loop: loop, signal: signal) { [end] in end.reach() }
+      }
+      withExtendedLifetime(signals) { loop.run() }
+    } catch {
+      throw CommandFailure(.failed, "\(error)")
+    }
+    guard let result = outcome.withLock({ $0 }) else { return }
+    printLine(try result.get().text)
+  }
+
+  private func measure() async throws(CommandFailure) -> JSONValue {
+    let client: APNSClient
+    do throws(ClientConfigurationError) { client = try APNSClient(configuration) } catch {
+      throw CommandFailure(.configuration, "\(error)")
+    }
+    try await connect(client)
+    var tally = PushTally()
+    let start = monotonicNanoseconds()
+    let pushes = PacedPushes(
+      timetable: Timetable(startNanoseconds: start, rate: rate, seconds: seconds),
+      request: request, tokens: tokens, payload: payload, end: end)
+    for await outcome in client.send(all: pushes, capacity: capacity) { tally.add(outcome) }
+    let elapsed = monotonicNanoseconds() - start
+    await client.close()
+    if let complaint = tally.complaint { report("apus-bench push: \(complaint)\n") }
+    guard tally.accepted > 0 else {
+      throw CommandFailure(.failed, "none of \(tally.sent) notifications was accepted")
+    }
+    return tally.json(nanoseconds: elapsed)
+  }
+
+  /// Makes the first connection before the clock starts: a push to a token that nobody has is refused, and reaches no
+  /// device.
+  private func connect(_ client: APNSClient) async throws(CommandFailure) {
+    var probe = request
+    probe.token = String(repeating: "0", count: 64)
+    let outcome: SendOutcome
+    do throws(PushRequestError) { outcome = try await client.send(probe) } catch {
+      throw CommandFailure(.usage, "\(error)")
+    }
+    if case .unknown(let cause, _) = outcome {
+      throw CommandFailure(.unavailable, "\(cause)")
+    }
+  }
+}
+
+/// What became of the pushes of a run.
+struct PushTally {
+  private(set) var sent = 0
+  private(set) var accepted = 0
+  private(set) var rejected = 0
+  private(set) var unknown = 0
+  /// From when a request was due to its answer.
+  private(set) var latency = FineHistogram()
+  /// About the first that was not accepted.
+  private(set) var complaint: String?
+
+  mutating func add(_ outcome: BulkOutcome) {
+    sent += 1
+    let due = PacedPushes.dueNanoseconds(of: outcome.apnsID)
+    latency.add(microseconds: sinceNanoseconds(due) / 1000)
+    switch outcome.result {
+    case .success(.accepted): accepted += 1
+    case .success(.rejected(let rejection)):
+      rejected += 1
+      complaint = complaint ?? "the first refusal was \(rejection.status) \(rejection.reason)"
+    case .success(.unknown(let cause, _)):
+      unknown += 1
+      complaint = complaint ?? "the first unknown outcome: \(cause)"
+    case .failure(let error):
+      unknown += 1
+      complaint = complaint ?? "\(error)"
+    }
+  }
+
+  func json(nanoseconds: UInt64) -> JSONValue {
+    let seconds = Double(nanoseconds) / 1e9
+    return .members([
+      "sent": .integer(Int64(sent)), "accepted": .integer(Int64(accepted)),
+      "rejected": .integer(Int64(rejected)), "unknown": .integer(Int64(unknown)),
+      "seconds": .number(seconds), "rate": .number(Double(sent) / seconds),
+      "request_latency": latency.json,
+    ])
+  }
+}

@@ -1,0 +1,51 @@
+import ApusClient
+import ApusCommand
+
+/// The key that a provider signs with: as the options say, or the first of the data directory.
+struct PushCredential {
+  let keyPEM: [UInt8]
+  let keyID: String
+  let teamID: String
+
+  init(_ invocation: Invocation) throws(CommandFailure) {
+    let data = invocation.value(BenchOptions.data)
+    var keyID = invocation[BenchOptions.pushKeyID]
+    var teamID = invocation[BenchOptions.pushTeam]
+    if keyID == nil || teamID == nil {
+      let path = "\(data)/directory.conf"
+      let known = Self.team(ofKey: keyID, in: try readText(path))
+      guard let known else {
+        throw CommandFailure(
+          .configuration, "\(path) has no key\(keyID.map { " " + $0 } ?? "")",
+          remedy: "Give --key, --key-id and --team, or make a key with `apus key`.")
+      }
+      keyID = known.keyID
+      teamID = teamID ?? known.teamID
+    }
+    self.keyID = keyID ?? ""
+    self.teamID = teamID ?? ""
+    let path = invocation[BenchOptions.pushKey] ?? "\(data)/keys/\(self.keyID).p8"
+    keyPEM = Array(try readText(path).utf8)
+  }
+
+  var credential: ClientConfiguration.Credential {
+    .providerToken(keyPEM: keyPEM, keyID: keyID, teamID: teamID)
+  }
+
+  /// Reads what `apus init` writes: `[key ID]`, and in the lines below it `team = ID`.
+  ///
+  /// - Parameter wanted: The key; nil: the first that there is.
+  static func team(ofKey wanted: String?, in text: String) -> (keyID: String, teamID: String)? {
+    var keyID: String?
+    for line in text.split(separator: "\n") {
+      let words = line.split(separator: " ")
+      if line.hasPrefix("[") {
+        keyID = words.count == 2 && words[0] == "[key" ? String(words[1].dropLast()) : nil
+        if let wanted, keyID != wanted { keyID = nil }
+      } else if let keyID, words.count == 3, words[0] == "team", words[1] == "=" {
+        return (keyID, String(words[2]))
+      }
+    }
+    return nil
+  }
+}

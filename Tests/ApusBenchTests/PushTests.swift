@@ -1,0 +1,96 @@
+import ApusModel
+import Testing
+
+@testable import apus_bench
+
+@Suite("The time in a payload")
+struct SentTimeTests {
+  @Test("A payload has the length that was asked for, and is what it was but for the time")
+  func payload() {
+    var payload = TimedPayload(byteCount: 80)
+    #expect(payload.bytes.count == 80)
+    payload.set(67_890_123_456_789)
+    #expect(
+      String(decoding: payload.bytes, as: UTF8.self)
+        == #"{"aps":{"alert":"\#(String(repeating: "x", count: 30))"},"sent_ns":     67890123456789}"#
+    )
+    #expect(SentTime.find(in: payload.bytes.span) == 67_890_123_456_789)
+    payload.set(7)
+    #expect(SentTime.find(in: payload.bytes.span) == 7)
+    #expect(TimedPayload(byteCount: 400).bytes.count == 400)
+  }
+
+  @Test(
+    "It is found wherever it stands, and nowhere else",
+    arguments: [
+      (#"{"sent_ns":12,"aps":{"alert":"x"}}"#, 12), (#"{"aps":{},"sent_ns": 0}"#, 0),
+      (#"{"aps":{"alert":"sent_ns"}}"#, nil), (#"{"aps":{},"sent_ns":"12"}"#, nil),
+      (#"{"aps":{},"sent_ns":"#, nil), ("", nil),
+      (#"{"sent_ns":9223372036854775807}"#, UInt64(Int64.max)),
+    ] as [(String, UInt64?)])
+  func find(text: String, expected: UInt64?) {
+    #expect(SentTime.find(in: Array(text.utf8).span) == expected)
+  }
+}
+
+@Suite("A timetable")
+struct TimetableTests {
+  private static let second: UInt64 = 1_000_000_000
+
+  @Test(
+    "A second has as many as its rate, and none before the last",
+    arguments: [1, 3, 999, 1000, 1001, 25_000, 333_333])
+  func rate(rate: UInt64) {
+    let timetable = Timetable(startNanoseconds: 5, rate: rate, seconds: 3)
+    #expect(timetable.count == Int(3 * rate))
+    #expect(timetable.dueNanoseconds(0) == 5)
+    for second in 0..<UInt64(3) {
+      #expect(timetable.dueNanoseconds(Int(second * rate)) == 5 + second * Self.second)
+      #expect(
+        timetable.dueNanoseconds(Int((second + 1) * rate - 1)) < 5 + (second + 1) * Self.second)
+    }
+    let all = (0..<Int(rate)).map { timetable.dueNanoseconds($0) }
+    #expect(zip(all, all.dropFirst()).allSatisfy(<=))
+    // No more than its share goes at one time.
+    let first = all.filter { $0 == 5 }.count
+    #expect(first <= Int(rate / 1000) + 1)
+  }
+
+  @Test("The id of a push says when it was due, and no two are the same")
+  func ids() {
+    let ids = (0..<1000).map { PacedPushes.id(dueNanoseconds: 42, index: $0, run: 7) }
+    #expect(Set(ids).count == 1000)
+    #expect(ids.allSatisfy { PacedPushes.dueNanoseconds(of: $0) == 42 })
+  }
+}
+
+@Suite("The key that a provider signs with")
+struct PushCredentialTests {
+  private static let text = """
+    # What this service knows.
+
+    [team TEAM123456]
+    name = Example
+
+    [key AAAAAAAAAA]
+    environments = production
+    team = TEAM123456
+
+    [app com.example.app]
+    id = 1
+    team = TEAM999999
+
+    [key BBBBBBBBBB]
+    team = TEAM654321
+    """
+
+  @Test("It is the first, or the one that is named, with its own team")
+  func key() throws {
+    let first = try #require(PushCredential.team(ofKey: nil, in: Self.text))
+    #expect(first == ("AAAAAAAAAA", "TEAM123456"))
+    let named = try #require(PushCredential.team(ofKey: "BBBBBBBBBB", in: Self.text))
+    #expect(named == ("BBBBBBBBBB", "TEAM654321"))
+    #expect(PushCredential.team(ofKey: "CCCCCCCCCC", in: Self.text) == nil)
+    #expect(PushCredential.team(ofKey: nil, in: "[app com.example.app]\nteam = TEAM999999") == nil)
+  }
+}

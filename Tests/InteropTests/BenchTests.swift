@@ -1,0 +1,207 @@
+import Foundation
+import Testing
+
+@Suite("Measuring", .serialized)
+struct BenchTests {
+  /// A fleet of a service, and its files.
+  private final class RunningFleet {
+    let companion: Companion
+    let tokens: URL
+    let status: URL
+
+    init(_ installation: Installation, devices: Int, _ extra: [String] = []) throws {
+      let name = UUID().uuidString
+      tokens = installation.directory.appending(path: "\(name).tokens")
+      status = installation.directory.appending(path: "\(name).json")
+      companion = try Companion(
+        installation.apus,
+        [
+          "bench", "fleet", "--data", installation.directory.path, "--devices", "\(devices)",
+          "--connect", "127.0.0.1:\(installation.courierPort)", "--print-tokens", tokens.path,
+          "--status", status.path, "--reconnect-milliseconds", "200",
+        ] + extra, name: "apus bench fleet")
+    }
+
+    deinit { companion.stop() }
+
+    /// Waits until the status file says what is wanted.
+    func wait(for what: String, _ isMet: ([String: Any]) -> Bool) throws {
+      let deadline = Date(timeIntervalSinceNow: 120)
+      var last = ""
+      while Date() < deadline {
+        last = (try? String(contentsOf: status, encoding: .utf8)) ?? ""
+        // The file is put in place whole: what is there is JSON.
+        if !last.isEmpty, isMet(try Programs.json(last)) { return }
+        guard companion.status == nil else { break }
+        Thread.sleep(forTimeInterval: 0.05)
+      }
+      throw Trouble("the fleet has not come to \(what): \(last)")
+    }
+
+    func waitForTokens() throws -> [String] {
+      try wait(for: "all tokens") { _ in FileManager.default.fileExists(atPath: tokens.path) }
+      return try String(contentsOf: tokens, encoding: .utf8).split(separator: "\n").map(String.init)
+    }
+  }
+
+  private func push(
+    _ installation: Installation, _ tokens: URL, rate: Int, seconds: Int = 1
+  ) throws -> [String: Any] {
+    try Programs.json(
+      Programs.run(
+        installation.apus,
+        [
+          "bench", "push", "--data", installation.directory.path, "--connect",
+          "127.0.0.1:\(installation.providerPort)", "--tokens", tokens.path, "--rate", "\(rate)",
+          "--seconds", "\(seconds)", "--payload-bytes", "300", "--json",
+        ]))
+  }
+
+  private func number(_ object: [String: Any], _ key: String) -> Int { object[key] as? Int ?? -1 }
+
+  private func latency(_ object: [String: Any], _ key: String = "latency") -> [String: Any] {
+    object[key] as? [String: Any] ?? [:]
+  }
+
+  @Test(
+    "A paced provider's notifications reach a fleet, and their latencies are counted in slices",
+    .timeLimit(.minutes(10)))
+  func pushed() throws {
+    let installation = try Installation()
+    try installation.start(["--token-rate", "0"])
+    let fleet = try RunningFleet(installation, devices: 5)
+    #expect(try fleet.waitForTokens().count == 5)
+
+    let sent = try push(installation, fleet.tokens, rate: 100)
+    #expect(number(sent, "sent") == 100)
+    #expect(number(sent, "accepted") == 100)
+    #expect(number(latency(sent, "request_latency"), "count") == 100)
+    // The last is due ten milliseconds before the second is over.
+    #expect((sent["seconds"] as? Double ?? 0) >= 0.99)
+    try fleet.wait(for: "100 acknowledgements") { number($0, "acknowledged") == 100 }
+
+    fleet.companion.signal(SIGUSR1)
+    let slice = try fleet.companion.wait(for: "a slice") { $0.first }
+    #expect(number(slice, "received") == 100)
+    let first = latency(slice)
+    #expect(number(first, "count") == 100)
+    let times = ["p50_us", "p90_us", "p99_us", "p999_us", "max_us"].map { number(first, $0) }
+    #expect(times == times.sorted() && times[0] > 0)
+
+    // As fast as they are answered.
+    let fast = try push(installation, fleet.tokens, rate: 0)
+    let count = number(fast, "accepted")
+    #expect(count > 0)
+    try fleet.wait(for: "all acknowledgements") {
+      number($0, "acknowledged") == 100 + count && number(latency($0), "count") == count
+    }
+    fleet.companion.stop()
+    #expect(fleet.companion.status == 0)
+  }
+
+  @Test(
+    "Several processes are one fleet, whose devices come back with their sessions",
+    .timeLimit(.minutes(10)))
+  func processes() throws {
+    let installation = try Installation()
+    try installation.start()
+    let fleet = try RunningFleet(
+      installation, devices: 7,
+      ["--processes", "2", "--source", "127.0.0.1", "--source", "127.0.0.2"])
+    #expect(Set(try fleet.waitForTokens()).count == 7)
+    try fleet.wait(for: "connections") {
+      number($0, "connected") == 7 && number($0, "resumed") == 0
+    }
+    fleet.companion.signal(SIGHUP)
+    try fleet.wait(for: "resumed connections") {
+      number($0, "connected") == 7 && number($0, "resumed") == 7 && number($0, "handshakes") == 14
+        && number($0, "disconnections") == 7
+    }
+    fleet.companion.signal(SIGUSR1)
+    let slice = try fleet.companion.wait(for: "a slice") { $0.first }
+    #expect(number(slice, "devices") == 7)
+    fleet.companion.stop()
+    #expect(fleet.companion.status == 0)
+    let printed = try fleet.companion.wait(for: "two lines") { $0.count == 2 ? $0[1] : nil }
+    #expect(number(printed, "registered") == 7)
+  }
+
+  @Test(
+    "A fleet of the same numbers has the same tokens, in one process or in several",
+    .timeLimit(.minutes(10)))
+  func sameTokens() throws {
+    let installation = try Installation()
+    try installation.start()
+    let tokens = try [["--first", "3"], ["--first", "3", "--processes", "2"]].map { extra in
+      let fleet = try RunningFleet(
+        installation, devices: 4, extra + ["--exit-after-registration"])
+      let tokens = try fleet.waitForTokens()
+      fleet.companion.stop()
+      return tokens
+    }
+    #expect(tokens[0].count == 4)
+    #expect(tokens[0] == tokens[1])
+  }
+
+  @Test(
+    "A good device is served while others misbehave", .timeLimit(.minutes(10)),
+    arguments: [
+      "slow-reader", "one-byte-writer", "half-open", "handshake-stall", "connection-flood",
+    ])
+  func misbehaving(how: String) throws {
+    let installation = try Installation()
+    try installation.start(["--token-rate", "0"])
+    let bad = try RunningFleet(
+      installation, devices: 5, ["--first", "100", "--misbehave", how])
+    try bad.wait(for: "misbehaviour") {
+      how == "connection-flood" ? number($0, "handshakes") > 20 : number($0, "connected") == 5
+    }
+    let good = try RunningFleet(installation, devices: 1)
+    _ = try good.waitForTokens()
+    if ["slow-reader", "one-byte-writer"].contains(how) {
+      #expect(number(try push(installation, bad.tokens, rate: 100), "accepted") == 100)
+    }
+    #expect(number(try push(installation, good.tokens, rate: 50), "accepted") == 50)
+    try good.wait(for: "50 acknowledgements") { number($0, "acknowledged") == 50 }
+    if how == "slow-reader" { try bad.wait(for: "none read") { number($0, "received") == 0 } }
+    if how == "one-byte-writer" { try bad.wait(for: "answers") { number($0, "received") > 0 } }
+  }
+
+  @Test("A fleet that dies says nothing any more, and no end", .timeLimit(.minutes(10)))
+  func dead() throws {
+    let installation = try Installation()
+    try installation.start(["--token-rate", "0"])
+    let fleet = try RunningFleet(installation, devices: 3, ["--misbehave", "die"])
+    _ = try fleet.waitForTokens()
+    fleet.companion.signal(SIGUSR2)
+    // Which it says once it is dead.
+    _ = try fleet.companion.wait(for: "its death") { $0.first }
+    #expect(number(try push(installation, fleet.tokens, rate: 30), "accepted") == 30)
+    fleet.companion.signal(SIGUSR1)
+    let status = try fleet.companion.wait(for: "its status") { $0.count == 2 ? $0[1] : nil }
+    #expect(number(status, "received") == 0)
+    #expect(number(status, "disconnections") == 0)
+  }
+
+  @Test("Without the program beside it, `apus bench` says what is missing")
+  func missing() throws {
+    let folder = FileManager.default.temporaryDirectory.appending(
+      path: "apus-alone-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let alone = folder.appending(path: "apus")
+    try FileManager.default.copyItem(at: Programs.product("apus"), to: alone)
+    let process = Process()
+    process.executableURL = alone
+    process.arguments = ["bench", "fleet"]
+    let errors = Pipe()
+    process.standardError = errors
+    _ = try Programs.start(process)
+    let text = String(
+      decoding: try errors.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+    process.waitUntilExit()
+    #expect(process.terminationStatus == 4)
+    #expect(text.contains("apus bench: cannot run"))
+    #expect(text.contains("apus-bench"))
+  }
+}
