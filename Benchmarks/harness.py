@@ -75,7 +75,9 @@ class Process:
             time.sleep(pause)
 
     def tail(self):
-        return "Its last output:\n" + "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
+        # A crash says what it was first, and its backtrace fills the rest.
+        lines = self.log.read_text(errors="replace").splitlines()
+        return "Its output:\n" + "\n".join(lines if len(lines) <= 40 else [*lines[:25], "...", *lines[-10:]])
 
     def stop(self):
         Process.everyone.remove(self)
