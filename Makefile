@@ -6,7 +6,7 @@ SHELL := /bin/bash
 CHECKED := --explicit-target-dependency-import-check error
 # Exclusive access to memory is proven by the compiler where it can be and checked at run time where it cannot. Those
 # checks run in every debug build, so in all tests; here they are left out: they are 10 % of the instructions of a
-# request that is answered at once, and 19 % of one that is delivered to a device (callgrind, `make bench-ingest` work).
+# request that is answered at once, and 19 % of one that is delivered to a device (callgrind, the work of `make bench-ingest`).
 OPTIMISED := -c release -Xswiftc -enforce-exclusivity=unchecked
 # What swift-format reads, as far as it exists.
 FORMATTED := $(wildcard Sources Tests Benchmarks Fuzz Package.swift)

@@ -5,12 +5,12 @@
     Benchmarks/allocations.py --rows client      some of them; --json prints them as JSON
     Benchmarks/allocations.py --set              writes the ceilings anew, from what was counted
 
-alloc_count.c is preloaded into the program and counts calls of malloc and its like. Each figure is the difference of two
-runs, a large and a small one, through the difference of their messages: what a connection, a handshake or the start of a
-program allocates cancels out. Counts do not depend on how busy the machine is, but for two things. What other threads
-allocate meanwhile only adds to a count, so the least of several pairs counts. And where messages gather in batches (a
-turn of the loop, a commit group, a TLS record), a busy machine has others: a ceiling leaves room for that, `room` in
-allocation-ceilings.json.
+alloc_count.c is preloaded into the program and counts calls of malloc and its like. Each figure is the difference of
+two runs, a large and a small one, through the difference of their messages: what a connection, a handshake or the start
+of a program allocates cancels out. Counts do not depend on how busy the machine is, but for two things. What other
+threads allocate meanwhile only adds to a count, so the least of several pairs counts. And where messages gather in
+batches (a turn of the loop, a commit group, a TLS record), a busy machine has others: a ceiling leaves room for that,
+`room` in allocation-ceilings.json.
 
 Rows:
   http2-not-stored, http2-stored, http2-delivered    as those of ingest.py, in the service, for each request
@@ -168,8 +168,8 @@ def verdicts(figures, ceilings):
         limit = known["ceiling"]
         if figure > limit:
             lines.append(
-                f"{name:18} {figure:8.3f}  MORE than its ceiling of {limit}: a change allocates on this path. Take that "
-                f"out, or raise the ceiling in {CEILINGS.relative_to(ROOT)} and say why")
+                f"{name:18} {figure:8.3f}  MORE than its ceiling of {limit}: a change allocates on this path. Take "
+                f"that out, or raise the ceiling in {CEILINGS.relative_to(ROOT)} and say why")
             bad = True
         elif figure < limit - known["room"] - WORTH_LOWERING:
             lines.append(f"{name:18} {figure:8.3f}  its ceiling of {limit} can be lowered to "

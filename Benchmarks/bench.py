@@ -13,6 +13,7 @@ at the top of the suite's file, and Documentation/performance.md says what came 
 passed on to those that have them. A suite that fails leaves the others alone, and makes the exit code 1.
 """
 
+import importlib
 import json
 import pathlib
 import sys
@@ -24,11 +25,12 @@ import harness
 import rows
 from harness import check, say
 
-NAMES = ["ingest", "binary", "store", "client", "trust", "page"]
+NAMES = ["ingest", "binary", "delivery", "latency", "idle", "storm", "growth", "bad-input", "store", "trust", "client",
+         "startup", "page"]
 
 
 def suites():
-    return {name: __import__(name).SUITE for name in NAMES}
+    return {name: importlib.import_module(name.replace("-", "_")).SUITE for name in NAMES}
 
 
 def chosen(known, wanted):

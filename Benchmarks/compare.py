@@ -19,6 +19,8 @@ sys.dont_write_bytecode = True
 from rows import figure
 
 LEAST_SLICES = 3
+# With fewer, what is below this is not worth a word.
+UNSURE_PERCENT = 10
 
 
 def measured(row):
@@ -36,7 +38,8 @@ def verdict(before, after):
         return "measured otherwise", None
     change = (new / old - 1) * 100 if old else None
     if min(before["slices"], after["slices"]) < LEAST_SLICES:
-        return "too few slices", change
+        small = change is not None and abs(change) < UNSURE_PERCENT
+        return ("no change seen" if small else "too few slices"), change
     if old_range[0] <= new <= old_range[1] or new_range[0] <= old <= new_range[1]:
         return "no change seen", change
     return ("better" if (new < old) == (before["better"] == "lower") else "WORSE"), change

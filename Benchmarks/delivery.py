@@ -8,8 +8,8 @@ Both services hold the same number of connections that have shown a certificate 
 device, and deliver each message to one of them, in turn, which acknowledges it. Apus gets its notifications from h2load
 (8 connections of 100 streams, a provider token, expiration in an hour: stored unless acknowledged in time); mosquitto
 gets as many bytes from mqtt_fleet.c (8 connections, 100 unacknowledged messages each), at QoS 1 to a topic of each
-subscriber, with nothing on disk. Slice by slice in alternation, servers on processor 0, load and devices on processor 1.
-What counts is the CPU time of the server's process, user and system, all threads, for each message; all must arrive,
+subscriber, with nothing on disk. Slice by slice in alternation, servers on processor 0, load and devices on processor
+1. What counts is the CPU time of the server's process, user and system, all threads, for each message; all must arrive,
 and be acknowledged.
 
 Rows:
@@ -17,10 +17,13 @@ Rows:
   flood      5,000 devices, 400 bytes
   flood-many 51,000 devices, 400 bytes, in three processes of each kind: one holds 20,000 descriptors. The processes
              have their slices one after the other, with all devices connected all the time.
-  fan-out    What delivering adds, 400 bytes to 1,000 devices: a notification that is delivered, beside one that is
-             discarded since its device is away (expiration 0), slice by slice; the difference is a frame, a TLS record,
-             a system call, and an acknowledgement in. The yardstick is fan_out.c: send() of as many bytes, and recv()
-             of an answer of an acknowledgement's size, on as many plain connections. Goal: 1.2.
+  fan-out    What sending adds, 400 bytes to 1,000 devices with expiration 0: a notification for a device that is
+             connected, and acknowledges nothing (`--misbehave slow-reader`: of what it is sent it reads a byte a
+             second), beside one that is discarded since its device is away, slice by slice. The difference is a frame,
+             a TLS record and a system call. Since a device is sent 32 notifications without an acknowledgement, each
+             slice has a service of its own, and 24 for each device. The yardstick is fan_out.c: send() of as many
+             bytes on as many plain connections. Goal: 1.2.
+  round-trip the same with devices that acknowledge, and an answer of as many bytes from each plain connection
 """
 
 import copy
@@ -38,8 +41,10 @@ from rows import Row, Suite
 
 GOAL, FAN_OUT_GOAL = 0.4, 1.2
 HOUR = 3600
-# On the wire, around a notification of n bytes and around its acknowledgement: frame, record and tag.
-FRAME_BYTES, ANSWER_BYTES = 22, 32
+# On the wire: a notification of 400 bytes, and an acknowledgement, each with its frame, record and tag.
+SENT_BYTES, ANSWER_BYTES = 400 + 122 + 22, 51 + 22
+# Of each device: fewer than its window.
+UNACKNOWLEDGED = 24
 PROCESSES = 3
 
 
@@ -147,25 +152,54 @@ class Delivery(harness.Bench):
     def flood_many(self):
         self.compare("flood-many", self.options.many, 400, PROCESSES)
 
+    def plain(self, devices, messages, answer_bytes):
+        """Microseconds for each message of plain connections."""
+        program = self.scratch / "fan_out"
+        if not program.exists():
+            self.compile("fan_out.c", "fan_out")
+        said = json.loads(output_of(program, devices, max(messages // devices, 1), SENT_BYTES, answer_bytes,
+                                    SERVER_CPU, LOAD_CPU))
+        return said["nanoseconds_each"] / 1000
+
+    def difference(self, row, measure, answer_bytes, goal=None):
+        """`measure` gives the costs of a slice with devices that are away and with connected ones, and how many."""
+        costs, plain, devices = [], [], self.options.devices
+        say(f"\n{row}: {self.options.slices} slices, {devices:,} devices")
+        for index in range(self.options.slices):
+            without, with_it, messages = measure(index)
+            costs.append(with_it - without)
+            plain.append(self.plain(devices, messages, answer_bytes))
+            say(f"  {index + 1:2} discarded {without:6.2f} us, sent {with_it:6.2f} us; plain {plain[-1]:6.2f} us")
+        self.results.append(Row(f"delivery.{row}", "us CPU/message", costs, plain,
+                                "send and recv" if answer_bytes else "send", goal))
+
     def fan_out(self):
+        devices = self.options.devices
+        messages = devices * UNACKNOWLEDGED
+
+        def measure(index):
+            parts = [Part(self, f"fan-out.{kind}.{index}", devices, 400) for kind in ("away", "silent")]
+            costs = []
+            for part, extra in zip(parts, [["--exit-after-registration"], ["--misbehave", "slow-reader"]]):
+                part.server, part.fleet = part.bench.start_apus(), part.bench.start_fleet(*extra)
+                part.slice(devices, 0)
+                costs.append(part.slice(messages, 0))
+                part.fleet.stop()
+                part.server.stop()
+            return *costs, messages
+
+        self.difference("fan-out", measure, 0, FAN_OUT_GOAL)
+
+    def round_trip(self):
         devices, messages = self.options.devices, self.options.messages
-        say(f"\nfan-out: {self.options.slices} slices of {messages:,} notifications to {devices:,} devices")
-        program = self.compile("fan_out.c", "fan_out")
         away, connected = Part(self, "away", devices, 400), Part(self, "connected", devices, 400)
         for part in (away, connected):
             part.start(part is connected)
             part.slice(max(messages // 10, devices), 0)
-        costs, plain = [], []
-        for index in range(self.options.slices):
-            without, with_it = away.slice(messages, 0), connected.slice(messages, 0)
-            costs.append(with_it - without)
-            plain.append(json.loads(output_of(
-                program, devices, max(messages // devices, 1), 400 + FRAME_BYTES, ANSWER_BYTES, SERVER_CPU,
-                LOAD_CPU))["nanoseconds_each"] / 1000)
-            say(f"  {index + 1:2} discarded {without:6.2f} us, delivered {with_it:6.2f} us; plain {plain[-1]:6.2f} us")
+        self.difference("round-trip", lambda _: (away.slice(messages, 0), connected.slice(messages, 0), messages),
+                        ANSWER_BYTES)
         connected.stop()
         away.server.stop()
-        self.results.append(Row("delivery.fan-out", "us CPU/message", costs, plain, "send and recv", FAN_OUT_GOAL))
 
 
 def arguments(parser):
@@ -178,7 +212,8 @@ def arguments(parser):
 SUITE = Suite(
     "delivery", __doc__, Delivery, tools=["h2load", "openssl", "taskset", *mosquitto.TOOLS], arguments=arguments,
     rows={"http2": "HTTP/2 in, to one of 1,000 connected devices, acknowledged", "flood": "to 5,000 devices",
-          "flood-many": "to 51,000 devices in three processes", "fan-out": "what delivering adds"})
+          "flood-many": "to 51,000 devices in three processes", "fan-out": "what sending adds",
+          "round-trip": "what sending and being acknowledged add"})
 
 if __name__ == "__main__":
     SUITE.main()

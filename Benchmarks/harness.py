@@ -152,7 +152,7 @@ class Bench:
 
         def complete():
             return self.tokens_file.exists() and len(self.tokens_file.read_text().split()) == self.options.devices
-        if extra:
+        if "--exit-after-registration" in extra:
             check(fleet.child.wait(600) == 0 and complete(), f"the devices did not register. {fleet.tail()}")
         else:
             fleet.wait_until(complete, "all devices connected", 600)

@@ -46,12 +46,16 @@ class Ingest(harness.Bench):
 
     def provision(self):
         super().provision()
-        self.provider_token = output_of(
-            self.apus_bench, "jwt", "--key", self.identity["key_file"], "--key-id", self.identity["key_id"],
-            "--team", self.identity["team"]).strip()
+        self.provision_load(self.identity)
         self.key, self.certificate = self.scratch / "key.pem", self.scratch / "certificate.pem"
         output_of("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
                   "-subj", "/CN=localhost", "-days", "2", "-keyout", self.key, "-out", self.certificate)
+
+    def provision_load(self, identity):
+        """What h2load sends with each request."""
+        self.provider_token = output_of(
+            self.apus_bench, "jwt", "--key", identity["key_file"], "--key-id", identity["key_id"],
+            "--team", identity["team"]).strip()
 
     def start_apus(self, environment=None):
         return self.serve(environment=environment, http2=f"127.0.0.1:{self.http2_port}")

@@ -13,7 +13,7 @@ PUBLISHERS, WINDOW = 8, 100
 
 
 class Mosquitto:
-    """A broker with the authorities, certificates, and version of TLS of the bench's service: QoS 1, nothing on disk."""
+    """A broker with the authorities, certificates and version of TLS of the bench's service. Nothing is on disk."""
 
     def __init__(self, bench, name="mosquitto"):
         self.bench, self.port = bench, free_port()
