@@ -155,6 +155,7 @@ let package = Package(
     tests("SimulationTests", ["ApusTesting"]),
     .testTarget(
       name: "ApusBenchTests", dependencies: ["apus-bench", "ApusModel"], swiftSettings: common),
+    .testTarget(name: "BenchmarkTests", exclude: ["tools_tests.py"], swiftSettings: common),
     tests("TidyTests", ["ApusModel"]),
   ]
 )

@@ -65,6 +65,8 @@ class Row:
         if self.goal is None:
             return None
         measured = self.ratio if self.goal_for == "ratio" else self.value
+        if measured is None:
+            return None
         return measured <= self.goal if self.better == "lower" else measured >= self.goal
 
     def json(self):
