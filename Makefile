@@ -77,6 +77,7 @@ bench: release ## Measure everything beside its yardstick, or some rows (ROWS="i
 
 # One suite of it: bench-ingest, bench-store and so on.
 bench-%: release
+	@$(if $(filter page,$*),scripts/setup.sh test)
 	@scripts/setup.sh bench
 	Benchmarks/bench.py $* $(ARGUMENTS)
 

@@ -137,7 +137,7 @@ class Delivery(harness.Bench):
             broker.stop()
         self.results.append(Row(
             f"delivery.{row}", "us CPU/message", costs["apus"], costs["mosquitto"], "mosquitto", goal,
-            note=f"{taken:,} acknowledged", more={
+            note=f"{taken:,} of {sum(part.sent for part in parts):,} acknowledged", more={
                 "devices": devices, "payload_bytes": size, "processes": processes, "messages": messages,
                 "acknowledged": taken}))
 

@@ -18,6 +18,8 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Where Debian has mosquitto, which is not on everybody's path.
+os.environ["PATH"] += ":/usr/sbin"
 SERVER_CPU, LOAD_CPU = 0, 1
 TOPIC = "com.example.app"
 
