@@ -97,6 +97,7 @@ class Broker:
 
     def start(self):
         self.server = self.broker.start()
+        self.broker.check_load()
         self.fleet = self.broker.subscribe(self.devices)
 
     def slice(self, messages):

@@ -7,7 +7,7 @@ import time
 
 from harness import LOAD_CPU, SERVER_CPU, Process, accepts, check, free_port, output_of
 
-TOOLS = ["mosquitto", "clang"]
+TOOLS = ["mosquitto", "mosquitto_pub", "mosquitto_sub", "clang"]
 # As h2load has for Apus: connections of publishers, and messages on each that are not acknowledged yet.
 PUBLISHERS, WINDOW = 8, 100
 
@@ -54,6 +54,23 @@ user {getpass.getuser()}
                         self.bench.scratch / f"{name}.log")
         fleet.wait_until(lambda: '"subscribed"' in fleet.log.read_text(), "all subscriptions", 600)
         return fleet
+
+    def check_load(self):
+        """That mqtt_fleet.c speaks MQTT, and not something that only it understands: with mosquitto's own clients."""
+        fleet = self.subscribe(3, name="checked")
+        authority, certificate, key = self.client
+        common = ["-h", "localhost", "-p", self.port, "--cafile", authority, "--cert", certificate, "--key", key,
+                  "--tls-version", "tlsv1.3", "-q", "1"]
+        listener = Process(
+            ["stdbuf", "-oL", "mosquitto_sub", *common, "-t", "t/2", "-C", "2", "-F", "%t %l", "-d"], [LOAD_CPU],
+            self.bench.scratch / "mosquitto_sub.log")
+        listener.wait_until(lambda: "Subscribed" in listener.log.read_text(), "a subscription")
+        output_of("mosquitto_pub", *common, "-t", "t/1", "-m", "from another client")
+        self.publish(3, 6, 100)
+        check(told(fleet, 7)["received"] == 7, "the fleet got something else than what was sent")
+        check(listener.child.wait(10) == 0 and listener.stop().count("\nt/2 100") == 2,
+              f"mosquitto_sub did not get what the fleet published. {listener.tail()}")
+        fleet.stop()
 
     def publish(self, topics, messages, size, rate=0):
         """Publishes to all topics in turn; all are acknowledged to the publishers when this returns."""
