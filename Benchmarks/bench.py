@@ -26,11 +26,18 @@ import rows
 from harness import check, say
 
 NAMES = ["ingest", "binary", "delivery", "latency", "idle", "storm", "growth", "bad-input", "store", "trust", "client",
-         "startup", "page"]
+         "start-up", "page"]
 
 
 def suites():
     return {name: importlib.import_module(name.replace("-", "_")).SUITE for name in NAMES}
+
+
+def suites_with(known, row):
+    """Those that have a row of that name."""
+    found = [name for name, suite in known.items() if row in suite.rows]
+    check(found, f"there is no suite or row {row!r}. There are the suites {' '.join(known)}, and --list")
+    return found
 
 
 def chosen(known, wanted):
@@ -38,10 +45,13 @@ def chosen(known, wanted):
     picked = {}
     for word in wanted or list(known):
         suite, _, row = word.partition(".")
-        check(suite in known, f"there is no suite {suite!r}. There are: {' '.join(known)}")
-        check(not row or row in known[suite].rows,
-              f"{suite} has no row {row!r}, but: {' '.join(known[suite].rows)} (rows that it prints may be finer)")
-        picked.setdefault(suite, set()).update([row] if row else known[suite].rows)
+        for each in [suite] if suite in known else suites_with(known, suite):
+            there = known[each].rows
+            # A row by itself is one of each suite that has it; a suite by itself has all of its rows.
+            only = row or (word if word not in known else "")
+            check(not only or only in there,
+                  f"{each} has no row {only!r}, but: {' '.join(there)} (those that it prints may be finer)")
+            picked.setdefault(each, set()).update([only] if only else there)
     return {name: [row for row in known[name].rows if row in picked[name]] for name in known if name in picked}
 
 
@@ -84,7 +94,7 @@ def run(known, picked, options):
 def main():
     parser = rows.Arguments()
     parser.description = __doc__
-    parser.add_argument("names", nargs="*", metavar="ROW", help="a suite, or SUITE.ROW; all without any")
+    parser.add_argument("names", nargs="*", metavar="ROW", help="a suite, a row, or SUITE.ROW; all without any")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write machine and rows to FILE")
     parser.add_argument("--list", action="store_true", help="list suites and rows")
     options, rest = parser.parse_known_args()
@@ -92,10 +102,11 @@ def main():
     if options.list:
         for name, suite in known.items():
             for row, sentence in suite.rows.items():
-                print(f"{name}.{row:22} {sentence}")
+                print(f"{name + '.' + row:28} {sentence}")
         return
-    # A word behind an option of a suite is that option's value.
-    names = [word for word in options.names if word.partition(".")[0] in known]
+    # A word behind an option of a suite is that option's value, and is not taken for a row.
+    rows_known = {*known, *(row for suite in known.values() for row in suite.rows)}
+    names = [word for word in options.names if word.partition(".")[0] in rows_known]
     picked = chosen(known, names)
     own = {"--json", str(options.json)}
     arguments = [word for word in sys.argv[1:] if word not in names and word not in own]

@@ -73,10 +73,12 @@ class Suites(unittest.TestCase):
         self.assertEqual({name: list(suite.rows) for name, suite in known.items()}, everything)
         self.assertEqual(bench.chosen(known, ["idle", "ingest.stored"]), {
             "ingest": ["stored"], "idle": ["sizes", "processes"]})
+        self.assertEqual(bench.chosen(known, ["flood", "fan-out"]), {
+            "binary": ["flood"], "delivery": ["flood", "fan-out"]})
 
     def test_what_is_not_there_is_said(self):
         known = bench.suites()
-        with self.assertRaisesRegex(SystemExit, "no suite 'nothing'"):
+        with self.assertRaisesRegex(SystemExit, "no suite or row 'nothing'"):
             bench.chosen(known, ["nothing"])
         with self.assertRaisesRegex(SystemExit, "no row 'nothing'"):
             bench.chosen(known, ["ingest.nothing"])

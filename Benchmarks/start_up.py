@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Seconds from the start of the service to open doors, beside mosquitto with the same certificates.
 
-    make bench ROWS=startup        as a table; `store` starts with a million stored, `page` the stand-in `apus dev`
-    Benchmarks/startup.py          after `make release`
+    make bench ROWS=start-up       as a table; `store` starts with a million stored, `page` the stand-in `apus dev`
+    Benchmarks/start_up.py         after `make release`
 
 The first look at the doors is a millisecond after the start, and then there is one each millisecond.
 
@@ -22,7 +22,7 @@ from mosquitto import Mosquitto
 from rows import Row, Suite
 
 
-class Startup(harness.Bench):
+class StartUp(harness.Bench):
     def compare(self, row):
         port, broker = free_port(), Mosquitto(self)
         times, others = [], []
@@ -38,7 +38,7 @@ class Startup(harness.Bench):
             others.append((time.monotonic() - began) * 1000)
             server.stop()
         say(f"{row}: {', '.join(f'{one:.0f}' for one in times)} ms")
-        self.results.append(Row(f"startup.{row}", "ms", times, others, "mosquitto"))
+        self.results.append(Row(f"start-up.{row}", "ms", times, others, "mosquitto"))
 
     def empty(self):
         self.compare("empty")
@@ -53,7 +53,7 @@ def arguments(parser):
     parser.size("--known", 100_000, 2000, "devices that the store knows")
 
 
-SUITE = Suite("startup", __doc__, Startup, tools=["openssl", *mosquitto.TOOLS], arguments=arguments,
+SUITE = Suite("start-up", __doc__, StartUp, tools=["openssl", *mosquitto.TOOLS], arguments=arguments,
               rows={"empty": "from the start to open doors", "known": "with 100,000 devices in the store"})
 
 if __name__ == "__main__":
