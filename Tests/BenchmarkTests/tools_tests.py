@@ -3,6 +3,7 @@
 import io
 import json
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -14,6 +15,7 @@ import allocations
 import bench
 import compare
 import harness
+import report
 import rows
 from rows import Row
 
@@ -139,6 +141,33 @@ class Comparisons(unittest.TestCase):
         lines, worse = compare.compared(one, other)
         self.assertEqual([(line[0], line[4]) for line in lines], [("old", "only before"), ("new", "only after")])
         self.assertFalse(worse)
+
+
+class Reports(unittest.TestCase):
+    FACTS = {"machine": "A", "processors": 2, "memory_gib": 4, "kernel": "6", "swift": "6.3", "packages": {}}
+
+    def page(self, *measured):
+        text = ("| `a.one` | what | other | at most 1 x | not measured yet | | |\n"
+                "| `b.two` | what | | | not measured yet | | |\n"
+                "| `growth.devices-10` | ten | not measured yet | |\nMeasured: not yet\n| no row | x |\n")
+        return report.page(text, [{"machine": self.FACTS, "rows": [row.json() for row in measured]}]).splitlines()
+
+    def test_lines_get_the_figures_of_their_row_and_others_stay(self):
+        lines = self.page(Row("a.one", "us", [30.0], [100.0], "other", goal=0.2))
+        self.assertEqual(lines[0], "| `a.one` | what | other | at most 1 x | 30 us | 100 | 0.30 x, missed |")
+        self.assertEqual(lines[1], "| `b.two` | what | | | not measured yet | | |")
+        self.assertIn("A, 2 processors", lines[3])
+        self.assertEqual(lines[4], "| no row | x |")
+
+    def test_growth_has_cost_and_latency_in_one_line(self):
+        cost, late = Row("growth.devices-10", "us CPU", [12.0]), Row("growth.devices-10-latency", "us p99", [2500])
+        lines = self.page(cost, late)
+        self.assertEqual(lines[2], "| `growth.devices-10` | ten | 12 us CPU | 2.50 ms |")
+
+    def test_every_row_of_the_page_is_one_that_there_is(self):
+        known = bench.suites()
+        for name in re.findall(r"^\| `([^`]+)`", report.PAGE.read_text(), re.M):
+            self.assertIn(name.partition(".")[0], known, name)
 
 
 class Allocations(unittest.TestCase):
