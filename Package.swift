@@ -128,6 +128,7 @@ let package = Package(
         "ApusTrust", "ApusCore", "ApusStore", "ApusWeb", "ApusDevice",
       ]),
     tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusWire"]),
+    .testTarget(name: "BenchmarkTests", exclude: ["tools_tests.py"], swiftSettings: common),
     .testTarget(
       name: "ConsoleTests", dependencies: ["ApusConsole", "apus"], exclude: ["Browser"],
       swiftSettings: common),
@@ -155,7 +156,6 @@ let package = Package(
     tests("SimulationTests", ["ApusTesting"]),
     .testTarget(
       name: "ApusBenchTests", dependencies: ["apus-bench", "ApusModel"], swiftSettings: common),
-    .testTarget(name: "BenchmarkTests", exclude: ["tools_tests.py"], swiftSettings: common),
     tests("TidyTests", ["ApusModel"]),
   ]
 )
