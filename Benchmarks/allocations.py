@@ -16,6 +16,9 @@ Rows:
   http2-not-stored, http2-stored, http2-delivered    as those of ingest.py, in the service, for each request
   binary-admitted, binary-delivered                  as those of binary.py, in the service, for each frame
   device-received                                    the device library, for each notification: the fleet of delivered
+  http2-delivered-alone, device-received-alone       the same with one notification at a time, each in a turn, a record
+                                                     and a system call of its own: the most that one can cost, and the
+                                                     same number on any machine
   client-bulk, client-single                         as those of client.py, in the client library, for each notification
 """
 
@@ -33,9 +36,11 @@ import ingest
 from harness import ROOT, Process, check, free_port, output_of, say
 
 CEILINGS = ROOT / "Benchmarks/allocation-ceilings.json"
-PATHS = ["http2-not-stored", "http2-stored", "http2-delivered", "binary-admitted", "binary-delivered",
-         "device-received", "client-bulk", "client-single"]
+PATHS = ["http2-not-stored", "http2-stored", "http2-delivered", "http2-delivered-alone", "binary-admitted",
+         "binary-delivered", "device-received", "device-received-alone", "client-bulk", "client-single"]
 SMALL, LARGE = 4_000, 24_000
+# Of those that go one by one.
+FEW = 1_000, 6_000
 PAIRS = 3
 # A ceiling that is further above than its room and this is worth lowering.
 WORTH_LOWERING = 0.3
@@ -97,17 +102,19 @@ class Service(ingest.Ingest):
         # What was stored for them comes first.
         stored = self.options.devices
         self.http2(stored, 3600)
-        received = []
-        self.figures["http2-delivered"] = self.pairs(self.http2, 3600, devices, received)
-        self.figures["device-received"] = min(received)
+        for name, load, sizes in [("", self.http2, (SMALL, LARGE)), ("-alone", self.one_by_one, FEW)]:
+            received = []
+            self.figures[f"http2-delivered{name}"] = self.pairs(load, 3600, devices, received, sizes)
+            self.figures[f"device-received{name}"] = min(received)
         self.figures["binary-delivered"] = self.pairs(self.frames, "+1h")
-        # On both ways, each with its warm-up; what was stored, and this first round.
-        self.acknowledged(fleet.stop(), 2 * (PAIRS * (SMALL + LARGE) + SMALL) + 2 * stored)
+        # Each way with its warm-up; what was stored, and this first round.
+        self.acknowledged(fleet.stop(), 2 * (PAIRS * (SMALL + LARGE) + SMALL) + PAIRS * sum(FEW) + FEW[0] + 2 * stored)
         self.server.stop()
 
-    def pairs(self, load, expiration, other=None, others=None):
+    def pairs(self, load, expiration, other=None, others=None, sizes=None):
         """Counts of the service; what another program counts for each message meanwhile goes to `others`."""
-        load(SMALL, expiration)
+        small, large = sizes or (SMALL, LARGE)
+        load(small, expiration)
         self.server.settled_cpu_seconds()
 
         def run(messages):
@@ -121,16 +128,19 @@ class Service(ingest.Ingest):
         least = []
         for _ in range(PAIRS):
             counts = {}
-            for messages in (LARGE, SMALL):
+            for messages in (large, small):
                 before = other.calls
                 counts[messages] = run(messages), other.calls - before
-            pair = [(a - b) / (LARGE - SMALL) for a, b in zip(counts[LARGE], counts[SMALL])]
+            pair = [(a - b) / (large - small) for a, b in zip(counts[large], counts[small])]
             least.append(pair[0])
             others.append(pair[1])
         return min(least)
 
     def http2(self, requests, expiration_seconds):
         self.load(self.http2_port, expiration_seconds, requests)
+
+    def one_by_one(self, requests, expiration_seconds):
+        self.load(self.http2_port, expiration_seconds, requests, 1, 1)
 
     def frames(self, frames, expiration):
         output_of(self.apus_bench, "binary", "--connect", f"127.0.0.1:{self.port}", *self.provider,
@@ -164,20 +174,20 @@ def verdicts(figures, ceilings):
     for name, figure in figures.items():
         known = ceilings.get(name)
         if known is None:
-            lines.append(f"{name:18} {figure:8.3f}  has no ceiling: `Benchmarks/allocations.py --set` writes one")
+            lines.append(f"{name:22} {figure:8.3f}  has no ceiling: `Benchmarks/allocations.py --set` writes one")
             bad = True
             continue
         limit = known["ceiling"]
         if figure > limit:
             lines.append(
-                f"{name:18} {figure:8.3f}  MORE than its ceiling of {limit}: a change allocates on this path. Take "
+                f"{name:22} {figure:8.3f}  MORE than its ceiling of {limit}: a change allocates on this path. Take "
                 f"that out, or raise the ceiling in {CEILINGS.relative_to(ROOT)} and say why")
             bad = True
         elif figure < limit - known["room"] - WORTH_LOWERING:
-            lines.append(f"{name:18} {figure:8.3f}  its ceiling of {limit} can be lowered to "
+            lines.append(f"{name:22} {figure:8.3f}  its ceiling of {limit} can be lowered to "
                          f"{figure + known['room']:.2f}")
         else:
-            lines.append(f"{name:18} {figure:8.3f}  ceiling {limit}")
+            lines.append(f"{name:22} {figure:8.3f}  ceiling {limit}")
     return lines, bad
 
 

@@ -76,11 +76,11 @@ class Ingest(harness.Bench):
         for port, some in [(self.http2_port, tokens), (self.yardstick_port, tokens[:1])]:
             (self.scratch / f"urls.{port}").write_text("".join(f"https://localhost/3/device/{t}\n" for t in some))
 
-    def load(self, port, expiration_seconds, requests):
+    def load(self, port, expiration_seconds, requests, connections=CONNECTIONS, streams=STREAMS):
         """One slice of work. Every single request must be answered with 200."""
         expiration = int(time.time()) + expiration_seconds if expiration_seconds else 0
         output = output_of(
-            "taskset", "-c", self.load_cpus, "h2load", "-t1", f"-n{requests}", f"-c{CONNECTIONS}", f"-m{STREAMS}",
+            "taskset", "-c", self.load_cpus, "h2load", "-t1", f"-n{requests}", f"-c{connections}", f"-m{streams}",
             "-i", self.scratch / f"urls.{port}", "-B", f"https://localhost:{port}", f"--connect-to=127.0.0.1:{port}",
             "-d", self.payload, "-H", f"authorization: bearer {self.provider_token}", "-H", f"apns-topic: {TOPIC}",
             "-H", "apns-push-type: alert", "-H", "apns-priority: 10", "-H", f"apns-expiration: {expiration}")

@@ -181,7 +181,7 @@ class Allocations(unittest.TestCase):
 
     def test_within_its_room_nothing_is_to_do(self):
         self.assertEqual(allocations.verdicts({"path": 7.0}, self.CEILINGS), (
-            [f"{'path':18} {7.0:8.3f}  ceiling 7.2"], False))
+            [f"{'path':22} {7.0:8.3f}  ceiling 7.2"], False))
 
     def test_far_below_the_ceiling_can_be_lowered(self):
         lines, bad = allocations.verdicts({"path": 5.0}, self.CEILINGS)
