@@ -6,7 +6,7 @@ SHELL := /bin/bash
 CHECKED := --explicit-target-dependency-import-check error
 # Exclusive access to memory is proven by the compiler where it can be and checked at run time where it cannot. Those
 # checks run in every debug build, so in all tests; here they are left out: they are 10 % of the instructions of a
-# request that is answered at once, and 19 % of one that is delivered to a device (callgrind, `make bench-ingest` work).
+# request that is answered at once, and 19 % of one that is delivered to a device (callgrind, the work of `make bench-ingest`).
 OPTIMISED := -c release -Xswiftc -enforce-exclusivity=unchecked
 # What swift-format reads, as far as it exists.
 FORMATTED := $(wildcard Sources Tests Benchmarks Fuzz Package.swift)
@@ -20,7 +20,7 @@ HOURS ?= 0.5
 
 .DEFAULT_GOAL := help
 .PHONY: help build release run test docs sim screenshots lint format fuzz crash clean setup
-.PHONY: bench-ingest bench-binary bench-store bench-trust bench-client bench-page
+.PHONY: bench allocations
 # `make lint test` shows findings in that order, and two builds at once would only wait for each other's lock.
 .NOTPARALLEL:
 
@@ -70,30 +70,21 @@ crash: release ## Kill the service KILLS=100 times under load and account for al
 	Tests/Crash/run.sh --kills $(KILLS) $(if $(SEED),--seed $(SEED))
 	Tests/Crash/feedback.py $(if $(SEED),--seed $(SEED))
 
-bench-ingest: release ## Measure CPU per accepted notification against nghttpd
-	@scripts/setup.sh bench
-	Benchmarks/ingest.py
-
-bench-binary: release ## Measure CPU per notification of the binary interface against a plain TLS sink
-	@scripts/setup.sh bench
-	Benchmarks/binary.py
-
-bench-store: release ## Measure durable acceptance, memory, start-up and fetching with a million stored (ARGUMENTS=...)
-	@scripts/setup.sh bench
-	Benchmarks/store.py $(ARGUMENTS)
-
-bench-client: release ## Measure CPU per notification of the client library against h2load, and against distance
-	@scripts/setup.sh bench
-	Benchmarks/client.py $(ARGUMENTS)
-
-bench-trust: release ## Measure handshakes with certificates against OpenSSL alone, and what tokens cost
-	@scripts/setup.sh bench
-	Benchmarks/trust.py $(ARGUMENTS)
-
-bench-page: release ## Measure how soon apus dev takes a push, and its page shows one, and its memory (ARGUMENTS=...)
+bench: release ## Measure everything beside its yardstick, or some rows (ROWS="idle ingest.stored", ARGUMENTS=...)
 	@scripts/setup.sh test
 	@scripts/setup.sh bench
-	Benchmarks/page.py $(ARGUMENTS)
+	Benchmarks/bench.py $(ROWS) $(ARGUMENTS)
+
+# One suite of it: bench-ingest, bench-store and so on.
+bench-%: release
+	@$(if $(filter page,$*),scripts/setup.sh test)
+	@scripts/setup.sh bench
+	Benchmarks/bench.py $* $(ARGUMENTS)
+
+# Counts are exact, so they may fail a build; times may not.
+allocations: release ## Count heap allocations for each message, against their ceilings
+	@scripts/setup.sh allocations
+	Benchmarks/allocations.py
 
 clean: ## Remove what building, testing and running left
 	rm -rf .build .venv .apus

@@ -128,6 +128,7 @@ let package = Package(
         "ApusTrust", "ApusCore", "ApusStore", "ApusWeb", "ApusDevice",
       ]),
     tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusWire"]),
+    .testTarget(name: "BenchmarkTests", exclude: ["tools_tests.py"], swiftSettings: common),
     .testTarget(
       name: "ConsoleTests", dependencies: ["ApusConsole", "apus"], exclude: ["Browser"],
       swiftSettings: common),

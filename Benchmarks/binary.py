@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """CPU per notification through the binary interface, with a plain TLS sink as the yardstick in the same run.
 
-    make bench-binary                          all rows, as a table
+    make bench ROWS=binary                     all rows, as a table
     Benchmarks/binary.py --rows flood --json   one of them as JSON, after `make release`
 
 `apus-bench binary` sends command 2 frames of 300 bytes on one connection (TLS 1.3, AES-128-GCM, a provider's
@@ -13,10 +13,10 @@ alternation. What counts is the CPU time of the server's process, user and syste
 
 Rows:
   admitted   the devices are away, expiration 0: parse, authenticate the token, validate the payload, decide, discard.
-             The rate is the sink's cost through Apus's: 1 would mean that all this costs nothing. Goal: 0.4. Payloads
-             are those of one template, as a campaign's are, and differ in their last member; "unlike" ones differ in
-             the first, so that nothing is known of one from the one before. With two workers (on the same processor)
-             half of the frames cross over to the worker of their device.
+             Goal: at most 2.5 times what the sink takes for packed records, and no more than it takes where each frame
+             has a record. Payloads are those of one template, as a campaign's are, and differ in their last member;
+             "unlike" ones differ in the first, so that nothing is known of one from the one before. With two workers
+             (on the same processor) half of the frames cross over to the worker of their device.
   delivered  1,000 devices are connected and acknowledge, expiration in an hour: the same, a frame out and one in.
   client     The other side: BinaryClient, the client library's half for the binary interface, sends to the sink. Its
              rate in bytes a second beside that of `apus-bench binary`, which only copies frames that it made before, to
@@ -51,12 +51,13 @@ import time
 
 sys.dont_write_bytecode = True
 import harness
-from harness import LOAD_CPU, ROOT, SERVER_CPU, TOPIC, Process, accepts, check, free_port, output_of, say
+from harness import LOAD_CPU, SERVER_CPU, TOPIC, Process, accepts, check, free_port, output_of, say
+from rows import Row, Suite
 
-RATE_GOAL, FLOOD_GOAL, CLIENT_GOAL = 0.4, 2.0, 0.5
+FLOOD_GOAL, CLIENT_GOAL = 2.0, 0.5
 RECORDS = {"full": "16 KB", "frame": "one a frame"}
+COST_GOALS = {"full": 2.5, "frame": 1.0}
 FLOODING_CONNECTIONS = 64
-LATENCIES = 20_000
 
 
 class Binary(harness.Bench):
@@ -109,14 +110,6 @@ class Binary(harness.Bench):
                 say(f"  {index + 1:2} {name:15} {cost:7.3f} us {rate:9.0f} frames/s  {sent['cipher']}")
         return costs, ciphers
 
-    def finish(self, row, records, costs, ciphers, frames, **more):
-        medians = {name: round(statistics.median(slices), 3) for name, slices in costs.items()}
-        self.results.append({
-            "row": row, "records": records, **medians, **more, "unit": "us CPU/frame",
-            "frames": frames * self.options.slices,
-            "spread": {name: [round(min(s), 3), round(max(s), 3)] for name, s in costs.items()}, "ciphers": ciphers})
-        return medians
-
     # Rows
 
     def admitted(self):
@@ -137,10 +130,13 @@ class Binary(harness.Bench):
             more, _ = self.compare([("apus, 2 workers", apus, self.port, [])], frames, records)
             apus.stop()
             costs["apus_2_workers"] = more["apus, 2 workers"]
-            rate = statistics.median(costs["sink"]) / statistics.median(costs["apus"])
-            unlike = statistics.median(costs["sink"]) / statistics.median(costs["apus_unlike"])
-            self.finish("admitted", records, costs, ciphers, frames, rate=round(rate, 3), goal=RATE_GOAL,
-                        rate_unlike=round(unlike, 3))
+            for name, cost, other, against, goal in [
+                    ("", "apus", "sink", "TLS sink", COST_GOALS[records]),
+                    ("-unlike", "apus_unlike", "sink", "TLS sink", None),
+                    ("-2-workers", "apus_2_workers", "apus", "Apus, one", None)]:
+                self.results.append(Row(
+                    f"binary.admitted-{records}{name}", "us CPU/frame", costs[cost], costs[other], against, goal,
+                    more={"frames": frames * self.options.slices, "cipher": ciphers["apus"]}))
         sink.stop()
 
     def delivered(self):
@@ -152,7 +148,9 @@ class Binary(harness.Bench):
             costs, ciphers = self.compare([("apus", apus, self.port, ["--expiration", "+1h"])], frames, records)
             taken = self.acknowledged(fleet.stop(), frames * self.options.slices + frames // 10)
             apus.stop()
-            self.finish("delivered", records, costs, ciphers, frames, acknowledged=taken)
+            self.results.append(Row(
+                f"binary.delivered-{records}", "us CPU/frame", costs["apus"],
+                more={"frames": frames * self.options.slices, "cipher": ciphers["apus"], "acknowledged": taken}))
 
     def client(self):
         frames = 10 * self.options.frames
@@ -179,24 +177,23 @@ class Binary(harness.Bench):
                 rates["load"].append(load["bytes"] / load["seconds"] / 1e6)
                 say(f"  {index + 1:2} client {rates['client'][-1]:7.0f} MB/s, {costs['client'][-1]:.3f} us; "
                     f"load {rates['load'][-1]:7.0f} MB/s; the sink spends {costs['sink'][-1]:.3f} us")
-            self.results.append({
-                "row": "client", "frame_bytes": payload + 61, "frames": count * self.options.slices,
-                "client_mb_per_second": round(statistics.median(rates["client"])),
-                "load_mb_per_second": round(statistics.median(rates["load"])),
-                "rate": round(statistics.median(rates["client"]) / statistics.median(rates["load"]), 3),
-                "goal": CLIENT_GOAL, "client_cpu": round(statistics.median(costs["client"]), 3),
-                "sink_cpu": round(statistics.median(costs["sink"]), 3), "unit": "us CPU/notification",
-                "resident_megabytes": round(sent["resident_kilobytes"] / 1024)})
+            self.results.append(Row(
+                f"binary.client-{payload + 61}", "MB/s", rates["client"], rates["load"], "copies alone", CLIENT_GOAL,
+                better="higher", note=f"{statistics.median(costs['client']):.2f} us CPU each",
+                more={"frames": count * self.options.slices,
+                      "client_cpu_us": round(statistics.median(costs["client"]), 3),
+                      "sink_cpu_us": round(statistics.median(costs["sink"]), 3),
+                      "resident_megabytes": round(sent["resident_kilobytes"] / 1024)}))
         sink.stop()
 
     def flood(self):
-        say(f"\nflood: {self.options.slices} times {LATENCIES:,} confirmations, undisturbed and flooded")
+        say(f"\nflood: {self.options.slices} times {self.options.latencies:,} confirmations, undisturbed and flooded")
         # Devices get their tokens, and the service forgets the connections.
         registering = self.start_apus()
         self.start_fleet("--exit-after-registration").stop()
         registering.stop()
         apus = self.start_apus(2, [SERVER_CPU, LOAD_CPU], "+confirm")
-        workers = Workers(apus)
+        workers = Workers(apus, 2)
         good, other = workers.names
         workers.pin(good, SERVER_CPU)
         workers.pin(other, LOAD_CPU)
@@ -204,15 +201,18 @@ class Binary(harness.Bench):
         sources = probe.sources({good: 1, other: FLOODING_CONNECTIONS})
         own, foreign = probe.devices(sources[good][0], other, self.tokens_file.read_text().split())
         say(f"  {len(own)} devices of the good worker, {len(foreign)} of the flooded one")
-        results = {}
-        for name, tokens in [("own", own), ("foreign", foreign)]:
-            results[name] = self.latencies(workers, other, sources[good][0], sources[other], tokens)
+        for name, tokens, goal in [("flood", own, FLOOD_GOAL), ("flood-foreign", foreign, None)]:
+            figures, more = self.latencies(workers, other, sources[good][0], sources[other], tokens)
+            quiet, flooded = figures["undisturbed"], figures["flooded"]
+            more["p50"] = {which: statistics.median(one[0] for one in slices) for which, slices in figures.items()}
+            self.results.append(Row(
+                f"binary.{name}", "us p99", [one[1] for one in flooded], [one[1] for one in quiet], "undisturbed", goal,
+                note=f"{more['flood_connections_per_second']:,} connections/s",
+                more={"confirmations": self.options.latencies * self.options.slices, **more}))
         apus.stop()
-        self.results.append({"row": "flood", "unit": "us", "confirmations": LATENCIES * self.options.slices,
-                             "goal": FLOOD_GOAL, **results["own"], "devices_of_flooded_worker": results["foreign"]})
 
     def latencies(self, workers, flooded, source, flood_sources, tokens):
-        """p50 and p99, medians of the slices, undisturbed and under flood, and how dense the flood was."""
+        """p50 and p99 of each slice, undisturbed and under flood, and how dense the flood was."""
         file = self.scratch / "flood.tokens"
         file.write_text("".join(f"{token}\n" for token in tokens))
         figures, connections, busy = {"undisturbed": [], "flooded": []}, [], []
@@ -220,8 +220,8 @@ class Binary(harness.Bench):
             for name, slices in figures.items():
                 flood = self.start_flood(flood_sources) if name == "flooded" else None
                 began, cpu = time.monotonic(), workers.cpu_seconds(flooded)
-                sent = self.send(self.port, LATENCIES, "--one-at-a-time", "--source", source, cpu=SERVER_CPU,
-                                 tokens=file)
+                sent = self.send(self.port, self.options.latencies, "--one-at-a-time", "--source", source,
+                                 cpu=SERVER_CPU, tokens=file)
                 share = (workers.cpu_seconds(flooded) - cpu) / (time.monotonic() - began)
                 times = sorted(sent["microseconds"])
                 slices.append((times[len(times) // 2], times[len(times) * 99 // 100]))
@@ -233,13 +233,8 @@ class Binary(harness.Bench):
                     check(said["answered"] >= 0.9 * said["connections"] > 0, f"the flood was not answered: {said}")
                     connections.append(said["connections"] / seconds)
                     busy.append(share)
-        medians = {name: [statistics.median(s[i] for s in slices) for i in (0, 1)] for name, slices in figures.items()}
-        ratio = [flooded / quiet for flooded, quiet in zip(medians["flooded"], medians["undisturbed"])]
-        return {**{f"{name}_{p}": round(value, 1) for name, values in medians.items()
-                   for p, value in zip(("p50", "p99"), values)},
-                "ratio_p50": round(ratio[0], 2), "ratio_p99": round(ratio[1], 2),
-                "flood_connections_per_second": round(statistics.median(connections)),
-                "flooded_worker_busy": round(statistics.median(busy), 2)}
+        return figures, {"flood_connections_per_second": round(statistics.median(connections)),
+                         "flooded_worker_busy": round(statistics.median(busy), 2)}
 
     def start_flood(self, sources):
         flood = Process(
@@ -250,43 +245,21 @@ class Binary(harness.Bench):
         check(flood.child.poll() is None, f"the flood ended. {flood.tail()}")
         return flood
 
-    # What is printed
-
-    def table(self):
-        costs = [result for result in self.results if result["row"] in ("admitted", "delivered")]
-        if costs:
-            say(f"\n{'row':10} {'records':12} {'Apus':>9} {'sink':>9}  {'rate (goal)':14} {'unlike':16} 2 workers")
-        for result in costs:
-            cells = [f"{result[name]:6.3f} us" if name in result else "" for name in ("apus", "sink", "apus_2_workers")]
-            rate = f"{result['rate']:.2f} ({result['goal']})" if "rate" in result else ""
-            unlike = f"{result['apus_unlike']:.3f} us {result['rate_unlike']:.2f}" if "rate_unlike" in result else ""
-            row, records = result["row"], RECORDS[result["records"]]
-            say(f"{row:10} {records:12} {cells[0]:>9} {cells[1]:>9}  {rate:14} {unlike:16} {cells[2]}".rstrip())
-        for row in [result for result in self.results if result["row"] == "client"]:
-            say(f"\nclient, frames of {row['frame_bytes']:,} bytes: {row['client_mb_per_second']:,} MB/s, "
-                f"{row['rate']:.2f} ({row['goal']}) of the {row['load_mb_per_second']:,} MB/s that the sink takes from "
-                f"the load;\n  {row['client_cpu']:.3f} us of the client and {row['sink_cpu']:.3f} us of the sink for "
-                f"each, {row['resident_megabytes']:,} MB of memory")
-        for flood in [result for result in self.results if result["row"] == "flood"]:
-            say(f"\n{'confirmed, to devices of':26} {'undisturbed p50, p99':>22} {'flooded p50, p99':>20}"
-                "  ratios (goal)")
-            for name, some in [("the good worker", flood), ("the flooded worker", flood["devices_of_flooded_worker"])]:
-                goal = f" ({flood['goal']})" if some is flood else ""
-                say(f"{name:26} {some['undisturbed_p50']:13.0f} {some['undisturbed_p99']:5.0f} us "
-                    f"{some['flooded_p50']:11.0f} {some['flooded_p99']:5.0f} us  "
-                    f"{some['ratio_p50']:.2f}, {some['ratio_p99']:.2f}{goal}")
-            say(f"The flood: {flood['flood_connections_per_second']:,} connections a second, which keep the other "
-                f"worker {flood['flooded_worker_busy']:.0%} busy on a processor that it shares with the client.")
-
 
 class Workers:
     """The threads of a service's workers, and what /proc says about them."""
 
-    def __init__(self, server):
+    def __init__(self, server, count):
+        # A thread names itself, which may be after the doors are open.
+        server.wait_until(lambda: len(self.find(server)) == count, f"{count} threads of workers")
+        self.tasks = self.find(server)
+        self.names = list(self.tasks)
+
+    @staticmethod
+    def find(server):
         tasks = pathlib.Path(f"/proc/{server.child.pid}/task").iterdir()
         named = {(task / "comm").read_text().strip(): task for task in tasks}
-        self.tasks = {name: task for name, task in sorted(named.items()) if name.startswith("apus-worker-")}
-        self.names = list(self.tasks)
+        return {name: task for name, task in sorted(named.items()) if name.startswith("apus-worker-")}
 
     def pin(self, name, cpu):
         os.sched_setaffinity(int(self.tasks[name].name), {cpu})
@@ -378,21 +351,16 @@ class Probe:
         return own, foreign
 
 
-def main():
-    parser = harness.parser_for(__doc__)
-    rows = ["admitted", "delivered", "client", "flood"]
-    parser.add_argument("--rows", nargs="+", choices=rows, default=rows, metavar="ROW", help=", ".join(rows))
-    parser.add_argument("--frames", type=int, default=500_000,
-                        help="frames of a slice (500,000); a fifth where they are delivered")
-    parser.add_argument("--devices", type=int, default=1000, help="devices, each with one token (1,000)")
-    options = parser.parse_args()
-
-    def measure(bench):
-        for row in rows:
-            if row in options.rows:
-                getattr(bench, row)()
-
-    harness.main(options, Binary, ["openssl", "clang", "taskset"], measure)
+def arguments(parser):
+    parser.size("--frames", 500_000, 20_000, "frames of a slice, a fifth where they are delivered")
+    parser.size("--devices", 1000, 100, "devices, each with one token")
+    parser.size("--latencies", 20_000, 1000, "confirmations of a slice of `flood`")
 
 
-main()
+SUITE = Suite(
+    "binary", __doc__, Binary, tools=["openssl", "clang", "taskset"], arguments=arguments,
+    rows={"admitted": "binary frames in, decided, discarded", "delivered": "to connected devices, acknowledged",
+          "client": "the client library's binary half", "flood": "good connections beside a flood of bad ones"})
+
+if __name__ == "__main__":
+    SUITE.main()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """CPU per notification of the client library, with h2load as the yardstick in the same run.
 
-    make bench-client                      all rows
+    make bench ROWS=client                 all rows
     Benchmarks/client.py --rows bulk       one of them, after `make release`
 
 nghttpd is the sink, with one worker on processor 0: HTTP/2 over TLS, an empty file for every notification. h2load and
@@ -29,9 +29,10 @@ import sys
 sys.dont_write_bytecode = True
 import harness
 from harness import LOAD_CPU, ROOT, SERVER_CPU, TOPIC, Process, accepts, check, free_port, output_of, say
+from rows import Row, Suite
 
 CONNECTIONS, STREAMS = 8, 100
-BULK_GOAL, SINGLE_GOAL, AIOAPNS_GOAL = 1.0, 10.0, 10.0
+BULK_GOAL, SINGLE_GOAL, AIOAPNS_GOAL = 1.0, 10.0, 0.1
 DELAYS = [40, 150]
 TOKEN = "ab" * 32
 
@@ -92,7 +93,13 @@ class Client(harness.Bench):
             "--token", TOKEN, "--payload", self.payload, "--notifications", requests, "--warm-up", warm_up, *extra)
         return json.loads(output), seconds * 1e6 / (requests + warm_up)
 
-    def row(self, form, goal):
+    def bulk(self):
+        self.compare("bulk", BULK_GOAL)
+
+    def single(self):
+        self.aioapns(self.compare("single", SINGLE_GOAL))
+
+    def compare(self, form, goal):
         slices, requests = self.options.slices, self.options.requests
         if form == "single":
             requests //= 4
@@ -102,19 +109,13 @@ class Client(harness.Bench):
             results["apus"].append(self.push(requests, "--form", form)[1])
             results["h2load"].append(self.h2load(requests))
             say(f"  {index + 1:2} apus {results['apus'][-1]:7.3f} us   h2load {results['h2load'][-1]:7.3f} us")
-        medians = {which: statistics.median(values) for which, values in results.items()}
-        ratio = medians["apus"] / medians["h2load"]
-        say(f"  median: apus {medians['apus']:.3f} us, h2load {medians['h2load']:.3f} us, ratio {ratio:.2f}"
-            f" ({'meets' if ratio <= goal else 'MISSES'} the goal)")
-        self.results.append({
-            "row": form, "apus": round(medians["apus"], 3), "yardstick": round(medians["h2load"], 3),
-            "ratio": round(ratio, 3), "goal": goal, "better": "lower", "unit": "us CPU/notification",
-            "requests": slices * requests,
-            "spread": {which: [round(min(v), 3), round(max(v), 3)] for which, v in results.items()}})
-        return medians["apus"]
+        self.results.append(Row(
+            f"client.{form}", "us CPU/notification", results["apus"], results["h2load"], "h2load", goal,
+            more={"requests": slices * requests}))
+        return self.results[-1].value
 
     def aioapns(self, single):
-        """What aioapns spends on a notification, and how many times ours that is.
+        """What aioapns spends on a notification, beside ours.
 
         It needs the `apns-id` of its request in the answer, which nghttpd does not send: so it sends to Apus.
         """
@@ -139,20 +140,16 @@ class Client(harness.Bench):
         service.stop()
         # The difference of two runs: Python's own start is no part of it.
         each = (seconds[many] - seconds[few]) * 1e6 / (many - few)
-        ratio = each / single
-        verdict = "meets" if ratio >= AIOAPNS_GOAL else "MISSES"
-        say(f"  aioapns: {each:.0f} us, {ratio:.1f} x ours ({verdict} the goal of {AIOAPNS_GOAL:.0f})")
-        self.results.append({"row": "aioapns", "apus": round(single, 3), "yardstick": round(each, 1),
-                             "ratio": round(ratio, 1), "goal": AIOAPNS_GOAL, "better": "higher",
-                             "unit": "us CPU/notification", "requests": many})
+        self.results.append(Row("client.aioapns", "us CPU/notification", single, each, "aioapns", AIOAPNS_GOAL,
+                                more={"requests": many}))
 
     def memory(self):
         say("\nmemory: the most that was ever in memory")
-        small = self.push(50_000)[0]["resident_kilobytes"]
-        large = self.push(1_000_000)[0]["resident_kilobytes"]
-        say(f"  50,000: {small:,} KB   1,000,000: {large:,} KB   ratio {large / small:.2f} (goal 1.1)")
-        self.results.append({"row": "memory", "apus": large, "yardstick": small, "ratio": round(large / small, 3),
-                             "goal": 1.1, "better": "lower", "unit": "KB", "requests": 1_000_000})
+        many = self.options.requests * 5 // 2
+        small = self.push(many // 20)[0]["resident_kilobytes"]
+        large = self.push(many)[0]["resident_kilobytes"]
+        self.results.append(Row("client.memory", "KB", large, small, "a twentieth of them", 1.1,
+                                more={"requests": many}))
 
     def far(self):
         relay = self.compile("delay_relay.c", "delay_relay")
@@ -163,43 +160,24 @@ class Client(harness.Bench):
             limit = STREAMS * 1000 / delay
             say(f"\nfar, {delay} ms: one connection of {STREAMS} streams can do {limit:.0f} a second")
             for connections in [1, CONNECTIONS]:
-                requests = int(limit * connections * 4)
+                requests = int(limit * connections * (1 if self.options.quick else 4))
                 said, _ = self.push(requests, "--connections", connections, port=port, warm_up=requests)
                 rate = requests * 1e6 / said["microseconds"]
-                share = rate / (limit * connections)
-                say(f"  {connections} connections: {rate:8.0f} a second, {share:.2f} of the limit")
-                self.results.append({
-                    "row": f"far-{delay}-{connections}", "apus": round(rate), "yardstick": round(limit * connections),
-                    "ratio": round(share, 3), "goal": 0.9, "better": "higher", "unit": "notifications/s",
-                    "requests": requests})
+                say(f"  {connections} connections: {rate:8.0f} a second")
+                self.results.append(Row(f"client.far-{delay}-{connections}", "/s", rate, limit * connections,
+                                        "what streams come to", 0.9, better="higher", more={"requests": requests}))
             process.stop()
 
-    def table(self):
-        say(f"\n{'row':10}  {'apus':>12} {'yardstick':>12} {'ratio (goal)':>14}  unit")
-        for row in self.results:
-            say(f"{row['row']:10}  {row['apus']:12,} {row['yardstick']:12,} {row['ratio']:7.2f} ({row['goal']})"
-                f"  {row['unit']}")
+
+def arguments(parser):
+    parser.size("--requests", 400_000, 20_000, "notifications of a slice; 2.5 times as many where memory is measured")
+    parser.set_defaults(devices=1)
 
 
-def main():
-    parser = harness.parser_for(__doc__, "slices for each sender (7)")
-    names = ["bulk", "single", "memory", "far"]
-    parser.add_argument("--rows", nargs="+", choices=names, default=names, metavar="ROW", help=", ".join(names))
-    parser.add_argument("--requests", type=int, default=400_000, help="notifications of a slice (400,000)")
-    options = parser.parse_args()
-    options.devices = 1
+SUITE = Suite(
+    "client", __doc__, Client, tools=["h2load", "nghttpd", "openssl", "clang", "taskset"], arguments=arguments,
+    rows={"bulk": "all in one bulk send", "single": "each with an await of its own; aioapns beside it",
+          "memory": "what a bulk send takes", "far": "over a long way"})
 
-    def measure(bench):
-        if "bulk" in options.rows:
-            bench.row("bulk", BULK_GOAL)
-        if "single" in options.rows:
-            bench.aioapns(bench.row("single", SINGLE_GOAL))
-        if "memory" in options.rows:
-            bench.memory()
-        if "far" in options.rows:
-            bench.far()
-
-    harness.main(options, Client, ["h2load", "nghttpd", "openssl", "clang", "taskset"], measure)
-
-
-main()
+if __name__ == "__main__":
+    SUITE.main()

@@ -18,6 +18,8 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Where Debian has mosquitto, which is not on everybody's path.
+os.environ["PATH"] += ":/usr/sbin"
 SERVER_CPU, LOAD_CPU = 0, 1
 TOPIC = "com.example.app"
 
@@ -75,7 +77,9 @@ class Process:
             time.sleep(pause)
 
     def tail(self):
-        return "Its last output:\n" + "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
+        # A crash says what it was first, and its backtrace fills the rest.
+        lines = self.log.read_text(errors="replace").splitlines()
+        return "Its output:\n" + "\n".join(lines if len(lines) <= 40 else [*lines[:25], "...", *lines[-10:]])
 
     def stop(self):
         Process.everyone.remove(self)
@@ -140,17 +144,17 @@ class Bench:
         process.wait_until(lambda: all(map(accepts, ports)), "open doors", pause=pause)
         return process
 
-    def start_fleet(self, *extra):
+    def start_fleet(self, *extra, cpus=(LOAD_CPU,), environment=None):
         """Registers the devices. Their tokens, one a line, are complete when there are as many as devices."""
         self.tokens_file.unlink(missing_ok=True)
         fleet = Process(
             [self.apus_bench, "fleet", "--data", self.data, "--devices", self.options.devices,
              "--connect", f"127.0.0.1:{self.courier_port}", "--print-tokens", self.tokens_file, *extra],
-            [LOAD_CPU], self.scratch / "fleet.log")
+            cpus, self.scratch / "fleet.log", environment)
 
         def complete():
             return self.tokens_file.exists() and len(self.tokens_file.read_text().split()) == self.options.devices
-        if extra:
+        if "--exit-after-registration" in extra:
             check(fleet.child.wait(600) == 0 and complete(), f"the devices did not register. {fleet.tail()}")
         else:
             fleet.wait_until(complete, "all devices connected", 600)
@@ -185,7 +189,7 @@ def machine():
     cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
     packages = subprocess.run(
         ["dpkg-query", "-W", "-f=${Package}=${Version} ", "libnghttp2-14", "libssl3", "librocksdb-dev", "libuv1",
-         "nghttp2-server"], capture_output=True, text=True).stdout.split()
+         "nghttp2-server", "mosquitto"], capture_output=True, text=True).stdout.split()
     git = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True)
     return {
         "machine": cpu[1] if cpu else platform.machine(), "processors": os.cpu_count(),
@@ -207,25 +211,10 @@ def parser_for(description, slices="slices of each kind (7)"):
     return parser
 
 
-def main(options, bench_class, tools, measure):
-    """Runs `measure` and prints the rows that it added, as a table or as JSON behind a line about the machine."""
-    if options.json:
-        say.stream = sys.stderr
-    say(json.dumps(machine()))
-
-    def measure_and_print(bench):
-        measure(bench)
-        bench.table()
-        if options.json:
-            for line in [machine(), *bench.results]:
-                print(json.dumps({**line, "ledger": options.ledger} if "row" in line else line), flush=True)
-
-    run(options, bench_class, tools, measure_and_print)
-
-
-def run(options, bench_class, tools, measure):
+def run(options, bench_class, tools, measure, processors=2):
     """Checks what it takes, and calls `measure` with a bench in a scratch folder that is gone afterwards."""
-    check({SERVER_CPU, LOAD_CPU} <= os.sched_getaffinity(0), "it takes two processors, one for the load.")
+    check(processors == 1 or {SERVER_CPU, LOAD_CPU} <= os.sched_getaffinity(0),
+          "it takes two processors, one for the load.")
     for tool in tools:
         check(shutil.which(tool), f"{tool} is missing; `scripts/setup.sh bench` installs it.")
     for program in ["apus", "apus-bench"]:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""CPU and allocations per accepted notification, with nghttpd as the yardstick in the same run.
+"""CPU per accepted notification, with nghttpd as the yardstick in the same run.
 
-    make bench-ingest                      all rows
+    make bench ROWS=ingest                 all rows
     Benchmarks/ingest.py --rows stored     one of them, after `make release`
     Benchmarks/ingest.py --ledger all      with the delivery ledger, which is off else
 
@@ -15,25 +15,24 @@ each time, which costs it a tenth more and is no part of the comparison.
 Rows:
   not-stored  the devices are away, apns-expiration 0: authenticate, validate, decide, discard
   stored      the devices are away, apns-expiration in an hour: durable before it is answered
-  delivered   1,000 devices are connected and acknowledge: the same, and a frame out and one in
+  delivered   1,000 devices are connected and acknowledge: the same, and a frame out and one in (nghttpd does nothing
+              of the kind: delivery.py has a yardstick that does)
 
-Lower is better.
+Lower is better. How often each allocates is counted by allocations.py.
 """
 
-import json
 import re
-import statistics
-import struct
 import sys
 import time
 
 sys.dont_write_bytecode = True
 import harness
 from harness import LOAD_CPU, SERVER_CPU, TOPIC, Process, accepts, check, free_port, output_of, say
+from rows import Row, Suite
 
 CONNECTIONS, STREAMS = 8, 100
-# Name, whether the devices are connected, seconds until the notification expires, goal for apus / nghttpd.
-ROWS = [("not-stored", False, 0, 1.3), ("stored", False, 3600, 3.0), ("delivered", True, 3600, 5.0)]
+# Of each row: whether the devices are connected, seconds until the notification expires, goal for apus / nghttpd.
+SETTINGS = {"not-stored": (False, 0, 1.0), "stored": (False, 3600, 2.5), "delivered": (True, 3600, None)}
 
 
 class Ingest(harness.Bench):
@@ -43,25 +42,29 @@ class Ingest(harness.Bench):
         self.payload = self.scratch / "payload.json"
         text = '{"aps":{"alert":{"title":"Platform 4","body":"%s"},"sound":"default"},"id":"7c0ffee"}'
         self.payload.write_text(text % ("x" * (256 - len(text) + 2)))
+        self.load_cpus = str(LOAD_CPU)
 
     def provision(self):
         super().provision()
-        self.provider_token = output_of(
-            self.apus_bench, "jwt", "--key", self.identity["key_file"], "--key-id", self.identity["key_id"],
-            "--team", self.identity["team"]).strip()
+        self.provision_load(self.identity)
         self.key, self.certificate = self.scratch / "key.pem", self.scratch / "certificate.pem"
         output_of("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
                   "-subj", "/CN=localhost", "-days", "2", "-keyout", self.key, "-out", self.certificate)
-        self.compile("alloc_count.c", "alloc_count.so", "-fPIC", "-shared")
+
+    def provision_load(self, identity):
+        """What h2load sends with each request."""
+        self.provider_token = output_of(
+            self.apus_bench, "jwt", "--key", identity["key_file"], "--key-id", identity["key_id"],
+            "--team", identity["team"]).strip()
 
     def start_apus(self, environment=None):
         return self.serve(environment=environment, http2=f"127.0.0.1:{self.http2_port}")
 
-    def start_yardstick(self):
+    def start_yardstick(self, cpus=(SERVER_CPU,)):
         process = Process(
             ["nghttpd", "-n1", "-a", "127.0.0.1", f"--max-concurrent-streams={STREAMS}", "-d", self.scratch / "htdocs",
              self.yardstick_port, self.key, self.certificate],
-            [SERVER_CPU], self.scratch / "nghttpd.log")
+            cpus, self.scratch / "nghttpd.log")
         process.wait_until(lambda: accepts(self.yardstick_port), "an open port")
         return process
 
@@ -73,11 +76,11 @@ class Ingest(harness.Bench):
         for port, some in [(self.http2_port, tokens), (self.yardstick_port, tokens[:1])]:
             (self.scratch / f"urls.{port}").write_text("".join(f"https://localhost/3/device/{t}\n" for t in some))
 
-    def load(self, port, expiration_seconds, requests):
+    def load(self, port, expiration_seconds, requests, connections=CONNECTIONS, streams=STREAMS):
         """One slice of work. Every single request must be answered with 200."""
         expiration = int(time.time()) + expiration_seconds if expiration_seconds else 0
         output = output_of(
-            "taskset", "-c", LOAD_CPU, "h2load", "-t1", f"-n{requests}", f"-c{CONNECTIONS}", f"-m{STREAMS}",
+            "taskset", "-c", self.load_cpus, "h2load", "-t1", f"-n{requests}", f"-c{connections}", f"-m{streams}",
             "-i", self.scratch / f"urls.{port}", "-B", f"https://localhost:{port}", f"--connect-to=127.0.0.1:{port}",
             "-d", self.payload, "-H", f"authorization: bearer {self.provider_token}", "-H", f"apns-topic: {TOPIC}",
             "-H", "apns-push-type: alert", "-H", "apns-priority: 10", "-H", f"apns-expiration: {expiration}")
@@ -94,87 +97,44 @@ class Ingest(harness.Bench):
         spent = server.settled_cpu_seconds() - before
         return spent * 1e6 / self.options.requests, cipher, rate
 
-    def allocations(self, expiration_seconds, connected):
-        """Allocations and bytes for each request to apus, on a server of its own so that counting distorts no time.
-
-        nghttpd is not counted: Debian links it with jemalloc, which a count of glibc's entry points cannot see.
-        """
-        counts = self.scratch / "counts"
-        counts.write_bytes(bytes(4096))
-        server = self.start_apus(
-            {"LD_PRELOAD": str(self.scratch / "alloc_count.so"), "APUS_ALLOC_COUNT": str(counts)})
-        fleet = self.start_fleet() if connected else None
-        requests = self.options.requests // 2
-        self.load(self.http2_port, expiration_seconds, requests)
-        server.settled_cpu_seconds()
-        before = struct.unpack_from("QQ", counts.read_bytes())
-        self.load(self.http2_port, expiration_seconds, requests)
-        server.settled_cpu_seconds()
-        after = struct.unpack_from("QQ", counts.read_bytes())
-        for process in filter(None, [fleet, server]):
-            process.stop()
-        return [(b - a) / requests for a, b in zip(before, after)]
-
-    def row(self, name, connected, expiration_seconds, goal):
+    def measure(self, name):
+        connected, expiration_seconds, goal = SETTINGS[name]
         slices, requests = self.options.slices, self.options.requests
-        say(f"\n{name}: {slices} slices of {requests:,} requests for each server, goal {goal}")
+        say(f"\n{name}: {slices} slices of {requests:,} requests for each server")
         apus = self.start_apus()
         fleet = self.start_fleet(*([] if connected else ["--exit-after-registration"]))
         if not connected:
             fleet.stop()
         yardstick = self.start_yardstick()
         contestants = {"apus": (apus, self.http2_port), "nghttpd": (yardstick, self.yardstick_port)}
+        warm_up = max(requests // 10, CONNECTIONS)
         for _, port in contestants.values():
-            self.load(port, expiration_seconds, max(requests // 10, CONNECTIONS))  # Warms caches up, not counted.
-        results = {which: [] for which in contestants}
+            self.load(port, expiration_seconds, warm_up)
+        results, ciphers = {which: [] for which in contestants}, {}
         for index in range(slices):
             for which, (server, port) in contestants.items():
-                results[which].append(self.timed(server, port, expiration_seconds))
-                cost, cipher, rate = results[which][-1]
-                say(f"  {index + 1:2} {which:8} {cost:7.3f} us {rate:9.0f} requests/s  {cipher}")
-        sent = slices * requests + max(requests // 10, CONNECTIONS)
-        taken = self.acknowledged(fleet.stop(), sent) if connected else None
+                cost, ciphers[which], rate = self.timed(server, port, expiration_seconds)
+                results[which].append(cost)
+                say(f"  {index + 1:2} {which:8} {cost:7.3f} us {rate:9.0f} requests/s  {ciphers[which]}")
+        more = {"requests": slices * requests, "ciphers": ciphers}
+        if connected:
+            more["acknowledged"] = self.acknowledged(fleet.stop(), slices * requests + warm_up)
         yardstick.stop()
         apus.stop()
-        allocations, allocated = self.allocations(expiration_seconds, connected)
-        medians = {which: statistics.median(r[0] for r in rows) for which, rows in results.items()}
-        ratio = medians["apus"] / medians["nghttpd"]
-        say(f"  median: apus {medians['apus']:.3f} us, nghttpd {medians['nghttpd']:.3f} us, ratio {ratio:.2f}"
-              f" ({'meets' if ratio <= goal else 'MISSES'} the goal)")
-        say(f"  allocations for each request: {allocations:.3f} ({allocated:.0f} bytes)")
-        line = {
-            "row": name, "apus": round(medians["apus"], 3), "yardstick": round(medians["nghttpd"], 3),
-            "ratio": round(ratio, 3), "goal": goal, "better": "lower", "unit": "us CPU/request",
-            "requests": slices * requests, "allocations": round(allocations, 3), "allocated_bytes": round(allocated),
-            "spread": {which: [round(min(r[0] for r in rows), 3), round(max(r[0] for r in rows), 3)]
-                       for which, rows in results.items()},
-            "ciphers": {which: rows[0][1] for which, rows in results.items()},
-        }
-        if connected:
-            line["acknowledged"] = taken
-        self.results.append(line)
-
-    def table(self):
-        say(f"\n{'row':10}  {'apus':>10} {'nghttpd':>10} {'ratio (goal)':>12}  {'allocations':>11}")
-        for row in self.results:
-            say(f"{row['row']:10}  {row['apus']:7.2f} us {row['yardstick']:7.2f} us {row['ratio']:6.2f} ({row['goal']})"
-                f"  {row['allocations']:11.1f}")
+        self.results.append(Row(
+            f"ingest.{name}", "us CPU/request", results["apus"], results["nghttpd"], "nghttpd", goal, more=more))
 
 
-def main():
-    parser = harness.parser_for(__doc__, "slices for each server (7)")
-    names = [row[0] for row in ROWS]
-    parser.add_argument("--rows", nargs="+", choices=names, default=names, metavar="ROW", help=", ".join(names))
-    parser.add_argument("--requests", type=int, default=200_000, help="requests of a slice (200,000)")
-    parser.add_argument("--devices", type=int, default=1000, help="devices, each with one token (1,000)")
-    options = parser.parse_args()
-
-    def measure(bench):
-        for row in ROWS:
-            if row[0] in options.rows:
-                bench.row(*row)
-
-    harness.main(options, Ingest, ["h2load", "nghttpd", "openssl", "clang", "taskset"], measure)
+def arguments(parser):
+    parser.size("--requests", 200_000, 10_000, "requests of a slice")
+    parser.size("--devices", 1000, 50, "devices, each with one token")
 
 
-main()
+SUITE = Suite(
+    "ingest", __doc__, Ingest, tools=["h2load", "nghttpd", "openssl", "taskset"], arguments=arguments,
+    measure=lambda bench: [bench.measure(name) for name in bench.options.rows],
+    rows={"not-stored": "HTTP/2 in, decided, discarded", "stored": "HTTP/2 in, durable before the answer",
+          "delivered": "HTTP/2 in, delivered to connected devices, acknowledged"})
+
+if __name__ == "__main__":
+    SUITE.main()

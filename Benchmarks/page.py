@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How soon `apus dev` takes a push, how soon an open page shows it, and what memory the captured pushes take.
 
-    make bench-page                        everything
+    make bench ROWS=page                   everything
     Benchmarks/page.py --rows page         one of the rows, after `make release`
 
 One HTTP/2 client (h2load) sends pushes to virtual devices, which receive and acknowledge them; chromium, headless, has
@@ -23,19 +23,18 @@ import re
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.dont_write_bytecode = True
 import harness
 from harness import ROOT, check, output_of, say
+from rows import Row, Suite
 
 sys.path.insert(0, str(ROOT / "Tests/ConsoleTests/Browser"))
 from stand_in import StandIn
 from webdriver import Browser
 
-ROWS = ["start", "page", "memory"]
-DEVICES, CAPTURED = 20, 100_000
+DEVICES = 20
 GOAL_MILLISECONDS = 100
 GOAL_START_MILLISECONDS = 1000
 PAYLOAD = {"aps": {"alert": {"title": "Platform 4", "body": "The train leaves in five minutes."}, "sound": "default"}}
@@ -133,13 +132,10 @@ def page_row(options, scratch):
         check(highest >= number, f"push {number} was never to be seen; the last one was {highest}")
         waits.append(rows.get(number, at) - times[number])
     p50, p99, longest = percentile(waits, 0.5), percentile(waits, 0.99), max(seen["frames"])
-    say(f"\npage: {len(times):,} pushes at {options.rate:,}/s, {len(rows):,} of them had a row")
-    say(f"  to be seen after p50 {p50:.0f} ms, p99 {p99:.0f} ms, at most {max(waits):.0f} ms"
-        f" ({'meets' if p99 <= GOAL_MILLISECONDS else 'MISSES'} the goal of {GOAL_MILLISECONDS} ms)")
-    say(f"  longest frame {longest:.0f} ms, p99 {percentile(seen['frames'], 0.99):.0f} ms")
-    return {"row": "page", "pushes": len(times), "rate": options.rate, "with_row": len(rows), "unit": "ms",
-            "p50": round(p50), "p99": round(p99), "most": round(max(waits)), "goal": GOAL_MILLISECONDS,
-            "longest_frame": round(longest), "better": "lower"}
+    return Row("page.page", "ms p99", p99, goal=GOAL_MILLISECONDS,
+               note=f"p50 {p50:.0f} ms, at most {max(waits):.0f} ms, longest frame {longest:.0f} ms",
+               more={"pushes": len(times), "rate": options.rate, "with_row": len(rows), "p50": round(p50),
+                     "most": round(max(waits)), "longest_frame": round(longest)})
 
 
 def start_row(options):
@@ -158,54 +154,58 @@ def start_row(options):
             accepted.append((time.monotonic() - began) * 1000)
         finally:
             made.close()
-    first = statistics.median(accepted)
-    say(f"\nstart: ready after {statistics.median(ready):.0f} ms, the first push accepted after {first:.0f} ms,"
-        f" at most {max(accepted):.0f} ms ({'meets' if first <= GOAL_START_MILLISECONDS else 'MISSES'} the goal of "
-        f"{GOAL_START_MILLISECONDS} ms); {options.starts} starts")
-    return {"row": "start", "ready": round(statistics.median(ready)), "first_push": round(first), "unit": "ms",
-            "most": round(max(accepted)), "goal": GOAL_START_MILLISECONDS, "better": "lower"}
+    return Row("page.start", "ms", accepted, goal=GOAL_START_MILLISECONDS,
+               note=f"ready after {statistics.median(ready):.0f} ms", more={"ready": round(statistics.median(ready))})
 
 
 def memory_row(options, scratch, keep):
+    captured = options.captured
     made = stand_in(options, *([] if keep is None else ["--keep", str(keep), "--keep-mb", "1024"]))
     try:
         start = resident_megabytes(made.process)
-        taken = send(made, scratch, f"-n{CAPTURED}")
-        check(taken == CAPTURED, f"only {taken:,} of {CAPTURED:,} pushes were accepted")
-        last = {"match": {}, "count": 1, "after": CAPTURED - 1, "timeoutMilliseconds": 60_000}
+        taken = send(made, scratch, f"-n{captured}")
+        check(taken == captured, f"only {taken:,} of {captured:,} pushes were accepted")
+        last = {"match": {}, "count": 1, "after": captured - 1, "timeoutMilliseconds": 60_000}
         made.call("POST", "pushes/wait", last)
         kept = made.call("GET", "status")["counts"]["kept"]
         after = resident_megabytes(made.process)
     finally:
         made.close()
-    say(f"\nmemory: {start:.0f} MB resident at the start, {after:.0f} MB with {CAPTURED:,} captured pushes, "
-        f"of which {kept:,} are kept")
-    return {"row": f"memory, {kept} kept", "start": round(start), "captured": CAPTURED, "after": round(after),
-            "unit": "MB resident", "better": "lower"}
+    return Row(f"page.memory-{'all' if keep else 'usual'}-kept", "MB resident", after,
+               note=f"{start:.0f} MB at the start, {captured:,} captured, {kept:,} kept")
 
 
-def main(options):
-    check((options.bin / "apus").exists(), f"{options.bin / 'apus'} is missing; run `make release` first.")
-    if options.json:
-        say.stream = sys.stderr
-    say(json.dumps(harness.machine()))
-    with tempfile.TemporaryDirectory(prefix="apus-bench-") as scratch:
-        results = []
-        if "start" in options.rows:
-            results.append(start_row(options))
-        if "page" in options.rows:
-            results.append(page_row(options, scratch))
-        if "memory" in options.rows:
-            results += [memory_row(options, scratch, None), memory_row(options, scratch, CAPTURED)]
-    if options.json:
-        for line in [harness.machine(), *results]:
-            print(json.dumps(line), flush=True)
+class Page:
+    """A stand-in brings what it needs: nothing is provisioned."""
 
+    def __init__(self, options, scratch):
+        self.options, self.scratch = options, scratch
+
+    def provision(self):
+        pass
+
+    def page(self):
+        self.results.append(page_row(self.options, self.scratch))
+
+    def start(self):
+        self.results.append(start_row(self.options))
+
+    def memory(self):
+        for keep in (None, self.options.captured):
+            self.results.append(memory_row(self.options, self.scratch, keep))
+
+
+def arguments(parser):
+    parser.size("--starts", 7, 2, "how often it is started")
+    parser.size("--rate", 1000, 500, "pushes a second")
+    parser.size("--seconds", 20, 4, "for so long")
+    parser.size("--captured", 100_000, 15_000, "pushes that are captured for `memory`")
+
+
+SUITE = Suite(
+    "page", __doc__, Page, tools=["h2load", "chromium"], arguments=arguments,
+    rows={"start": "how soon apus dev takes a push", "page": "how soon its page shows one",
+          "memory": "what captured pushes take"})
 
 if __name__ == "__main__":
-    parser = harness.parser_for(__doc__)
-    parser.add_argument("--rows", nargs="+", choices=ROWS, default=ROWS)
-    parser.add_argument("--starts", type=int, default=7, help="how often it is started (7)")
-    parser.add_argument("--rate", type=int, default=1000, help="pushes a second (1000)")
-    parser.add_argument("--seconds", type=int, default=20, help="for so long (20)")
-    main(parser.parse_args())
+    SUITE.main()

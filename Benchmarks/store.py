@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Notifications stored durably in a second, beside the storage engine driven directly in the same run.
 
-    make bench-store                                     a million stored notifications (about four minutes)
+    make bench ROWS=store                                a million stored notifications (about four minutes)
     Benchmarks/store.py --stored 1000000 10000000        ten million as well (about 5 GB in TMPDIR)
     Benchmarks/store.py --json                           JSON, one row a line, after `make release`
 
@@ -43,7 +43,8 @@ import time
 
 sys.dont_write_bytecode = True
 import harness
-from harness import LOAD_CPU, SERVER_CPU, TOPIC, Process, accepts, check, free_port, output_of, say
+from harness import LOAD_CPU, SERVER_CPU, TOPIC, Process, check, free_port, output_of, say
+from rows import Row, Suite
 
 RATE_GOAL = 0.7
 BOTH = [SERVER_CPU, LOAD_CPU]
@@ -152,14 +153,11 @@ class Store(harness.Bench):
             engine.append(self.engine(engine_store, self.options.frames, round(slices[-1]["group"])))
             say(f"  stored  engine {engine[-1]['rate']:9,.0f} /s")
         medians = {key: statistics.median(one[key] for one in slices) for key in slices[0]}
-        engine_rate = statistics.median(one["rate"] for one in engine)
-        shutil.rmtree(engine_store)
-        self.add("stored", filled=round(fill["rate"]), filled_engine=round(engine_fill["rate"]),
-                 filled_ratio=round(fill["rate"] / engine_fill["rate"], 2), rate=round(medians["rate"]),
-                 engine=round(engine_rate), ratio=round(medians["rate"] / engine_rate, 2), goal=RATE_GOAL,
-                 group=round(medians["group"]), sync_us=round(medians["sync_us"]), cpu_us=round(medians["cpu_us"], 2),
-                 spread={"apus": [round(f(one["rate"] for one in slices)) for f in (min, max)],
-                         "engine": [round(f(one["rate"] for one in engine)) for f in (min, max)]})
+        self.add("filled", "/s", fill["rate"], engine_fill["rate"], "engine", better="higher")
+        self.add("stored", "/s", [one["rate"] for one in slices], [one["rate"] for one in engine], "engine", RATE_GOAL,
+                 better="higher", note=f"{medians['cpu_us']:.1f} us CPU each, {medians['group']:,.0f} in a group",
+                 more={"group": round(medians["group"]), "sync_us": round(medians["sync_us"]),
+                       "cpu_us": round(medians["cpu_us"], 2)})
 
     def tell(self, what, who, one):
         say(f"  {what}  {who}   {one['rate']:9,.0f} /s, {one['cpu_us']:5.2f} us CPU, {one['group']:5,.0f} in a group, "
@@ -178,15 +176,18 @@ class Store(harness.Bench):
         for sender in senders:
             check(sender.child.poll() is None, f"the flood ended. {sender.tail()}")
             sender.stop()
-        self.add("accepted", unit="us", count=self.options.latencies, quiet=quiet, flooded=flooded)
+        for name, times in [("accepted", quiet), ("accepted-flooded", flooded)]:
+            self.add(name, "us p99", times["p99"], note=f"p50 {times['p50']:,.0f} us")
 
     def memory(self, apus, when):
         apus.settled_cpu_seconds()
         status = pathlib.Path(f"/proc/{apus.child.pid}/status").read_text()
         figures = {key: int(re.search(rf"{name}:\s*(\d+)", status)[1]) / 1024
                    for key, name in [("resident_mb", "VmRSS"), ("anonymous_mb", "RssAnon"), ("peak_mb", "VmHWM")]}
-        self.add("memory", when=when, **{key: round(value, 1) for key, value in figures.items()},
-                 bytes_each=round(figures["anonymous_mb"] * 2**20 / self.stored, 1))
+        resident, anonymous = figures["resident_mb"], figures["anonymous_mb"]
+        self.add(f"memory-{when}", "MB", resident,
+                 note=f"{anonymous:,.0f} MB anonymous, {anonymous * 2**20 / self.stored:,.0f} bytes each",
+                 more={key: round(value, 1) for key, value in figures.items()})
 
     def start(self):
         """The last service is still at work on a flood when it comes here; a running one is returned."""
@@ -217,79 +218,52 @@ class Store(harness.Bench):
         apus, _ = service()
         crash(apus)
         apus, figures["killed_s"] = service()
-        self.add("start", stopped_s=round(statistics.median(stopped), 3),
-                 engine_stopped_s=round(statistics.median(opened), 3),
-                 **{key: round(value, 3) for key, value in figures.items()})
+        self.add("start", "s", stopped, opened, "engine")
+        self.add("start-killed", "s", figures["killed_s"], figures["engine_killed_s"], "engine")
         return apus
 
     def fetched(self):
         said = json.loads(output_of(
             "taskset", "-c", LOAD_CPU, self.apus_bench, "fetch", "--connect", f"127.0.0.1:{self.courier_port}",
             "--data", self.data, "--devices", self.options.fetches, "--first", self.stored // 3))
-        self.add("fetched", unit="us", devices=said["devices"], **percentiles(said["microseconds"]))
+        times = percentiles(said["microseconds"])
+        self.add("fetched", "us p99", times["p99"], note=f"p50 {times['p50']:,.0f} us",
+                 more={"devices": said["devices"]})
 
-    def add(self, row, **figures):
-        self.results.append({"row": row, "stored": self.stored, **figures})
-        say(f"  {json.dumps(self.results[-1])}")
+    def add(self, name, *figures, **more):
+        more["more"] = {"stored": self.stored, **more.get("more", {})}
+        size = "" if len(self.options.stored) == 1 else f"-{self.stored}"
+        self.results.append(Row(f"store.{name}{size}", *figures, **more))
+        say(f"  {json.dumps(self.results[-1].json())}")
 
     def measure(self, stored):
         self.begin(stored)
         apus = self.start_apus()
         self.rates(apus)
         self.accepted()
-        self.memory(apus, "after the slices")
+        self.memory(apus, "used")
         apus.stop()
         disk = sum(file.stat().st_size for file in (self.data / "store").rglob("*") if file.is_file())
         apus = self.start()
-        self.memory(apus, "after a start")
+        self.memory(apus, "started")
         self.fetched()
         apus.stop()
-        self.add("disk", megabytes=round(disk / 2**20), bytes_each=round(disk / stored))
-
-    # What is printed
-
-    def table(self):
-        def rows(name):
-            return [result for result in self.results if result["row"] == name]
-
-        say(f"\n{'stored':>10}  {'filled':>11} {'engine':>11} {'ratio':>5}  {'replaced':>11} {'engine':>11} "
-            f"{'ratio (goal)':>12}  {'group':>6} {'CPU':>8}")
-        for row in rows("stored"):
-            say(f"{row['stored']:10,}  {row['filled']:9,}/s {row['filled_engine']:9,}/s {row['filled_ratio']:5.2f}  "
-                f"{row['rate']:9,}/s {row['engine']:9,}/s {row['ratio']:6.2f} ({row['goal']})  {row['group']:6,} "
-                f"{row['cpu_us']:5.2f} us")
-        say(f"\n{'stored':>10}  {'accepted p50, p99':>20} {'in a flood p50, p99':>22} {'fetched p50, p99':>20}")
-        for row, fetched in zip(rows("accepted"), rows("fetched")):
-            say(f"{row['stored']:10,}  {row['quiet']['p50']:8.0f} {row['quiet']['p99']:8.0f} us "
-                f"{row['flooded']['p50']:10.0f} {row['flooded']['p99']:8.0f} us {fetched['p50']:8.0f} "
-                f"{fetched['p99']:8.0f} us")
-        say(f"\n{'stored':>10}  {'start':>8} {'engine':>8}  {'after SIGKILL':>13} {'engine':>8}")
-        for row in rows("start"):
-            say(f"{row['stored']:10,}  {row['stopped_s']:6.3f} s {row['engine_stopped_s']:6.3f} s  "
-                f"{row['killed_s']:11.3f} s {row['engine_killed_s']:6.3f} s")
-        say(f"\n{'stored':>10}  {'resident':>9} {'anonymous':>9}  when")
-        for row in rows("memory"):
-            say(f"{row['stored']:10,}  {row['resident_mb']:6.0f} MB {row['anonymous_mb']:6.0f} MB  {row['when']}")
-        for row in rows("disk"):
-            say(f"{row['stored']:10,}  {row['megabytes']:,} MB on disk, {row['bytes_each']} bytes each")
+        self.add("disk", "bytes each", disk / stored, note=f"{disk / 2**20:,.0f} MB")
 
 
-def main():
-    parser = harness.parser_for(__doc__, "slices for each of the two (7)")
-    parser.add_argument("--stored", type=int, nargs="+", default=[1_000_000], help="sizes (1,000,000)")
-    parser.add_argument("--frames", type=int, default=500_000, help="notifications of a slice (500,000)")
-    parser.add_argument("--frame-bytes", type=int, default=400, help="bytes of a frame (400)")
-    parser.add_argument("--connections", type=int, default=4, help="connections that they come by (4)")
-    parser.add_argument("--latencies", type=int, default=2000,
-                        help="notifications that are waited for (2,000), and a fifth of it in a flood")
-    parser.add_argument("--fetches", type=int, default=500, help="devices that come for what is stored (500)")
-    options = parser.parse_args()
-
-    def measure(bench):
-        for stored in options.stored:
-            bench.measure(stored)
-
-    harness.main(options, Store, ["clang", "taskset"], measure)
+def arguments(parser):
+    parser.size("--stored", [1_000_000], [20_000], "sizes", nargs="+")
+    parser.size("--frames", 500_000, 10_000, "notifications of a slice")
+    parser.size("--frame-bytes", 400, 400, "bytes of a frame")
+    parser.size("--connections", 4, 4, "connections that they come by")
+    parser.size("--latencies", 2000, 200, "notifications that are waited for, and a fifth of it in a flood")
+    parser.size("--fetches", 500, 50, "devices that come for what is stored")
 
 
-main()
+SUITE = Suite(
+    "store", __doc__, Store, tools=["clang", "taskset"], arguments=arguments,
+    measure=lambda bench: [bench.measure(stored) for stored in bench.options.stored],
+    rows={"all": "filling and replacing, confirmations, memory, start-up and fetching, with a million stored"})
+
+if __name__ == "__main__":
+    SUITE.main()

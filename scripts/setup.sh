@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Makes sure that a machine can build (`build`), test (`test`) or benchmark (`bench`) Apus.
+# Makes sure that a machine can build (`build`), test (`test`), count allocations (`allocations`) or benchmark (`bench`)
+# Apus.
 #
-#   scripts/setup.sh build|test|bench
+#   scripts/setup.sh build|test|allocations|bench
 #
 # Where nothing is missing it prints nothing, changes nothing and is done in a tenth of a second, so every target of
 # the Makefile may call it. Installed packages are looked up with dpkg-query, which needs neither network nor root.
@@ -33,11 +34,17 @@ test_packages=(
   "fonts-dejavu-core:what it writes with"
   "fonts-noto-color-emoji:the emoji in pushes"
 )
-bench_packages=(
+allocations_packages=(
   "nghttp2-client:h2load, the load"
-  "nghttp2-server:nghttpd, the yardstick"
-  "python3:runs the benchmark"
+  "nghttp2-server:nghttpd, the yardstick of HTTP/2"
+  "openssl:makes the yardsticks' certificates"
+  "python3:runs the benchmarks"
   "util-linux:taskset, pins servers and load to their processors"
+)
+bench_packages=(
+  "${allocations_packages[@]}"
+  "mosquitto:the yardstick of devices (Debian starts it on port 1883 as well; nothing here uses that one)"
+  "mosquitto-clients:check that the load for it speaks MQTT"
 )
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -187,11 +194,15 @@ test)
   check_curl
   make_venv
   ;;
+allocations)
+  check_toolchain
+  install_packages "${build_packages[@]}" "${allocations_packages[@]}"
+  ;;
 bench)
   check_toolchain
   install_packages "${build_packages[@]}" "${bench_packages[@]}"
   ;;
 *)
-  die "unknown argument '${1-}'." "Usage: scripts/setup.sh build|test|bench"
+  die "unknown argument '${1-}'." "Usage: scripts/setup.sh build|test|allocations|bench"
   ;;
 esac

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""All benchmarks as one table: each row is Apus beside its yardstick, in the same run on the same machine.
+
+    make bench                                    everything (over an hour)
+    make bench ROWS="idle ingest.stored"          some suites, some rows of a suite
+    make bench ARGUMENTS="--json after.json"      the same as JSON, for compare.py
+    make bench ARGUMENTS=--quick                  small sizes: does each row work? No figures
+    Benchmarks/bench.py --list                    the rows, each with a sentence
+
+Peers come from Debian's packages (scripts/setup.sh bench) and are started and stopped here, on free ports of loopback.
+Servers run on one processor and load on another; the machine should have nothing else to do. What each row does is said
+at the top of the suite's file, and Documentation/performance.md says what came out. Options of a suite (its --help) are
+passed on to those that have them. A suite that fails leaves the others alone, and makes the exit code 1.
+"""
+
+import importlib
+import json
+import pathlib
+import sys
+import time
+import traceback
+
+sys.dont_write_bytecode = True
+import harness
+import rows
+from harness import check, say
+
+NAMES = ["ingest", "binary", "delivery", "latency", "idle", "storm", "growth", "bad-input", "store", "trust", "client",
+         "start-up", "page"]
+
+
+def suites():
+    return {name: importlib.import_module(name.replace("-", "_")).SUITE for name in NAMES}
+
+
+def suites_with(known, row):
+    """Those that have a row of that name."""
+    found = [name for name, suite in known.items() if row in suite.rows]
+    check(found, f"there is no suite or row {row!r}. There are the suites {' '.join(known)}, and --list")
+    return found
+
+
+def chosen(known, wanted):
+    """The names of rows by suite, in the order of the suites."""
+    picked = {}
+    for word in wanted or list(known):
+        suite, _, row = word.partition(".")
+        for each in [suite] if suite in known else suites_with(known, suite):
+            there = known[each].rows
+            # A row by itself is one of each suite that has it; a suite by itself has all of its rows.
+            only = row or (word if word not in known else "")
+            check(not only or only in there,
+                  f"{each} has no row {only!r}, but: {' '.join(there)} (those that it prints may be finer)")
+            picked.setdefault(each, set()).update([only] if only else there)
+    return {name: [row for row in known[name].rows if row in picked[name]] for name in known if name in picked}
+
+
+def options_of(known, names, arguments):
+    """Of each suite. What stands on the command line must be known to one of them at least."""
+    options, unknown = {}, set(arguments)
+    for name in names:
+        parser = rows.Arguments(known[name])
+        options[name], rest = parser.parse_known_args(arguments)
+        parser.fill(options[name])
+        unknown &= set(rest)
+    check(not unknown, f"no suite knows {' '.join(sorted(unknown))}")
+    return options
+
+
+def run(known, picked, options):
+    """The rows that came, and what failed."""
+    results, failed = [], {}
+    for name, wanted in picked.items():
+        options[name].rows = wanted
+        say(f"\n== {name}: {', '.join(wanted)} ==")
+        began = time.monotonic()
+        try:
+            known[name].run(options[name], results)
+        except KeyboardInterrupt:
+            failed[name] = "it was interrupted"
+            break
+        except SystemExit as end:
+            if end.code == 143:
+                raise
+            failed[name] = str(end.code)
+        except Exception:
+            failed[name] = traceback.format_exc()
+        if name in failed:
+            say(failed[name])
+        say(f"== {name} took {time.monotonic() - began:.0f} s ==")
+    return results, failed
+
+
+def main():
+    parser = rows.Arguments()
+    parser.description = __doc__
+    parser.add_argument("names", nargs="*", metavar="ROW", help="a suite, a row, or SUITE.ROW; all without any")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write machine and rows to FILE")
+    parser.add_argument("--list", action="store_true", help="list suites and rows")
+    options, rest = parser.parse_known_args()
+    known = suites()
+    if options.list:
+        for name, suite in known.items():
+            for row, sentence in suite.rows.items():
+                print(f"{name + '.' + row:28} {sentence}")
+        return
+    # A word behind an option of a suite is that option's value, and is not taken for a row.
+    rows_known = {*known, *(row for suite in known.values() for row in suite.rows)}
+    names = [word for word in options.names if word.partition(".")[0] in rows_known]
+    picked = chosen(known, names)
+    own = {"--json", str(options.json)}
+    arguments = [word for word in sys.argv[1:] if word not in names and word not in own]
+    facts = harness.machine()
+    say(json.dumps(facts))
+    results, failed = run(known, picked, options_of(known, picked, arguments))
+    say("\n" + rows.table(results))
+    if options.json:
+        options.json.write_text(json.dumps(
+            {"machine": facts, "arguments": arguments, "failed": failed, "rows": [row.json() for row in results]},
+            indent=1) + "\n")
+    missed = [row.name for row in results if row.met is False]
+    say(f"\n{len(results)} rows; goals missed: {', '.join(missed) or 'none'}")
+    for name, why in failed.items():
+        say(f"FAILED: {name}: {why.strip().splitlines()[-1] if why else ''}")
+    if options.quick:
+        say("Sizes were small (--quick): these are no figures.")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""CPU per notification that reaches a connected device, with mosquitto as the yardstick in the same run.
+
+    make bench ROWS=delivery                       all rows
+    Benchmarks/delivery.py --rows http2 flood      some of them, after `make release`
+
+Both services hold the same number of connections that have shown a certificate (TLS 1.3, AES-128-GCM), one for each
+device, and deliver each message to one of them, in turn, which acknowledges it. Apus gets its notifications from h2load
+(8 connections of 100 streams, a provider token, expiration in an hour: stored unless acknowledged in time); mosquitto
+gets as many bytes from mqtt_fleet.c (8 connections, 100 unacknowledged messages each), at QoS 1 to a topic of each
+subscriber, with nothing on disk. Slice by slice in alternation, servers on processor 0, load and devices on processor
+1. What counts is the CPU time of the server's process, user and system, all threads, for each message; all must arrive,
+and be acknowledged.
+
+Rows:
+  http2      1,000 devices, payloads of 256 bytes. Goal: 0.4 of mosquitto.
+  flood      5,000 devices, 400 bytes
+  flood-many 51,000 devices, 400 bytes, in three processes of each kind: one holds 20,000 descriptors. The processes
+             have their slices one after the other, with all devices connected all the time.
+  fan-out    What sending adds, 400 bytes to 1,000 devices with expiration 0: a notification for a device that is
+             connected, and acknowledges nothing (`--misbehave slow-reader`: of what it is sent it reads a byte a
+             second), beside one that is discarded since its device is away, slice by slice. The difference is a frame,
+             a TLS record and a system call. Since a device is sent 32 notifications without an acknowledgement, each
+             slice has a service of its own, and 24 for each device. The yardstick is fan_out.c: send() of as many
+             bytes on as many plain connections. Goal: 1.2.
+  round-trip the same with devices that acknowledge, and an answer of as many bytes from each plain connection
+"""
+
+import copy
+import json
+import statistics
+import sys
+
+sys.dont_write_bytecode = True
+import harness
+import ingest
+import mosquitto
+from harness import LOAD_CPU, SERVER_CPU, check, output_of, say
+from mosquitto import Mosquitto
+from rows import Row, Suite
+
+GOAL, FAN_OUT_GOAL = 0.4, 1.2
+HOUR = 3600
+# On the wire: a notification of 400 bytes, and an acknowledgement, each with its frame, record and tag.
+SENT_BYTES, ANSWER_BYTES = 400 + 122 + 22, 51 + 22
+# Of each device: fewer than its window.
+UNACKNOWLEDGED = 24
+PROCESSES = 3
+
+
+def payload_file(bench, size):
+    text = '{"aps":{"alert":{"title":"Platform 4","body":"%s"},"sound":"default"}}'
+    bench.payload = bench.scratch / f"payload.{size}.json"
+    bench.payload.write_text(text % ("x" * (size - len(text) + 2)))
+    check(bench.payload.stat().st_size == size, "a payload of another size")
+
+
+class Part:
+    """A service with its devices, in a folder of its own."""
+
+    def __init__(self, bench, name, devices, size):
+        folder = bench.scratch / name
+        folder.mkdir()
+        options = copy.copy(bench.options)
+        options.devices, options.requests = devices, bench.options.messages
+        self.bench = ingest.Ingest(options, folder)
+        self.bench.provision()
+        payload_file(self.bench, size)
+        self.devices, self.sent = devices, 0
+
+    def start(self, connected=True):
+        self.server = self.bench.start_apus()
+        self.fleet = self.bench.start_fleet(*([] if connected else ["--exit-after-registration"]))
+        if not connected:
+            self.fleet.stop()
+
+    def slice(self, messages, expiration_seconds=HOUR):
+        """CPU microseconds for each notification."""
+        before = self.server.settled_cpu_seconds()
+        self.bench.load(self.bench.http2_port, expiration_seconds, messages)
+        self.sent += messages
+        return (self.server.settled_cpu_seconds() - before) * 1e6 / messages
+
+    def stop(self):
+        """How many notifications the devices acknowledged, which must be all."""
+        taken = self.bench.acknowledged(self.fleet.stop(), self.sent)
+        self.server.stop()
+        return taken
+
+
+class Broker:
+    """A mosquitto with its subscribers."""
+
+    def __init__(self, part, name, size):
+        self.broker = Mosquitto(part.bench, name)
+        self.devices, self.size, self.sent = part.devices, size, 0
+
+    def start(self):
+        self.server = self.broker.start()
+        self.broker.check_load()
+        self.fleet = self.broker.subscribe(self.devices)
+
+    def slice(self, messages):
+        before = self.server.settled_cpu_seconds()
+        self.broker.publish(self.devices, messages, self.size)
+        self.sent += messages
+        cost = (self.server.settled_cpu_seconds() - before) * 1e6 / messages
+        said = mosquitto.told(self.fleet, self.sent)
+        check(said["acknowledged"] == self.sent, f"the subscribers acknowledged {said} of {self.sent:,} messages")
+        return cost
+
+    def stop(self):
+        self.fleet.stop()
+        self.server.stop()
+
+
+class Delivery(harness.Bench):
+    def provision(self):
+        pass
+
+    def compare(self, row, devices, size, processes=1, goal=None):
+        messages = self.options.messages
+        say(f"\n{row}: {self.options.slices} slices of {messages:,} messages of {size} bytes to {devices:,} devices")
+        share = devices // processes
+        parts = [Part(self, f"{row}.{index}", share, size) for index in range(processes)]
+        brokers = [Broker(part, "mosquitto", size) for part in parts]
+        for one in parts + brokers:
+            one.start()
+            one.slice(max(messages // processes // 10, share))  # Warms caches up, not counted.
+        costs = {"apus": [], "mosquitto": []}
+        for index in range(self.options.slices):
+            for name, contestants in [("apus", parts), ("mosquitto", brokers)]:
+                slices = [one.slice(messages // processes) for one in contestants]
+                costs[name].append(statistics.mean(slices))
+                say(f"  {index + 1:2} {name:10} {costs[name][-1]:7.2f} us")
+        taken = sum(part.stop() for part in parts)
+        for broker in brokers:
+            broker.stop()
+        self.results.append(Row(
+            f"delivery.{row}", "us CPU/message", costs["apus"], costs["mosquitto"], "mosquitto", goal,
+            note=f"{taken:,} of {sum(part.sent for part in parts):,} acknowledged", more={
+                "devices": devices, "payload_bytes": size, "processes": processes, "messages": messages,
+                "acknowledged": taken}))
+
+    # Rows
+
+    def http2(self):
+        self.compare("http2", self.options.devices, 256, goal=GOAL)
+
+    def flood(self):
+        self.compare("flood", self.options.flooded, 400)
+
+    def flood_many(self):
+        self.compare("flood-many", self.options.many, 400, PROCESSES)
+
+    def plain(self, devices, messages, answer_bytes):
+        """Microseconds for each message of plain connections."""
+        program = self.scratch / "fan_out"
+        if not program.exists():
+            self.compile("fan_out.c", "fan_out")
+        said = json.loads(output_of(program, devices, max(messages // devices, 1), SENT_BYTES, answer_bytes,
+                                    SERVER_CPU, LOAD_CPU))
+        return said["nanoseconds_each"] / 1000
+
+    def difference(self, row, measure, answer_bytes, goal=None):
+        """`measure` gives the costs of a slice with devices that are away and with connected ones, and how many."""
+        costs, plain, devices = [], [], self.options.devices
+        say(f"\n{row}: {self.options.slices} slices, {devices:,} devices")
+        for index in range(self.options.slices):
+            without, with_it, messages = measure(index)
+            costs.append(with_it - without)
+            plain.append(self.plain(devices, messages, answer_bytes))
+            say(f"  {index + 1:2} discarded {without:6.2f} us, sent {with_it:6.2f} us; plain {plain[-1]:6.2f} us")
+        self.results.append(Row(f"delivery.{row}", "us CPU/message", costs, plain,
+                                "send and recv" if answer_bytes else "send", goal))
+
+    def fan_out(self):
+        devices = self.options.devices
+        messages = devices * UNACKNOWLEDGED
+
+        def measure(index):
+            parts = [Part(self, f"fan-out.{kind}.{index}", devices, 400) for kind in ("away", "silent")]
+            costs = []
+            for part, extra in zip(parts, [["--exit-after-registration"], ["--misbehave", "slow-reader"]]):
+                part.server, part.fleet = part.bench.start_apus(), part.bench.start_fleet(*extra)
+                part.slice(devices, 0)
+                costs.append(part.slice(messages, 0))
+                part.fleet.stop()
+                part.server.stop()
+            return *costs, messages
+
+        self.difference("fan-out", measure, 0, FAN_OUT_GOAL)
+
+    def round_trip(self):
+        devices, messages = self.options.devices, self.options.messages
+        away, connected = Part(self, "away", devices, 400), Part(self, "connected", devices, 400)
+        for part in (away, connected):
+            part.start(part is connected)
+            part.slice(max(messages // 10, devices), 0)
+        self.difference("round-trip", lambda _: (away.slice(messages, 0), connected.slice(messages, 0), messages),
+                        ANSWER_BYTES)
+        connected.stop()
+        away.server.stop()
+
+
+def arguments(parser):
+    parser.size("--messages", 100_000, 4_000, "messages of a slice")
+    parser.size("--devices", 1000, 60, "devices of `http2` and `fan-out`")
+    parser.size("--flooded", 5000, 200, "devices of `flood`")
+    parser.size("--many", 51_000, 300, "devices of `flood-many`, in three processes")
+
+
+SUITE = Suite(
+    "delivery", __doc__, Delivery, tools=["h2load", "openssl", "taskset", *mosquitto.TOOLS], arguments=arguments,
+    rows={"http2": "HTTP/2 in, to one of 1,000 connected devices, acknowledged", "flood": "to 5,000 devices",
+          "flood-many": "to 51,000 devices in three processes", "fan-out": "what sending adds",
+          "round-trip": "what sending and being acknowledged add"})
+
+if __name__ == "__main__":
+    SUITE.main()

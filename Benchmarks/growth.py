@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""How cost and latency change with the number of devices, workers and processes.
+
+    make bench ROWS=growth                 all rows, and a curve
+    Benchmarks/growth.py --rows devices    after `make release`
+
+In each point devices are connected and get 400-byte notifications that they acknowledge: by h2load as fast as it can,
+which gives the CPU time of all server processes for each notification and how many a second were delivered, and by
+`apus-bench push` at a steady 1,000 a second, which gives the latency from when each was due to its receipt. Devices and
+providers are on processor 1 all the time.
+
+Rows:
+  devices     1,000, 5,000, 10,000 and 19,000 devices in one process of one worker on processor 0
+  workers     one and two workers, 1,000 devices. With two workers the service may use both processors, of which the
+              load takes its part: on a machine of two this says what a second worker costs, and not how much faster it
+              is.
+  processes   one, two and three processes of one worker each, on processor 0 all of them, 1,000 devices each; their
+              loads run one after the other
+"""
+
+import copy
+import sys
+
+sys.dont_write_bytecode = True
+import delivery
+import harness
+import latency
+from harness import LOAD_CPU, SERVER_CPU, say
+from mosquitto import told
+from rows import Row, Suite, figure
+
+RATE = 1000
+BYTES = latency.BYTES
+
+
+class Service(latency.Paced):
+    """One process with its devices, in a folder of its own."""
+
+    def __init__(self, bench, name, devices, workers=1, cpus=(SERVER_CPU,)):
+        folder = bench.scratch / name
+        folder.mkdir()
+        options = copy.copy(bench.options)
+        options.devices = devices
+        super().__init__(options, folder)
+        self.provision()
+        self.start(workers, cpus)
+        self.fleet = self.start_fleet()
+        # The fastest load knows only its own numbers; both send to the same doors.
+        self.load = delivery.ingest.Ingest(options, folder)
+        self.load.http2_port = self.http2_port
+        self.load.provision_load(self.identity)
+        delivery.payload_file(self.load, BYTES)
+        self.load.use_tokens(self.tokens_file.read_text().split())
+
+    def fast(self, messages):
+        """CPU microseconds for each notification, and notifications a second."""
+        before = self.server.settled_cpu_seconds()
+        _, rate = self.load.load(self.http2_port, delivery.HOUR, messages)
+        self.sent += messages
+        told(self.fleet, self.sent)
+        return (self.server.settled_cpu_seconds() - before) * 1e6 / messages, rate
+
+    def stop(self):
+        self.acknowledged(self.fleet.stop(), self.sent)
+        self.server.stop()
+
+
+class Growth(harness.Bench):
+    def provision(self):
+        self.points = {}
+
+    def point(self, row, label, services):
+        """Measures some services as one."""
+        options = self.options
+        costs, rates, times = [], [], []
+        for service in services:
+            service.fast(max(options.messages // 10, service.options.devices))
+        for _ in range(options.slices):
+            fast = [service.fast(options.messages // len(services)) for service in services]
+            costs.append(sum(cost for cost, _ in fast) / len(fast))
+            rates.append(sum(rate for _, rate in fast) / len(fast))
+            paced = [service.timed(service.fleet, RATE, options.seconds)[0]["p99_us"] for service in services]
+            times.append(max(paced))
+        for service in services:
+            service.stop()
+        name = f"growth.{row}-{label}"
+        self.results += [Row(name, "us CPU/message", costs, more={"per_second": rates}),
+                         Row(f"{name}-latency", "us p99", times, note=f"at {RATE:,}/s")]
+        cost, time = self.results[-2].value, self.results[-1].value
+        self.points.setdefault(row, []).append((label, cost, time))
+        say(f"  {row} {label:>7}: {cost:6.2f} us CPU, p99 {time:8,.0f} us, {max(rates):8,.0f} a second")
+
+    def curve(self, row):
+        points = self.points[row]
+        most = max(cost for _, cost, _ in points)
+        for label, cost, time in points:
+            say(f"  {label:>7} {'#' * round(40 * cost / most):40} {figure(cost)} us CPU, p99 {figure(time / 1000)} ms")
+
+    # Rows
+
+    def devices(self):
+        say("\ndevices in one process:")
+        for count in self.options.sizes:
+            self.point("devices", str(count), [Service(self, f"devices.{count}", count)])
+        self.curve("devices")
+
+    def workers(self):
+        say("\nworkers:")
+        for count, cpus in [(1, (SERVER_CPU,)), (2, (SERVER_CPU, LOAD_CPU))]:
+            self.point("workers", str(count), [Service(self, f"workers.{count}", self.options.devices, count, cpus)])
+        self.curve("workers")
+
+    def processes(self):
+        say("\nprocesses:")
+        for count in range(1, self.options.most_processes + 1):
+            self.point("processes", str(count), [
+                Service(self, f"processes.{count}.{index}", self.options.devices) for index in range(count)])
+        self.curve("processes")
+
+
+def arguments(parser):
+    parser.size("--sizes", [1000, 5000, 10_000, 19_000], [50, 100], "numbers of devices", nargs="+")
+    parser.size("--devices", 1000, 50, "devices of `workers`, and of each of `processes`")
+    parser.size("--most-processes", 3, 2, "processes")
+    parser.size("--messages", 100_000, 4000, "notifications of a slice")
+    parser.size("--seconds", 5, 1, "seconds of the steady part of a slice")
+    parser.set_defaults(requests=0)
+
+
+SUITE = Suite(
+    "growth", __doc__, Growth, tools=["h2load", "openssl", "taskset"], arguments=arguments,
+    rows={"devices": "cost and latency by the number of devices", "workers": "by that of workers",
+          "processes": "by that of processes"})
+
+if __name__ == "__main__":
+    SUITE.main()

@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+"""Memory of a device that is connected and quiet, with mosquitto as the yardstick on the same machine.
+
+    make bench ROWS=idle                           all rows
+    Benchmarks/idle.py --sizes 1000 19000          two sizes, after `make release`
+
+Each device has shown a certificate (TLS 1.3). The server's memory before and after all of them connected, through their
+number:
+
+  user    what is the process's own (Private_Clean and Private_Dirty of /proc/<pid>/smaps_rollup).
+  kernel  sockets, files, inodes, dentries and epoll's items of /proc/slabinfo (root reads it), and the server's page
+          tables. On loopback both ends of a connection are on this machine. What the other end takes is known from a
+          control: as many plain connections between two processes that do nothing but watch them with epoll, whose
+          two ends are alike. Half of that is taken off. Buffers of quiet sockets are empty; /proc/net/sockstat, which
+          says so, is exact to a few megabytes only, and is in the JSON but not in the sum.
+
+Rows, for each size (1,000, 5,000, 10,000 and 19,000 devices: a process holds 20,000 descriptors here):
+  user    Goal: 0.05 of mosquitto with require_certificate, and for the largest size under 1,024 bytes.
+  all     user and kernel. Goal: 0.25 of mosquitto.
+  processes    several services side by side, 6,000 devices each: whether the figure for a device depends on that. A
+               million devices are 53 such processes, or as many connections to one as its descriptors may be: each
+               note says what they come to.
+"""
+
+import collections
+import copy
+import pathlib
+import re
+import sys
+import time
+
+sys.dont_write_bytecode = True
+import harness
+import mosquitto
+from harness import LOAD_CPU, Process, say
+from mosquitto import Mosquitto
+from rows import Row, Suite
+
+USER_GOAL, USER_BYTES_GOAL, ALL_GOAL = 0.05, 1024, 0.25
+# What a connection has in the kernel. kmalloc's caches are left out: everything is in them.
+SLABS = ["TCP", "sock_inode_cache", "dentry", "filp", "eventpoll_epi", "eventpoll_pwq"]
+PAGE = 4096
+
+CONTROL_LISTENER = """
+import select, socket, sys
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])), backlog=4096)
+poll, taken = select.epoll(), []
+while len(taken) < int(sys.argv[2]):
+    taken.append(listener.accept()[0])
+    poll.register(taken[-1], select.EPOLLIN)
+print("complete", flush=True)
+poll.poll()
+"""
+CONTROL_CONNECTOR = """
+import select, socket, sys
+poll, taken = select.epoll(), []
+while len(taken) < int(sys.argv[2]):
+    taken.append(socket.create_connection(("127.0.0.1", int(sys.argv[1]))))
+    poll.register(taken[-1], select.EPOLLIN)
+print("complete", flush=True)
+poll.poll()
+"""
+
+
+def slabs():
+    """Bytes of objects in use, by cache. Empty where it may not be read."""
+    try:
+        lines = pathlib.Path("/proc/slabinfo").read_text().splitlines()
+    except PermissionError:
+        return {}
+    found = {}
+    for line in lines[2:]:
+        name, active, _, size = line.split()[:4]
+        if name in SLABS:
+            found[name] = int(active) * int(size)
+    pages = re.search(r"^TCP:.* mem (\d+)", pathlib.Path("/proc/net/sockstat").read_text(), re.M)
+    found["buffers"] = int(pages[1]) * PAGE
+    return found
+
+
+def settled_slabs():
+    """Once memory is freed that waits for a grace period of the kernel."""
+    last = slabs()
+    for _ in range(20):
+        time.sleep(0.5)
+        now = slabs()
+        if all(abs(now[name] - last[name]) < 64 * 1024 for name in now):
+            return now
+        last = now
+    return last
+
+
+def user_bytes(process):
+    rollup = pathlib.Path(f"/proc/{process.child.pid}/smaps_rollup").read_text()
+    return sum(int(kilobytes) for kilobytes in re.findall(r"^Private_(?:Clean|Dirty):\s+(\d+)", rollup, re.M)) * 1024
+
+
+def page_table_bytes(process):
+    status = pathlib.Path(f"/proc/{process.child.pid}/status").read_text()
+    return int(re.search(r"VmPTE:\s+(\d+)", status)[1]) * 1024
+
+
+class Reading:
+    """What there is at a moment, of some server processes together."""
+
+    def __init__(self, servers):
+        for server in servers:
+            server.settled_cpu_seconds()
+        self.user = sum(map(user_bytes, servers))
+        self.tables = sum(map(page_table_bytes, servers))
+        self.slabs = settled_slabs()
+
+    def since(self, before, connections):
+        """Bytes for each connection: the server's user memory, and the kernel's on both ends by cache."""
+        kernel = {name: (self.slabs[name] - before.slabs[name]) / connections for name in self.slabs}
+        return (self.user - before.user) / connections, kernel, (self.tables - before.tables) / connections
+
+
+class Idle(harness.Bench):
+    def __init__(self, options, scratch):
+        super().__init__(options, scratch)
+        self.controls = {}
+
+    def control(self, connections):
+        """Bytes in the kernel for one end of a plain connection, by cache."""
+        if connections not in self.controls:
+            before, port = settled_slabs(), harness.free_port()
+            programs = []
+            for name, text in [("listener", CONTROL_LISTENER), ("connector", CONTROL_CONNECTOR)]:
+                programs.append(Process([sys.executable, "-c", text, port, connections], [LOAD_CPU],
+                                        self.scratch / f"{name}.log"))
+                if name == "listener":
+                    programs[0].wait_until(lambda: listens(port), "an open port")
+            for program in programs:
+                program.wait_until(lambda: "complete" in program.log.read_text(), "all plain connections")
+            after = settled_slabs()
+            for program in reversed(programs):
+                program.stop()
+            self.controls[connections] = {
+                name: (after[name] - before[name]) / connections / 2 for name in after}
+            say(f"  one end of a plain connection: {describe(self.controls[connections])}")
+        return self.controls[connections]
+
+    def measure(self, servers, fleets, connections):
+        """`fleets` connects all devices. What one costs its server: user, kernel, and the kernel's by cache."""
+        before = Reading(servers)
+        running = fleets()
+        user, both, tables = Reading(servers).since(before, connections)
+        for fleet in running:
+            fleet.stop()
+        own = self.control(connections)
+        # The sockets are both ends', which is how it is known that nothing else came and went meanwhile.
+        kernel = {name: both[name] - own[name] for name in both}
+        kernel["page tables"] = tables
+        say(f"  user {user:,.0f} bytes; kernel {describe(kernel)}")
+        return user, total(kernel) if both else None, kernel
+
+    def apus_parts(self, count, devices):
+        """Services in folders of their own, with their share of the devices."""
+        parts = []
+        for index in range(count):
+            folder = self.scratch / f"{devices}.{count}.{index}"
+            folder.mkdir()
+            options = copy.copy(self.options)
+            options.devices = devices
+            part = harness.Bench(options, folder)
+            part.provision()
+            parts.append(part)
+        return parts
+
+    def services(self, count, devices):
+        parts = self.apus_parts(count, devices)
+        # As many workers as it would have, so that a worker's own memory is where it belongs.
+        servers = [part.serve(workers=1) for part in parts]
+        figures = self.measure(servers, lambda: [part.start_fleet() for part in parts], count * devices)
+        for server in servers:
+            server.stop()
+        return parts[0], figures
+
+    def size(self, devices):
+        say(f"\nidle, {devices:,} devices")
+        part, (user, kernel, detail) = self.services(1, devices)
+        broker = Mosquitto(part)
+        server = broker.start()
+        other_user, other_kernel, other_detail = self.measure(
+            [server], lambda: [broker.subscribe(devices)], devices)
+        server.stop()
+        more = {"devices": devices, "kernel_bytes": kernel and round(kernel),
+                "kernel": {name: round(value) for name, value in detail.items()},
+                "mosquitto_kernel": {name: round(value) for name, value in other_detail.items()}}
+        self.results.append(Row(f"idle.user-{devices}", "bytes/device", user, other_user, "mosquitto", USER_GOAL,
+                                more=more))
+        if devices == max(self.options.sizes):
+            self.results.append(Row(f"idle.user-bytes-{devices}", "bytes/device", user, goal=USER_BYTES_GOAL))
+        if kernel is None:
+            return say("  /proc/slabinfo cannot be read: run as root for the rows with the kernel's memory")
+        self.results.append(Row(
+            f"idle.all-{devices}", "bytes/device", user + kernel, other_user + other_kernel, "mosquitto", ALL_GOAL,
+            note=f"kernel {kernel:,.0f}; a million: {(user + kernel) * 1e6 / 2**30:.1f} GiB", more=more))
+
+    def sizes(self):
+        for devices in self.options.sizes:
+            self.size(devices)
+
+    def processes(self):
+        count, devices = self.options.services, self.options.each
+        say(f"\nprocesses: {count} services, {devices:,} devices each")
+        _, (user, kernel, detail) = self.services(count, devices)
+        self.results.append(Row(
+            f"idle.processes-{count}x{devices}", "bytes/device", user + (kernel or 0),
+            note=f"user {user:,.0f}; a million: {(user + (kernel or 0)) * 1e6 / 2**30:.1f} GiB",
+            more={"kernel": {name: round(value) for name, value in detail.items()}}))
+
+
+def listens(port):
+    """Without connecting: a control must have the connections that it counts and no other."""
+    state = collections.Counter(line.split()[3] for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]
+                                if line.split()[1].endswith(f":{port:04X}"))
+    return state["0A"] > 0
+
+
+def total(kernel):
+    return sum(value for name, value in kernel.items() if name != "buffers")
+
+
+def describe(kernel):
+    return f"{total(kernel):,.0f} bytes (" + ", ".join(f"{n} {v:,.0f}" for n, v in kernel.items()) + ")"
+
+
+def arguments(parser):
+    parser.size("--sizes", [1000, 5000, 10_000, 19_000], [300, 600], "devices", nargs="+")
+    parser.size("--services", 3, 2, "services of `processes`")
+    parser.size("--each", 6000, 200, "devices of each")
+
+
+SUITE = Suite(
+    "idle", __doc__, Idle, tools=["openssl", *mosquitto.TOOLS], arguments=arguments,
+    rows={"sizes": "memory of a quiet device, at several numbers of them", "processes": "in several services"})
+
+if __name__ == "__main__":
+    SUITE.main()

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""How long a notification takes from the provider to the device, at half of what the service can do.
+
+    make bench ROWS=latency                all rows, as a table
+    Benchmarks/latency.py --devices 100    after `make release`
+
+1,000 devices are connected; `apus-bench push` sends them 400 bytes each in turn (HTTP/2, expiration in an hour), first
+as fast as it can, then at half of that rate. The latency is that from the moment at which a notification was due to its
+receipt: one that was sent late since the service held the sender up counts as late (no coordinated omission). Beside it
+mosquitto, at half of its own rate, by mqtt_fleet.c, which counts alike. Servers run on processor 0; provider and
+devices share processor 1, so that part of what is measured is their waiting for each other.
+
+Rows:
+  half     p99 at half of the highest rate. Goal: 10 ms.
+  request  p99 of the answers to the provider, of the same runs
+"""
+
+import json
+import sys
+
+sys.dont_write_bytecode = True
+import harness
+import mosquitto
+from harness import LOAD_CPU, check, free_port, output_of, say
+from mosquitto import Mosquitto, told
+from rows import Row, Suite
+
+GOAL_MICROSECONDS = 10_000
+BYTES = 400
+
+
+class Paced(harness.Bench):
+    """A service with connected devices, and a provider of a steady rate."""
+
+    def __init__(self, options, scratch):
+        super().__init__(options, scratch)
+        self.http2_port = free_port()
+        self.sent = 0
+
+    def start(self, workers=1, cpus=(harness.SERVER_CPU,)):
+        self.server = self.serve(workers, cpus, http2=f"127.0.0.1:{self.http2_port}")
+        return self.server
+
+    def push_command(self, rate, seconds, tokens=None, expiration="+1h"):
+        return [self.apus_bench, "push", "--data", self.data, "--connect", f"127.0.0.1:{self.http2_port}",
+                "--tokens", tokens or self.tokens_file, "--rate", round(rate), "--seconds", seconds,
+                "--payload-bytes", BYTES, "--expiration", expiration, "--json"]
+
+    def push(self, rate, seconds, expiration="+1h"):
+        """What the provider says; every notification must have been accepted."""
+        said = json.loads(output_of("taskset", "-c", LOAD_CPU,
+                                    *self.push_command(rate, seconds, expiration=expiration)))
+        check(said["accepted"] == said["sent"] > 0, f"not all notifications were accepted: {said}")
+        self.sent += said["accepted"]
+        return said
+
+    def timed(self, fleet, rate, seconds):
+        """Latencies of one slice: to the devices and to the provider."""
+        said = self.push(rate, seconds)
+        return told(fleet, self.sent, said["accepted"])["latency"], said["request_latency"]
+
+
+class Latency(Paced):
+    def half(self):
+        seconds, devices = self.options.seconds, self.options.devices
+        self.start()
+        fleet = self.start_fleet()
+        fastest = self.push(0, seconds)["rate"]
+        told(fleet, self.sent)
+        broker = Mosquitto(self)
+        other = broker.start()
+        subscribers = broker.subscribe(devices)
+        warm = broker.publish(devices, self.options.messages, BYTES)
+        published, other_fastest = self.options.messages, self.options.messages / warm["seconds"]
+        told(subscribers, published)
+        say(f"\nhalf: {self.options.slices} slices of {seconds} s; Apus can do {fastest:,.0f} a second, mosquitto "
+            f"{other_fastest:,.0f}")
+        figures, others, requests = [], [], []
+        for index in range(self.options.slices):
+            latency, request = self.timed(fleet, fastest / 2, seconds)
+            figures.append(latency)
+            requests.append(request)
+            messages = round(other_fastest / 2 * seconds)
+            broker.publish(devices, messages, BYTES, round(other_fastest / 2))
+            published += messages
+            others.append(told(subscribers, published, messages)["latency"])
+            for name, one in [("apus", figures[-1]), ("answers", request), ("mosquitto", others[-1])]:
+                say(f"  {index + 1:2} {name:10} p50 {one['p50_us']:7,} us, p99 {one['p99_us']:7,} us, "
+                    f"at most {one['max_us']:9,} us")
+        self.acknowledged(fleet.stop(), self.sent)
+        subscribers.stop()
+        other.stop()
+        self.server.stop()
+        more = {"devices": devices, "rate": round(fastest / 2), "mosquitto_rate": round(other_fastest / 2),
+                "slices_of": figures}
+        note = f"at {fastest / 2:,.0f}/s; mosquitto at {other_fastest / 2:,.0f}/s"
+        self.results.append(Row(
+            "latency.half", "us p99", [one["p99_us"] for one in figures], [one["p99_us"] for one in others],
+            "mosquitto", GOAL_MICROSECONDS, "value", note=note, more=more))
+        self.results.append(Row("latency.request", "us p99", [one["p99_us"] for one in requests], note=note))
+
+
+def arguments(parser):
+    parser.size("--seconds", 10, 2, "seconds of a slice")
+    parser.size("--devices", 1000, 60, "devices")
+    parser.size("--messages", 100_000, 4000, "messages by which mosquitto's rate is found")
+
+
+SUITE = Suite("latency", __doc__, Latency, tools=["openssl", "taskset", *mosquitto.TOOLS], arguments=arguments,
+              rows={"half": "from provider to device, at half of the highest rate"})
+
+if __name__ == "__main__":
+    SUITE.main()

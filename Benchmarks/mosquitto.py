@@ -1,0 +1,98 @@
+"""mosquitto, the yardstick of devices: an MQTT broker that demands a certificate of each client, as Apus does."""
+
+import getpass
+import json
+import signal
+import time
+
+from harness import LOAD_CPU, SERVER_CPU, Process, accepts, check, free_port, output_of
+
+TOOLS = ["mosquitto", "mosquitto_pub", "mosquitto_sub", "clang"]
+# As h2load has for Apus: connections of publishers, and messages on each that are not acknowledged yet.
+PUBLISHERS, WINDOW = 8, 100
+
+
+class Mosquitto:
+    """A broker with the authorities, certificates and version of TLS of the bench's service. Nothing is on disk."""
+
+    def __init__(self, bench, name="mosquitto"):
+        self.bench, self.port = bench, free_port()
+        self.log = bench.scratch / f"{name}.log"
+        self.configuration = bench.scratch / f"{name}.conf"
+        self.load = bench.scratch / "mqtt_fleet"
+        if not self.load.exists():
+            bench.compile("mqtt_fleet.c", "mqtt_fleet", "-lssl", "-lcrypto")
+        issued = json.loads(output_of(bench.apus, "device", "--data", bench.data, "--name", "mqtt", "--json"))
+        self.client = [bench.data / "authority/service.crt", issued["certificate_file"], issued["key_file"]]
+
+    def start(self, cpus=(SERVER_CPU,)):
+        data = self.bench.data
+        self.configuration.write_text(f"""\
+listener {self.port} 127.0.0.1
+cafile {data}/authority/devices.crt
+certfile {data}/server/server.crt
+keyfile {data}/server/server.key
+require_certificate true
+tls_version tlsv1.3
+allow_anonymous true
+max_connections -1
+max_inflight_messages 0
+max_queued_messages 0
+persistence false
+set_tcp_nodelay true
+sys_interval 0
+log_dest none
+user {getpass.getuser()}
+""")
+        self.process = Process(["mosquitto", "-c", self.configuration], cpus, self.log)
+        self.process.wait_until(lambda: accepts(self.port), "an open port", pause=0.005)
+        return self.process
+
+    def subscribe(self, count, first=0, name="subscribers"):
+        """As many clients, each subscribed to a topic of its own."""
+        fleet = Process([self.load, "subscribe", self.port, *self.client, count, first], [LOAD_CPU],
+                        self.bench.scratch / f"{name}.log")
+        fleet.wait_until(lambda: '"subscribed"' in fleet.log.read_text(), "all subscriptions", 600)
+        return fleet
+
+    def check_load(self):
+        """That mqtt_fleet.c speaks MQTT, and not something that only it understands: with mosquitto's own clients."""
+        fleet = self.subscribe(3, name="checked")
+        authority, certificate, key = self.client
+        common = ["-h", "localhost", "-p", self.port, "--cafile", authority, "--cert", certificate, "--key", key,
+                  "--tls-version", "tlsv1.3", "-q", "1"]
+        listener = Process(
+            ["stdbuf", "-oL", "mosquitto_sub", *common, "-t", "t/2", "-C", "2", "-F", "%t %l", "-d"], [LOAD_CPU],
+            self.bench.scratch / "mosquitto_sub.log")
+        listener.wait_until(lambda: "Subscribed" in listener.log.read_text(), "a subscription")
+        output_of("mosquitto_pub", *common, "-t", "t/1", "-m", "from another client")
+        self.publish(3, 6, 100)
+        check(told(fleet, 7)["received"] == 7, "the fleet got something else than what was sent")
+        check(listener.child.wait(10) == 0 and listener.stop().count("\nt/2 100") == 2,
+              f"mosquitto_sub did not get what the fleet published. {listener.tail()}")
+        fleet.stop()
+
+    def publish(self, topics, messages, size, rate=0):
+        """Publishes to all topics in turn; all are acknowledged to the publishers when this returns."""
+        said = json.loads(output_of(
+            "taskset", "-c", LOAD_CPU, self.load, "publish", self.port, *self.client, topics, messages, size,
+            PUBLISHERS, WINDOW, rate))
+        check(said["acknowledged"] == messages, f"not all messages were acknowledged: {said}")
+        return said
+
+
+def told(fleet, received, latencies=None):
+    """What a fleet says on SIGUSR1, once it has `received` as many as that, and then with as many latencies."""
+    deadline = time.monotonic() + 60
+    time.sleep(0.5)
+    while True:
+        lines = len(fleet.log.read_text().splitlines())
+        fleet.child.send_signal(signal.SIGUSR1)
+        fleet.wait_until(lambda: len(fleet.log.read_text().splitlines()) > lines, "a line on SIGUSR1", pause=0.01)
+        said = json.loads(fleet.log.read_text().splitlines()[-1])
+        if said["received"] >= received:
+            counted = said["latency"]["count"]
+            check(latencies in (None, counted), f"{counted:,} latencies of {latencies} messages")
+            return said
+        check(time.monotonic() < deadline, f"only {said['received']:,} of {received:,} messages arrived")
+        time.sleep(0.1)

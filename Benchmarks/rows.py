@@ -1,0 +1,193 @@
+"""What every benchmark prints: rows. Each is what Apus takes, beside its yardstick in the same run."""
+
+import argparse
+import dataclasses
+import json
+import statistics
+import sys
+
+import harness
+from harness import say
+
+BETTER = {"lower": "at most", "higher": "at least"}
+
+
+@dataclasses.dataclass
+class Row:
+    """A line of the table. Values are those of single slices, the yardstick's from the slice beside each.
+
+    The ratio is Apus' median through the yardstick's, whatever is better. A goal is one for the ratio, or where there
+    is no yardstick for the value itself; `goal_for` says otherwise.
+    """
+
+    name: str
+    unit: str
+    apus: list
+    yardstick: list = dataclasses.field(default_factory=list)
+    against: str = ""
+    goal: float = None
+    goal_for: str = None
+    better: str = "lower"
+    # What a reader of the table should know beside it, and what only a reader of the JSON wants.
+    note: str = ""
+    more: dict = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self):
+        if not isinstance(self.apus, (list, tuple)):
+            self.apus = [self.apus]
+        if not isinstance(self.yardstick, (list, tuple)):
+            self.yardstick = [self.yardstick]
+        self.goal_for = self.goal_for or ("ratio" if self.yardstick else "value")
+
+    @property
+    def value(self):
+        return statistics.median(self.apus)
+
+    @property
+    def other(self):
+        return statistics.median(self.yardstick) if self.yardstick else None
+
+    @property
+    def ratio(self):
+        return self.value / self.other if self.other else None
+
+    @property
+    def ratios(self):
+        """Of each slice. Where the two have different numbers of slices, of each of Apus' through the median."""
+        if not self.other:
+            return []
+        if len(self.apus) == len(self.yardstick):
+            return [a / b for a, b in zip(self.apus, self.yardstick) if b]
+        return [a / self.other for a in self.apus]
+
+    @property
+    def met(self):
+        if self.goal is None:
+            return None
+        measured = self.ratio if self.goal_for == "ratio" else self.value
+        if measured is None:
+            return None
+        return measured <= self.goal if self.better == "lower" else measured >= self.goal
+
+    def json(self):
+        spread = {"apus": span(self.apus)}
+        if self.yardstick:
+            spread.update(yardstick=span(self.yardstick), ratio=span(self.ratios))
+        return {
+            "row": self.name, "unit": self.unit, "apus": rounded(self.value), "yardstick": rounded(self.other),
+            "against": self.against, "ratio": rounded(self.ratio), "goal": self.goal, "goal_for": self.goal_for,
+            "better": self.better, "met": self.met, "slices": len(self.apus), "spread": spread, "note": self.note,
+            **self.more}
+
+    def cells(self):
+        goal = ""
+        if self.goal is not None:
+            what = "x" if self.goal_for == "ratio" else self.unit
+            goal = f"{BETTER[self.better]} {figure(self.goal)} {what}"
+        ratio = f"{self.ratio:.2f} x" if self.ratio else ""
+        low, high = span(self.ratios if self.yardstick else self.apus)
+        return [
+            self.name, f"{figure(self.value)} {self.unit}",
+            f"{figure(self.other)} {self.against}" if self.yardstick else "", ratio, goal,
+            {None: "", True: "yes", False: "NO"}[self.met],
+            f"{figure(low)} .. {figure(high)}" if len(self.apus) > 1 else "", self.note]
+
+
+def rounded(value):
+    return None if value is None else float(f"{value:.5g}")
+
+
+def span(values):
+    return [rounded(min(values)), rounded(max(values))] if values else [None, None]
+
+
+def figure(value):
+    """Three digits that count, and no more."""
+    if value is None:
+        return ""
+    if abs(value) >= 100 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def table(rows):
+    head = ["row", "Apus", "yardstick", "ratio", "goal", "met", "spread of the slices", ""]
+    lines = [head, *(row.cells() for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    right = {1, 2, 3}
+    return "\n".join("  ".join(
+        cell.rjust(width) if column in right else cell.ljust(width)
+        for column, (cell, width) in enumerate(zip(line, widths))).rstrip() for line in lines)
+
+
+class Arguments(argparse.ArgumentParser):
+    """Options whose sizes are smaller with --quick, which is for looking whether a row works, not for figures."""
+
+    def __init__(self, suite=None):
+        super().__init__(description=suite and suite.doc, formatter_class=argparse.RawDescriptionHelpFormatter,
+                         allow_abbrev=False)
+        self.sizes = {"slices": (7, 1)}
+        self.add_argument("--slices", type=int, help="slices of each kind (7; quick: 1)")
+        self.add_argument("--quick", action="store_true", help="small sizes, to see that it works: no figures")
+        # The yardsticks keep no books either.
+        self.add_argument("--ledger", default="off", metavar="MODE", help="the service's option --ledger (off)")
+        self.add_argument("--bin", type=harness.pathlib.Path, default=harness.ROOT / ".build/release",
+                          help="folder of the programs")
+        if suite:
+            suite.arguments(self)
+
+    def size(self, flag, usual, quick, what, **more):
+        self.sizes[flag[2:].replace("-", "_")] = (usual, quick)
+        self.add_argument(flag, type=int, help=f"{what} ({usual}; quick: {quick})", **more)
+
+    def fill(self, options):
+        """Sizes that were not said."""
+        for name, sizes in self.sizes.items():
+            if getattr(options, name) is None:
+                setattr(options, name, sizes[options.quick])
+        return options
+
+
+class Suite:
+    """Rows that share a setting. `rows` says in a sentence what each is; `measure` takes a bench, whose
+    `options.rows` are the names of those that are wanted, and adds to its `results`."""
+
+    def __init__(self, name, doc, bench, rows, measure=None, tools=(), arguments=lambda parser: None):
+        self.name, self.doc, self.bench, self.rows, self.tools = name, doc, bench, rows, list(tools)
+        self.arguments = arguments
+        self.measure = measure or self._each
+
+    @staticmethod
+    def _each(bench):
+        """A method for each row."""
+        for name in bench.options.rows:
+            getattr(bench, name.replace("-", "_"))()
+
+    def run(self, options, results):
+        """Adds to `results` as rows come, so that those before a failure are kept."""
+        def measure(bench):
+            bench.results = results
+            self.measure(bench)
+        harness.run(options, self.bench, self.tools, measure)
+
+    def main(self):
+        """The benchmark by itself."""
+        parser = Arguments(self)
+        names = list(self.rows)
+        parser.add_argument("--rows", nargs="+", choices=names, default=names, metavar="ROW", help=", ".join(names))
+        parser.add_argument("--json", action="store_true", help="print JSON, one row a line, and nothing else")
+        options = parser.fill(parser.parse_args())
+        options.rows = [name for name in names if name in options.rows]
+        if options.json:
+            say.stream = sys.stderr
+        facts = harness.machine()
+        say(json.dumps(facts))
+        results = []
+        try:
+            self.run(options, results)
+        finally:
+            if results:
+                say("\n" + table(results))
+            if options.json:
+                for line in [facts, *({**row.json(), "ledger": options.ledger} for row in results)]:
+                    print(json.dumps(line), flush=True)

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""All devices come back at once, after a restart of the service or a failure of the network.
+
+    make bench ROWS=storm                          all rows, as a table
+    Benchmarks/storm.py --devices 19000            after `make release`
+
+The devices of `apus-bench fleet` are connected, and then all their connections end. Each device comes back after a wait
+drawn from none to all of a second: together, as far as the service sees it. Meanwhile `apus-bench push` sends 200
+notifications a second, whose answers are timed from when they were due. The service runs on processor 0 with one
+worker, devices and provider share processor 1; each slice is a storm.
+
+Rows:
+  restart   the service is stopped (SIGTERM) and started again; devices show their session tickets
+  network   the devices' connections break, the service goes on; devices show their session tickets
+  full      as `network`, with devices that resume nothing
+Each prints, behind its name:
+  -seconds      from open doors, or from the break, until all devices are connected
+  -connections  connections for each second of the server's CPU time, everything included. Of `network`, beside `full`;
+                goal: 1.5 times as many.
+  -resumed      percent of the handshakes that resumed a session
+  -memory       of the server once all are back, beside what it was before. Goal: 1.1.
+  -attempts     handshakes and failed attempts for each device: far above 1 would be a livelock, but for `restart`,
+                where devices try in vain while the service is away
+  -request      p99 of the answers to the provider in the storm, beside the undisturbed ones
+"""
+
+import json
+import signal
+import sys
+import time
+
+sys.dont_write_bytecode = True
+import harness
+import idle
+import latency
+from harness import LOAD_CPU, Process, check, say
+from rows import Row, Suite
+
+RESUMED_GOAL, MEMORY_GOAL = 1.5, 1.1
+RATE = 200
+
+
+class Storm(latency.Paced):
+    def __init__(self, options, scratch):
+        super().__init__(options, scratch)
+        self.status_file = self.scratch / "status.json"
+        self.rates = {}
+
+    def status(self):
+        return json.loads(self.status_file.read_text()) if self.status_file.exists() else {}
+
+    def until_connected(self, seconds=300):
+        """Waits for all devices, and says how long that took."""
+        began, devices = time.monotonic(), self.options.devices
+        while self.status().get("connected") != devices:
+            check(time.monotonic() - began < seconds,
+                  f"not all devices came back in {seconds} s: {json.dumps(self.status())}. {self.server.tail()}")
+            time.sleep(0.05)
+        return time.monotonic() - began
+
+    def provider(self, seconds):
+        return Process(["taskset", "-c", LOAD_CPU, *self.push_command(RATE, seconds, expiration="0")], [LOAD_CPU],
+                       self.scratch / "push.log")
+
+    def provider_p99(self, provider):
+        """Of a provider that ends by itself, or is ended here; what the storm took may be refused, and is told."""
+        said = json.loads(provider.stop().splitlines()[-1])
+        check(said["accepted"] > 0, f"the provider was not served at all: {said}")
+        return said["request_latency"]["p99_us"], said
+
+    def storm(self, how):
+        """One slice."""
+        undisturbed = self.provider(self.options.seconds)
+        undisturbed.child.wait(60)
+        quiet, _ = self.provider_p99(undisturbed)
+        self.server.settled_cpu_seconds()
+        memory, before = idle.user_bytes(self.server), self.status()
+        if how == "restart":
+            self.server.stop()
+            self.start()
+            spent, provider = 0, self.provider(600)
+        else:
+            # The provider is at work already, as it is where a network of devices fails.
+            spent, provider = self.server.cpu_seconds(), self.provider(600)
+            self.fleet.child.send_signal(signal.SIGHUP)
+            self.fleet.wait_until(lambda: self.status()["disconnections"] >= before["disconnections"]
+                                  + self.options.devices, "broken connections", pause=0.01)
+        began = time.monotonic()
+        seconds = self.until_connected()
+        # As long as the storm, and a second at least: a percentile of a few answers would say nothing.
+        time.sleep(max(0, 1 - (time.monotonic() - began)))
+        request, said = self.provider_p99(provider)
+        cpu, after = self.server.settled_cpu_seconds() - spent, self.status()
+        counts = {key: after[key] - before[key] for key in ("handshakes", "resumed", "failures", "disconnections")}
+        devices = self.options.devices
+        return {"seconds": seconds, "connections": devices / cpu,
+                "share": 100 * counts["resumed"] / counts["handshakes"],
+                "memory": idle.user_bytes(self.server) / 2**20, "memory_before": memory / 2**20,
+                "peak": peak_megabytes(self.server),
+                "attempts": (counts["handshakes"] + counts["failures"]) / devices, "request": request / 1000,
+                "request_quiet": quiet / 1000, **counts, "refused": said["rejected"] + said["unknown"]}
+
+    def measure_storms(self, how):
+        slices, devices = self.options.slices, self.options.devices
+        say(f"\n{how}: {slices} storms of {devices:,} devices")
+        self.status_file.unlink(missing_ok=True)
+        self.start()
+        self.fleet = self.start_fleet("--status", self.status_file, "--reconnect-milliseconds", 1000,
+                                      "--resume", "off" if how == "full" else "on")
+        self.until_connected()
+        figures = []
+        for index in range(slices):
+            figures.append(self.storm(how))
+            one = figures[-1]
+            say(f"  {index + 1:2} {one['seconds']:6.1f} s, {one['connections']:6,.0f} /s of CPU, {one['share']:.0f} % "
+                f"resumed, {one['memory']:.0f} MB (before {one['memory_before']:.0f}, peak {one['peak']:.0f}), "
+                f"{one['attempts']:.2f} attempts, answers p99 {one['request']:.1f} ms ({one['request_quiet']:.1f})")
+        self.fleet.stop()
+        self.server.stop()
+        self.add(how, {key: [one[key] for one in figures] for key in figures[0]})
+
+    def add(self, how, slices):
+        name, more = f"storm.{how}", {"devices": self.options.devices, "slices_of": slices}
+        self.rates[how] = slices["connections"]
+        self.results += [
+            Row(f"{name}-seconds", "s", slices["seconds"], more=more,
+                note=f"{self.options.devices:,} devices, peak {max(slices['peak']):.0f} MB"),
+            Row(f"{name}-connections", "/s/processor", slices["connections"], better="higher"),
+            Row(f"{name}-resumed", "%", slices["share"], better="higher"),
+            Row(f"{name}-memory", "MB", slices["memory"], slices["memory_before"], "before", MEMORY_GOAL),
+            Row(f"{name}-attempts", "/device", slices["attempts"]),
+            Row(f"{name}-request", "ms p99", slices["request"], slices["request_quiet"], "undisturbed",
+                note=f"{sum(slices['refused'])} not accepted")]
+        if how == "full" and "network" in self.rates:
+            self.results.append(Row("storm.resumed-over-full", "/s/processor", self.rates["network"],
+                                    self.rates["full"], "full", RESUMED_GOAL, better="higher"))
+
+
+def peak_megabytes(server):
+    status = harness.pathlib.Path(f"/proc/{server.child.pid}/status").read_text()
+    return int(harness.re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024
+
+
+def arguments(parser):
+    parser.size("--devices", 10_000, 300, "devices")
+    parser.size("--seconds", 5, 2, "seconds for which the undisturbed provider sends")
+
+
+SUITE = Suite("storm", __doc__, Storm, tools=["openssl", "taskset"], arguments=arguments,
+              measure=lambda bench: [bench.measure_storms(how) for how in bench.options.rows],
+              rows={"restart": "all devices come back after a restart", "network": "after a failure of their network",
+                    "full": "the same with full handshakes"})
+
+if __name__ == "__main__":
+    SUITE.main()

@@ -1,0 +1,29 @@
+import Foundation
+import Testing
+
+/// The scripts of `Benchmarks` are Python, and so are their tests; here they run with all others.
+@Suite("The tools of the benchmarks")
+struct BenchmarkTests {
+  @Test("Goals, spreads, comparisons and ceilings are judged as they say", .timeLimit(.minutes(5)))
+  func tools() throws {
+    let script = URL(filePath: #filePath).deletingLastPathComponent()
+      .appending(path: "tools_tests.py")
+    // Through a file: a pipe would be inherited by what other suites start meanwhile, and end with them.
+    let output = FileManager.default.temporaryDirectory
+      .appending(path: "apus-benchmarks-\(UUID().uuidString).txt")
+    try Data().write(to: output)
+    defer { try? FileManager.default.removeItem(at: output) }
+    let handle = try FileHandle(forWritingTo: output)
+    let process = Process()
+    process.executableURL = URL(filePath: "/usr/bin/env")
+    process.arguments = ["python3", script.path]
+    process.standardOutput = handle
+    process.standardError = handle
+    process.standardInput = FileHandle.nullDevice
+    try process.run()
+    process.waitUntilExit()
+    let text = try String(contentsOf: output, encoding: .utf8)
+    let count = text.firstMatch(of: #/Ran (\d+) tests? in /#).flatMap { Int($0.1) } ?? 0
+    #expect(count > 15 && process.terminationStatus == 0, "\(text)")
+  }
+}

@@ -1,0 +1,215 @@
+"""What bench.py, compare.py and allocations.py make of figures. No server runs here, and nothing is measured."""
+
+import io
+import json
+import pathlib
+import re
+import sys
+import tempfile
+import unittest
+from contextlib import redirect_stdout
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "Benchmarks"))
+import allocations
+import bench
+import compare
+import harness
+import report
+import rows
+from rows import Row
+
+
+class Rows(unittest.TestCase):
+    def test_a_ratio_is_of_medians_and_its_spread_of_slices_beside_each_other(self):
+        row = Row("a", "us", [1, 2, 9], [4, 2, 3], "other", goal=1.0)
+        self.assertEqual((row.value, row.other), (2, 3))
+        self.assertAlmostEqual(row.ratio, 2 / 3)
+        self.assertEqual(row.json()["spread"]["ratio"], [0.25, 3])
+
+    def test_a_goal_is_for_the_ratio_where_there_is_a_yardstick(self):
+        self.assertTrue(Row("a", "us", [30], [100], goal=0.4).met)
+        self.assertFalse(Row("a", "us", [50], [100], goal=0.4).met)
+        self.assertTrue(Row("a", "/s", [100], [100], goal=0.9, better="higher").met)
+        self.assertFalse(Row("a", "/s", [80], [100], goal=0.9, better="higher").met)
+
+    def test_a_goal_is_for_the_value_where_there_is_none_or_it_is_said(self):
+        self.assertTrue(Row("a", "ms", [99], goal=100).met)
+        self.assertFalse(Row("a", "ms", [101], goal=100).met)
+        self.assertFalse(Row("a", "us", [20_000], [1], goal=10_000, goal_for="value").met)
+        self.assertIsNone(Row("a", "ms", [99]).met)
+
+    def test_a_yardstick_of_nothing_gives_no_ratio(self):
+        row = Row("a", "KB", [5], [0], "none", goal=1)
+        self.assertIsNone(row.ratio)
+        json.dumps(row.json())
+        rows.table([row])
+
+    def test_the_table_has_what_counts(self):
+        text = rows.table([Row("slow.one", "us", [30.0], [100.0], "sink", goal=0.2)])
+        for part in ("slow.one", "30 us", "100 sink", "0.30 x", "at most 0.20 x", "NO"):
+            self.assertIn(part, text)
+
+    def test_quick_sizes_hold_for_what_is_not_said(self):
+        def arguments(parser):
+            parser.size("--frames", 500, 5, "frames")
+            parser.size("--devices", 100, 1, "devices")
+        suite = rows.Suite("s", "text", None, {}, arguments=arguments)
+        parser = rows.Arguments(suite)
+        options = parser.fill(parser.parse_args(["--quick", "--frames", "7"]))
+        self.assertEqual((options.frames, options.devices, options.slices), (7, 1, 1))
+        self.assertEqual(parser.fill(parser.parse_args([])).devices, 100)
+
+
+class Suites(unittest.TestCase):
+    def test_every_row_can_be_chosen_and_measured(self):
+        known = bench.suites()
+        self.assertEqual(list(known), bench.NAMES)
+        for name, suite in known.items():
+            self.assertEqual(suite.name, name)
+            rows.Arguments(suite).parse_known_args(["--quick"])
+            if suite.measure == suite._each:
+                for row in suite.rows:
+                    self.assertTrue(callable(getattr(suite.bench, row.replace("-", "_"), None)), f"{name}.{row}")
+        everything = bench.chosen(known, [])
+        self.assertEqual({name: list(suite.rows) for name, suite in known.items()}, everything)
+        self.assertEqual(bench.chosen(known, ["idle", "ingest.stored"]), {
+            "ingest": ["stored"], "idle": ["sizes", "processes"]})
+        self.assertEqual(bench.chosen(known, ["flood", "fan-out"]), {
+            "binary": ["flood"], "delivery": ["flood", "fan-out"]})
+
+    def test_what_is_not_there_is_said(self):
+        known = bench.suites()
+        with self.assertRaisesRegex(SystemExit, "no suite or row 'nothing'"):
+            bench.chosen(known, ["nothing"])
+        with self.assertRaisesRegex(SystemExit, "no row 'nothing'"):
+            bench.chosen(known, ["ingest.nothing"])
+        with self.assertRaisesRegex(SystemExit, "--bogus"):
+            bench.options_of(known, ["ingest"], ["--bogus"])
+        self.assertEqual(bench.options_of(known, ["ingest"], ["--requests", "5"])["ingest"].requests, 5)
+
+    def test_a_suite_that_fails_leaves_the_others_and_its_own_rows(self):
+        class Broken:
+            rows = {"a": ""}
+
+            def run(self, options, results):
+                results.append(Row("broken.a", "us", [1]))
+                sys.exit("broken: no")
+
+        class Good:
+            rows = {"a": ""}
+
+            def run(self, options, results):
+                results.append(Row("good.a", "us", [1]))
+
+        options = {name: type("Options", (), {})() for name in ("broken", "good")}
+        with redirect_stdout(io.StringIO()):
+            harness.say.stream = sys.stdout
+            results, failed = bench.run({"broken": Broken(), "good": Good()}, {"broken": ["a"], "good": ["a"]}, options)
+        harness.say.stream = sys.stdout
+        self.assertEqual([row.name for row in results], ["broken.a", "good.a"])
+        self.assertEqual(failed, {"broken": "broken: no"})
+
+
+class Comparisons(unittest.TestCase):
+    def verdict(self, before, after, **more):
+        return compare.verdict(Row("a", "us", before, **more).json(), Row("a", "us", after, **more).json())
+
+    def test_within_the_spread_there_is_no_change(self):
+        self.assertEqual(self.verdict([10, 11, 12], [11, 12, 13])[0], "no change seen")
+        # One run spread wide enough to have been the other.
+        self.assertEqual(self.verdict([10, 10, 10], [9, 13, 14])[0], "no change seen")
+
+    def test_outside_of_both_it_has_a_direction(self):
+        word, change = self.verdict([10, 11, 12], [20, 22, 24])
+        self.assertEqual(word, "WORSE")
+        self.assertAlmostEqual(change, 100, places=2)
+        self.assertEqual(self.verdict([10, 11, 12], [5, 6, 7])[0], "better")
+        self.assertEqual(self.verdict([10, 11, 12], [20, 22, 24], better="higher")[0], "better")
+
+    def test_a_slower_machine_is_slower_for_the_yardstick_too(self):
+        before = Row("a", "us", [10, 11, 12], [20, 22, 24]).json()
+        after = Row("a", "us", [20, 22, 24], [40, 44, 48]).json()
+        self.assertEqual(compare.verdict(before, after)[0], "no change seen")
+
+    def test_few_slices_say_little(self):
+        self.assertEqual(self.verdict([10], [20])[0], "too few slices")
+        self.assertEqual(self.verdict([10], [10.5])[0], "no change seen")
+
+    def test_rows_of_one_run_alone_are_told(self):
+        one, other = ({"rows": [Row(name, "us", [1, 2, 3]).json()]} for name in ("old", "new"))
+        lines, worse = compare.compared(one, other)
+        self.assertEqual([(line[0], line[4]) for line in lines], [("old", "only before"), ("new", "only after")])
+        self.assertFalse(worse)
+
+
+class Reports(unittest.TestCase):
+    FACTS = {"machine": "A", "processors": 2, "memory_gib": 4, "kernel": "6", "swift": "6.3", "packages": {}}
+
+    def page(self, *measured):
+        text = ("| `a.one` | what | other | at most 1 x | not measured yet | | |\n"
+                "| `b.two` | what | | | not measured yet | | |\n"
+                "| `growth.devices-10` | ten | not measured yet | |\nMeasured: not yet\n| no row | x |\n")
+        return report.page(text, [{"machine": self.FACTS, "rows": [row.json() for row in measured]}]).splitlines()
+
+    def test_lines_get_the_figures_of_their_row_and_others_stay(self):
+        lines = self.page(Row("a.one", "us", [30.0], [100.0], "other", goal=0.2))
+        self.assertEqual(lines[0], "| `a.one` | what | other | at most 1 x | 30 us | 100 | 0.30 x, missed |")
+        self.assertEqual(lines[1], "| `b.two` | what | | | not measured yet | | |")
+        self.assertIn("A, 2 processors", lines[3])
+        self.assertEqual(lines[4], "| no row | x |")
+
+    def test_growth_has_cost_and_latency_in_one_line(self):
+        cost, late = Row("growth.devices-10", "us CPU", [12.0]), Row("growth.devices-10-latency", "us p99", [2500])
+        lines = self.page(cost, late)
+        self.assertEqual(lines[2], "| `growth.devices-10` | ten | 12 us CPU | 2.50 ms |")
+
+    def test_every_row_of_the_page_is_one_that_there_is(self):
+        known = bench.suites()
+        for name in re.findall(r"^\| `([^`]+)`", report.PAGE.read_text(), re.M):
+            self.assertIn(name.partition(".")[0], known, name)
+
+
+class Allocations(unittest.TestCase):
+    CEILINGS = {"path": {"ceiling": 7.2, "room": 0.2}}
+
+    def test_more_than_the_ceiling_fails_and_says_where(self):
+        lines, bad = allocations.verdicts({"path": 7.3}, self.CEILINGS)
+        self.assertTrue(bad)
+        self.assertIn("MORE than its ceiling of 7.2", lines[0])
+        self.assertIn("allocation-ceilings.json", lines[0])
+
+    def test_within_its_room_nothing_is_to_do(self):
+        self.assertEqual(allocations.verdicts({"path": 7.0}, self.CEILINGS), (
+            [f"{'path':22} {7.0:8.3f}  ceiling 7.2"], False))
+
+    def test_far_below_the_ceiling_can_be_lowered(self):
+        lines, bad = allocations.verdicts({"path": 5.0}, self.CEILINGS)
+        self.assertFalse(bad)
+        self.assertIn("can be lowered to 5.20", lines[0])
+
+    def test_a_path_without_a_ceiling_fails(self):
+        self.assertTrue(allocations.verdicts({"new": 1.0}, self.CEILINGS)[1])
+
+    def test_the_ceilings_are_those_of_what_is_counted(self):
+        ceilings = json.loads(allocations.CEILINGS.read_text())
+        self.assertEqual(set(ceilings), set(allocations.PATHS))
+        for name, ceiling in ceilings.items():
+            self.assertGreater(ceiling["ceiling"], ceiling["room"], name)
+
+    def test_what_connections_allocate_cancels_out(self):
+        # A thousand for each run, three for each message; and once something in the background.
+        noise = iter([0, 0, 500, 0, 0, 0])
+        figure = allocations.counted(lambda messages: 1000 + 3 * messages + next(noise))
+        self.assertEqual(figure, 3)
+
+    def test_a_counter_reads_what_the_library_writes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            counter = allocations.Counter("lib.so", pathlib.Path(folder) / "counts")
+            self.assertEqual(counter.calls, 0)
+            counter.file.write_bytes((258).to_bytes(8, "little") + bytes(8))
+            self.assertEqual(counter.calls, 258)
+
+
+if __name__ == "__main__":
+    unittest.main()
