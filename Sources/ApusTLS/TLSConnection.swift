@@ -9,7 +9,8 @@ internal import COpenSSL
 /// Belongs to one worker at a time. It may move to another one between turns, whose buffers it then uses.
 @safe package final class TLSConnection {
   @safe package enum ReadResult {
-    /// The plaintext of one record, in the buffers: valid until the next call with these.
+    /// The plaintext of a record, or of several that arrived together, in the buffers: at most 16 KiB, valid until the
+    /// next call with these.
     case plaintext(UnsafeRawBufferPointer)
     /// Both sides are authenticated as far as the configuration asks. Reported once.
     case handshakeCompleted

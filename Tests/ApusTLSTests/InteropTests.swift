@@ -11,8 +11,8 @@ struct InteropTests {
 
   @Test(
     "openssl s_client is served", .timeLimit(.minutes(15)),
-    arguments: [("-tls1_2", TLSVersion.v1_2), ("-tls1_3", .v1_3)])
-  func client(option: (String, TLSVersion)) throws {
+    arguments: [("-tls1_2", TLSVersion.v1_2), ("-tls1_3", .v1_3)], [true, false])
+  func client(option: (String, TLSVersion), compacts: Bool) throws {
     let name = socketName()
     let listener = try UnixSocket.listening(at: certificates.file(name))
     let client = try Command(
@@ -28,9 +28,11 @@ struct InteropTests {
           $0.acceptsClientsWithoutALPN = false
           $0.clientCertificates = .requested(authoritiesPEM: certificates.authority)
         }), TLSBuffers())
+    side.compacts = compacts
     client.write("hello\n")
     try socket.carry(side) { side.received.last == 0x0a }
     #expect(side.received == Array("hello\n".utf8))
+    #expect(side.connection.isCompact == (compacts && option.1 == .v1_3))
     #expect(side.connection.version == option.1)
     #expect(side.connection.negotiatedProtocol == "apus")
     #expect(side.connection.peerCertificateDER == der(certificates.device))

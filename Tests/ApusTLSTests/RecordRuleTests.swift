@@ -136,6 +136,37 @@ struct RecordRuleTests {
     }
   }
 
+  @Test("Records that arrive together are read together, 16 KiB at most")
+  func together() {
+    let forge = RecordForge()
+    let sizes = [1, 300, 16083, 1, 16384, 16384, 5, 0, 16000, 383, 2, 1]
+    let records = sizes.flatMap { forge.data(pattern($0, salt: $0)) }
+    let run = RecordRun(forge.side(), records)
+    #expect(run.received.map(\.count) == [16384, 1, 16384, 16384, 16005, 386])
+    #expect(run.received.flatMap(\.self) == sizes.flatMap { pattern($0, salt: $0) })
+    #expect(run.failure == nil)
+  }
+
+  @Test("What came before the end is read before it", arguments: [1, 100, Int.max])
+  func dataBeforeEnd(step: Int) throws {
+    let ends: [(RecordForge) -> [UInt8]] = [
+      { $0.record(21, [2, 40]) }, { $0.record(21, [1, 0]) }, { $0.record(99, [1]) },
+      { _ in [23, 3, 3, 0, 0] }, { _ in [23, 3, 3, 255, 0] },
+    ]
+    for (index, end) in ends.enumerated() {
+      let forge = RecordForge()
+      let run = RecordRun(
+        forge.side(), forge.data([1, 2]) + forge.data([3]) + end(forge) + [1, 2, 3], step: step)
+      #expect(run.received.flatMap(\.self) == [1, 2, 3])
+      let failures: [TLSError?] = [
+        .alertReceived(40), nil, RecordFault.unexpectedMessage.error,
+        RecordFault.badRecordMAC.error, RecordFault.recordOverflow.error,
+      ]
+      #expect(run.failure == failures[index])
+      #expect(run.isClosed == (index == 1))
+    }
+  }
+
   @Test("A KeyUpdate may come in parts")
   func keyUpdateInParts() {
     let forge = RecordForge()
@@ -209,7 +240,7 @@ struct RecordRuleTests {
     forge.updateKeys()
     let run = RecordRun(side, records + forge.data([2]))
     #expect(run.failure == nil)
-    #expect(run.received == [[1], [2]])
+    #expect(run.received == [[1, 2]])
     let huge = RecordForge(isServer: false)
     #expect(
       RecordRun(huge.side(), huge.record(22, [4, 2, 1, 10])).failure

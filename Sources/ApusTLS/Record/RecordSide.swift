@@ -54,6 +54,8 @@ internal import Glibc
   var messageCount: UInt8 = 0
   /// Why the connection is over: an alert that was sent or received; see `failure`.
   var ending = Ending.none
+  /// The end that was met behind data which is to be read first.
+  private var pending = Ending.none
   /// Of a ticket that nobody wants, bytes still to come.
   var skippedCount: UInt32 = 0
   /// The beginning of a handshake message that has arrived in part, the last byte lowest: at most the 5 of a KeyUpdate.
@@ -67,6 +69,7 @@ internal import Glibc
 
   enum Ending: Equatable {
     case none
+    case close
     case fault(RecordFault)
     case alert(UInt8)
     case truncated
@@ -110,48 +113,73 @@ internal import Glibc
 
   // MARK: Reading
 
+  /// Records that arrived together are handed on together, up to 16 KiB: whoever reads small ones works in batches.
   func read(_ buffers: TLSBuffers) -> TLSConnection.ReadResult {
+    if pending != .none { settle(buffers) }
     guard phase == .open else { return over(buffers) }
+    var count = 0
     do throws(RecordFault) {
-      while let count = try openRecord(buffers) {
-        let inner = unsafe UnsafeRawBufferPointer(rebasing: buffers.plaintext[..<count])
-        // RFC 8446, section 5.4: zeros up to the type are padding.
-        guard let place = unsafe inner.lastIndex(where: { $0 != 0 }) else {
-          throw .unexpectedMessage
-        }
-        let content = unsafe UnsafeRawBufferPointer(rebasing: inner[..<place])
-        switch unsafe inner[place] {
-        case Content.applicationData:
-          guard messageCount == 0, skippedCount == 0 else { throw .unexpectedMessage }
-          if place == 0 {
-            try noteIdle()
-          } else {
-            idleCount = 0
-            return unsafe .plaintext(content)
-          }
-        case Content.handshake:
-          try noteIdle()
-          try unsafe receiveHandshake(content)
-        case Content.alert:
-          try unsafe receiveAlert(content)
-          if phase != .open { return over(buffers) }
-        default: throw .unexpectedMessage
-        }
+      while pending == .none, let inner = try openRecord(buffers, behind: count) {
+        count += try unsafe receive(
+          UnsafeRawBufferPointer(rebasing: buffers.plaintext[count..<(count + inner)]))
       }
-      return .needsInput
     } catch {
-      fail(error, buffers)
-      return over(buffers)
+      pending = .fault(error)
     }
+    // What came before the end is read first, and may still be answered.
+    if count > 0 {
+      return unsafe .plaintext(UnsafeRawBufferPointer(rebasing: buffers.plaintext[..<count]))
+    }
+    if pending == .none { return .needsInput }
+    settle(buffers)
+    return over(buffers)
+  }
+
+  /// Deals with what a record has in it.
+  ///
+  /// - Returns: Bytes of application data.
+  private func receive(_ inner: UnsafeRawBufferPointer) throws(RecordFault) -> Int {
+    // RFC 8446, section 5.4: zeros up to the type are padding.
+    guard let place = unsafe inner.lastIndex(where: { $0 != 0 }) else { throw .unexpectedMessage }
+    let content = unsafe UnsafeRawBufferPointer(rebasing: inner[..<place])
+    switch unsafe inner[place] {
+    case Content.applicationData:
+      guard messageCount == 0, skippedCount == 0 else { throw .unexpectedMessage }
+      if place == 0 { try noteIdle() } else { idleCount = 0 }
+      return place
+    case Content.handshake:
+      try noteIdle()
+      try unsafe receiveHandshake(content)
+    case Content.alert: try unsafe receiveAlert(content)
+    default: throw .unexpectedMessage
+    }
+    return 0
   }
 
   func endOfInput() -> TLSConnection.ReadResult {
     if phase == .open {
-      phase = .failed
-      ending = .truncated
-      wipe()
+      if pending == .none { pending = .truncated }
+      settle(nil)
     }
     return phase == .closedByPeer ? .closedByPeer : .failed(failure)
+  }
+
+  /// Ends the connection, or the peer's half of it.
+  ///
+  /// - Parameter buffers: Where the alert of a fault goes; nil: nobody is there to be told.
+  private func settle(_ buffers: TLSBuffers?) {
+    let ending = pending
+    pending = .none
+    if ending == .close {
+      phase = .closedByPeer
+      return
+    }
+    if case .fault(let fault) = ending, let buffers, !isClosed {
+      _ = seal(Content.alert, [2, fault.rawValue], buffers)
+    }
+    phase = .failed
+    self.ending = ending
+    wipe()
   }
 
   private func over(_ buffers: TLSBuffers) -> TLSConnection.ReadResult {
@@ -165,7 +193,7 @@ internal import Glibc
     switch ending {
     case .fault(let fault): fault.error
     case .alert(let code): .alertReceived(code)
-    case .none, .truncated: .truncated
+    case .none, .close, .truncated: .truncated
     }
   }
 
@@ -174,20 +202,24 @@ internal import Glibc
     guard idleCount <= Self.idleRecords else { throw .unexpectedMessage }
   }
 
-  /// Opens the next record into the buffers' plaintext.
+  /// Opens the next record into the buffers' plaintext, behind `count` bytes.
   ///
-  /// - Returns: Bytes of TLSInnerPlaintext; nil: no whole record is there.
-  private func openRecord(_ buffers: TLSBuffers) throws(RecordFault) -> Int? {
+  /// - Returns: Bytes of TLSInnerPlaintext; nil: no whole record is there, or no room for it.
+  private func openRecord(
+    _ buffers: TLSBuffers, behind count: Int
+  ) throws(RecordFault) -> Int? {
     let pump = unsafe buffers.pump
     if unsafe partial == nil {
       let available = unsafe pump.pointee.input_count
       guard available > 0, let record = unsafe pump.pointee.input else { return nil }
       if available >= Self.headerBytes {
         let whole = Self.headerBytes + (try unsafe Self.bodyBytes(record))
+        let inner = whole - Self.headerBytes - Int(apus_tag_bytes)
+        if count > 0, count + inner > Self.innerBytes { return nil }
         if whole <= available {
           unsafe pump.pointee.input = record + whole
           unsafe pump.pointee.input_count = available - whole
-          return try unsafe open(record, whole - Self.headerBytes, buffers)
+          return try unsafe open(record, whole - Self.headerBytes, buffers, behind: count)
         }
       }
     }
@@ -197,7 +229,8 @@ internal import Glibc
       unsafe partial = nil
       partialCount = 0
     }
-    return try unsafe open(UnsafePointer(record), whole - Self.headerBytes, buffers)
+    return try unsafe open(
+      UnsafePointer(record), whole - Self.headerBytes, buffers, behind: count)
   }
 
   /// Moves input behind the part of a record that is there.
@@ -244,15 +277,14 @@ internal import Glibc
   }
 
   private func open(
-    _ record: UnsafePointer<UInt8>, _ count: Int, _ buffers: TLSBuffers
+    _ record: UnsafePointer<UInt8>, _ count: Int, _ buffers: TLSBuffers, behind place: Int
   ) throws(RecordFault) -> Int {
     guard let context = unsafe buffers.aeads.context(suite, seals: false) else {
       throw .internalError
     }
-    let target = unsafe buffers.plaintext.baseAddress?.assumingMemoryBound(to: UInt8.self)
-    guard
+    guard let target = unsafe buffers.plaintext.baseAddress?.assumingMemoryBound(to: UInt8.self),
       unsafe apus_aead_open(
-        context, &reading, record, record + Self.headerBytes, count, target)
+        context, &reading, record, record + Self.headerBytes, count, target + place)
     else { throw .badRecordMAC }
     let inner = count - Int(apus_tag_bytes)
     guard inner <= Self.innerBytes else { throw .recordOverflow }
@@ -265,12 +297,9 @@ internal import Glibc
       throw content.count == 0 ? .unexpectedMessage : .decodeError
     }
     switch unsafe content[1] {
-    case 0: phase = .closedByPeer  // close_notify
+    case 0: pending = .close  // close_notify
     case 90: try noteIdle()  // user_canceled: a close_notify is to follow
-    case let code:
-      phase = .failed
-      ending = .alert(code)
-      wipe()
+    case let code: pending = .alert(code)
     }
   }
 
@@ -278,13 +307,5 @@ internal import Glibc
   func receiveKeyUpdate(isAnswerWanted: Bool) throws(RecordFault) {
     guard unsafe apus_keys_update(&reading, suite.shim) else { throw .internalError }
     if isAnswerWanted { owesKeyUpdate = true }
-  }
-
-  /// Ends the connection with the fault's alert.
-  private func fail(_ fault: RecordFault, _ buffers: TLSBuffers) {
-    if !isClosed { _ = seal(Content.alert, [2, fault.rawValue], buffers) }
-    phase = .failed
-    ending = .fault(fault)
-    wipe()
   }
 }
