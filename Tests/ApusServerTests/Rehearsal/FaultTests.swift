@@ -77,7 +77,9 @@ struct FaultTests {
   @Test("A request that is taken back while it is delayed is told as such")
   func takenBack() throws {
     let (provider, token) = (try provider(), try stage.token())
-    let stream = try send(provider, token, .delay(milliseconds: 200, then: .none))
+    let stream = try send(provider, token, .delay(milliseconds: 3000, then: .none))
+    // What is taken back in the same breath was never a request.
+    try provider.ping()
     try provider.send(.resetStream(stream, code: 8))
     let exchange = try stage.rehearsal.exchange(token)
     #expect(exchange.status == 0 && exchange.explanation == "the provider took the request back")
