@@ -25,9 +25,6 @@ class AdminCase(PageCase):
         self.browser.wait("document.querySelector('#tabs a')")
         return self.browser
 
-    def expect(self, words, selector="main"):
-        return self.browser.wait(f"document.querySelector('{selector}')?.innerText.includes(arguments[0])", words)
-
 
 class SignIn(AdminCase):
     def test_token(self):
@@ -93,7 +90,7 @@ class Overview(AdminCase):
         browser.wait(f"{lines}.every((line) => line.getAttribute('d').length > 200)")
         browser.click("figure summary", "Numbers")
         browser.wait("document.querySelectorAll('figure details[open] tbody tr').length > 20")
-        self.assertIn("accepted", browser.text("figure details[open] thead"))
+        self.expect("accepted", "figure details[open] thead")
         before = browser.run("return document.querySelector('.chart .line').getAttribute('d')")
         browser.click(".segments button", "24 h")
         browser.wait("document.querySelector('.chart .line').getAttribute('d') !== arguments[0]", before)

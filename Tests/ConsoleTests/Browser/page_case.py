@@ -4,12 +4,13 @@ import atexit
 import unittest
 
 import mock_service
+from eventually import Eventually
 from webdriver import Browser
 
 VIEWS = ["inbox", "compose", "devices", "faults", "violations", "tokens", "status"]
 
 
-class PageCase(unittest.TestCase):
+class PageCase(Eventually, unittest.TestCase):
     """One browser for all; each test has a service of its own, and so a page that knows nothing of the one before."""
 
     browser = None
@@ -37,8 +38,10 @@ class PageCase(unittest.TestCase):
     def show(self, path="inbox"):
         self.browser.open(f"{self.address}#/{path}")
         self.browser.wait("document.querySelector('#link')?.classList.contains('up')")
-        if path == "inbox":
-            self.browser.wait("document.querySelector('.row') || document.querySelector('.empty:not([hidden])')")
+        if path.startswith("inbox"):
+            self.browser.wait(
+                "document.querySelector('.row .title')?.textContent || document.querySelector('.empty:not([hidden])')"
+            )
         return self.browser
 
     def call_of(self, method, path):

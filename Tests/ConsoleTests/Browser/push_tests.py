@@ -71,7 +71,7 @@ class Push(PageCase):
         push = self.world.add({"shown": german, "preview": german})
         browser = self.show(f"inbox/{push['number']}")
         self.assertEqual(browser.wait("document.querySelector('.card')?.lang"), "de")
-        self.assertIn("Deine Bestellung", browser.text(".card"))
+        self.expect("Deine Bestellung", ".card")
 
     def test_copy_as_curl(self):
         browser = self.show("inbox/20")
@@ -98,9 +98,9 @@ class Push(PageCase):
             self.assertIn(words, shown)
         self.assertEqual(shown.count('"a"'), 2)
         browser.click(".detail .segments button", "As sent")
-        self.assertEqual(browser.run("return document.querySelector('.payload').textContent"), text)
+        self.becomes("document.querySelector('.payload').textContent", text)
         browser.click(".detail .segments button", "Bytes")
-        self.assertIn("7b 22 61 22 3a", browser.text(".payload"))
+        self.expect("7b 22 61 22 3a", ".payload")
 
 
 class BadInput(PageCase):
@@ -140,8 +140,8 @@ class BadInput(PageCase):
         push = self.world.add([*samples.bad()][1])
         browser = self.show(f"inbox/{push['number']}")
         browser.wait("document.querySelector('.payload .control')")
-        self.assertIn("U+202E", browser.text(".payload"))
-        self.assertIn("U+202E", browser.text(".row .title"))
+        self.expect("U+202E", ".payload")
+        self.expect("U+202E", ".row .title")
         # On the phone it is as it would be there; the time behind it still stands to the right of the app's name.
         order = browser.run("""const box = (one) => document.querySelector(one).getBoundingClientRect().left
           return box('.card .app') < box('.card time')""")
@@ -152,7 +152,7 @@ class BadInput(PageCase):
         browser = self.show(f"inbox/{push['number']}")
         browser.wait("document.querySelector('.detail').innerText.includes('not UTF-8')")
         browser.click(".detail .segments button", "Bytes")
-        self.assertIn("63 61 66 e9 20 ff fe", browser.text(".payload"))
+        self.expect("63 61 66 e9 20 ff fe", ".payload")
 
     def test_deep(self):
         push = self.world.add([*samples.bad()][7])

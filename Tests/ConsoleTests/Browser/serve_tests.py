@@ -4,13 +4,14 @@
 import sys
 import unittest
 
+from eventually import Eventually
 from serving import TOPIC, Serving
 from webdriver import Browser
 
 PROGRAM = None
 
 
-class Console(unittest.TestCase):
+class Console(Eventually, unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.browser = Browser()
@@ -38,9 +39,6 @@ class Console(unittest.TestCase):
         name = path.partition("/")[0]
         self.browser.wait("document.querySelector('main').dataset.view === arguments[0]", name)
         return self.browser
-
-    def expect(self, words, selector="main"):
-        self.browser.wait(f"document.querySelector('{selector}')?.innerText.includes(arguments[0])", words)
 
     def test_way_of_a_push(self):
         """A device is connected, a test push reaches it, and the ledger has its whole way."""

@@ -8,6 +8,7 @@ import sys
 import unittest
 
 import samples
+from eventually import Eventually
 from stand_in import BOARDING, StandIn
 from webdriver import Browser
 
@@ -18,7 +19,7 @@ def alert(title, **parts):
     return {"aps": {"alert": {"title": title, "body": f"{title}, in more words"}, **parts}}
 
 
-class Service(unittest.TestCase):
+class Service(Eventually, unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.browser = Browser()
@@ -103,7 +104,7 @@ class Service(unittest.TestCase):
         browser.click("button", "Send")
         browser.click("a", "Open push 1")
         browser.wait("document.querySelector('.way')?.innerText.includes('Stored - Device Offline')")
-        self.assertIn("has not shown it so far", browser.text(".detail .beside"))
+        self.expect("has not shown it so far", ".detail .beside")
         self.open("devices/phone")
         browser.wait("document.querySelector('.phone')?.innerText.includes('Nothing to see')")
         browser.click("[data-device=phone] [role=switch]", "Online")

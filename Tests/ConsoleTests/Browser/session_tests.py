@@ -78,7 +78,7 @@ class Tabs(PageCase):
             browser.close_tab()
         browser.switch(first)
         browser.wait("document.querySelector('.row[data-at=\"0\"] .title')?.textContent === 'Meanwhile'")
-        self.assertEqual(browser.text(".total"), "21 pushes")
+        self.expect("21 pushes", ".total")
 
 
 class Texts(PageCase):

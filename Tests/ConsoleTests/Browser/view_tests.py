@@ -113,8 +113,8 @@ class Composer(PageCase):
         browser = self.ready()
         browser.click("button", "Send")
         browser.wait("document.querySelector('.compose').innerText.includes('Refused: 410 Unregistered')")
-        self.assertIn("The app was <b>removed</b>.", browser.text(".compose"))
-        self.assertIn("By the fault gone", browser.text(".compose"))
+        self.expect("The app was <b>removed</b>.", ".compose")
+        self.expect("By the fault gone", ".compose")
 
     def test_again(self):
         push = self.world.add(
@@ -143,7 +143,7 @@ class Devices(PageCase):
         browser.click("[data-device=phone] [role=switch]", "Online")
         self.assertEqual(self.call_of("PATCH", "devices/phone"), {"online": False})
         browser.wait("document.querySelector('[data-device=phone] .badge').textContent === 'offline'")
-        self.assertEqual(browser.run("return document.activeElement.dataset.key"), "phone online", "the focus stays")
+        self.becomes("document.activeElement.dataset.key", "phone online")  # the focus stays
         browser.click("[data-device=phone] [role=switch]", "Notifications")
         browser.wait(
             "document.querySelectorAll('[data-device=phone] [role=switch][aria-checked=false]').length === 2"
@@ -180,8 +180,8 @@ class Devices(PageCase):
         browser.wait("document.querySelectorAll('.phone .card').length === 2")
         titles = browser.run("return [...document.querySelectorAll('.phone .title')].map((one) => one.textContent)")
         self.assertEqual(titles, ["Zweite", "Erste"])
-        self.assertIn("ding.caf", browser.text(".beside"))
-        self.assertIn("1 silent", browser.text(".beside"))
+        self.expect("ding.caf", ".beside")
+        self.expect("1 silent", ".beside")
         self.world.shown["tablet"].append(shown(title="Dritte"))
         self.world.tell("device", {})
         browser.wait("document.querySelector('.phone .title').textContent === 'Dritte'")
@@ -234,7 +234,7 @@ class Faults(PageCase):
             "25 % (seed 7), 2 times at most",
             "0 of 0",
         ]:
-            self.assertIn(words, browser.text(".rule-list"))
+            self.expect(words, ".rule-list")
         self.world.faults[0].update(matched=8, struck=2)
         self.world.tell("fault", {})
         browser.wait("document.querySelector('.rule-list').innerText.includes('2 of 8')")
@@ -279,7 +279,7 @@ class Rest(PageCase):
     def test_violations(self):
         browser = self.show("violations")
         browser.wait("document.querySelector('.rules').innerText.includes('push-type-missing')")
-        self.assertIn("3 notes", browser.text(".view"))
+        self.expect("3 notes", ".view")
         browser.click("summary", "push-type-missing")
         browser.click("td a", "13")
         browser.wait("document.querySelector('.detail-head')?.innerText.includes('No. 13')")
@@ -310,4 +310,4 @@ class Rest(PageCase):
         browser.click(".segments button", "aioapns")
         browser.wait("document.querySelector('.snippets pre').textContent.startsWith('# aioapns')")
         for words in ["lenient", "ABC123DEFG", "/tmp/apus/AuthKey.p8", "localhost:2197", "61 MB", "412 ms"]:
-            self.assertIn(words, browser.text(".view"))
+            self.expect(words, ".view")
