@@ -117,7 +117,7 @@ let package = Package(
     tests("ApusWireTests", ["ApusWire", "ApusModel"]),
     tests("ApusCoreTests", ["ApusCore", "ApusModel", "ApusWire"]),
     tests("ApusTLSTests", ["ApusTLS", "ApusModel", "COpenSSL", "CShims"]),
-    tests("ApusHTTP2Tests", ["ApusHTTP2", "ApusModel", "ApusTesting"]),
+    tests("ApusHTTP2Tests", ["ApusHTTP2", "ApusModel", "ApusTesting", "CNGHTTP2"]),
     tests("ApusTrustTests", ["ApusTrust", "ApusModel", "ApusWire", "COpenSSL"]),
     tests("ApusLoopTests", ["ApusLoop"]),
     tests("ApusWebTests", ["ApusWeb"]),

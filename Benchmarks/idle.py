@@ -4,8 +4,10 @@
     make bench ROWS=idle                           all rows
     Benchmarks/idle.py --sizes 1000 19000          two sizes, after `make release`
 
-Each device has shown a certificate (TLS 1.3). The server's memory before and after all of them connected, through their
-number:
+Each device has shown a certificate (TLS 1.3). The server's memory with so many and 200 more, less its memory with 200,
+through their number: what a server allots once, or gives back after its start, stands in both. Both times nobody has
+said anything for 25 seconds. Apus was started anew after the devices were registered: what it writes when it first
+hears of a device waits in the engine's memory for a while, and is the same however many are connected later.
 
   user    what is the process's own (Private_Clean and Private_Dirty of /proc/<pid>/smaps_rollup).
   kernel  sockets, files, inodes, dentries and epoll's items of /proc/slabinfo (root reads it), and the server's page
@@ -40,6 +42,7 @@ USER_GOAL, USER_BYTES_GOAL, ALL_GOAL = 0.05, 1024, 0.25
 # What a connection has in the kernel. kmalloc's caches are left out: everything is in them.
 SLABS = ["TCP", "sock_inode_cache", "dentry", "filp", "eventpoll_epi", "eventpoll_pwq"]
 PAGE = 4096
+FEW = 200
 
 CONTROL_LISTENER = """
 import select, socket, sys
@@ -141,11 +144,15 @@ class Idle(harness.Bench):
             say(f"  one end of a plain connection: {describe(self.controls[connections])}")
         return self.controls[connections]
 
-    def measure(self, servers, fleets, connections):
-        """`fleets` connects all devices. What one costs its server: user, kernel, and the kernel's by cache."""
-        before = Reading(servers)
-        running = fleets()
-        user, both, tables = Reading(servers).since(before, connections)
+    def measure(self, servers, fleets, devices):
+        """`fleets` connects so many devices to each. What one costs its server: user, kernel, and that by cache."""
+        few = fleets(FEW)
+        before = self.reading(servers)
+        for fleet in few:
+            fleet.stop()
+        running = fleets(FEW + devices)
+        connections = devices * len(servers)
+        user, both, tables = self.reading(servers).since(before, connections)
         for fleet in running:
             fleet.stop()
         own = self.control(connections)
@@ -154,6 +161,10 @@ class Idle(harness.Bench):
         kernel["page tables"] = tables
         say(f"  user {user:,.0f} bytes; kernel {describe(kernel)}")
         return user, total(kernel) if both else None, kernel
+
+    def reading(self, servers):
+        time.sleep(self.options.settle)
+        return Reading(servers)
 
     def apus_parts(self, count, devices):
         """Services in folders of their own, with their share of the devices."""
@@ -170,9 +181,19 @@ class Idle(harness.Bench):
 
     def services(self, count, devices):
         parts = self.apus_parts(count, devices)
+
+        def fleets(size, *extra):
+            for part in parts:
+                part.options.devices = size
+            return [part.start_fleet(*extra) for part in parts]
+
         # As many workers as it would have, so that a worker's own memory is where it belongs.
         servers = [part.serve(workers=1) for part in parts]
-        figures = self.measure(servers, lambda: [part.start_fleet() for part in parts], count * devices)
+        fleets(FEW + devices, "--exit-after-registration")
+        for server in servers:
+            server.stop()
+        servers = [part.serve(workers=1) for part in parts]
+        figures = self.measure(servers, fleets, devices)
         for server in servers:
             server.stop()
         return parts[0], figures
@@ -183,7 +204,7 @@ class Idle(harness.Bench):
         broker = Mosquitto(part)
         server = broker.start()
         other_user, other_kernel, other_detail = self.measure(
-            [server], lambda: [broker.subscribe(devices)], devices)
+            [server], lambda size: [broker.subscribe(size)], devices)
         server.stop()
         more = {"devices": devices, "kernel_bytes": kernel and round(kernel),
                 "kernel": {name: round(value) for name, value in detail.items()},
@@ -229,6 +250,7 @@ def describe(kernel):
 
 def arguments(parser):
     parser.size("--sizes", [1000, 5000, 10_000, 19_000], [300, 600], "devices", nargs="+")
+    parser.size("--settle", 25, 2, "seconds of silence before memory is read")
     parser.size("--services", 3, 2, "services of `processes`")
     parser.size("--each", 6000, 200, "devices of each")
 

@@ -19,6 +19,7 @@ token ApusModel ApusWire ApusTrust
 topics ApusModel ApusWire ApusTrust
 certificate ApusModel ApusWire ApusTrust
 record ApusModel ApusTLS
+http2 ApusModel ApusHTTP2
 TABLE
 }
 
@@ -51,6 +52,7 @@ c_shims() {
     shims+=("$object")
   done
   flags+=(-Xcc "-fmodule-map-file=$PWD/Sources/COpenSSL/module.modulemap"
+    -Xcc "-fmodule-map-file=$PWD/Sources/CNGHTTP2/module.modulemap"
     -Xcc "-fmodule-map-file=$build/CShims.modulemap" -I Sources/CShims/include)
   for flag in "${cflags[@]}"; do flags+=(-Xcc "$flag"); done
 }
@@ -58,7 +60,7 @@ c_shims() {
 built=" "
 module() {
   case $built in *" $1 "*) return ;; esac
-  case $1 in ApusTrust | ApusTLS) if ((!${#shims[@]})); then c_shims; fi ;; esac
+  case $1 in ApusTrust | ApusTLS | ApusHTTP2) if ((!${#shims[@]})); then c_shims; fi ;; esac
   echo "Compiling $1"
   # A target may look inside, as tests may.
   swiftc "${flags[@]}" -enable-testing -module-name "$1" -emit-module \
@@ -74,7 +76,9 @@ compile() {
   for module in "$@"; do
     module "$module"
     objects+=("$build/$module.o")
-    case $module in ApusTrust | ApusTLS) libraries=("${shims[@]}" $(pkg-config --libs openssl)) ;; esac
+    case $module in
+      ApusTrust | ApusTLS | ApusHTTP2) libraries=("${shims[@]}" $(pkg-config --libs openssl libnghttp2)) ;;
+    esac
   done
   swiftc "${flags[@]}" -module-name Fuzzer Fuzz/Input.swift "Fuzz/Targets/$name.swift" \
     "${objects[@]}" ${libraries[@]+"${libraries[@]}"} -o "$build/$name-fuzzer"

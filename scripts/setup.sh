@@ -14,7 +14,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # the headers that the module maps in Sources/C* name; pkg-config is how the Swift package manager finds them.
 build_packages=(
   "libssl-dev:TLS, certificates, provider tokens"
-  "libnghttp2-dev:HTTP/2 framing"
+  "libnghttp2-dev:HTTP/2 of the client"
   "libuv1-dev:event loop, timers"
   "librocksdb-dev:the durable store"
   "libmicrohttpd-dev:the administration's HTTP server"

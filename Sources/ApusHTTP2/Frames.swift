@@ -1,16 +1,45 @@
-import CNGHTTP2
+import ApusModel
 
-let endStream: UInt8 = 0x1
-
-/// The header of a frame: the first member of each variant of the union.
-///
-/// Read through a raw pointer, since the importer copies the whole union to get at a member.
-func frameHeader(_ frame: UnsafePointer<nghttp2_frame>) -> nghttp2_frame_hd {
-  unsafe UnsafeRawPointer(frame).assumingMemoryBound(to: nghttp2_frame_hd.self).pointee
+/// What a frame is (RFC 9113, section 6).
+enum FrameType {
+  static let data: UInt8 = 0x0
+  static let headers: UInt8 = 0x1
+  static let priority: UInt8 = 0x2
+  static let resetStream: UInt8 = 0x3
+  static let settings: UInt8 = 0x4
+  static let pushPromise: UInt8 = 0x5
+  static let ping: UInt8 = 0x6
+  static let goAway: UInt8 = 0x7
+  static let windowUpdate: UInt8 = 0x8
+  static let continuation: UInt8 = 0x9
 }
 
-/// Whether a HEADERS frame opens a stream.
-func isRequest(_ frame: UnsafePointer<nghttp2_frame>) -> Bool {
-  let headers = unsafe UnsafeRawPointer(frame).assumingMemoryBound(to: nghttp2_headers.self)
-  return unsafe headers.pointee.cat == NGHTTP2_HCAT_REQUEST
+enum FrameFlag {
+  static let endStream: UInt8 = 0x1
+  static let acknowledge: UInt8 = 0x1
+  static let endHeaders: UInt8 = 0x4
+  static let padded: UInt8 = 0x8
+  static let priority: UInt8 = 0x20
+}
+
+/// The nine bytes before each payload (RFC 9113, section 4.1).
+struct FrameHead {
+  static let byteCount = 9
+  /// SETTINGS_MAX_FRAME_SIZE, and what it is never below (section 6.5.2).
+  static let payloadBytes = 16_384
+
+  var length: Int
+  var type: UInt8
+  var flags: UInt8
+  var streamID: Int32
+
+  /// - Parameter bytes: at least nine.
+  init(_ bytes: Span<UInt8>) {
+    length = Int(bytes[0]) << 16 | Int(bytes[1]) << 8 | Int(bytes[2])
+    type = bytes[3]
+    flags = bytes[4]
+    streamID = Int32(truncatingIfNeeded: bytes.fourBytes(at: 5) & 0x7fff_ffff)
+  }
+
+  func has(_ flag: UInt8) -> Bool { flags & flag != 0 }
 }

@@ -26,10 +26,18 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
   private let wake: UnsafeMutablePointer<uv_async_t>
   private let turn: UnsafeMutablePointer<uv_prepare_t>
   private let again: UnsafeMutablePointer<uv_idle_t>
+  private let watch: UnsafeMutablePointer<uv_poll_t>
   private var isGoingAgain = false
 
   /// What takes libuv's place on a loop that a simulation steps; nil on every other.
   let simulation: LoopSimulation?
+
+  /// Confined, as all that follows.
+  let sockets = SocketTable()
+  /// Has all the sockets, and is all that libuv watches of them: a watcher of its own for each would take 200 bytes.
+  let epoll: Epoll
+  /// Hears of parked sockets. Not kept alive by the loop.
+  package weak var parkedSocketHandler: (any ParkedSocketHandler)?
 
   /// False from the moment of stopping: what is created on the loop then is born closed. Confined.
   private(set) var takesHandles = true
@@ -53,14 +61,16 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
 
   /// - Parameter name: The thread's name; Linux keeps 15 bytes of it.
   ///
-  /// Stops the program when the process has no descriptors left for the loop (it takes three).
+  /// Stops the program when the process has no descriptors left for the loop (it takes four).
   package init(name: String) {
     self.name = name
     simulation = nil
+    epoll = Epoll()
     unsafe uv = .allocate(capacity: 1)
     unsafe wake = .allocate(capacity: 1)
     unsafe turn = .allocate(capacity: 1)
     unsafe again = .allocate(capacity: 1)
+    unsafe watch = .allocate(capacity: 1)
     check(unsafe uv_loop_init(uv), "uv_loop_init")
     unsafe uv.pointee.data = Unmanaged.passUnretained(self).toOpaque()
     // The callback has nothing to do: waking up is enough, since each turn looks at the queue.
@@ -68,6 +78,9 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     unsafe uv_prepare_init(uv, turn)
     unsafe uv_idle_init(uv, again)
     check(unsafe uv_prepare_start(turn, endTurn), "uv_prepare_start")
+    check(unsafe uv_poll_init(uv, watch, epoll.descriptor), "uv_poll_init")
+    check(
+      unsafe uv_poll_start(watch, Int32(UV_READABLE.rawValue), socketsReady), "uv_poll_start")
   }
 
   /// A loop that nobody runs: whoever made `system` calls `takeTurn()`. It stands for ever before its start, so what
@@ -75,15 +88,19 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
   package init(name: String, simulated system: any SimulatedSystem) {
     self.name = name
     simulation = LoopSimulation(system)
+    epoll = .none()
     unsafe uv = .allocate(capacity: 1)
     unsafe wake = .allocate(capacity: 1)
     unsafe turn = .allocate(capacity: 1)
     unsafe again = .allocate(capacity: 1)
+    unsafe watch = .allocate(capacity: 1)
   }
 
   deinit {
     switch stage.load(ordering: .acquiring) {
-    case .created: if simulation == nil { closeLoop() }
+    case .created:
+      closeSockets()
+      if simulation == nil { closeLoop() }
     case .running: preconditionFailure("a running loop is kept alive by its thread")
     case .closed: break
     }
@@ -92,6 +109,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     unsafe wake.deallocate()
     unsafe turn.deallocate()
     unsafe again.deallocate()
+    unsafe watch.deallocate()
     unsafe uv.deallocate()
   }
 
@@ -151,11 +169,13 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     drain(limit: .max)
     onTurnEnd?()
     onTurnEnd = nil
+    closeSockets()
     unsafe Handles.closeAll(of: uv)
     // Only closing handles and resolutions under way keep the loop going now.
     unsafe uv_unref(Handles.base(wake))
     unsafe uv_unref(Handles.base(turn))
     unsafe uv_unref(Handles.base(again))
+    unsafe uv_unref(Handles.base(watch))
     unsafe uv_run(uv, UV_RUN_DEFAULT)
 
     queue.withLock { $0.phase = .closing }
@@ -170,6 +190,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     unsafe uv_close(Handles.base(wake), nil)
     unsafe uv_close(Handles.base(turn), nil)
     unsafe uv_close(Handles.base(again), nil)
+    unsafe uv_close(Handles.base(watch), nil)
     unsafe uv_run(uv, UV_RUN_DEFAULT)
     check(unsafe uv_loop_close(uv), "uv_loop_close")
   }
@@ -256,6 +277,11 @@ func check(_ code: Int32, _ operation: StaticString) {
 private func endTurn(_ handle: UnsafeMutablePointer<uv_prepare_t>?) {
   guard let data = unsafe handle?.pointee.loop.pointee.data else { return }
   unsafe Unmanaged<EventLoop>.fromOpaque(data).takeUnretainedValue().turnEnds()
+}
+
+private func socketsReady(_ watch: UnsafeMutablePointer<uv_poll_t>?, _: Int32, _: Int32) {
+  guard let data = unsafe watch?.pointee.loop.pointee.data else { return }
+  unsafe Unmanaged<EventLoop>.fromOpaque(data).takeUnretainedValue().serveSockets()
 }
 
 private func runLoopThread(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {

@@ -30,7 +30,6 @@ enum Handles {
     unsafe uv_close(handle, handleDidClose)
     let cell = UnsafeMutableRawPointer(handle)
     switch unsafe handle.pointee.type {
-    case UV_POLL: unsafe PollCell.clear(cell.assumingMemoryBound(to: PollCell.self))
     case UV_TIMER: unsafe take(&cell.assumingMemoryBound(to: TimerCell.self).pointee.handler)
     case UV_SIGNAL: unsafe take(&cell.assumingMemoryBound(to: SignalCell.self).pointee.handler)
     default: preconditionFailure("a handle of unknown type")
@@ -60,7 +59,7 @@ enum Handles {
       { handle, _ in
         guard let handle = unsafe handle else { return }
         switch unsafe handle.pointee.type {
-        case UV_POLL, UV_TIMER, UV_SIGNAL: unsafe Handles.close(handle)
+        case UV_TIMER, UV_SIGNAL: unsafe Handles.close(handle)
         default: break  // The loop's own, which it closes last.
         }
       }, nil)

@@ -27,45 +27,26 @@ package enum IOResult: Equatable, Sendable {
 /// While the socket is open it holds its handler, so the pair lives until `close()`, `abort()`, `detach()` or the end
 /// of the loop. The handler may do any of these from inside its calls; it is not called afterwards. A socket that is
 /// released is closed.
-@safe
 package final class Socket {
   package let loop: EventLoop
-  private let cell: UnsafeMutablePointer<PollCell>
+  /// Where the loop has it; -1 once closed, detached or parked.
+  private var slot: Int32
 
-  /// Takes over a descriptor, here or from another loop's `detach()`: makes it non-blocking and leaves its options as
-  /// they are. No readiness is reported before `setInterest`.
+  /// Takes over a descriptor, here or from another loop's `detach()`: leaves its options as they are. Reading and
+  /// writing never wait, whether or not the descriptor is non-blocking. No readiness is reported before `setInterest`.
   ///
   /// On failure, and on a loop that was stopped, the descriptor is closed.
   package init(adopting descriptor: Int32, loop: EventLoop) throws(SocketError) {
-    loop.preconditionConfined()
+    slot = try loop.adopt(descriptor)
     self.loop = loop
-    unsafe cell = .allocate(capacity: 1)
-    unsafe cell.initialize(to: PollCell(uv: uv_poll_t()))
-    if let simulation = loop.simulation {
-      unsafe Handles.markUnborn(Handles.base(cell))
-      unsafe cell.pointee.descriptor = descriptor
-      unsafe simulation.adopt(descriptor, cell, loop)
-      return
-    }
-    guard loop.takesHandles else {
-      unsafe Handles.markUnborn(Handles.base(cell))
-      Glibc.close(descriptor)
-      throw .loopStopped
-    }
-    let poll = unsafe UnsafeMutableRawPointer(cell).assumingMemoryBound(to: uv_poll_t.self)
-    let code = unsafe uv_poll_init(loop.uv, poll, descriptor)
-    guard code == 0 else {
-      unsafe Handles.markUnborn(Handles.base(cell))
-      Glibc.close(descriptor)
-      throw .system(.watch, code: -code, nil)
-    }
-    unsafe cell.pointee.descriptor = descriptor
   }
 
-  deinit {
-    if let simulation = loop.simulation { unsafe simulation.close(cell, resets: false) }
-    unsafe loop.retire(Handles.base(cell))
+  init(slot: Int32, loop: EventLoop) {
+    self.slot = slot
+    self.loop = loop
   }
+
+  deinit { if slot >= 0 { loop.retire(slot) } }
 
   /// Begins to connect. Ask for interest in writing; at the first `socketWritable()`, `connectError()` tells how it
   /// went.
@@ -104,33 +85,41 @@ package final class Socket {
     }
   }
 
-  /// -1 once closed or detached.
-  package var descriptor: Int32 { unsafe cell.pointee.descriptor }
+  /// -1 once closed, detached or parked.
+  package var descriptor: Int32 {
+    slot < 0 ? -1 : unsafe max(-1, loop.sockets[slot].pointee.descriptor)
+  }
 
   package var isOpen: Bool { descriptor >= 0 }
 
   package var handler: (any SocketHandler)? {
-    get { unsafe cell.pointee.handler }
+    get {
+      guard isOpen, case .handler(let handler) = unsafe loop.sockets[slot].pointee.owner else {
+        return nil
+      }
+      return handler
+    }
     set {
       loop.preconditionConfined()
       guard isOpen else { return }
-      unsafe cell.pointee.handler = newValue
-      arm()
+      let entry = unsafe loop.sockets[slot]
+      // What is replaced is released at the end: it may reach for the socket.
+      let before = unsafe entry.pointee.owner
+      unsafe entry.pointee.owner = newValue.map { .handler($0) } ?? .nobody
+      loop.arm(slot)
+      withExtendedLifetime(before) {}
     }
   }
 
-  private func arm() {
-    guard loop.simulation == nil else { return loop.look(at: descriptor) }
-    unsafe PollCell.arm(cell)
-  }
-
-  /// Chooses what the handler hears of. Costs nothing when unchanged, else one or two system calls.
+  /// Chooses what the handler hears of. Costs nothing when unchanged, else at most one system call.
   package func setInterest(reading: Bool, writing: Bool) {
     let wanted = (reading ? Readiness.readable : 0) | (writing ? Readiness.writable : 0)
-    guard unsafe wanted != cell.pointee.interest, isOpen else { return }
+    guard isOpen else { return }
+    let entry = unsafe loop.sockets[slot]
+    guard unsafe wanted != entry.pointee.interest else { return }
     loop.preconditionConfined()
-    unsafe cell.pointee.interest = wanted
-    arm()
+    unsafe entry.pointee.interest = wanted
+    loop.arm(slot)
   }
 
   // MARK: Bytes
@@ -142,7 +131,8 @@ package final class Socket {
       return unsafe simulation.system.read(descriptor, into: buffer)
     }
     while true {
-      let count = unsafe recv(descriptor, buffer.baseAddress, buffer.count, 0)
+      let count = unsafe recv(
+        descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT))
       if count > 0 { return .bytes(count) }
       if count == 0 { return .endOfStream }
       let code = errno
@@ -159,7 +149,9 @@ package final class Socket {
       return unsafe simulation.system.write(descriptor, bytes)
     }
     while true {
-      let count = unsafe send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
+      let count = unsafe send(
+        descriptor, bytes.baseAddress, bytes.count,
+        Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
       if count >= 0 { return .bytes(count) }
       let code = errno
       if code == EAGAIN { return .wouldBlock }
@@ -188,102 +180,25 @@ package final class Socket {
   /// Closes at once; the system still sends what was written. Repeating it does nothing.
   package func close() {
     loop.preconditionConfined()
-    if let simulation = loop.simulation { return unsafe simulation.close(cell, resets: false) }
-    unsafe Handles.close(Handles.base(cell))
+    if slot >= 0 { loop.close(giveUp(), resets: false) }
   }
 
   /// Closes with a reset: what was written and not yet sent is dropped, and the peer sees an error.
   package func abort() {
-    guard isOpen else { return }
-    if let simulation = loop.simulation { return unsafe simulation.close(cell, resets: true) }
-    let linger = Glibc.linger(l_onoff: 1, l_linger: 0)
-    setOption(SOL_SOCKET, SO_LINGER, linger)
-    close()
+    loop.preconditionConfined()
+    if slot >= 0 { loop.close(giveUp(), resets: true) }
   }
 
   /// Gives the descriptor up, open and with everything unread, for another loop to adopt. -1 when already closed.
   package func detach() -> Int32 {
     loop.preconditionConfined()
-    let descriptor = self.descriptor
-    if let simulation = loop.simulation {
-      unsafe simulation.release(cell)
-      return descriptor
-    }
-    unsafe cell.pointee.descriptor = -1
-    // libuv takes the descriptor out of epoll here, before this call returns.
-    unsafe Handles.close(Handles.base(cell))
-    return descriptor
-  }
-}
-
-/// Bits of `PollCell.interest`.
-enum Readiness {
-  static let readable = Int32(UV_READABLE.rawValue)
-  static let writable = Int32(UV_WRITABLE.rawValue)
-}
-
-/// See `Handles`. The C struct comes first.
-@unsafe struct PollCell {
-  var uv: uv_poll_t
-  var descriptor: Int32 = -1
-  /// What the owner wants to hear of.
-  var interest: Int32 = 0
-  /// What libuv watches.
-  var armed: Int32 = 0
-  var handler: (any SocketHandler)?
-
-  /// After `uv_close`, when the descriptor is out of epoll.
-  static func clear(_ cell: UnsafeMutablePointer<PollCell>) {
-    let descriptor = unsafe cell.pointee.descriptor
-    if descriptor >= 0 { Glibc.close(descriptor) }
-    unsafe cell.pointee.descriptor = -1
-    unsafe cell.pointee.interest = 0
-    unsafe cell.pointee.armed = 0
-    unsafe Handles.take(&cell.pointee.handler)
+    return slot < 0 ? -1 : loop.release(giveUp())
   }
 
-  /// Brings libuv in line with the interest. Without a handler nothing is watched, since nobody would end it.
-  static func arm(_ cell: UnsafeMutablePointer<PollCell>) {
-    let wanted = unsafe cell.pointee.handler == nil ? 0 : cell.pointee.interest
-    guard unsafe wanted != cell.pointee.armed else { return }
-    unsafe cell.pointee.armed = wanted
-    let poll = unsafe UnsafeMutableRawPointer(cell).assumingMemoryBound(to: uv_poll_t.self)
-    if wanted == 0 {
-      unsafe uv_poll_stop(poll)
-    } else {
-      check(unsafe uv_poll_start(poll, wanted, socketReady), "uv_poll_start")
-    }
+  /// Lets go of the slot: whatever the handler does when it is released, it finds this socket closed.
+  func giveUp() -> Int32 {
+    let slot = slot
+    self.slot = -1
+    return slot
   }
-
-  fileprivate static func ready(
-    _ cell: UnsafeMutablePointer<PollCell>, status: Int32, events: Int32
-  ) {
-    var events = events
-    if status < 0 {
-      // On POLLERR libuv stops watching and names no events. The error itself is for the next call on the socket to
-      // fetch: one that the owner was waiting to make.
-      unsafe cell.pointee.armed = 0
-      events =
-        unsafe cell.pointee.interest & Readiness.readable != 0
-        ? Readiness.readable : Readiness.writable
-    }
-    if events & Readiness.readable != 0, unsafe cell.pointee.interest & Readiness.readable != 0 {
-      let handler = unsafe cell.pointee.handler
-      handler?.socketReadable()
-    }
-    // The first call may have closed the socket, changed the interest or the handler.
-    if events & Readiness.writable != 0, unsafe cell.pointee.interest & Readiness.writable != 0 {
-      let handler = unsafe cell.pointee.handler
-      handler?.socketWritable()
-    }
-    if status < 0, unsafe cell.pointee.descriptor >= 0 { unsafe arm(cell) }
-  }
-}
-
-private func socketReady(
-  _ poll: UnsafeMutablePointer<uv_poll_t>?, _ status: Int32, _ events: Int32
-) {
-  guard let poll = unsafe poll else { return }
-  let cell = unsafe UnsafeMutableRawPointer(poll).assumingMemoryBound(to: PollCell.self)
-  unsafe PollCell.ready(cell, status: status, events: events)
 }

@@ -97,7 +97,7 @@ public enum Limits {
   public static let discardedBodyBytes = 1 << 20
   /// Streams that a peer was refused, or lost by malformed requests, and whose RST_STREAM it has not taken yet.
   public static let pendingResets = 1000
-  /// CONTINUATION frames behind one HEADERS: a header list of 8,000 bytes fits into one frame, and nghttp2 allows 8.
+  /// CONTINUATION frames behind one HEADERS: a header list of 8,000 bytes fits into one frame.
   public static let continuationFrames = 8
   /// Requests that a client may take back at once: all that it can have open, as after a timeout of its own. Each
   /// answered request gives one back, so that a client which lets more than half of its requests be answered never
@@ -122,7 +122,7 @@ public enum Limits {
   public static let answerFieldBytes = 1024
   /// Bytes of a GOAWAY's debug data that a client keeps.
   public static let goAwayDebugBytes = 1024
-  /// Answers to PING and SETTINGS that wait for a peer that does not read. nghttp2's own default.
+  /// Answers to PING and SETTINGS that wait for a peer that does not read.
   public static let pendingAcknowledgements = 1000
 
   // MARK: Storage
@@ -150,6 +150,10 @@ public enum Limits {
   public static let courierFilterSeconds = 30
   /// Seconds without any frame, where the device asked for no other interval.
   public static let courierIdleSeconds = 1800
+  /// Seconds of silence after which a device that nothing waits for is kept as a row of a table. Its notifications are
+  /// acknowledged and in no group any more after one; a device in use, which says something every few seconds, is not
+  /// to pay for being woken.
+  public static let courierDormantSeconds = 10
   /// Seconds with unacknowledged notifications and no other traffic.
   public static let courierAcknowledgeSeconds = 60
   /// Unacknowledged notifications on a connection; the protocol has no flow control of its own.
@@ -258,9 +262,14 @@ public enum Limits {
 
   // MARK: Connections
 
-  /// TLS handshakes that a worker begins in a turn of its loop. Both halves of one take half a millisecond, so that
-  /// whoever is connected already waits for two, however many come at once.
+  /// Steps of TLS handshakes, first flights and second ones, that a worker takes in a turn of its loop. One takes up to
+  /// half a millisecond, so that whoever is connected already waits for two, however many come at once.
   public static let handshakesPerTurn = 4
+  /// Seconds in which the steps of handshakes are counted, to know a crowd by; more than until a device counts as
+  /// quiet, so that what its connection no longer needs is free when the crowd has gone by.
+  public static let crowdSeconds = 12
+  /// Steps in that time after which the memory that they freed is worth giving back to the system.
+  public static let handshakesOfCrowd = 1_000
   /// Seconds for a TLS handshake.
   public static let handshakeSeconds = 10
   /// Bytes waiting to be written to one connection before reading from it stops.

@@ -52,6 +52,8 @@ package struct ServerConfiguration: Sendable {
   package var unregisterGraceSeconds: Int64 = 60
   /// Milliseconds for which a notification that was sent waits for its acknowledgement before it is written.
   package var lingerMilliseconds: UInt64 = 50
+  /// Seconds of silence after which a device is kept as a row of a table.
+  package var dormantSeconds = UInt64(Limits.courierDormantSeconds)
   /// Requests to one device token that may come in a second, and at once; 0 a second for no limit.
   package var requestsPerTokenPerSecond = Limits.requestsPerTokenPerSecond
   package var requestsPerToken = Limits.requestsPerToken

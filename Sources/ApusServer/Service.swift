@@ -221,6 +221,11 @@ package final class Service {
     workers.reduce(0) { $0 + $1.ask { $0.connectionCount } }
   }
 
+  /// How many devices are dormant.
+  package func dormancy() -> Dormancy {
+    workers.reduce(Dormancy()) { $0 + $1.ask { $0.dormant.dormancy } }
+  }
+
   /// Certificates in sight that end within 30 days, the nearest first.
   package func expiringCertificates() -> [ExpiryWatch.Entry] { expiries.entries() }
 

@@ -18,10 +18,11 @@ package final class SteppedService {
   ///   - seed: What the ids of notifications are made from.
   ///   - sharesFeedbackDesk: False breaks the rule that a row of feedback goes to one reader at a time, for simulations
   ///     that are to notice.
+  ///   - findsDormant: False breaks the rule that a dormant device is woken for whoever looks for it, likewise.
   package init(
     _ configuration: ServerConfiguration, doors: [(DoorConfiguration, TLSContext)], trust: Trust,
     store: any DurableStore, order: AcceptanceOrder, loops: [EventLoop], seed: UInt64,
-    sharesFeedbackDesk: Bool = true
+    sharesFeedbackDesk: Bool = true, findsDormant: Bool = true
   ) throws {
     self.doors = doors.map { door, context in
       Door(
@@ -38,7 +39,10 @@ package final class SteppedService {
         index: index, commons: commons, trust: trust, loop: loop,
         ids: RandomIDs(seed: seed &+ UInt64(index)))
     }
-    for worker in workers { worker.connect(to: workers) }
+    for worker in workers {
+      worker.connect(to: workers)
+      worker.dormant.isFound = findsDormant
+    }
     self.workers = workers
     do {
       let opening = try LedgerOpening(store, workers: workers.count)
@@ -96,6 +100,11 @@ package final class SteppedService {
   /// As `Service.topicCounters()`.
   package func topicCounters() -> [TopicCounters] {
     workers.flatMap { $0.shard.counters() }.added()
+  }
+
+  /// As `Service.dormancy()`.
+  package var dormancy: Dormancy {
+    workers.reduce(Dormancy()) { $0 + $1.dormant.dormancy }
   }
 
   /// Whether everything that was decided is durable and said.

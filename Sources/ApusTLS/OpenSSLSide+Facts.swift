@@ -1,4 +1,5 @@
 internal import COpenSSL
+internal import CShims
 
 /// What a completed handshake settled.
 extension OpenSSLSide {
@@ -18,7 +19,9 @@ extension OpenSSLSide {
 
   /// The peer's certificate in DER; nil: it has none. Copied at each call.
   var peerCertificateDER: [UInt8]? {
-    guard let certificate = unsafe SSL_get0_peer_certificate(ssl) else { return nil }
+    guard let certificate = unsafe SSL_get0_peer_certificate(ssl) else {
+      return unsafe resumedCertificate.map { unsafe Array($0.der) }
+    }
     let count = unsafe i2d_X509(certificate, nil)
     guard count > 0 else { return nil }
     return unsafe [UInt8](unsafeUninitializedCapacity: Int(count)) { bytes, written in
@@ -30,10 +33,20 @@ extension OpenSSLSide {
   /// Whether the peer has a certificate that ends before that time, in seconds since 1970. Without a copy of it.
   func peerCertificateEnds(before seconds: Int64) -> Bool {
     guard let certificate = unsafe SSL_get0_peer_certificate(ssl) else {
-      return false
+      return unsafe resumedCertificate.map { unsafe $0.endSeconds < seconds } ?? false
     }
     var time = time_t(seconds)
     return unsafe X509_cmp_time(X509_get0_notAfter(certificate), &time) < 0
+  }
+
+  /// A client's certificate as its ticket has it: there OpenSSL does not know it.
+  private var resumedCertificate: (der: UnsafeBufferPointer<UInt8>, endSeconds: Int64)? {
+    guard context.isServer else { return nil }
+    var (count, endSeconds) = (0, Int64(0))
+    guard let der = unsafe apus_tls_resumed_certificate(ssl, &count, &endSeconds) else {
+      return nil
+    }
+    return unsafe (UnsafeBufferPointer(start: der, count: count), endSeconds)
   }
 
   /// The host name that the client asked for.

@@ -48,6 +48,12 @@ internal import COpenSSL
     }
   }
 
+  /// Goes on with a connection that was packed with `dormant()`; `context` is the one that it had.
+  package init(_ dormant: borrowing DormantTLS, context: TLSContext) {
+    self.context = context
+    side = .records(RecordSide(dormant, isServer: context.isServer))
+  }
+
   /// Gives OpenSSL's object up, which takes 23 KB, for a record layer of our own, which takes 300 bytes. Call it when
   /// the handshake is completed, in the same turn or later; once it has succeeded, what the handshake settled is
   /// known as far as `TLSConnection+Facts` says so.

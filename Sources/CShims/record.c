@@ -70,6 +70,32 @@ bool apus_keys_update(apus_record_keys *keys, apus_suite suite) {
   return done && derive(keys, suite);
 }
 
+// sequence, iv, secret, and the key if there is room behind it.
+enum { packed_iv = 8, packed_secret = 20 };
+
+static size_t packed_key(apus_suite suite) {
+  size_t place = packed_secret + suites[suite].secret_bytes;
+  return place + suites[suite].key_bytes <= apus_packed_bytes ? place : 0;
+}
+
+void apus_keys_pack(const apus_record_keys *keys, apus_suite suite, uint8_t *target) {
+  memcpy(target, &keys->sequence, sizeof keys->sequence);
+  memcpy(target + packed_iv, keys->iv, sizeof keys->iv);
+  memcpy(target + packed_secret, keys->secret, suites[suite].secret_bytes);
+  size_t place = packed_key(suite);
+  if (place > 0) memcpy(target + place, keys->key, suites[suite].key_bytes);
+}
+
+bool apus_keys_unpack(apus_record_keys *keys, apus_suite suite, const uint8_t *source) {
+  memcpy(&keys->sequence, source, sizeof keys->sequence);
+  memcpy(keys->iv, source + packed_iv, sizeof keys->iv);
+  memcpy(keys->secret, source + packed_secret, suites[suite].secret_bytes);
+  size_t place = packed_key(suite);
+  if (place == 0) return apus_expand_label(suite, keys->secret, "key", keys->key, suites[suite].key_bytes);
+  memcpy(keys->key, source + place, suites[suite].key_bytes);
+  return true;
+}
+
 struct apus_aead {
   EVP_CIPHER_CTX *context;
   size_t key_bytes;

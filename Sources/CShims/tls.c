@@ -1,8 +1,7 @@
 #define _GNU_SOURCE
-#include "apus_tls.h"
+#include "policy.h"
 
 #include <malloc.h>
-#include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/pem.h>
 #include <openssl/x509_vfy.h>
@@ -93,22 +92,6 @@ static void note_alert(const SSL *ssl, int where, int value) {
 }
 
 void apus_tls_note_alerts(SSL_CTX *context) { SSL_CTX_set_info_callback(context, note_alert); }
-
-struct apus_tls_policy {
-  uint8_t *protocols;
-  size_t protocols_count;
-  bool requires_alpn;
-  struct {
-    char *name;
-    SSL_CTX *context;
-  } *names;
-  size_t names_count;
-  apus_tls_is_revoked is_revoked;
-  void *revocation_argument;
-  apus_tls_is_known is_known;
-  apus_tls_note_known note_known;
-  void *known_argument;
-};
 
 apus_tls_policy *apus_tls_policy_new(const uint8_t *protocols, size_t count, bool requires_alpn) {
   apus_tls_policy *policy = calloc(1, sizeof *policy);
@@ -211,19 +194,33 @@ static bool digest_of_place(const X509 *certificate, uint8_t digest[32]) {
   return done;
 }
 
-static bool is_revoked(const apus_tls_policy *policy, const X509 *certificate) {
-  if (policy->is_revoked == NULL) return false;
-  uint8_t digest[32];
+bool apus_tls_digests(const X509 *certificate, uint8_t whole[32], uint8_t place[32]) {
   unsigned int count = 0;
-  // A certificate without an answer is refused.
-  if (X509_digest(certificate, EVP_sha256(), digest, &count) != 1 || count != sizeof digest) return true;
-  if (policy->is_revoked(policy->revocation_argument, digest)) return true;
-  return !digest_of_place(certificate, digest) || policy->is_revoked(policy->revocation_argument, digest);
+  return X509_digest(certificate, EVP_sha256(), whole, &count) == 1 && count == 32
+      && digest_of_place(certificate, place);
 }
 
-static int64_t unix_seconds(const ASN1_TIME *time) {
+bool apus_tls_revokes(const apus_tls_policy *policy, const uint8_t whole[32], const uint8_t place[32]) {
+  return policy->is_revoked != NULL
+      && (policy->is_revoked(policy->revocation_argument, whole)
+          || policy->is_revoked(policy->revocation_argument, place));
+}
+
+bool apus_tls_revokes_certificate(const apus_tls_policy *policy, const X509 *certificate) {
+  if (policy->is_revoked == NULL) return false;
+  uint8_t whole[32], place[32];
+  // A certificate without an answer is refused.
+  return !apus_tls_digests(certificate, whole, place) || apus_tls_revokes(policy, whole, place);
+}
+
+int64_t apus_tls_unix_seconds(const ASN1_TIME *time) {
   struct tm parts;
   return ASN1_TIME_to_tm(time, &parts) == 1 ? (int64_t)timegm(&parts) : 0;
+}
+
+int64_t apus_tls_verification_time(const X509_VERIFY_PARAM *parameters) {
+  bool is_given = (X509_VERIFY_PARAM_get_flags((X509_VERIFY_PARAM *)parameters) & X509_V_FLAG_USE_CHECK_TIME) != 0;
+  return is_given ? (int64_t)X509_VERIFY_PARAM_get_time(parameters) : (int64_t)time(NULL);
 }
 
 // The time in which every certificate of the chain is valid.
@@ -232,18 +229,12 @@ static void note_known(const apus_tls_policy *policy, X509_STORE_CTX *store, con
   STACK_OF(X509) *chain = X509_STORE_CTX_get0_chain(store);
   for (int index = 0; index < sk_X509_num(chain); index++) {
     const X509 *certificate = sk_X509_value(chain, index);
-    int64_t start = unix_seconds(X509_get0_notBefore(certificate));
-    int64_t end = unix_seconds(X509_get0_notAfter(certificate));
+    int64_t start = apus_tls_unix_seconds(X509_get0_notBefore(certificate));
+    int64_t end = apus_tls_unix_seconds(X509_get0_notAfter(certificate));
     if (start > from) from = start;
     if (end < to) to = end;
   }
   if (from < to) policy->note_known(policy->known_argument, digest, from, to);
-}
-
-static int64_t verification_time(X509_STORE_CTX *store) {
-  X509_VERIFY_PARAM *parameters = X509_STORE_CTX_get0_param(store);
-  bool is_given = (X509_VERIFY_PARAM_get_flags(parameters) & X509_V_FLAG_USE_CHECK_TIME) != 0;
-  return is_given ? (int64_t)X509_VERIFY_PARAM_get_time(parameters) : (int64_t)time(NULL);
 }
 
 // The chain is built and its signatures are checked once for each certificate: most handshakes are of peers that come
@@ -254,7 +245,7 @@ static int verify_once(const apus_tls_policy *policy, X509_STORE_CTX *store) {
   unsigned int count = 0;
   const X509 *certificate = X509_STORE_CTX_get0_cert(store);
   if (X509_digest(certificate, EVP_sha256(), digest, &count) != 1) return X509_verify_cert(store);
-  if (policy->is_known(policy->known_argument, digest, verification_time(store))) {
+  if (policy->is_known(policy->known_argument, digest, apus_tls_verification_time(X509_STORE_CTX_get0_param(store)))) {
     X509_STORE_CTX_set_error(store, X509_V_OK);
     return 1;
   }
@@ -279,7 +270,7 @@ static void note_rejected(X509_STORE_CTX *store) {
 // once, and only where nothing else is wrong with it. It is asked about known certificates too.
 static int verify_chain(X509_STORE_CTX *store, void *argument) {
   int outcome = verify_once(argument, store);
-  if (outcome > 0 && is_revoked(argument, X509_STORE_CTX_get0_cert(store))) {
+  if (outcome > 0 && apus_tls_revokes_certificate(argument, X509_STORE_CTX_get0_cert(store))) {
     X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REVOKED);
     outcome = 0;
   }
@@ -294,36 +285,6 @@ void apus_tls_policy_install(SSL_CTX *context, apus_tls_policy *policy) {
   if (policy->protocols_count > 0) SSL_CTX_set_alpn_select_cb(context, select_protocol, policy);
   SSL_CTX_set_tlsext_servername_callback(context, select_identity);
   SSL_CTX_set_tlsext_servername_arg(context, policy);
-}
-
-static SSL_TICKET_RETURN judge_ticket(
-    SSL *ssl, SSL_SESSION *session, const unsigned char *key_name, size_t key_name_count, SSL_TICKET_STATUS status,
-    void *argument) {
-  (void)key_name;
-  (void)key_name_count;
-  if (status != SSL_TICKET_SUCCESS && status != SSL_TICKET_SUCCESS_RENEW) return SSL_TICKET_RETURN_IGNORE_RENEW;
-  const X509 *certificate = SSL_SESSION_get0_peer(session);
-  if (certificate != NULL
-      && (X509_cmp_timeframe(
-              SSL_get0_param(ssl), X509_get0_notBefore(certificate), X509_get0_notAfter(certificate)) != 0
-          || is_revoked(argument, certificate)))
-    return SSL_TICKET_RETURN_IGNORE_RENEW;
-  return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
-}
-
-void apus_tls_check_resumed_certificates(SSL_CTX *context, apus_tls_policy *policy) {
-  SSL_CTX_set_session_ticket_cb(context, NULL, judge_ticket, policy);
-}
-
-bool apus_tls_ticket_prepare(
-    EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, const uint8_t *cipher_key, const uint8_t *mac_key, const uint8_t *iv,
-    bool encrypts) {
-  OSSL_PARAM parameters[3];
-  parameters[0] = OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, (void *)mac_key, 32);
-  parameters[1] = OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, (char *)"SHA256", 0);
-  parameters[2] = OSSL_PARAM_construct_end();
-  return EVP_MAC_CTX_set_params(mac, parameters) == 1
-      && EVP_CipherInit_ex(cipher, EVP_aes_256_cbc(), NULL, cipher_key, iv, encrypts ? 1 : 0) == 1;
 }
 
 static int no_password(char *buffer, int size, int writes, void *argument) {

@@ -1,4 +1,6 @@
+#include <malloc.h>
 #include <pthread.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <uv.h>
 
@@ -11,3 +13,16 @@ extern int cuv_accept4(int descriptor, struct sockaddr *address, socklen_t *leng
 
 /// pthread_setname_np(3): at most 15 bytes and the terminator.
 extern int cuv_pthread_setname(pthread_t thread, const char *name) __asm__("pthread_setname_np");
+
+// `struct epoll_event` is packed and holds a union, so Swift does not read its fields.
+
+/// epoll_ctl(2): 0 or -1 and `errno`.
+static inline int cuv_epoll_control(int epoll, int operation, int descriptor, uint32_t events,
+                                    uint64_t data) {
+  struct epoll_event event = {.events = events, .data = {.u64 = data}};
+  return epoll_ctl(epoll, operation, descriptor, &event);
+}
+
+static inline uint32_t cuv_epoll_events(const struct epoll_event *event) { return event->events; }
+
+static inline uint64_t cuv_epoll_data(const struct epoll_event *event) { return event->data.u64; }

@@ -52,7 +52,8 @@ extension Simulation.Report {
   fileprivate var line: String {
     "seed \(seed)  trace \(String(hash, radix: 16))  \(simulatedSeconds) s simulated, "
       + "\(events) events, \(sent) sent, \(accepted) accepted, \(delivered) delivered, "
-      + "\(crashes) crashes, \(stops) stops, \(diskFaults) disk faults"
+      + "\(crashes) crashes, \(stops) stops, \(diskFaults) disk faults, "
+      + "\(woken) of \(dormant) dormant devices woken"
   }
 }
 
@@ -63,6 +64,7 @@ private struct Totals {
   private var crashes = 0
   private var diskFaults = 0
   private var accepted = 0
+  private var woken: UInt64 = 0
 
   mutating func add(_ outcome: Simulation.Report) {
     seeds += 1
@@ -70,11 +72,13 @@ private struct Totals {
     crashes += outcome.crashes
     diskFaults += outcome.diskFaults
     accepted += outcome.accepted
+    woken += outcome.woken
   }
 
   var text: String {
     let tenths = seconds / 360
     return "\(seeds) seeds, \(tenths / 10).\(tenths % 10) simulated hours, \(crashes) crashes, "
-      + "\(diskFaults) disk faults, \(accepted) notifications accepted: no law was broken"
+      + "\(diskFaults) disk faults, \(accepted) notifications accepted, "
+      + "\(woken) dormant devices woken: no law was broken"
   }
 }

@@ -81,6 +81,26 @@ func socketPair() throws -> (Int32, Int32) {
   return (pair[0], pair[1])
 }
 
+/// A connected pair over TCP, both blocking, which a reset can go through.
+func connectedPair() throws -> (near: Int32, far: Int32) {
+  let type = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue)
+  let listening = socket(AF_INET, type, 0)
+  defer { close(listening) }
+  let address = SocketAddress.loopbackIPv4(port: 0)
+  try #require(address.withSystemAddress { bind(listening, $0, $1) } == 0)
+  try #require(listen(listening, 1) == 0)
+  let bound = try #require(SocketAddress { getsockname(listening, $0, $1) })
+  let near = socket(AF_INET, type, 0)
+  try #require(bound.withSystemAddress { connect(near, $0, $1) } == 0)
+  return (near, accept(listening, nil, nil))
+}
+
+/// Closes one end of a `connectedPair()` so that the other sees ECONNRESET.
+func reset(_ descriptor: Int32) {
+  _ = setSocketOption(descriptor, SOL_SOCKET, SO_LINGER, linger(l_onoff: 1, l_linger: 0))
+  close(descriptor)
+}
+
 /// Sends what it was given, collects what comes until the end, and tells.
 ///
 /// It owns its socket, which holds it in turn until the end.

@@ -15,26 +15,7 @@ struct CloseTests {
 
   @Test("close_notify ends one direction only", arguments: [TLSVersion.v1_2, .v1_3])
   func halfClose(version: TLSVersion) throws {
-    let pair = try connected(version)
-    try pair.client.write(pattern(30))
-    pair.client.close()
-    let closing = pair.client.sent
-    pair.client.close()
-    #expect(pair.client.sent == closing, "close_notify is sent once")
-    #expect(throws: TLSError.notWritable) { try pair.client.write([1]) }
-    pair.exchange()
-    #expect(pair.server.received == pattern(30))
-    #expect(pair.server.isClosedByPeer)
-    #expect(pair.server.failure == nil)
-    guard case .closedByPeer = pair.server.connection.endOfInput() else {
-      Issue.record("a closed connection must end well")
-      return
-    }
-    try pair.server.write(pattern(40))
-    pair.server.close()
-    pair.exchange()
-    #expect(pair.client.received == pattern(40))
-    #expect(pair.client.isClosedByPeer)
+    try connected(version).expectHalfClose()
   }
 
   @Test("Input after close_notify is dropped")

@@ -91,23 +91,7 @@ struct CompactionLimitTests {
 
   @Test("A client with half a ticket waits for the rest")
   func halfTicket() throws {
-    let pair = try Pair(
-      client: TLSContext(
-        client: certificates.clientConfiguration {
-          $0.identity = certificates.device
-          $0.allowsCompaction = true
-        }),
-      server: TLSContext(
-        server: certificates.serverConfiguration {
-          $0.clientCertificates = .requested(authoritiesPEM: certificates.authority)
-        }))
-    pair.server.limitRecords(to: 512)
-    pair.client.start()
-    pair.server.feed(pair.client.takeSent())
-    pair.client.feed(pair.server.takeSent())
-    pair.server.feed(pair.client.takeSent())
-    pair.client.feed(pair.server.sent.prefix(560))
-    pair.server.sent.removeFirst(560)
+    let pair = try Pair.withHalfATicket(certificates) { $0.allowsCompaction = true }
     #expect(!pair.client.connection.compact())
     pair.exchange()
     #expect(pair.client.connection.receivedTicketCount == 1)

@@ -177,25 +177,7 @@ struct CompactionTests {
 
   @Test("close_notify ends one direction only", arguments: Who.allCases)
   func halfClose(who: Who) throws {
-    let pair = try connected(who)
-    try pair.client.write(pattern(30))
-    pair.client.close()
-    let closing = pair.client.sent
-    pair.client.close()
-    #expect(pair.client.sent == closing, "close_notify is sent once")
-    #expect(throws: TLSError.notWritable) { try pair.client.write([1]) }
-    pair.exchange()
-    #expect(pair.server.received == pattern(30))
-    #expect(pair.server.isClosedByPeer && pair.server.failure == nil)
-    guard case .closedByPeer = pair.server.connection.endOfInput() else {
-      Issue.record("a closed connection must end well")
-      return
-    }
-    try pair.server.write(pattern(40))
-    pair.server.close()
-    pair.exchange()
-    #expect(pair.client.received == pattern(40))
-    #expect(pair.client.isClosedByPeer)
+    try connected(who).expectHalfClose()
   }
 
   @Test("Each side understands the other's alert", arguments: Who.allCases)

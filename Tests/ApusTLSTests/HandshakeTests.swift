@@ -201,20 +201,7 @@ struct HandshakeTests {
 
   @Test("A peer that never completes its message cannot make writes pile up")
   func unfinishedMessage() throws {
-    let certificates = certificates
-    let pair = try Pair(
-      client: TLSContext(
-        client: certificates.clientConfiguration { $0.identity = certificates.device }),
-      server: TLSContext(
-        server: certificates.serverConfiguration {
-          $0.clientCertificates = .requested(authoritiesPEM: certificates.authority)
-        }))
-    pair.server.limitRecords(to: 512)
-    pair.client.start()
-    pair.server.feed(pair.client.takeSent())
-    pair.client.feed(pair.server.takeSent())
-    pair.server.feed(pair.client.takeSent())
-    pair.client.feed(pair.server.takeSent().prefix(560))
+    let pair = try Pair.withHalfATicket(certificates)
     let block = pattern(64 * 1024)
     for _ in 0..<4 { try pair.client.write(block) }
     #expect(pair.client.sent.isEmpty)

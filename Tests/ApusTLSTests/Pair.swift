@@ -2,7 +2,7 @@
 
 /// One side, with all that it reported.
 final class Side {
-  let connection: TLSConnection
+  private(set) var connection: TLSConnection
   let buffers: TLSBuffers
   var received: [UInt8] = []
   /// Bytes of each plaintext that was read.
@@ -57,6 +57,20 @@ final class Side {
   func close() {
     connection.close(buffers: buffers)
     sent += takeOutput()
+  }
+
+  /// Goes on with the connection from a value; false, and nothing done, where it cannot be one now.
+  func fallDormantAndWake() -> Bool {
+    guard let dormant = connection.dormant() else { return false }
+    connection = TLSConnection(dormant, context: connection.context)
+    return true
+  }
+
+  /// The same with keys that were wiped.
+  func wakeWiped() {
+    guard var dormant = connection.dormant() else { return }
+    dormant.wipe()
+    connection = TLSConnection(dormant, context: connection.context)
   }
 
   func takeSent() -> [UInt8] {

@@ -88,12 +88,15 @@ struct BenchTests {
     let times = ["p50_us", "p90_us", "p99_us", "p999_us", "max_us"].map { number(first, $0) }
     #expect(times == times.sorted() && times[0] > 0)
 
-    // As fast as they are answered.
+    // As fast as they are answered. Five devices need not keep up with that: of what waits for one of them for too long
+    // the service keeps the newest.
     let fast = try push(installation, fleet.tokens, rate: 0)
     let count = number(fast, "accepted")
     #expect(count > 0)
-    try fleet.wait(for: "all acknowledgements") {
-      number($0, "acknowledged") == 100 + count && number(latency($0), "count") == count
+    try fleet.wait(for: "acknowledgements of what was sent fast") {
+      let acknowledged = number($0, "acknowledged")
+      return acknowledged > 100 + count / 10 && acknowledged <= 100 + count
+        && number(latency($0), "count") == acknowledged - 100
     }
     fleet.companion.stop()
     #expect(fleet.companion.status == 0)

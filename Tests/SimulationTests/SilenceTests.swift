@@ -16,6 +16,33 @@ struct SilenceTests {
     #expect((58...64).contains(seconds), "\(seconds)")
   }
 
+  @Test(
+    "It is dormant from the tenth second of its silence on, and let go when half an hour has passed"
+  )
+  func idle() throws {
+    for (seconds, dormant) in [(8, 0), (30, 1), (1700, 1)] as [(Int, UInt64)] {
+      let device = try SilentDevice(keepAliveSeconds: 100_000)
+      let report = try device.run(quietSeconds: seconds, seconds: 0, pushes: false)
+      #expect(report.dormant == dormant && report.woken == 0, "\(seconds) s")
+      #expect(report.connectedSeconds == nil)
+    }
+    let device = try SilentDevice(keepAliveSeconds: 100_000)
+    let report = try device.run(quietSeconds: 2000, seconds: 0, pushes: false)
+    #expect(report.dormant == 1 && report.woken == 1)
+    let seconds = try #require(report.connectedSeconds)
+    #expect((1800...1804).contains(seconds), "\(seconds)")
+  }
+
+  @Test("Keep-alives wake it, and it may be as silent as it says")
+  func keepAlives() throws {
+    let device = try SilentDevice(keepAliveSeconds: 1500)
+    let report = try device.run(quietSeconds: 20_000, seconds: 10)
+    #expect(report.connectedSeconds == nil)
+    #expect(report.arrivedCount == 1)
+    // Thirteen keep-alives, and the notification.
+    #expect(report.dormant == 14 && report.woken == 14)
+  }
+
   @Test("It goes on for as long as anything else is heard of it")
   func alive() throws {
     let device = try SilentDevice(keepAliveSeconds: 45)

@@ -23,6 +23,7 @@ struct SimulationTests {
     let report = try run(seed: seed)
     #expect(report.violations.isEmpty, repetition(report))
     #expect(report.accepted > 0)
+    #expect(report.dormant > 0 && report.woken > 0)
   }
 
   @Test("No law is broken in worlds that nobody has seen before")

@@ -44,7 +44,7 @@ package final class Device {
   /// Unix milliseconds of the end of its last connection; nil where that is not remembered.
   package var lastSeenMilliseconds: Int64?
   /// Background pushes while nobody uses it, for each app.
-  var backgroundPushes: [TopicKey: RateLimit.Bucket] = [:]
+  package var backgroundPushes: [TopicKey: RateLimit.Bucket] = [:]
   static let backgroundLimit = RateLimit(
     capacity: Limits.backgroundPushesPerHour, refill: Limits.backgroundPushesPerHour,
     perSeconds: 3600)
@@ -106,9 +106,27 @@ package final class Device {
 
   /// Whether its registration and what is stored say all about it.
   package var isAtRest: Bool {
-    session == nil && pendingWrites == 0 && durableRecordVersion == recordVersion
+    session == nil && hasNothingUnderWay
+  }
+
+  private var hasNothingUnderWay: Bool {
+    pendingWrites == 0 && durableRecordVersion == recordVersion
       && !awaitsRetry && !mustDrainAgain && retiredMilliseconds == nil
       && overflowOrders.isEmpty && endedOrders.isEmpty && unwrittenOrders.isEmpty
+  }
+
+  /// Whether its record, its power state and the limits on its take-overs and background pushes say all about it, while
+  /// it is connected: then its owner may keep these elsewhere, and let the object go.
+  package func mayFallDormant(atMilliseconds now: Int64) -> Bool {
+    session?.isQuiet == true && hasNothingUnderWay && drain == .none && !isDirty && !isAbridged
+      && knowsStored && stored.isEmpty && requests.areFull(atMilliseconds: now)
+  }
+
+  /// Makes a new object that of a device which was dormant; the rest of what its owner kept is set by him.
+  package func wake(power: PowerState, slot: Int32) {
+    session = DeviceSession(quiet: power)
+    connectionSlot = slot
+    knowsStored = true
   }
 
   /// Whether what is known of the device is enough to judge a token's claims. Else its record is to be read first.

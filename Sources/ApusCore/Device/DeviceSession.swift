@@ -34,6 +34,18 @@ package struct DeviceSession {
 
   package init() {}
 
+  /// That of a device for which nothing waits, behind its filter; see `isQuiet`.
+  package init(quiet power: PowerState) {
+    phase = .serving
+    self.power = power
+  }
+
+  /// Whether its power state says all about it: nothing is on its way, and nothing waits anywhere.
+  package var isQuiet: Bool {
+    phase == .serving && !needsDrain && inFlight.isEmpty && ready.count == 0 && held.count == 0
+      && backlog.count == 0 && burstMilliseconds == nil
+  }
+
   package var inFlightCount: Int { inFlight.count }
   package var queuedCount: Int { ready.count + held.count }
 

@@ -18,6 +18,9 @@ package struct Registration: Sendable, Equatable {
     self.topics = topics.sorted { Self.sortKey($0.topic) < Self.sortKey($1.topic) }
   }
 
+  /// Takes what another one has, in its order.
+  package init(ordered topics: [TopicRegistration]) { self.topics = topics }
+
   private static func sortKey(_ topic: TopicKey) -> UInt64 {
     UInt64(topic.app.rawValue) << 8 | UInt64(topic.suffix.rawValue)
   }

@@ -21,6 +21,12 @@ package struct RequestBuckets: Sendable, Hashable {
     return limit.take(from: &bucket, atMilliseconds: now)
   }
 
+  /// Whether nothing was taken lately: they are as good as new ones.
+  package func areFull(atMilliseconds now: Int64) -> Bool {
+    bucket.isFull(atMilliseconds: now)
+      && others.allSatisfy { $0.value.isFull(atMilliseconds: now) }
+  }
+
   private mutating func change(to next: TopicKey, atMilliseconds now: Int64) {
     if !bucket.isFull(atMilliseconds: now) { others[topic] = bucket }
     topic = next

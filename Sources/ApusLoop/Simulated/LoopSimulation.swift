@@ -1,12 +1,13 @@
 import Synchronization
 
-/// What libuv keeps for a real loop: the timers and the watched sockets of a simulated one.
+/// What libuv and epoll keep for a real loop: the timers of a simulated one, and which of its sockets to look at.
 @safe
 final class LoopSimulation {
   let system: any SimulatedSystem
   /// The monotonic clock as of the start of this turn.
   private(set) var nowMilliseconds: UInt64
-  private var sockets = unsafe [Int32: UnsafeMutablePointer<PollCell>]()
+  /// The slots of the loop's sockets by descriptor, which is what the system knows them by.
+  var slots: [Int32: Int32] = [:]
   /// Descriptors that may have become ready, each once, in the order in which that was told.
   private var attention: [Int32] = []
   private var timers = unsafe [Entry]()
@@ -29,65 +30,19 @@ final class LoopSimulation {
 
   // MARK: Sockets
 
-  func adopt(_ descriptor: Int32, _ cell: UnsafeMutablePointer<PollCell>, _ loop: EventLoop) {
-    unsafe sockets[descriptor] = cell
-    system.adopted(descriptor, by: loop)
-  }
-
-  /// Lets go of a descriptor without closing it.
-  func release(_ cell: UnsafeMutablePointer<PollCell>) {
-    let descriptor = unsafe cell.pointee.descriptor
-    guard descriptor >= 0 else { return }
-    unsafe sockets[descriptor] = nil
-    unsafe cell.pointee.descriptor = -1
-    unsafe cell.pointee.interest = 0
-    unsafe Handles.take(&cell.pointee.handler)
-  }
-
-  func close(_ cell: UnsafeMutablePointer<PollCell>, resets: Bool) {
-    let descriptor = unsafe cell.pointee.descriptor
-    guard descriptor >= 0 else { return }
-    unsafe release(cell)
-    system.close(descriptor, resets: resets)
-  }
-
   /// Has the descriptor looked at in the next turn.
   func look(at descriptor: Int32) {
-    guard unsafe sockets[descriptor] != nil, !attention.contains(descriptor) else { return }
+    guard slots[descriptor] != nil, !attention.contains(descriptor) else { return }
     attention.append(descriptor)
   }
 
   var hasAttention: Bool { !attention.isEmpty }
 
-  /// Calls the handlers of what is ready. Level-triggered: what is ready still afterwards is looked at again.
-  func serveSockets() {
+  /// What to look at in this turn.
+  func takeAttention() -> [Int32] {
     var looked: [Int32] = []
     swap(&looked, &attention)
-    for descriptor in looked {
-      if isReady(descriptor, Readiness.readable, system.isReadable(descriptor)) {
-        handler(of: descriptor)?.socketReadable()
-      }
-      if isReady(descriptor, Readiness.writable, system.isWritable(descriptor)) {
-        handler(of: descriptor)?.socketWritable()
-      }
-      // Interest that the handlers turned on is looked at by `look`, which they cause.
-      if isReady(descriptor, Readiness.readable, system.isReadable(descriptor))
-        || isReady(descriptor, Readiness.writable, system.isWritable(descriptor))
-      {
-        look(at: descriptor)
-      }
-    }
-  }
-
-  private func isReady(_ descriptor: Int32, _ kind: Int32, _ isReady: Bool) -> Bool {
-    guard isReady, let cell = unsafe sockets[descriptor] else { return false }
-    return unsafe cell.pointee.handler != nil && cell.pointee.interest & kind != 0
-  }
-
-  /// Looked up anew for each call: the one before may have closed the socket and freed its cell.
-  private func handler(of descriptor: Int32) -> (any SocketHandler)? {
-    guard let cell = unsafe sockets[descriptor] else { return nil }
-    return unsafe cell.pointee.handler
+    return looked
   }
 
   // MARK: Timers
@@ -150,11 +105,34 @@ extension EventLoop {
     becomeLoopThread()
     defer { leaveLoopThread() }
     simulation.updateNow()
-    simulation.serveSockets()
+    serveSimulatedSockets(simulation)
     simulation.fireTimers()
     let sawEmpty = drain(limit: Self.workPerTurn)
     onTurnEnd?()
     return !sawEmpty || hasLocalWork || simulation.hasAttention
+  }
+
+  /// Tells of what is ready. Level-triggered: what is ready still afterwards is looked at again.
+  private func serveSimulatedSockets(_ simulation: LoopSimulation) {
+    let system = simulation.system
+    for descriptor in simulation.takeAttention() {
+      if system.isReadable(descriptor) { tell(descriptor, Readiness.readable, simulation) }
+      if system.isWritable(descriptor) { tell(descriptor, Readiness.writable, simulation) }
+      // Interest that the handlers turned on is looked at by `look`, which they cause.
+      guard let slot = simulation.slots[descriptor] else { continue }
+      let wanted = unsafe sockets[slot].pointee.wanted
+      if (wanted & Readiness.readable != 0 && system.isReadable(descriptor))
+        || (wanted & Readiness.writable != 0 && system.isWritable(descriptor))
+      {
+        simulation.look(at: descriptor)
+      }
+    }
+  }
+
+  /// The socket is looked up for each call: the one before may have closed it, or changed its interest.
+  private func tell(_ descriptor: Int32, _ readiness: UInt32, _ simulation: LoopSimulation) {
+    guard let slot = simulation.slots[descriptor] else { return }
+    tell(slot, of: unsafe sockets[slot].pointee.wanted & readiness)
   }
 
   /// When the first timer of a simulated loop is due, on the monotonic clock; nil: none runs.

@@ -182,6 +182,10 @@ struct AdminKnownDevices {
     for id in devices where worker.owns(id) {
       for environment in Environment.allCases {
         let key = DeviceKey(id: id, environment: environment)
+        if let slot = worker.dormant.slot(of: key) {
+          seen[key] = sighting(worker.dormant.rows[Int(slot)], worker)
+          continue
+        }
         guard let device = worker.shard.cache.peek(key) else { continue }
         let session = device.session.map { session in
           Sighting.Session(
@@ -196,6 +200,14 @@ struct AdminKnownDevices {
       }
     }
     return seen
+  }
+
+  /// One that is dormant is not woken to be shown.
+  private static func sighting(_ row: borrowing DormantRow, _ worker: Worker) -> Sighting {
+    Sighting(
+      session: Sighting.Session(
+        address: row.peer.description, power: row.power, inFlight: 0, waiting: 0),
+      lastSeenMilliseconds: worker.wallMilliseconds)
   }
 
   // MARK: The answer

@@ -64,6 +64,13 @@ struct AdminMetrics {
       writer.sample(["environment": environment.name], facts.sessions[environment])
     }
     writer.family(
+      "apus_devices_dormant", .gauge,
+      "Connected devices that are quiet, and take next to no memory.")
+    writer.sample([:], facts.dormancy.count)
+    writer.family(
+      "apus_devices_woken_total", .counter, "How often such a device was woken.")
+    writer.sample([:], facts.dormancy.woken)
+    writer.family(
       "apus_devices_power", .gauge, "Connected devices by what they say of their use.")
     for power in PowerState.allCases {
       writer.sample(["state": power.name], facts.sessions[power])

@@ -9,6 +9,7 @@ import ApusWire
 struct ServiceFacts {
   var connections = ConnectionCensus()
   var sessions = SessionCensus()
+  var dormancy = Dormancy()
   var openRequests = 0
   var stored: Int64 = 0
   var latencies = Latencies()
@@ -17,6 +18,7 @@ struct ServiceFacts {
     for worker in workers {
       connections = connections + worker.connections
       sessions = sessions + worker.sessions
+      dormancy = dormancy + worker.dormancy
       openRequests += worker.openRequests
       stored += worker.stored
       latencies = latencies + worker.latencies

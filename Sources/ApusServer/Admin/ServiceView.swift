@@ -31,6 +31,7 @@ struct ServiceView: Sendable {
     /// Messages of other workers that wait for it.
     var inboxDepth: Int
     var sessions: SessionCensus
+    var dormancy: Dormancy
     /// Notifications that wait in the store.
     var stored: Int64
     var latencies: Latencies
@@ -40,6 +41,7 @@ struct ServiceView: Sendable {
       openRequests = worker.openRequests.count
       inboxDepth = worker.inboxDepth
       sessions = worker.shard.shard.sessions
+      dormancy = worker.dormant.dormancy
       stored = worker.shard.shard.counters.storedCount
       latencies = worker.latencies
     }

@@ -274,8 +274,8 @@ struct AbridgedDevices {
   private mutating func target(
     for key: DeviceKey
   ) -> (place: Int, choice: Choice, isOfAnother: Bool) {
-    for choice in [Choice.first, .second] {
-      if let place = place(of: key, choice) { return (place, choice, false) }
+    if let place = place(of: key) {
+      return (place, words[place] & 1 == 0 ? .first : .second, false)
     }
     var (chosen, choice) = (set(Self.hash(key.id, .first)), Choice.first)
     let taken = takenCount(in: chosen)

@@ -62,7 +62,7 @@ final class CourierConnection {
   var idleSeconds = UInt64(Limits.courierIdleSeconds)
   var lastFrameSeconds: UInt64
   /// Since when something has waited for its acknowledgement.
-  private var waitingSinceSeconds: UInt64?
+  var waitingSinceSeconds: UInt64?
   var keepAlives = RateLimit.Bucket()
   /// Frames that were skipped: of unknown commands, or with another connection's token.
   var skippedFrames = 0
@@ -110,6 +110,23 @@ final class CourierConnection {
     begin(handed.identity, presentedToken: handed.presentedToken)
     connection.deadlineSeconds = lastFrameSeconds + UInt64(Limits.courierFilterSeconds)
     unsafe handed.rest.withUnsafeBytes { unsafe receive($0) }
+  }
+
+  /// Goes on with a connection that was dormant.
+  init(_ connection: Connection, waking row: borrowing DormantRow, device: Device) {
+    self.connection = connection
+    worker = connection.worker
+    self.device = device
+    stage = .serving
+    dialect = row.dialect
+    certificate = row.certificate
+    presented = row.presented
+    baseToken = row.baseToken
+    idleSeconds = UInt64(row.idleSeconds)
+    lastFrameSeconds = UInt64(row.lastFrameSeconds)
+    skippedFrames = Int(row.skippedFrames)
+    authorityGeneration = row.authorityGeneration
+    issuing = row.rest?.issuing
   }
 
   // MARK: Frames in
@@ -238,93 +255,5 @@ final class CourierConnection {
       payload: payload.span, collapseID: collapseID.span, extensions: dialect.allowsExtensions,
       to: &output)
     worker.shard.noteSent(notification)
-  }
-
-  // MARK: Time and the end
-
-  func setDeadline() {
-    guard let device, stage == .serving, !isStopping else { return }
-    let isWaiting = (device.session?.inFlightCount ?? 0) > 0
-    waitingSinceSeconds = isWaiting ? waitingSinceSeconds ?? worker.nowSeconds : nil
-    var deadline = silenceSeconds
-    if let milliseconds = device.session?.deadlineMilliseconds {
-      deadline = min(deadline, milliseconds / 1000 + 1)
-    }
-    connection.deadlineSeconds = deadline
-    worker.watch(connection)
-  }
-
-  /// Until when the device may be silent. "After 60 s with un-acked frames and no other traffic, close": whatever it
-  /// was before there were any.
-  private var silenceSeconds: UInt64 {
-    guard let waitingSinceSeconds else { return lastFrameSeconds + idleSeconds }
-    return max(lastFrameSeconds, waitingSinceSeconds) + UInt64(Limits.courierAcknowledgeSeconds)
-  }
-
-  func deadlineReached() {
-    switch stage {
-    case .awaitingConnect:
-      end(reason: stopReason?.rawValue ?? "no connect message came in time")
-    case .enrolling: enrolmentDeadlineReached()
-    case .awaitingFilter: end(reason: stopReason?.rawValue ?? "no filter came in time")
-    case .serving:
-      if let stopReason { return end(reason: stopReason.rawValue) }
-      if let device { worker.shard.deadlineReached(device) }
-      setDeadline()
-      if silenceSeconds <= worker.nowSeconds {
-        end(reason: "nothing was heard for too long")
-      }
-    case .handingOver: return
-    case .over: connection.close()
-    }
-  }
-
-  /// Says goodbye, where the dialect has a word for it, and closes.
-  func end(reason: String) {
-    guard stage != .over else { return }
-    worker.log(
-      .info, "device connection ends", .text("peer", connection.peer.description),
-      .text("device", device?.key.id.text ?? "unknown"), .text("reason", reason))
-    if dialect.allowsExtensions { CourierGoodbye(reason: reason).encode(to: &output) }
-    leaveShard()
-    stage = .over
-    connection.close()
-  }
-
-  /// The service stops: connections end over some seconds, so that their devices do not all come back at once.
-  func drain() {
-    guard stage != .over else { return }
-    let spread = UInt64(connection.slot) % Self.drainSpreadSeconds
-    connection.deadlineSeconds = worker.nowSeconds + spread
-    stopReason = .serviceStops
-    if spread == 0 {
-      end(reason: StopReason.serviceStops.rawValue)
-    } else {
-      worker.watch(connection)
-    }
-  }
-
-  /// A newer connection of the device took its place; its shard has moved on already or is about to.
-  func displace() { end(reason: "the device connected anew") }
-
-  /// The operator says that the device is gone for good.
-  func retire() { end(reason: "the device is retired") }
-
-  /// A certificate that was good at the handshake may be worth nothing now.
-  func trustChanged() {
-    guard stage != .over, let certificate, certificate.areRevoked(in: worker.trust.directory)
-    else { return }
-    connection.note(.connectionClosed, device: device?.key.id, reason: "revoked")
-    end(reason: "the device's certificate is revoked")
-  }
-
-  func connectionClosed() {
-    leaveShard()
-    stage = .over
-  }
-
-  func leaveShard() {
-    if let device { worker.shard.disconnect(device) }
-    device = nil
   }
 }

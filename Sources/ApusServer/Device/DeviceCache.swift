@@ -192,6 +192,18 @@ struct DeviceCache: ~Copyable {
 
   mutating func letGo(_ device: Device) { insert(device) }
 
+  /// Forgets a connected device, which its owner keeps elsewhere.
+  mutating func release(_ key: DeviceKey) {
+    let index = index(of: key)
+    guard places[index].device != nil else { return }
+    remove(at: index)
+    guard takenCount * 16 < places.count, places.count > 16 else { return }
+    rebuild()
+    // Who came to be connected stands there still, as all those do who come for the first time.
+    let known = younger
+    younger = known.filter { places[self.index(of: $0)].generation == generation }
+  }
+
   // MARK: The table
 
   /// The place of `key`, or the free one where it would stand.
@@ -206,7 +218,7 @@ struct DeviceCache: ~Copyable {
   /// Cheaper than the standard library's hash by far, which is made to withstand keys that an attacker chose: here the
   /// authority of the service drew them. The bits that chose the worker (`Worker.ownerIndex`) are much the same in all
   /// devices of one worker, so these come from another product.
-  private static func start(of key: DeviceKey) -> Int {
+  static func start(of key: DeviceKey) -> Int {
     let mixed = (key.id.rawValue ^ UInt64(key.environment.rawValue)) &* 0xd6e8_feb8_6659_fd93
     return Int(truncatingIfNeeded: mixed &>> 32)
   }

@@ -82,6 +82,13 @@ struct PresentedCertificate: Sendable {
   /// Of which authority it is; see `Worker.authorityMark`. 0: of an older one.
   var authorityMark: UInt64 = 0
 
+  init(notBefore: Int64, notAfter: Int64, commonName: String?, authorityMark: UInt64) {
+    self.notBefore = notBefore
+    self.notAfter = notAfter
+    self.commonName = commonName
+    self.authorityMark = authorityMark
+  }
+
   init(_ certificate: Certificate) {
     notBefore = certificate.notBefore
     notAfter = certificate.notAfter

@@ -21,7 +21,7 @@ extension ShardDriver {
 
   /// Whole or abridged: enough for what is stored for it.
   func known(_ key: DeviceKey) throws(StoreError) -> Device {
-    if let device = cache[key] { return device }
+    if let device = cache[key] ?? awakened(key) { return device }
     if let device = cache.unabridge(key) { return remember(device) }
     guard let remembered = cache.unfold(key) else { return try read(key, stored: nil) }
     let stored = remembered.stored?.map { StoredFacts(facts: $0) }
@@ -83,6 +83,16 @@ extension ShardDriver {
     cache.insert(device)
     return device
   }
+
+  /// The device, if it is connected and was dormant.
+  private func awakened(_ key: DeviceKey) -> Device? {
+    guard let slot = dormant.slot(of: key) else { return nil }
+    worker.wake(slot)
+    return cache.peek(key)
+  }
+
+  /// The device, if it is in memory whole: connected, or looked at lately.
+  func present(_ key: DeviceKey) -> Device? { cache.peek(key) ?? awakened(key) }
 
   /// The device, made known if this is its first connection.
   func connect(

@@ -56,7 +56,7 @@ extension ShardDriver {
       return nil
     }
     let place = DeviceKey(id: key.device, environment: key.environment)
-    guard !cache.remembers(place) else { return nil }
+    guard !cache.remembers(place), dormant.slot(of: place) == nil else { return nil }
     cache.readAhead(place, record: value)
     return place
   }

@@ -27,9 +27,9 @@ extension ShardDriver {
     purgeRetired()
   }
 
-  /// The device in each environment in which the cache has it.
+  /// The device in each environment in which it is in memory.
   private func known(_ id: DeviceID) -> [Device] {
-    Environment.allCases.compactMap { cache.peek(DeviceKey(id: id, environment: $0)) }
+    Environment.allCases.compactMap { present(DeviceKey(id: id, environment: $0)) }
   }
 
   /// Lets the tokens of some retired devices be noted, and what is stored for them be removed.

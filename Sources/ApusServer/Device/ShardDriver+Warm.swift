@@ -12,7 +12,7 @@ extension ShardDriver {
     // Once: the way through an unowned reference costs a retain and a release.
     let worker = worker
     for case let claims? in batch where worker.owns(claims.device) {
-      sum &+= cache.warm(DeviceKey(id: claims.device, environment: claims.environment))
+      sum &+= warm(DeviceKey(id: claims.device, environment: claims.environment))
     }
     warmth = sum
   }
@@ -22,10 +22,12 @@ extension ShardDriver {
     var sum: UInt = 0
     for case .submit(let notification, _) in messages {
       let claims = notification.claims
-      sum &+= cache.warm(DeviceKey(id: claims.device, environment: claims.environment))
+      sum &+= warm(DeviceKey(id: claims.device, environment: claims.environment))
     }
     warmth = sum
   }
+
+  private func warm(_ key: DeviceKey) -> UInt { cache.warm(key) &+ dormant.warm(key) }
 
   /// The devices of a group's entries, their deliveries, and then what these refer to.
   func warm(_ entries: [GroupEntry]) {

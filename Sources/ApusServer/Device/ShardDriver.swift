@@ -10,6 +10,8 @@ final class ShardDriver {
   unowned let worker: Worker
   /// Beside the worker's: the way through an unowned reference costs a retain and a release.
   let order: AcceptanceOrder
+  /// Likewise.
+  let dormant: DormantDevices
   var shard: Shard
   var cache: DeviceCache
   /// See `warm`: what is never stored would not be read.
@@ -39,6 +41,7 @@ final class ShardDriver {
     cache = DeviceCache(
       byteCount: cacheByteCount, needsIDs: worker.configuration.ledger != .off)
     order = worker.order
+    dormant = worker.dormant
     shard = Shard(
       lingerMilliseconds: worker.configuration.lingerMilliseconds,
       unregisterGraceMilliseconds: worker.configuration.unregisterGraceSeconds * 1000)

@@ -31,14 +31,15 @@ struct TicketKeyring: Sendable {
     let now = nowSeconds()
     keys = TicketKeys(kept: path.map { Self.read($0, now, log) } ?? [], nowSeconds: now)
     // A new file, or one from which keys were left out.
-    save()
-    rotateIfDue()
+    if isDue { rotate() } else { save() }
   }
 
   /// Makes a new key where the newest has sealed for long enough.
-  func rotateIfDue() {
+  func rotateIfDue() { if isDue { rotate() } }
+
+  private var isDue: Bool {
     let age = nowSeconds() - (keys.all.first?.madeSeconds ?? 0)
-    if !(0..<Self.sealingSeconds).contains(age) { rotate() }
+    return !(0..<Self.sealingSeconds).contains(age)
   }
 
   func rotate() {

@@ -71,24 +71,31 @@ final class Connection: SocketHandler {
   var isPauseTimed = false
   /// Second of the worker's clock at which our side was shut.
   var shutSeconds: UInt64 = 0
-  private var isReadingPaused = false
-  /// Whether it waits for its turn to begin the handshake; see `HandshakeQueue`.
+  private(set) var isReadingPaused = false
+  /// Whether it waits for its turn to go on with the handshake; see `HandshakeQueue`.
   var isHeldBack = false
+  /// Whether that turn has come.
+  var isAdmitted = false
+  /// Whether it has begun the handshake.
   var hasBegun = false
   /// Whether it stands in the worker's list of connections with something to write.
   var isDirty = false
   /// Second of the worker's clock at which the connection is looked at.
   var deadlineSeconds: UInt64
+  /// Second at which it is looked at whether the connection has been quiet for long enough to fall dormant.
+  var quietSeconds = UInt64.max
   /// Second at which the wheel comes to it next.
   var watchedSeconds = UInt64.max
+  /// Second of a later entry that the wheel has for it; see `Worker.watch`.
+  var plannedSeconds = UInt64.max
 
   private static let readsPerTurn = 4
 
   init(
-    worker: Worker, door: Door, slot: Int32, generation: UInt32, descriptor: Int32,
+    worker: Worker, door: Door, slot: Int32, generation: UInt32, socket: Socket,
     peer: SocketAddress, tls: TLSConnection, acceptedMilliseconds: UInt64,
     stage: Stage = .handshaking
-  ) throws(SocketError) {
+  ) {
     self.worker = worker
     self.door = door
     self.slot = slot
@@ -98,7 +105,7 @@ final class Connection: SocketHandler {
     self.acceptedMilliseconds = acceptedMilliseconds
     self.stage = stage
     deadlineSeconds = worker.nowSeconds + UInt64(Limits.handshakeSeconds)
-    socket = try Socket(adopting: descriptor, loop: worker.loop)
+    self.socket = socket
     socket.handler = self
     socket.setInterest(reading: true, writing: false)
   }
@@ -112,7 +119,7 @@ final class Connection: SocketHandler {
 
   func socketReadable() {
     guard stage == .handshaking || stage == .open else { return discardInput() }
-    guard hasBegun || stage == .open || beginHandshake() else { return }
+    guard stage == .open || mayShakeHands() else { return }
     for _ in 0..<Self.readsPerTurn {
       guard stage == .handshaking || stage == .open, !wantsPause else { break }
       let buffer = unsafe worker.receiveBuffer
@@ -347,54 +354,5 @@ final class Connection: SocketHandler {
     let descriptor = socket.detach()
     worker.forget(self)
     return descriptor
-  }
-
-  /// What connections are judged by was replaced.
-  func trustChanged() {
-    switch driver {
-    case .provider(let provider): provider.trustChanged()
-    case .gateway(let provider): provider.trustChanged()
-    case .courier(let courier): courier.trustChanged()
-    case .feedback(let reader): reader.trustChanged()
-    case .none: break
-    }
-  }
-
-  /// A newer connection of the same device took this one's place.
-  func displace() {
-    if case .courier(let courier) = driver { courier.displace() }
-  }
-
-  /// The device behind this connection is gone for good.
-  func retire() {
-    if case .courier(let courier) = driver { courier.retire() }
-  }
-
-  /// Nothing waits for the device behind this connection.
-  func nothingStored() {
-    if case .courier(let courier) = driver { courier.nothingStored() }
-  }
-
-  /// The service stops: the protocol says goodbye in its own way.
-  func drain() {
-    switch driver {
-    case .provider(let provider): provider.drain()
-    case .courier(let courier): courier.drain()
-    case .gateway(let provider): provider.drain()
-    // It ends by itself, and soon.
-    case .feedback: break
-    case .none: if stage == .handshaking || stage == .open { abort() }
-    }
-    worker.markDirty(self)
-  }
-
-  /// A frame of the binary interface was decided about.
-  func decided(_ verdict: Verdict) {
-    guard case .gateway(let provider) = driver else { return }
-    if verdict.asksForPause {
-      provider.pause()
-    } else {
-      provider.finish(verdict.answer.sequence, rejection: verdict.rejection)
-    }
   }
 }

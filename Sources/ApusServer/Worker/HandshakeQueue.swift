@@ -1,62 +1,112 @@
 import ApusCore
+import ApusLoop
 import ApusModel
 
-/// Lets a worker begin a few handshakes in each turn, in the order in which the first bytes came.
+/// Lets a worker take a few steps of handshakes in each turn: those of connections that have begun first, and else in
+/// the order in which their bytes came.
 ///
-/// After a network's failure all devices come at once. Without this a turn would have a first half for each of them,
-/// and only then the second halves: everybody who is connected would wait for seconds, and the last of those who come
-/// for so long that they give up, when half of the work for them is done. Whoever has begun goes on at once.
+/// After a network's failure all devices come at once, and what they send, first flights and second ones, arrives in
+/// hundreds. Without this a turn would have a step for each of them: everybody who is connected would wait for seconds,
+/// and the last of those who come for so long that they give up, when half of the work for them is done.
 struct HandshakeQueue: ~Copyable {
-  private var begun = 0
-  private var waiting: [DeadlineWheel.Entry] = []
-  private var head = 0
+  private var steps = 0
+  private var finishing = Line()
+  private var beginning = Line()
+  private var heap = HeapAfterCrowd()
 
-  /// Whether the connection may read its first bytes; it is told later if not.
-  mutating func mayBegin(_ connection: Connection) -> Bool {
+  /// Whether the connection may read; it is told later if not.
+  mutating func mayGoOn(_ connection: Connection) -> Bool {
     if connection.isHeldBack { return false }
-    guard begun >= Limits.handshakesPerTurn || head < waiting.count else {
-      begun += 1
+    if steps < Limits.handshakesPerTurn, finishing.isEmpty,
+      connection.hasBegun || beginning.isEmpty
+    {
+      steps += 1
       return true
     }
     connection.isHeldBack = true
-    waiting.append(
-      DeadlineWheel.Entry(slot: connection.slot, generation: connection.generation))
+    if connection.hasBegun { finishing.append(connection) } else { beginning.append(connection) }
     return false
   }
 
-  /// A turn has ended: the next ones may begin.
+  /// A turn has ended: the next ones may go on.
   mutating func turnEnded(_ worker: Worker) {
-    begun = 0
-    while begun < Limits.handshakesPerTurn, head < waiting.count {
-      let entry = waiting[head]
-      head += 1
-      guard let connection = worker.connection(slot: entry.slot, generation: entry.generation),
-        connection.stage == .handshaking
-      else { continue }
-      begun += 1
-      connection.goOnToBegin()
+    heap.turnEnded(steps: steps, nowSeconds: worker.nowSeconds)
+    steps = 0
+    while steps < Limits.handshakesPerTurn,
+      let connection = finishing.next(worker) ?? beginning.next(worker)
+    {
+      steps += 1
+      connection.mayShakeHandsNow()
     }
-    guard head == waiting.count || head > 1024 else { return }
-    waiting.removeFirst(head)
-    head = 0
   }
 
-  /// Connections that wait.
-  var count: Int { waiting.count - head }
+  private struct Line {
+    private var entries: [DeadlineWheel.Entry] = []
+    private var head = 0
+
+    var isEmpty: Bool { head == entries.count }
+
+    mutating func append(_ connection: Connection) {
+      entries.append(
+        DeadlineWheel.Entry(slot: connection.slot, generation: connection.generation))
+    }
+
+    /// The first one that is still there.
+    mutating func next(_ worker: Worker) -> Connection? {
+      while head < entries.count {
+        let entry = entries[head]
+        head += 1
+        if isEmpty || head == 1024 {
+          entries.removeFirst(head)
+          head = 0
+        }
+        let found = worker.connection(slot: entry.slot, generation: entry.generation)
+        if let found, found.stage == .handshaking { return found }
+      }
+      return nil
+    }
+  }
+}
+
+/// Gives the memory of a crowd's handshakes back to the system when the crowd has gone by: the heap keeps what was
+/// freed, 20 KB for each that was under way at once, and a worker that has its devices again needs none of it.
+private struct HeapAfterCrowd {
+  private var steps = 0
+  /// The most steps in one window since memory was given back.
+  private var most = 0
+  private var windowEndSeconds: UInt64 = 0
+
+  mutating func turnEnded(steps count: Int, nowSeconds: UInt64) {
+    steps += count
+    guard nowSeconds >= windowEndSeconds else { return }
+    most = max(most, steps)
+    // While as many come as before, what they freed is what the next ones take.
+    if most >= Limits.handshakesOfCrowd, steps <= most / 4 {
+      most = steps
+      HeapPages.returnFree()
+    }
+    steps = 0
+    windowEndSeconds = nowSeconds + UInt64(Limits.crowdSeconds)
+  }
 }
 
 extension Connection {
-  /// Whether the handshake may begin now; if not, nothing is read until it may.
-  func beginHandshake() -> Bool {
-    hasBegun = worker.handshakes.mayBegin(self)
-    if !hasBegun { updateInterest() }
-    return hasBegun
+  /// Whether the handshake may go on now; if not, nothing is read until it may.
+  func mayShakeHands() -> Bool {
+    if isAdmitted {
+      isAdmitted = false
+    } else if !worker.handshakes.mayGoOn(self) {
+      updateInterest()
+      return false
+    }
+    hasBegun = true
+    return true
   }
 
   /// It is its turn: what has arrived is read in the next one.
-  fileprivate func goOnToBegin() {
+  fileprivate func mayShakeHandsNow() {
     isHeldBack = false
-    hasBegun = true
+    isAdmitted = true
     updateInterest()
   }
 }

@@ -1,10 +1,40 @@
 import ApusCore
 import ApusModel
 import ApusStore
+import ApusTLS
 
 // What a worker does each second.
 
 extension Worker {
+  func secondPassed() {
+    readClock()
+    let now = nowSeconds
+    wheel.advance(toSeconds: now, into: &due)
+    for entry in due { look(at: entry, now) }
+    due.removeAll(keepingCapacity: true)
+    answerOverdue()
+    tlsBuffers.forgetKeys()
+    shard.secondPassed()
+    if index == 0 { handOutExpired() }
+    dormant.returnMemory(
+      awake: shard.shard.sessions.connected - dormant.dormancy.count, nowSeconds: now)
+  }
+
+  private func look(at entry: DeadlineWheel.Entry, _ now: UInt64) {
+    guard generations[Int(entry.slot)] == entry.generation else { return }
+    guard let connection = connections[Int(entry.slot)] else {
+      return lookAtDormant(entry.slot, now)
+    }
+    guard connection.watchedSeconds <= now else { return }
+    (connection.watchedSeconds, connection.plannedSeconds) = (connection.plannedSeconds, .max)
+    if connection.deadlineSeconds <= now { return connection.deadlineReached() }
+    if connection.quietSeconds <= now {
+      guard !fallDormant(connection) else { return }
+      connection.quietSeconds = now + dormantSeconds
+    }
+    watch(connection)
+  }
+
   /// "Always answer within a deadline": what the store has not decided by then is answered 503, and its verdict, when
   /// it comes, finds nobody waiting.
   func answerOverdue() {

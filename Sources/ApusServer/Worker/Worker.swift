@@ -46,15 +46,18 @@ import Glibc
   /// In the order in which they were opened.
   private var doors: [Door] = []
   private var listeners: [Listener] = []
-  private(set) var connections: [Connection?] = []
-  private var generations: [UInt32] = []
-  private var freeSlots: [Int32] = []
-  private(set) var census = ConnectionCensus()
+  /// By slots; nil also where the connection is dormant.
+  var connections: [Connection?] = []
+  var generations: [UInt32] = []
+  var freeSlots: [Int32] = []
+  var census = ConnectionCensus()
+  /// Connected devices that are rows of a table; see `DormantDevices`.
+  let dormant = DormantDevices()
   private var dirty: [Connection] = []
-  private var wheel: DeadlineWheel
-  private var due: [DeadlineWheel.Entry] = []
+  var wheel: DeadlineWheel
+  var due: [DeadlineWheel.Entry] = []
   private var secondTimer: LoopTimer?
-  private var pauses: PauseQueue?
+  private(set) var pauses: PauseQueue?
   private var drains: DrainQueue?
   var handshakes = HandshakeQueue()
   let commons: Commons
@@ -124,6 +127,7 @@ import Glibc
       messages.removeAll(keepingCapacity: true)
     }
     pauses = PauseQueue(worker: self)
+    loop.parkedSocketHandler = self
     loop.onTurnEnd = { [unowned self] in endTurn() }
     let timer = LoopTimer(loop: loop) { [unowned self] in secondPassed() }
     timer.start(afterMilliseconds: 1000, repeatMilliseconds: 1000)
@@ -145,100 +149,6 @@ import Glibc
       listeners.append(listener)
       return listener.localAddress ?? address
     }
-  }
-
-  // MARK: Connections
-
-  func accept(_ descriptor: Int32, _ peer: SocketAddress, _ door: Door) {
-    readClock()
-    let (slot, generation) = takeSlot()
-    do {
-      // Its own statement: a descriptor that no socket has taken up yet must be closed here.
-      let tls: TLSConnection
-      do { tls = try TLSConnection(context: door.context) } catch {
-        Glibc.close(descriptor)
-        throw error
-      }
-      let connection = try Connection(
-        worker: self, door: door, slot: slot, generation: generation, descriptor: descriptor,
-        peer: peer, tls: tls, acceptedMilliseconds: loop.nowMilliseconds)
-      connections[Int(slot)] = connection
-      census.add(door)
-      watch(connection)
-    } catch {
-      refuse(slot, peer, error)
-    }
-  }
-
-  private func refuse(_ slot: Int32, _ peer: SocketAddress, _ error: any Error) {
-    log(.error, "connection refused", .text("peer", peer.description), .text("reason", "\(error)"))
-    freeSlots.append(slot)
-  }
-
-  private func takeSlot() -> (Int32, UInt32) {
-    if let slot = freeSlots.popLast() { return (slot, generations[Int(slot)]) }
-    connections.append(nil)
-    generations.append(0)
-    return (Int32(connections.count - 1), 0)
-  }
-
-  func connection(at slot: Int32) -> Connection? { connections[Int(slot)] }
-
-  func forget(_ connection: Connection) {
-    let index = Int(connection.slot)
-    connections[index] = nil
-    generations[index] &+= 1
-    freeSlots.append(connection.slot)
-    census.remove(connection.door)
-  }
-
-  func markDirty(_ connection: Connection) {
-    guard !connection.isDirty else { return }
-    connection.isDirty = true
-    dirty.append(connection)
-  }
-
-  /// Looks at the connection when its deadline has come.
-  ///
-  /// One look is planned at a time: a deadline that moves back and forth with every message adds nothing to the wheel.
-  func watch(_ connection: Connection) {
-    guard connection.deadlineSeconds < connection.watchedSeconds else { return }
-    connection.watchedSeconds = wheel.add(
-      DeadlineWheel.Entry(slot: connection.slot, generation: connection.generation),
-      deadlineSeconds: connection.deadlineSeconds)
-  }
-
-  /// Calls `pauseEnded` of the connection when the pause behind its last words is over.
-  func pause(_ connection: Connection) { pauses?.append(connection) }
-
-  /// The connection that an entry of a list was made for, if it is there still.
-  func connection(slot: Int32, generation: UInt32) -> Connection? {
-    guard let connection = connections[Int(slot)], connection.generation == generation else {
-      return nil
-    }
-    return connection
-  }
-
-  func secondPassed() {
-    readClock()
-    let now = nowSeconds
-    wheel.advance(toSeconds: now, into: &due)
-    for entry in due {
-      guard let connection = connection(slot: entry.slot, generation: entry.generation),
-        connection.watchedSeconds <= now
-      else { continue }
-      connection.watchedSeconds = .max
-      if connection.deadlineSeconds <= now {
-        connection.deadlineReached()
-      } else {
-        watch(connection)
-      }
-    }
-    due.removeAll(keepingCapacity: true)
-    answerOverdue()
-    tlsBuffers.forgetKeys()
-    shard.secondPassed()
-    if index == 0 { handOutExpired() }
   }
 
   // MARK: Between workers
@@ -299,9 +209,10 @@ import Glibc
   private func adopt(_ device: HandedOverDevice) {
     let (slot, generation) = takeSlot()
     do {
-      let connection = try Connection(
+      let connection = Connection(
         worker: self, door: device.door, slot: slot, generation: generation,
-        descriptor: device.descriptor, peer: device.peer, tls: device.tls,
+        socket: try Socket(adopting: device.descriptor, loop: loop), peer: device.peer,
+        tls: device.tls,
         acceptedMilliseconds: device.acceptedMilliseconds, stage: .open)
       connections[Int(slot)] = connection
       census.add(device.door)
@@ -315,6 +226,12 @@ import Glibc
   }
 
   // MARK: The end of a turn
+
+  func markDirty(_ connection: Connection) {
+    guard !connection.isDirty else { return }
+    connection.isDirty = true
+    dirty.append(connection)
+  }
 
   /// Everything that the turn brought about leaves: decisions, frames, answers, groups for the store.
   ///
@@ -353,6 +270,7 @@ import Glibc
     sealer = TokenSealer(trust.sealingKeys)
     shard.directoryReplaced(previous)
     for connection in connections { connection?.trustChanged() }
+    judgeDormant()
   }
 
   /// Stops accepting, and lets every connection end in its protocol's way.
@@ -368,6 +286,7 @@ import Glibc
         connection.drain()
       }
     }
+    drainDormant()
     drains = DrainQueue(worker: self, gateways)
   }
 
@@ -377,14 +296,14 @@ import Glibc
 
   /// Cuts what is left; the loop may stop afterwards.
   func finishDrain() {
-    for connection in connections { connection?.abort() }
+    for slot in connections.indices { connection(at: Int32(slot))?.abort() }
     secondTimer?.stop()
   }
 
   /// Lets go of everything at once, as if the process had been killed: nothing is said, nothing is written. The worker
   /// is of no use afterwards. For simulations; a process that really ends needs no such thing.
   func dismantle() {
-    for connection in connections { connection?.abort() }
+    for slot in connections.indices { connection(at: Int32(slot))?.abort() }
     connections = []
     dirty = []
     openRequests = OpenRequests(worker: UInt16(index))

@@ -48,14 +48,14 @@ internal import Glibc
   var isClosed = false
   /// Whether the peer asked for new keys of ours. RFC 8446, section 4.6.3: before the next application data.
   var owesKeyUpdate = false
-  private let protocolPlace: UInt8
-  private var idleCount: UInt8 = 0
+  let protocolPlace: UInt8
+  var idleCount: UInt8 = 0
   /// Bytes of `message` that have arrived.
   var messageCount: UInt8 = 0
   /// Why the connection is over: an alert that was sent or received; see `failure`.
   var ending = Ending.none
   /// The end that was met behind data which is to be read first.
-  private var pending = Ending.none
+  private(set) var pending = Ending.none
   /// Of a ticket that nobody wants, bytes still to come.
   var skippedCount: UInt32 = 0
   /// The beginning of a handshake message that has arrived in part, the last byte lowest: at most the 5 of a KeyUpdate.
@@ -64,6 +64,7 @@ internal import Glibc
   /// The part of a record that has arrived so far, from `malloc`.
   private var partial: UnsafeMutablePointer<UInt8>?
   private var partialCount = 0
+  var hasPartialRecord: Bool { unsafe partial != nil }
   var reading: apus_record_keys
   var writing: apus_record_keys
 
@@ -91,6 +92,21 @@ internal import Glibc
     guard unsafe apus_keys_begin(&reading, suite.shim, traffic, !isServer),
       unsafe apus_keys_begin(&writing, suite.shim, traffic, isServer)
     else { return nil }
+  }
+
+  /// Goes on where another left off; see `DormantTLS`. Where OpenSSL has no memory for that the connection is over.
+  init(_ dormant: borrowing DormantTLS, isServer: Bool) {
+    suite = dormant.suite
+    isResumed = dormant.isResumed
+    self.isServer = isServer
+    protocolPlace = dormant.protocolPlace
+    idleCount = dormant.idleCount
+    (reading, writing) = (apus_record_keys(), apus_record_keys())
+    guard dormant.unpack(&reading, &writing) else {
+      phase = .failed
+      ending = .fault(.internalError)
+      return
+    }
   }
 
   deinit {

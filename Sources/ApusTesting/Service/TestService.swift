@@ -23,6 +23,9 @@ package final class TestService: Sendable {
     package var unregisterGraceSeconds: Int64 = 0
     package var allowsInBandCertificates = true
     package var shutdownSeconds = 120
+    /// A tenth of what it is in earnest: tests that wait for anything meet dormant devices.
+    package var dormantSeconds: UInt64 = 1
+    package var allowsCompactTLS = true
     package var requestsPerTokenPerSecond = Limits.requestsPerTokenPerSecond
     package var requestsPerToken = Limits.requestsPerToken
     package var usesIPv6 = false
@@ -67,6 +70,8 @@ package final class TestService: Sendable {
     configuration.allowsInBandCertificates = options.allowsInBandCertificates
     configuration.requestsPerTokenPerSecond = options.requestsPerTokenPerSecond
     configuration.requestsPerToken = options.requestsPerToken
+    configuration.dormantSeconds = options.dormantSeconds
+    configuration.allowsCompactTLS = options.allowsCompactTLS
     configuration.shutdownSeconds = options.shutdownSeconds
     configuration.enrolment = options.enrolment
     configuration.admin = options.admin
@@ -175,6 +180,8 @@ package final class TestServiceHandle: Sendable {
   package func connectionCount() -> Int {
     running.withLock { $0?.service.connectionCount() ?? 0 }
   }
+
+  package func dormancy() -> Dormancy { running.withLock { $0?.service.dormancy() ?? Dormancy() } }
 
   /// What became of the notifications of each topic.
   package func topicCounters() -> [TopicCounters] {

@@ -10,8 +10,13 @@ package final class SilentDevice {
   package struct Report: Sendable {
     /// Seconds from the notification's arrival to the end of the connection; nil while that is open.
     package var secondsToEnd: Double?
+    /// Seconds from the beginning to the end of the connection; nil while that is open.
+    package var connectedSeconds: Double?
     /// Notifications that arrived on the connection.
     package var arrivedCount = 0
+    /// How often it fell dormant, and how often it was woken.
+    package var dormant: UInt64 = 0
+    package var woken: UInt64 = 0
   }
 
   private let timeline = Timeline()
@@ -52,9 +57,9 @@ package final class SilentDevice {
         keepAliveMilliseconds: UInt64(keepAliveSeconds) * 1000, answerMilliseconds: 20_000))
   }
 
-  /// The device connects and is silent but for its keep-alives; after `quietSeconds` a notification is sent to it, and
-  /// the world goes on for `seconds`.
-  package func run(quietSeconds: Int, seconds: Int) throws -> Report {
+  /// The device connects and is silent but for its keep-alives; after `quietSeconds` a notification is sent to it, if
+  /// any is, and the world goes on for `seconds`.
+  package func run(quietSeconds: Int, seconds: Int, pushes: Bool = true) throws -> Report {
     server.start()
     let topic = SimulationCredentials.topicHash(0)
     var nothing: [UInt8] = []
@@ -72,7 +77,7 @@ package final class SilentDevice {
         certificate: SimulationCredentials.providerCertificate(0, edition: 0), protocols: []),
       network: network)
     advance(quietSeconds)
-    if let token {
+    if pushes, let token {
       var frame: [UInt8] = []
       frame.append(
         framed: token.bytes.span, payload: SimulationPayload.bytes(1, padding: 0).span,
@@ -80,6 +85,7 @@ package final class SilentDevice {
       provider?.send(frame)
     }
     advance(seconds)
+    (report.dormant, report.woken) = (server.dormancy.fallen, server.dormancy.woken)
     let report = report
     timeline.clear()
     server.discard()
@@ -135,6 +141,7 @@ extension SilentDevice: ChannelOwner {
   func channelEnded(_ channel: ClientChannel, _ end: ClientChannel.End) {
     guard channel === device else { return }
     device = nil
+    report.connectedSeconds = Double(timeline.now) / Double(Timeline.second) - 1
     guard let arrivedAt else { return }
     report.secondsToEnd = Double(timeline.now - arrivedAt) / Double(Timeline.second)
   }

@@ -41,6 +41,9 @@ final class SimulatedServer: @unchecked Sendable {
   // For canaries.
   var sharesFeedbackDesk = true
   var ignoresReloads = false
+  var findsDormant = true
+  /// Of the processes that are no more.
+  private var earlierDormancy = Dormancy()
 
   init(
     host: SimulatedHost, network: SimulatedNetwork, disk: SimulatedDisk, trace: SimulationTrace,
@@ -58,6 +61,9 @@ final class SimulatedServer: @unchecked Sendable {
     self.random = random
     network.accept = { [unowned self] in accept($0) }
   }
+
+  /// Over all processes.
+  var dormancy: Dormancy { earlierDormancy + (service?.dormancy ?? Dormancy()) }
 
   // MARK: Start
 
@@ -98,7 +104,7 @@ final class SimulatedServer: @unchecked Sendable {
     do {
       service = try SteppedService(
         configuration, doors: doors, trust: trust, store: store, order: order, loops: loops,
-        seed: random.next(), sharesFeedbackDesk: sharesFeedbackDesk)
+        seed: random.next(), sharesFeedbackDesk: sharesFeedbackDesk, findsDormant: findsDormant)
     } catch {
       return fail()
     }
@@ -154,6 +160,8 @@ final class SimulatedServer: @unchecked Sendable {
 
   private func letGo() {
     host.run([])
+    // Before the end wakes all of them.
+    earlierDormancy = dormancy
     service?.dismantle()
     (service, store, order) = (nil, nil, nil)
     state = .down

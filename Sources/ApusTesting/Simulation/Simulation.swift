@@ -41,6 +41,9 @@ package final class Simulation {
     package var crashes: Int
     package var stops: Int
     package var diskFaults: Int
+    /// How often a device fell dormant, and how often one was woken.
+    package var dormant: UInt64
+    package var woken: UInt64
     /// The laws that were broken; empty for a clean run.
     package var violations: [String]
     package var trace: [String]
@@ -97,6 +100,8 @@ package final class Simulation {
     if options.seed.isMultiple(of: 2) { configuration.deviceCacheMegabytes = 0 }
     if options.seed.isMultiple(of: 3) { configuration.ledger = .off }
     configuration.unregisterGraceSeconds = Int64(random.between(1, 60))
+    // Devices fall dormant between any two words, or only when they have been left alone for a while.
+    configuration.dormantSeconds = 1 + options.seed % 8
     let log = trace.log
     configuration.log = Log(minimumLevel: options.logLevel) { log.note($0) }
     server = try SimulatedServer(
@@ -108,6 +113,7 @@ package final class Simulation {
       workers: 1 + random.below(3), random: random.split())
     server.sharesFeedbackDesk = options.canary != .splitsDesks
     server.ignoresReloads = options.canary == .ignoresReloads
+    server.findsDormant = options.canary != .losesDormant
     host.callsAllTaken = options.canary == .clearsUnread
     host.driftMillionths = Int64(random.between(0, 400)) - 200
     network.latency = random.between(200, 40_000)
@@ -286,6 +292,7 @@ package final class Simulation {
       seed: options.seed, hash: trace.hash, simulatedSeconds: Int(timeline.now / Timeline.second),
       events: timeline.eventCount, sent: oracle.sent.count, accepted: oracle.acceptedCount,
       delivered: oracle.deliveredCount, crashes: server.crashCount, stops: server.stopCount,
-      diskFaults: disk.faultCount, violations: oracle.violations, trace: trace.lines)
+      diskFaults: disk.faultCount, dormant: server.dormancy.fallen,
+      woken: server.dormancy.woken, violations: oracle.violations, trace: trace.lines)
   }
 }

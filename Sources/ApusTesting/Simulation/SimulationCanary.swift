@@ -20,4 +20,6 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
   case ignoresReloads = "ignores-reloads"
   /// Old senders' payloads are not looked at.
   case takesBadPayloads = "takes-bad-payloads"
+  /// Whoever looks for a device that is dormant is told that it is away.
+  case losesDormant = "loses-dormant"
 }

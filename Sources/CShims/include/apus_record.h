@@ -46,6 +46,13 @@ bool apus_keys_begin(apus_record_keys *keys, apus_suite suite, const apus_traffi
 bool apus_keys_update(apus_record_keys *keys, apus_suite suite);
 void apus_wipe(void *target, size_t count);
 
+/// What a direction's state takes while nothing is read or written.
+enum { apus_packed_bytes = 68 };
+/// Packs the state into `apus_packed_bytes`: the keys of AES-128 fit in; those of the others are left out.
+void apus_keys_pack(const apus_record_keys *keys, apus_suite suite, uint8_t *target);
+/// The other way round, with keys made anew from the secret where they were left out. False: out of memory.
+bool apus_keys_unpack(apus_record_keys *keys, apus_suite suite, const uint8_t *source);
+
 /// An AEAD in one direction, lent to one connection at a time. It remembers whose key it has.
 typedef struct apus_aead apus_aead;
 

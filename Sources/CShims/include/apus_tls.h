@@ -60,10 +60,19 @@ void apus_tls_note_alerts(SSL_CTX *context);
 
 /// Makes a ticket whose client certificate is outside its validity window, or was revoked, lead to a full handshake,
 /// where the certificate is judged, and refused with its own alert. The policy must outlive every connection of the
-/// context.
+/// context. Its tickets then have the certificate as bytes; see `apus_tls_resumed_certificate`.
 void apus_tls_check_resumed_certificates(SSL_CTX *context, apus_tls_policy *policy);
 
+/// The client's certificate in DER as the ticket of a resumed session has it, and its notAfter in Unix seconds. Lent by
+/// the connection. Null: the session came without one, or was not resumed, and OpenSSL knows.
+const uint8_t *apus_tls_resumed_certificate(const SSL *ssl, size_t *count, int64_t *ends);
+
+/// Copies an encoded SSL_SESSION to `target`, which has room for as many bytes, but for the peer's certificate. The
+/// bytes written; 0: there is none, or no application data to know it by, or this is no session.
+size_t apus_tls_session_without_peer(const uint8_t *session, size_t count, uint8_t *target);
+
 /// Sets both contexts of a ticket to AES-256-CBC and HMAC-SHA-256 (RFC 5077, section 4). Keys of 32 bytes, `iv` of 16.
+/// What encrypts leaves the certificate out where `apus_tls_session_without_peer` does.
 bool apus_tls_ticket_prepare(
     EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, const uint8_t *cipher_key, const uint8_t *mac_key, const uint8_t *iv,
     bool encrypts);

@@ -1,9 +1,7 @@
 import ApusClient
 import ApusCommand
-import ApusLoop
 import ApusModel
 import ApusWire
-import Synchronization
 
 /// `apus-bench send-binary`: many notifications through one `BinaryClient`, to a gateway or a sink.
 final class SendBinaryCommand: Sendable {
@@ -12,7 +10,6 @@ final class SendBinaryCommand: Sendable {
   private let count: Int
   private let warmUpCount: Int
   private let frameBytes: Int
-  private let outcome = Mutex<Result<JSONValue, CommandFailure>?>(nil)
 
   init(_ invocation: Invocation) throws(CommandFailure) {
     let target = invocation.value(BenchOptions.binaryTarget)
@@ -55,18 +52,8 @@ final class SendBinaryCommand: Sendable {
   }
 
   func run() throws(CommandFailure) {
-    let loop = EventLoop(name: "send-binary")
-    Task { [self] in
-      let result: Result<JSONValue, CommandFailure>
-      do throws(CommandFailure) { result = .success(try await measure()) } catch {
-        result = .failure(error)
-      }
-      outcome.withLock { $0 = result }
-      loop.stop()
-    }
-    loop.run()
-    guard let result = outcome.withLock({ $0 }) else { return }
-    print(try result.get().text)
+    print(
+      try runToEnd("send-binary") { [self] () throws(CommandFailure) in try await measure() }.text)
   }
 
   private func measure() async throws(CommandFailure) -> JSONValue {

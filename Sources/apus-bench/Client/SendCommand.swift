@@ -1,6 +1,5 @@
 import ApusClient
 import ApusCommand
-import ApusLoop
 import ApusModel
 import ApusTrust
 import ApusWire
@@ -18,7 +17,6 @@ final class SendCommand: Sendable {
   private let capacity: Int
   /// Of single sends.
   private let begun = Atomic<Int>(0)
-  private let outcome = Mutex<Result<JSONValue, CommandFailure>?>(nil)
 
   init(_ invocation: Invocation) throws(CommandFailure) {
     let target = invocation.value(BenchOptions.http2)
@@ -48,18 +46,7 @@ final class SendCommand: Sendable {
   }
 
   func run() throws(CommandFailure) {
-    let loop = EventLoop(name: "send")
-    Task { [self] in
-      let result: Result<JSONValue, CommandFailure>
-      do throws(CommandFailure) { result = .success(try await measure()) } catch {
-        result = .failure(error)
-      }
-      outcome.withLock { $0 = result }
-      loop.stop()
-    }
-    loop.run()
-    guard let result = outcome.withLock({ $0 }) else { return }
-    print(try result.get().text)
+    print(try runToEnd("send") { [self] () throws(CommandFailure) in try await measure() }.text)
   }
 
   private func measure() async throws(CommandFailure) -> JSONValue {

@@ -1,10 +1,8 @@
 import ApusClient
 import ApusCommand
-import ApusLoop
 import ApusModel
 import ApusWire
 import Glibc
-import Synchronization
 
 /// `apus-bench push`: a provider whose rate does not depend on how fast it is answered.
 final class PushCommand: Sendable {
@@ -16,7 +14,6 @@ final class PushCommand: Sendable {
   private let seconds: UInt64
   private let capacity: Int
   private let end = PushEnd()
-  private let outcome = Mutex<Result<JSONValue, CommandFailure>?>(nil)
 
   /// What a slow service may owe before the timetable waits for it, in seconds of the rate.
   private static let openSeconds: UInt64 = 10
@@ -51,25 +48,10 @@ final class PushCommand: Sendable {
   }
 
   func run() throws(CommandFailure) {
-    let loop = EventLoop(name: "push")
-    Task { [self] in
-      let result: Result<JSONValue, CommandFailure>
-      do throws(CommandFailure) { result = .success(try await measure()) } catch {
-        result = .failure(error)
-      }
-      outcome.withLock { $0 = result }
-      loop.stop()
-    }
-    do throws(SocketError) {
-      let signals = try [SIGINT, SIGTERM].map { (signal) throws(SocketError) in
-        try SignalWatcher(loop: loop, signal: signal) { [end] in end.reach() }
-      }
-      withExtendedLifetime(signals) { loop.run() }
-    } catch {
-      throw CommandFailure(.failed, "\(error)")
-    }
-    guard let result = outcome.withLock({ $0 }) else { return }
-    printLine(try result.get().text)
+    let summary = try runToEnd(
+      "push", signals: [SIGINT, SIGTERM], onSignal: { [end] in end.reach() }
+    ) { [self] () throws(CommandFailure) in try await measure() }
+    printLine(summary.text)
   }
 
   private func measure() async throws(CommandFailure) -> JSONValue {

@@ -61,7 +61,8 @@ struct MetricsTests {
     }
     // What the overview shows can be seen there as well.
     for name in [
-      "apus_devices_connected", "apus_devices_power", "apus_notifications_stored",
+      "apus_devices_connected", "apus_devices_dormant", "apus_devices_power",
+      "apus_notifications_stored",
       "apus_notifications_in_flight", "apus_acceptance_seconds_bucket",
       "apus_delivery_seconds_bucket", "apus_certificate_expiry_seconds",
       "process_resident_memory_bytes", "apus_notifications_total", "apus_requests_refused_total",

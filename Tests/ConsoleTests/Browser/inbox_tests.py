@@ -105,8 +105,8 @@ class Many(PageCase):
         self.assertLess(self.rows(), 60)
         # To the end, page by page, as somebody who holds the key.
         browser.wait("""(() => { const list = document.querySelector('.scroller'); list.scrollTop = list.scrollHeight;
-          return document.querySelector('.total').textContent === '10,000 pushes' })()""")
-        browser.wait("document.querySelector('.row[data-at=\"9999\"]')")
+          return document.querySelector('.total').textContent === '10,000 pushes'
+            && document.querySelector('.row[data-at="9999"]') !== null })()""")
         self.assertLess(self.rows(), 60)
         self.becomes("document.querySelector('.row').getAttribute('aria-setsize')", "10000")
         # Each frame of a fast ride draws what is in sight.

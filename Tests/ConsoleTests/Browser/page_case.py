@@ -44,13 +44,26 @@ class PageCase(Eventually, unittest.TestCase):
             )
         return self.browser
 
-    def call_of(self, method, path):
-        """The body of a call that the page is about to make, or made."""
-        browser = self.browser
-        for _ in range(2000):
+    def call_after_click(self, text, method, path):
+        """The body of the call that a form's button makes. The page may be redrawn between the look for the button and
+        the click, which then lands elsewhere: a person would click again."""
+        for _ in range(3):
+            self.browser.click("button[type=submit]", text)
+            if (body := self.find_call(method, path, 300)) is not None:
+                return body
+        return self.call_of(method, path)
+
+    def find_call(self, method, path, looks):
+        for _ in range(looks):
             with self.world.lock:
                 found = [body for verb, to, body in self.world.calls if (verb, to) == (method, path)]
             if found:
                 return found[-1]
-            browser.run("return 0")
+            self.browser.run("return 0")
+        return None
+
+    def call_of(self, method, path):
+        """The body of a call that the page is about to make, or made."""
+        if (body := self.find_call(method, path, 2000)) is not None:
+            return body
         self.fail(f"{method} {path} was not called; there were {self.world.calls}")

@@ -258,8 +258,7 @@ class Faults(PageCase):
         for kind, effect in expected.items():
             self.world.calls.clear()
             browser.choose("select", kind, "Effect")
-            browser.click("button[type=submit]", "Arm")
-            self.assertEqual(self.call_of("POST", "faults"), {"effect": effect})
+            self.assertEqual(self.call_after_click("Arm", "POST", "faults"), {"effect": effect})
 
     def test_wrong(self):
         self.expected_complaints = ["400"]

@@ -55,9 +55,9 @@ enum ClientCallbacks {
     switch UInt32(header.type) {
     case NGHTTP2_HEADERS.rawValue, NGHTTP2_DATA.rawValue:
       session.didReceiveFrame(
-        streamID: header.stream_id, endsStream: header.flags & endStream != 0)
+        streamID: header.stream_id, endsStream: header.flags & FrameFlag.endStream != 0)
     case NGHTTP2_SETTINGS.rawValue:
-      if header.flags & SettingsFrame.acknowledge == 0 {
+      if header.flags & FrameFlag.acknowledge == 0 {
         session.isReady = true
         session.isTableSizeNew = true
       }
@@ -112,4 +112,11 @@ private func clientSession<Result>(
 ) -> Result {
   guard let user = unsafe user else { preconditionFailure("callback of a session that is gone") }
   return unsafe Unmanaged<HTTP2ClientSession>.fromOpaque(user)._withUnsafeGuaranteedRef(body)
+}
+
+/// The header of a frame: the first member of each variant of the union.
+///
+/// Read through a raw pointer, since the importer copies the whole union to get at a member.
+func frameHeader(_ frame: UnsafePointer<nghttp2_frame>) -> nghttp2_frame_hd {
+  unsafe UnsafeRawPointer(frame).assumingMemoryBound(to: nghttp2_frame_hd.self).pointee
 }

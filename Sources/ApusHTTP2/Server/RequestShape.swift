@@ -2,10 +2,9 @@ import ApusModel
 
 /// What RFC 9113, section 8, demands of a request before anyone looks at its meaning.
 ///
-/// nghttp2 can check this too, and then resets every request that has neither `:authority` nor `host`; four libraries
-/// in use send such ones to APNs. So its check is off (`nghttp2_option_set_no_http_messaging`) and this is the whole
-/// of it: what breaks a MUST is malformed and its stream is reset, everything else the application answers, with the
-/// reason that its protocol has.
+/// What breaks a MUST is malformed and its stream is reset, everything else the application answers, with the reason
+/// that its protocol has. A request with neither `:authority` nor `host` is not malformed: four libraries in use send
+/// such ones to APNs.
 struct RequestShape: Sendable {
   private static let method: UInt8 = 1
   private static let scheme: UInt8 = 2
@@ -23,12 +22,12 @@ struct RequestShape: Sendable {
   init() {}
 
   /// Takes a field of the header section; false when it makes the request malformed.
-  mutating func add(_ listed: HeaderName?, name: Span<UInt8>, value: Span<UInt8>) -> Bool {
-    listBytes += name.count + value.count + 32
-    guard isFieldValue(value) else { return false }
-    guard let listed else {
+  mutating func add(_ field: borrowing HeaderField) -> Bool {
+    listBytes += field.byteCount
+    guard field.isFine else { return false }
+    guard let listed = field.listed else {
       sawRegularField = true
-      return isFieldName(name) && !isConnectionSpecific(name, value: value)
+      return true
     }
     switch listed {
     case .method: return addPseudo(Self.method)
@@ -38,7 +37,7 @@ struct RequestShape: Sendable {
     case .status: return false
     case .contentLength:
       sawRegularField = true
-      guard contentLength < 0, let length = decimal(value) else { return false }
+      guard contentLength < 0, let length = decimal(field.value) else { return false }
       contentLength = length
       return true
     default:
@@ -60,6 +59,12 @@ struct RequestShape: Sendable {
 
   /// Section 8.1.1: the body is as long as `content-length` says, where it does.
   func fits(bodyByteCount: Int) -> Bool { contentLength < 0 || contentLength == bodyByteCount }
+
+  /// Whether a field, by itself, may stand in a header section.
+  static func isFine(_ listed: HeaderName?, name: Span<UInt8>, value: Span<UInt8>) -> Bool {
+    guard isFieldValue(value) else { return false }
+    return listed != nil || isFieldName(name) && !isConnectionSpecific(name, value: value)
+  }
 
   /// Whether a trailer field is one: "Trailers MUST NOT include pseudo-header fields".
   static func isTrailer(name: Span<UInt8>, value: Span<UInt8>) -> Bool {

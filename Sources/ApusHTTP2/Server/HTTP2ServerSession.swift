@@ -1,5 +1,4 @@
 import ApusModel
-import CNGHTTP2
 
 /// The server's end of one HTTP/2 connection (RFC 9113): bytes in, requests out, answers in, bytes out.
 ///
@@ -8,10 +7,10 @@ import CNGHTTP2
 /// at the latest at `deadlineMilliseconds`, it says what time it is (`tick`). It closes the connection when
 /// `isFinished`. Every end that the session decides on is announced by a GOAWAY.
 ///
-/// It belongs to one thread, and nghttp2 calls back only from within `receive` and `pendingOutput`. Properties that a
-/// request passes through are marked `@exclusivity(unchecked)`: each use is a single operation that runs nothing of
-/// ours in between, and the checks at run time were a tenth of what a request costs.
-@safe package final class HTTP2ServerSession {
+/// It belongs to one thread. Properties that a request passes through are marked `@exclusivity(unchecked)`: each use is
+/// a single operation that runs nothing of ours in between, and the checks at run time were a tenth of what a request
+/// costs.
+package final class HTTP2ServerSession {
   /// What the first SETTINGS frame announces.
   package struct Configuration: Sendable {
     package var initialStreamLimit: Int
@@ -31,89 +30,92 @@ import CNGHTTP2
 
   let configuration: Configuration
   let pool: HTTP2RequestPool
-  let handle: OpaquePointer
-  /// What the callbacks get at.
-  private let target: UnsafeMutablePointer<CallbackTarget>
 
   // What the peer may do.
   var watch: FrameWatch
   var streamLimit: Int
   var isSettingsAcknowledged = false
+  /// SETTINGS frames of ours that the peer has not acknowledged.
+  var unacknowledgedSettings = 0
   let startedMilliseconds: UInt64
 
+  // What comes in.
+  @exclusivity(unchecked) private var reader = FrameReader()
+  let decoder: HeaderDecoder
+  /// Whether the first frame, which is a SETTINGS frame, has come.
+  var sawSettings = false
+  /// The header block of which CONTINUATION frames are still to come.
+  var openBlock: OpenBlock?
+  /// Bytes of DATA frames on all streams since our last WINDOW_UPDATE.
+  @exclusivity(unchecked) var unannouncedBytes = 0
+
   // Streams.
+  @exclusivity(unchecked) var streams = StreamTable()
   @exclusivity(unchecked) var openRequests: [HTTP2Request] = []
-  /// Streams reset by us, whose RST_STREAM is still queued.
-  var pendingResetCount = 0
+  /// The last request whose header block came: most often its body is next.
+  @exclusivity(unchecked) var current: HTTP2Request?
+  /// The highest stream that the client opened.
+  @exclusivity(unchecked) var lastStreamID: Int32 = 0
   /// Requests answered before their end, to be cut off behind the answer (RFC 9113, section 8.1).
-  var earlyAnswerCount = 0
-  /// The request whose frames come now. Unchecked, as it is read for every field: each use is one load or store, which
-  /// nothing can come between.
-  @exclusivity(unchecked) private(set) var current: HTTP2Request?
-  /// Bytes of the header block that comes now, if it is not a request's.
-  var trailerBytes = 0
   @exclusivity(unchecked) var completed = RequestQueue()
   var timedOut = RequestQueue()
   /// All fields of the requests that are coming, by stream; empty unless the configuration says so.
   var keptFields: [Int32: [HTTP2Field]] = [:]
 
+  // What goes out.
+  @exclusivity(unchecked) var output = FrameOutput()
+  /// Answers whose end stands in the output, in its order.
+  @exclusivity(unchecked) var leaving: [Leaving] = []
+  /// Streams whose answers wait for the peer's window.
+  var blocked: [Int32] = []
+  var sendWindowBytes = SettingsFrame.usualWindowBytes
+  /// What the peer's streams begin with.
+  var peerWindowBytes = SettingsFrame.usualWindowBytes
+  /// RST_STREAM frames and acknowledgements that stand in the output: at most as many as when it was last empty.
+  var pendingResetCount = 0
+  var pendingAcknowledgementCount = 0
+  /// Whether the next header block has to say that the peer's smaller table was heard of.
+  var mustAnnounceNoTable = false
+  var hasAnnouncedNoTable = false
+
   // The end.
   package internal(set) var hasFailed = false
-  /// What went wrong in a callback, where nothing can be sent.
-  var pendingFailure: Failure?
-  /// GOAWAY frames of ours that have not left yet; any other comes from nghttp2 and means a connection error.
-  var ownGoAwayCount = 0
   var isGoAwayFinal = false
   var isAnnounced = false
 
   // Time.
-  var nowMilliseconds: UInt64
-  var deadline = UInt64.max
+  @exclusivity(unchecked) var nowMilliseconds: UInt64
+  @exclusivity(unchecked) var deadline = UInt64.max
   var insideSinceMilliseconds: UInt64?
   var insideUnit = 0
 
-  // Output.
-  var isFirstSettingsSent = false
-  /// The rest of a frame that did not fit into the caller's buffer. nghttp2 keeps it until the next `mem_send`.
-  var carry = unsafe UnsafeBufferPointer<UInt8>(start: nil, count: 0)
+  /// An answer that is not with the driver yet.
+  struct Leaving {
+    var streamID: Int32
+    /// Of all bytes ever sent, those up to its end.
+    var end: UInt64
+  }
 
   package init(configuration: Configuration, pool: HTTP2RequestPool, nowMilliseconds: UInt64) {
     self.configuration = configuration
     self.pool = pool
-    self.nowMilliseconds = nowMilliseconds
+    unsafe self.nowMilliseconds = nowMilliseconds
     startedMilliseconds = nowMilliseconds
     streamLimit = configuration.initialStreamLimit
     watch = FrameWatch(nowMilliseconds: nowMilliseconds)
-    var session: OpaquePointer?
-    let table = configuration.keepsEveryField ? ServerCallbacks.keepingTable : ServerCallbacks.table
-    let status = unsafe nghttp2_session_server_new2(
-      &session, table.pointer, nil, ServerCallbacks.options.pointer)
-    guard status == 0, let session = unsafe session else { fatalError("out of memory") }
-    unsafe handle = session
-    unsafe target = .allocate(capacity: 1)
-    unsafe target.initialize(to: CallbackTarget(session: .passUnretained(self)))
-    unsafe nghttp2_session_set_user_data(handle, target)
-    // Without RFC 7540's priorities nghttp2 keeps no dependency tree. Not announced: see SettingsFrame.
-    var settings = [
-      nghttp2_settings_entry(
-        settings_id: Int32(NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES.rawValue), value: 1)
-    ]
-    if configuration.initialWindowBytes != SettingsFrame.usualWindowBytes {
-      settings.append(
-        nghttp2_settings_entry(
-          settings_id: Int32(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE.rawValue),
-          value: UInt32(configuration.initialWindowBytes)))
-    }
-    unsafe nghttp2_submit_settings(handle, 0, settings, settings.count)
-    unsafe nghttp2_session_set_local_window_size(
-      handle, 0, 0, Int32(Limits.connectionWindowBytes))
+    decoder = HeaderDecoder(texts: pool.texts)
+    let window = configuration.initialWindowBytes
+    unsafe output.append(
+      frames: SettingsFrame.first(streamLimit: streamLimit, windowBytes: window))
+    unacknowledgedSettings = 1
+    unsafe output.append(
+      FrameType.windowUpdate, streamID: 0,
+      number: UInt32(Limits.connectionWindowBytes - SettingsFrame.usualWindowBytes))
     insideSinceMilliseconds = nowMilliseconds
     arm(nowMilliseconds + Self.requestMilliseconds)
   }
 
   deinit {
-    unsafe nghttp2_session_del(handle)
-    unsafe target.deallocate()
     // What the application still has comes back through the pool.
     while let request = unsafe completed.pop() { if request.slot < 0 { pool.give(request) } }
     while let request = timedOut.pop() { if request.slot < 0 { pool.give(request) } }
@@ -123,40 +125,40 @@ import CNGHTTP2
     }
   }
 
-  /// The header fields and the body that come now are this request's; nil: no request's.
-  func setCurrent(_ request: HTTP2Request?) {
-    unsafe current = request
-    unsafe target.pointee.record = request?.record
-  }
-
   // MARK: Input
 
   /// Takes bytes from the peer.
   ///
-  /// `.failed`: close after writing what is pending. An error that nghttp2 finds by itself shows only after its GOAWAY
-  /// left: see ``isFinished``.
-  package func receive(_ bytes: UnsafeRawBufferPointer, nowMilliseconds: UInt64)
-    -> HTTP2SessionResult
-  {
+  /// `.failed`: close after writing what is pending, a GOAWAY that says why among it.
+  package func receive(_ bytes: Span<UInt8>, nowMilliseconds: UInt64) -> HTTP2SessionResult {
     guard !hasFailed else { return .failed }
-    guard let base = bytes.baseAddress, unsafe !bytes.isEmpty else { return .ok }
-    self.nowMilliseconds = nowMilliseconds
-    let start = unsafe base.assumingMemoryBound(to: UInt8.self)
-    let span = unsafe Span(_unsafeStart: start, count: bytes.count)
-    if let flood = watch.advance(span, nowMilliseconds: nowMilliseconds) {
+    guard !bytes.isEmpty else { return .ok }
+    unsafe self.nowMilliseconds = nowMilliseconds
+    if let flood = watch.advance(bytes, nowMilliseconds: nowMilliseconds) {
       return fail(.flood(flood))
     }
-    let status = unsafe nghttp2_session_mem_recv(handle, start, bytes.count)
-    if status < 0 { return fail(pendingFailure ?? Failure(libraryError: Int32(status))) }
+    do throws(Failure) {
+      var offset = 0
+      while let frame = try unsafe reader.next(bytes, at: &offset) {
+        if let place = frame.place {
+          try receive(frame.head, bytes.extracting(place))
+        } else {
+          let payload = unsafe reader.takeGathered()
+          try receive(frame.head, payload.span)
+        }
+      }
+    } catch {
+      return fail(error)
+    }
     noteUnit()
     return .ok
   }
 
-  /// The same from a span.
-  package func receive(_ bytes: Span<UInt8>, nowMilliseconds: UInt64) -> HTTP2SessionResult {
-    unsafe bytes.withUnsafeBufferPointer {
-      unsafe receive(UnsafeRawBufferPointer($0), nowMilliseconds: nowMilliseconds)
-    }
+  /// The same from memory that the caller lends.
+  package func receive(_ bytes: UnsafeRawBufferPointer, nowMilliseconds: UInt64)
+    -> HTTP2SessionResult
+  {
+    unsafe receive(Span<UInt8>(_unsafeBytes: bytes), nowMilliseconds: nowMilliseconds)
   }
 
   /// Notes since when the peer owes the rest of a frame.
@@ -166,9 +168,9 @@ import CNGHTTP2
       return
     }
     if insideSinceMilliseconds == nil || insideUnit != watch.unit {
-      insideSinceMilliseconds = nowMilliseconds
+      unsafe insideSinceMilliseconds = nowMilliseconds
       insideUnit = watch.unit
-      arm(nowMilliseconds + Self.requestMilliseconds)
+      unsafe arm(nowMilliseconds + Self.requestMilliseconds)
     }
   }
 
@@ -203,6 +205,7 @@ import CNGHTTP2
   package func raiseStreamLimit(to limit: Int) {
     guard limit > streamLimit else { return }
     streamLimit = limit
-    unsafe nghttp2_submit_settings(handle, 0, nil, 0)
+    unacknowledgedSettings += 1
+    unsafe output.append(frames: SettingsFrame.raise(streamLimit: limit))
   }
 }

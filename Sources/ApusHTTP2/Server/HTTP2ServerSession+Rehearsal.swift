@@ -1,5 +1,4 @@
 import ApusModel
-import CNGHTTP2
 
 /// A header field as it came, listed or not.
 package struct HTTP2Field: Sendable, Hashable {
@@ -17,13 +16,14 @@ extension HTTP2ServerSession {
     keptFields.removeValue(forKey: request.streamID) ?? []
   }
 
-  func keep(name: Span<UInt8>, value: Span<UInt8>, streamID: Int32) {
+  func keep(_ field: borrowing HeaderField, of request: HTTP2Request) {
+    let streamID = request.streamID
     if keptFields[streamID] == nil, keptFields.count > 2 * Limits.concurrentStreams {
       // Those of requests that never became whole.
-      keptFields = keptFields.filter { request($0.key) != nil }
+      keptFields = keptFields.filter { self.request($0.key) != nil }
     }
     keptFields[streamID, default: []].append(
-      HTTP2Field(name: name.text, value: value.text))
+      HTTP2Field(name: field.name.text, value: field.value.text))
   }
 
   // MARK: What goes wrong
@@ -35,28 +35,31 @@ extension HTTP2ServerSession {
     body: Span<UInt8>
   ) -> Bool {
     guard request.isOpen else { return false }
-    let block = pool.block
-    begin(block, status: status, hasBody: !body.isEmpty)
-    if !apnsID.isEmpty { block.add(.apnsID, value: apnsID, indexed: false) }
-    if let retryAfterSeconds {
-      let digits = Array(String(retryAfterSeconds).utf8)
-      block.add(named: "retry-after", value: digits.span)
+    let room = AnswerHeaders.room(ids: 1, valueBytes: apnsID.count)
+    sendHeaders(request, room: room, hasBody: !body.isEmpty) { headers in
+      headers.add(status: status)
+      if !body.isEmpty { headers.addJSONContentType() }
+      if !apnsID.isEmpty { headers.add(.apnsID, id: apnsID) }
+      if let retryAfterSeconds { headers.add(retryAfterSeconds: retryAfterSeconds) }
     }
-    return submit(request, block, body: body)
+    answer(request, body: body)
+    return true
   }
 
   /// Ends the request's stream with RST_STREAM in place of an answer.
   package func reset(_ request: HTTP2Request, code: HTTP2ErrorCode) {
     guard request.isOpen else { return }
-    // The stream's end comes back as with any other.
-    unsafe nghttp2_submit_rst_stream(handle, 0, request.streamID, code.rawValue)
+    unsafe output.append(
+      FrameType.resetStream, streamID: request.streamID, number: code.rawValue)
+    close(request)
   }
 
-  /// GOAWAY with a last stream of the caller's choice. Streams above it end when it leaves; those up to it are still to
-  /// be answered, and new ones are refused.
+  /// GOAWAY with a last stream of the caller's choice. Streams above it end with it; those up to it are still to be
+  /// answered, and new ones are not heard.
   package func goAway(lastStreamID: Int32, code: HTTP2ErrorCode, debugData: [UInt8]) {
     guard !isGoAwayFinal, !hasFailed else { return }
     isGoAwayFinal = true
-    submitGoAway(code, last: lastStreamID, debugData: debugData)
+    sendGoAway(code, last: lastStreamID, debugData: debugData)
+    for request in unsafe openRequests where request.streamID > lastStreamID { close(request) }
   }
 }

@@ -10,23 +10,13 @@ enum Flood: Sendable, Hashable {
   case idleFrames
 }
 
-/// Reads the frame headers of a connection's bytes ahead of nghttp2, to bound what nghttp2 does not.
+/// Reads the frame headers of a connection's bytes ahead of the session, to bound what a peer may make it do.
 ///
-/// nghttp2 has no callback for frames that it ignores (unknown types, DATA on closed streams), counts no empty DATA,
-/// PRIORITY or WINDOW_UPDATE frames, and measures time with a clock of its own. This value sees every frame (RFC 9113,
-/// section 4.1) for about 5 ns, before nghttp2 acts on it: the bytes in which a flood shows are not processed at all.
-/// It also knows whether the peer stopped in the middle of a frame, which is how dribbled ones are found.
+/// This value sees every frame (RFC 9113, section 4.1) for about 5 ns, before anybody acts on it: the bytes in which a
+/// flood shows are not processed at all. It also knows whether the peer stopped in the middle of a frame, which is how
+/// dribbled ones are found.
 struct FrameWatch: Sendable {
-  private enum FrameType {
-    static let data: UInt8 = 0x0
-    static let headers: UInt8 = 0x1
-    static let resetStream: UInt8 = 0x3
-    static let settings: UInt8 = 0x4
-    static let continuation: UInt8 = 0x9
-  }
-
-  private static let headerLength = 9
-  private static let endHeaders: UInt8 = 0x4
+  private static let headerLength = FrameHead.byteCount
   private static let prefaceLength = 24
 
   /// Bytes of the preface or of a payload that are still to come.
@@ -111,7 +101,7 @@ struct FrameWatch: Sendable {
     if type != FrameType.continuation { unitCount += 1 }
     switch type {
     case FrameType.headers:
-      isInHeaderBlock = flags & Self.endHeaders == 0
+      isInHeaderBlock = flags & FrameFlag.endHeaders == 0
       continuations = 0
       if streamID > highestStreamID {
         highestStreamID = streamID
@@ -125,7 +115,7 @@ struct FrameWatch: Sendable {
       return idleFrames.take() ? nil : .idleFrames
     case FrameType.continuation:
       continuations += 1
-      if flags & Self.endHeaders != 0 { isInHeaderBlock = false }
+      if flags & FrameFlag.endHeaders != 0 { isInHeaderBlock = false }
       return continuations > Limits.continuationFrames ? .continuations : nil
     case FrameType.resetStream:
       return resets.take() ? nil : .resets

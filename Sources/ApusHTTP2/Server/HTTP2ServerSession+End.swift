@@ -1,57 +1,46 @@
 package import ApusModel
-import CNGHTTP2
 
 extension HTTP2ServerSession {
   /// Why a connection ends with an error.
-  enum Failure: Sendable, Hashable {
+  enum Failure: Error, Sendable, Hashable {
     case flood(Flood)
     /// More streams than can be refused one by one.
     case streams
     /// The peer did not send, or did not take, what it had to in time.
     case time
-    case library(HTTP2ErrorCode)
-
-    init(libraryError: Int32) {
-      switch nghttp2_error(rawValue: libraryError) {
-      case NGHTTP2_ERR_FLOODED, NGHTTP2_ERR_TOO_MANY_CONTINUATIONS:
-        self = .library(.enhanceYourCalm)
-      case NGHTTP2_ERR_BAD_CLIENT_MAGIC: self = .library(.protocolError)
-      default: self = .library(.internalError)
-      }
-    }
+    /// A connection error of RFC 9113, section 5.4.1.
+    case connection(HTTP2ErrorCode)
 
     var code: HTTP2ErrorCode {
       switch self {
       case .flood: .enhanceYourCalm
       case .streams: .refusedStream
       case .time: .noError
-      case .library(let code): code
+      case .connection(let code): code
       }
     }
 
     var debugData: [UInt8] {
       switch self {
-      case .flood, .library(.enhanceYourCalm): Reason.tooManyRequests.json
+      case .flood, .connection(.enhanceYourCalm): Reason.tooManyRequests.json
       // What APNs was seen to say, with error code 7.
       case .streams: StaticString("Maximum active streams violated for this endpoint.").bytes
       case .time: Reason.idleTimeout.json
-      case .library: []
+      case .connection: []
       }
     }
   }
 
   /// Whether the connection is to be closed: nothing more will be read or written.
   package var isFinished: Bool {
-    guard !wantsWrite else { return false }
-    return unsafe hasFailed || nghttp2_session_want_read(handle) == 0
+    !wantsWrite && (hasFailed || isGoAwayFinal && openStreamCount == 0)
   }
 
   /// Announces that the connection will end: GOAWAY with the stream id 2^31-1. Requests are still taken.
   package func announceShutdown() {
     guard !isAnnounced, !isGoAwayFinal, !hasFailed else { return }
     isAnnounced = true
-    ownGoAwayCount += 1
-    unsafe nghttp2_submit_shutdown_notice(handle)
+    sendGoAway(.noError, last: .max, debugData: [])
   }
 
   /// Ends the connection: GOAWAY with the id of the last stream that is, or was, answered, and the reason as JSON.
@@ -60,7 +49,7 @@ extension HTTP2ServerSession {
   package func goAway(reason: Reason?, code: HTTP2ErrorCode = .noError) {
     guard !isGoAwayFinal, !hasFailed else { return }
     isGoAwayFinal = true
-    submitGoAway(code, debugData: reason?.json ?? [])
+    unsafe sendGoAway(code, last: lastStreamID, debugData: reason?.json ?? [])
   }
 
   /// Ends the connection after an error.
@@ -68,21 +57,19 @@ extension HTTP2ServerSession {
   func fail(_ failure: Failure) -> HTTP2SessionResult {
     guard !hasFailed else { return .failed }
     hasFailed = true
-    submitGoAway(failure.code, debugData: failure.debugData)
+    unsafe sendGoAway(failure.code, last: lastStreamID, debugData: failure.debugData)
     return .failed
   }
 
-  private func submitGoAway(_ code: HTTP2ErrorCode, debugData: [UInt8]) {
-    submitGoAway(
-      code, last: unsafe nghttp2_session_get_last_proc_stream_id(handle), debugData: debugData)
-  }
-
-  func submitGoAway(_ code: HTTP2ErrorCode, last: Int32, debugData: [UInt8]) {
-    ownGoAwayCount += 1
-    unsafe debugData.withUnsafeBufferPointer { data in
-      _ = unsafe nghttp2_submit_goaway(
-        handle, 0, last, code.rawValue, data.baseAddress, data.count)
+  func sendGoAway(_ code: HTTP2ErrorCode, last: Int32, debugData: [UInt8]) {
+    var payload: [UInt8] = []
+    for number in [UInt32(last), code.rawValue] {
+      for shift in [24, 16, 8, 0] as [UInt32] {
+        payload.append(UInt8(truncatingIfNeeded: number >> shift))
+      }
     }
+    payload += debugData
+    unsafe output.append(FrameType.goAway, payload: payload.span)
   }
 
   // MARK: Time
@@ -91,10 +78,10 @@ extension HTTP2ServerSession {
   static var stallMilliseconds: UInt64 { UInt64(Limits.writeStallSeconds) * 1000 }
 
   /// When ``tick(nowMilliseconds:)`` has something to do at the earliest; nil while nothing is waited for.
-  package var deadlineMilliseconds: UInt64? { deadline == .max ? nil : deadline }
+  package var deadlineMilliseconds: UInt64? { unsafe deadline == .max ? nil : deadline }
 
   func arm(_ due: UInt64) {
-    if due < deadline { deadline = due }
+    if unsafe due < deadline { unsafe deadline = due }
   }
 
   /// Acts on the time: call it at, or some time after, `deadlineMilliseconds`.
@@ -103,9 +90,9 @@ extension HTTP2ServerSession {
   /// and an answer that the peer's window does not let through for `Limits.writeStallSeconds`, end the connection.
   package func tick(nowMilliseconds: UInt64) -> HTTP2SessionResult {
     guard !hasFailed else { return .failed }
-    self.nowMilliseconds = max(nowMilliseconds, self.nowMilliseconds)
-    guard nowMilliseconds >= deadline else { return .ok }
-    deadline = .max
+    unsafe self.nowMilliseconds = max(nowMilliseconds, self.nowMilliseconds)
+    guard unsafe nowMilliseconds >= deadline else { return .ok }
+    unsafe deadline = .max
     if let since = insideSinceMilliseconds {
       let due = since + Self.requestMilliseconds
       if nowMilliseconds >= due { return fail(.time) }
@@ -129,13 +116,13 @@ extension HTTP2ServerSession {
 
   private func isStalled(_ request: HTTP2Request) -> Bool {
     let due = request.answeredMilliseconds + Self.stallMilliseconds
-    if nowMilliseconds < due {
+    if unsafe nowMilliseconds < due {
       arm(due)
       return false
     }
     // Something to write means that the socket is the one that is full, and sockets are the driver's to watch.
     if wantsWrite {
-      arm(nowMilliseconds + 1000)
+      unsafe arm(nowMilliseconds + 1000)
       return false
     }
     return true

@@ -1,23 +1,19 @@
 import ApusModel
 
-/// The SETTINGS frames that the service sends, byte for byte.
-///
-/// They are written here, and not by nghttp2, because nghttp2 must not know the stream limit: it answers a stream
-/// above an acknowledged limit with a connection error, where APNs' clients need REFUSED_STREAM for that stream alone.
-/// So nghttp2 is given a SETTINGS frame without the limit for each of ours, which keeps its account of
-/// acknowledgements right, and ``HTTP2ServerSession`` puts our bytes in the place of that frame when it leaves, and
-/// counts streams itself. (Patching four bytes in nghttp2's frame was the other way; it depends on where they lie.)
+/// The SETTINGS frames that the service sends, byte for byte, and what it reads in a client's.
 enum SettingsFrame {
-  static let type: UInt8 = 0x4
-  static let acknowledge: UInt8 = 0x1
-
-  private enum Setting {
+  /// RFC 9113, section 6.5.2.
+  enum Setting {
     static let headerTableSize: UInt16 = 0x1
+    static let enablePush: UInt16 = 0x2
     static let maxConcurrentStreams: UInt16 = 0x3
     static let initialWindowSize: UInt16 = 0x4
     static let maxFrameSize: UInt16 = 0x5
     static let maxHeaderListSize: UInt16 = 0x6
   }
+
+  /// An identifier and a value.
+  static let entryBytes = 6
 
   /// What APNs was seen to announce, and what RFC 9113, section 6.9.2, has for a start.
   static let usualWindowBytes = 65_535
@@ -39,7 +35,9 @@ enum SettingsFrame {
   }
 
   private static func frame(_ settings: [(identifier: UInt16, value: UInt32)]) -> [UInt8] {
-    var bytes: [UInt8] = [0, 0, UInt8(settings.count * 6), type, 0, 0, 0, 0, 0]
+    var bytes: [UInt8] = [
+      0, 0, UInt8(settings.count * entryBytes), FrameType.settings, 0, 0, 0, 0, 0,
+    ]
     for setting in settings {
       bytes.append(UInt8(setting.identifier >> 8))
       bytes.append(UInt8(setting.identifier & 0xff))

@@ -15,8 +15,10 @@ package import ApusModel
   /// The request itself, lent to a function as a whole, which looks at its fields where they lie. `content.fields` is
   /// not to be an argument by itself: the optimiser of Swift 6.3 takes the fields out of what is lent, and releases
   /// them a second time. `fields` is for that.
+  ///
+  /// An address and not a yield, whose frame is a block from the heap each time.
   package var content: RequestRecord {
-    _read { yield unsafe record.pointee }
+    unsafeAddress { unsafe UnsafePointer(record) }
   }
   /// The listed fields. Values are as they came, apart from NUL, CR and LF, which no value can have.
   package var fields: RequestFields {
@@ -53,6 +55,11 @@ package import ApusModel
   var answer = ByteStore(capacity: 128)
   var answerOffset = 0
   var answeredMilliseconds: UInt64 = 0
+  /// Bytes of the answer's body that the peer takes before its next WINDOW_UPDATE; below 0 after it made its windows
+  /// smaller (RFC 9113, section 6.9.2).
+  var sendWindowBytes = 0
+  /// Bytes of DATA frames since our last WINDOW_UPDATE.
+  var unannouncedBytes = 0
 
   /// Place among the session's open requests; -1 when the stream is closed.
   var slot = -1
@@ -95,9 +102,11 @@ package import ApusModel
     unsafe record.pointee.startedMilliseconds = nowMilliseconds
   }
 
-  func prepare(streamID: Int32, slot: Int, nowMilliseconds: UInt64) {
+  func prepare(streamID: Int32, slot: Int, sendWindowBytes: Int, nowMilliseconds: UInt64) {
     self.slot = slot
     state = []
+    self.sendWindowBytes = sendWindowBytes
+    unannouncedBytes = 0
     unsafe record.pointee.prepare(streamID: streamID, nowMilliseconds: nowMilliseconds)
   }
 }
@@ -141,12 +150,11 @@ package struct RequestRecord: ~Copyable {
   }
 
   /// Takes one field; false when the request must be reset as malformed.
-  mutating func add(name: Span<UInt8>, value: Span<UInt8>) -> Bool {
-    let listed = HeaderName(name)
-    guard shape.add(listed, name: name, value: value) else { return false }
+  mutating func add(_ field: borrowing HeaderField) -> Bool {
+    guard shape.add(field) else { return false }
     if shape.listBytes > Limits.headerListBytes {
       headerListTooLarge = true
-    } else if let listed, !fields.add(listed, value: value) {
+    } else if let listed = field.listed, !fields.add(listed, value: field.value) {
       headerListTooLarge = true
     }
     return true
@@ -164,8 +172,8 @@ package struct RequestRecord: ~Copyable {
 package final class HTTP2RequestPool {
   /// Unchecked: see ``HTTP2ServerSession``.
   @exclusivity(unchecked) private var free: [HTTP2Request] = []
-  /// The header fields of the answer that is being made.
-  let block = HeaderBlock()
+  /// Where the text of the field goes that is being decoded.
+  let texts = HeaderTexts()
   /// Requests that are out of the pool, on all connections together.
   package private(set) var openCount = 0
 

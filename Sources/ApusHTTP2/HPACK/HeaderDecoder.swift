@@ -1,0 +1,211 @@
+import ApusModel
+
+/// A block that is not one of RFC 7541: the two tables may differ from here on, so the connection ends.
+struct CompressionFault: Error {}
+
+/// Reads the header blocks of one connection (RFC 7541), field by field.
+@safe final class HeaderDecoder {
+  private var table = DynamicTable()
+  private let statics = StaticTable.shared
+  private let huffman = HuffmanDecoder.shared
+  /// Where decoded text goes; shared by a worker's connections.
+  private let texts: HeaderTexts
+  /// The provider token that came last.
+  private var authorization: RepeatedValue?
+  /// The field that `next` has decoded.
+  private(set) var field = HeaderField()
+
+  // Section 6: the first bits of each representation.
+  private static let indexed: UInt8 = 0x80
+  private static let literalIndexed: UInt8 = 0x40
+  private static let sizeUpdate: UInt8 = 0x20
+
+  init(texts: HeaderTexts) { self.texts = texts }
+
+  /// Decodes the next field of `block`; false at its end. `offset` is 0 for the first, and moves on.
+  func next(_ block: UnsafeBufferPointer<UInt8>, at offset: inout Int) throws(CompressionFault)
+    -> Bool
+  {
+    // Section 4.2: updates of the size stand first.
+    if offset == 0 { try unsafe updateSize(block, at: &offset) }
+    guard offset < block.count else { return false }
+    let first = unsafe block[offset]
+    if first & Self.indexed != 0 {
+      field = try unsafe entry(Self.integer(block, at: &offset, prefixBits: 7))
+    } else if first & Self.literalIndexed != 0 {
+      try unsafe readLiteral(block, at: &offset, prefixBits: 6)
+      table.add(field)
+    } else if first & Self.sizeUpdate != 0 {
+      throw CompressionFault()
+    } else {
+      // Without indexing, or never indexed: it makes a difference to whoever passes it on.
+      try unsafe readLiteral(block, at: &offset, prefixBits: 4)
+    }
+    return true
+  }
+
+  private func updateSize(
+    _ block: UnsafeBufferPointer<UInt8>, at offset: inout Int
+  ) throws(CompressionFault) {
+    while offset < block.count, unsafe block[offset] & 0xe0 == Self.sizeUpdate {
+      let size = try unsafe Self.integer(block, at: &offset, prefixBits: 5)
+      guard size <= DynamicTable.largestBytes else { throw CompressionFault() }
+      table.resize(to: size)
+    }
+  }
+
+  /// The field at an index of both tables (section 2.3.3).
+  private func entry(_ index: Int) throws(CompressionFault) -> HeaderField {
+    if index > StaticTable.count {
+      let place = index - StaticTable.count - 1
+      guard place < table.count else { throw CompressionFault() }
+      return table[place]
+    }
+    guard index > 0 else { throw CompressionFault() }
+    return statics[index]
+  }
+
+  /// Section 6.2. An entry that lends its name may have to go for the new one, or be moved: the name is copied.
+  private func readLiteral(
+    _ block: UnsafeBufferPointer<UInt8>, at offset: inout Int, prefixBits: Int
+  ) throws(CompressionFault) {
+    let index = try unsafe Self.integer(block, at: &offset, prefixBits: prefixBits)
+    if index == 0 {
+      let name = try unsafe string(block, at: &offset, texts.names)
+      let value = try unsafe string(block, at: &offset, texts.values)
+      field = unsafe HeaderField(name: name, value: value)
+    } else {
+      let known = try entry(index)
+      let isMoved = prefixBits == 6 && index > StaticTable.count
+      let name = unsafe isMoved ? texts.names.copy(known.unsafeName) : known.unsafeName
+      if known.listed == .authorization {
+        return try unsafe readAuthorization(block, at: &offset, name: name)
+      }
+      let value = try unsafe string(block, at: &offset, texts.values)
+      field = unsafe HeaderField(listed: known.listed, name: name, value: value)
+    }
+  }
+
+  /// Senders keep provider tokens out of the tables (section 7.1.3), so that each request brings the same one, coded:
+  /// it is compared, and not decoded again.
+  private func readAuthorization(
+    _ block: UnsafeBufferPointer<UInt8>, at offset: inout Int, name: UnsafeBufferPointer<UInt8>
+  ) throws(CompressionFault) {
+    if let authorization,
+      let value = unsafe authorization.repeats(block[offset...])
+    {
+      offset += authorization.codedCount
+      field = unsafe HeaderField(
+        listed: .authorization, isFine: authorization.isFine, name: name, value: value)
+      return
+    }
+    let start = offset
+    let value = try unsafe string(block, at: &offset, texts.values)
+    field = unsafe HeaderField(listed: .authorization, name: name, value: value)
+    guard offset - start <= RepeatedValue.longest else { return }
+    unsafe authorization = RepeatedValue(
+      coded: UnsafeBufferPointer(rebasing: block[start..<offset]), text: value,
+      isFine: field.isFine)
+  }
+
+  /// Section 5.1. Nothing that has a meaning needs more than 28 bits.
+  private static func integer(
+    _ block: UnsafeBufferPointer<UInt8>, at offset: inout Int, prefixBits: Int
+  ) throws(CompressionFault) -> Int {
+    guard offset < block.count else { throw CompressionFault() }
+    let most = (1 &<< prefixBits) &- 1
+    var value = unsafe Int(block[offset]) & most
+    offset &+= 1
+    guard value == most else { return value }
+    var shift = 0
+    while shift <= 21 {
+      guard offset < block.count else { throw CompressionFault() }
+      let byte = unsafe Int(block[offset])
+      offset &+= 1
+      value &+= (byte & 0x7f) &<< shift
+      if byte & 0x80 == 0 { return value }
+      shift &+= 7
+    }
+    throw CompressionFault()
+  }
+
+  /// Section 5.2: where it lies in the block, or was decoded to.
+  private func string(
+    _ block: UnsafeBufferPointer<UInt8>, at offset: inout Int, _ text: HeaderText
+  ) throws(CompressionFault) -> UnsafeBufferPointer<UInt8> {
+    guard offset < block.count else { throw CompressionFault() }
+    let isCoded = unsafe block[offset] & 0x80 != 0
+    let count = try unsafe Self.integer(block, at: &offset, prefixBits: 7)
+    guard count <= block.count - offset else { throw CompressionFault() }
+    let bytes = unsafe UnsafeBufferPointer(rebasing: block[offset..<offset + count])
+    offset += count
+    guard isCoded else { return unsafe bytes }
+    let target = unsafe text.reserve(HuffmanDecoder.room(forCoded: count))
+    guard let length = unsafe huffman.decode(bytes, into: target) else { throw CompressionFault() }
+    return unsafe UnsafeBufferPointer(start: target, count: length)
+  }
+}
+
+/// A value as it is coded, with its length, and as text.
+@safe private final class RepeatedValue {
+  /// Provider tokens have about 200 bytes.
+  static let longest = 1024
+
+  let codedCount: Int
+  let isFine: Bool
+  private let textCount: Int
+  /// Both, one behind the other.
+  private let memory: UnsafeMutablePointer<UInt8>
+
+  init(coded: UnsafeBufferPointer<UInt8>, text: UnsafeBufferPointer<UInt8>, isFine: Bool) {
+    codedCount = coded.count
+    textCount = text.count
+    self.isFine = isFine
+    unsafe memory = .allocate(capacity: coded.count + text.count)
+    if let from = coded.baseAddress { unsafe memory.update(from: from, count: coded.count) }
+    if let from = text.baseAddress {
+      unsafe (memory + coded.count).update(from: from, count: text.count)
+    }
+  }
+
+  deinit { unsafe memory.deallocate() }
+
+  /// The text, where `bytes` begin with the same code.
+  func repeats(_ bytes: Slice<UnsafeBufferPointer<UInt8>>) -> UnsafeBufferPointer<UInt8>? {
+    guard unsafe bytes.count >= codedCount else { return nil }
+    let known = unsafe Span(_unsafeStart: memory, count: codedCount)
+    let other = unsafe UnsafeBufferPointer(rebasing: bytes.prefix(codedCount))
+    guard unsafe known.equals(Span(_unsafeElements: other)) else { return nil }
+    return unsafe UnsafeBufferPointer(start: memory + codedCount, count: textCount)
+  }
+}
+
+/// Memory for the text of one field: its name and its value.
+final class HeaderTexts {
+  let names = HeaderText()
+  let values = HeaderText()
+}
+
+/// Memory that grows to the longest text that was ever put there.
+@safe final class HeaderText {
+  private var memory = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: 512)
+
+  deinit { unsafe memory.deallocate() }
+
+  func reserve(_ count: Int) -> UnsafeMutablePointer<UInt8> {
+    if unsafe count > memory.count {
+      unsafe memory.deallocate()
+      unsafe memory = .allocate(capacity: max(count, 2 * memory.count))
+    }
+    guard let base = unsafe memory.baseAddress else {
+      preconditionFailure("no memory was asked for")
+    }
+    return unsafe base
+  }
+
+  func copy(_ bytes: UnsafeBufferPointer<UInt8>) -> UnsafeBufferPointer<UInt8> {
+    let target = unsafe reserve(bytes.count)
+    if let from = bytes.baseAddress { unsafe target.update(from: from, count: bytes.count) }
+    return unsafe UnsafeBufferPointer(start: target, count: bytes.count)
+  }
+}

@@ -1,0 +1,225 @@
+/// The Huffman code of RFC 7541, appendix B.
+///
+/// Codes of one length follow each other in the order of their symbols, and longer ones follow shorter ones, so the
+/// lengths say all of it.
+enum HuffmanCode {
+  /// The symbol behind the last byte's: EOS, whose code is never sent, but pads the last byte.
+  static let endOfString = 256
+  static let longest = 30
+
+  /// Bits of the code of each byte, and of EOS.
+  static let lengths: [UInt8] = [
+    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
+    28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
+    6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6,
+    5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15, 6, 12, 10,
+    13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7,
+    7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6,
+    15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6, 6, 5,
+    6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7, 15, 11, 14, 13, 28,
+    20, 22, 20, 20, 22, 22, 22, 23, 22, 23, 23, 23, 23, 23, 24, 23,
+    24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24,
+    22, 21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23,
+    21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22, 23,
+    26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25,
+    19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27, 27,
+    20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23,
+    26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26,
+    30,
+  ]
+}
+
+/// Reads the Huffman code: two symbols with one look, where both codes together have 12 bits, as those of the hex
+/// digits of a token do.
+@safe final class HuffmanDecoder: @unchecked Sendable {
+  static let shared = HuffmanDecoder()
+
+  /// Bits of a look.
+  private static let lookBits = 12
+
+  /// For what the next bits may be: how many of them are taken (the low four bits), and as how many symbols. 0: a code
+  /// that is longer than a look. A byte each, since each look waits for the one before it, and these are few enough to
+  /// stay in the processor's nearest cache; the symbols nobody waits for.
+  private let steps: UnsafeMutablePointer<UInt8>
+  /// One symbol or two, in the order in which they are written.
+  private let pairs: UnsafeMutablePointer<UInt16>
+  /// Bits of the first of them.
+  private let firstBits: UnsafeMutablePointer<UInt8>
+  /// All symbols in the order of their codes.
+  private var symbols: [UInt16] = []
+  // For each length: the first code, how many there are, and the place of the first one's symbol.
+  private var firstCodes = [UInt32](repeating: 0, count: HuffmanCode.longest + 1)
+  private var counts = [UInt32](repeating: 0, count: HuffmanCode.longest + 1)
+  private var firstPlaces = [Int](repeating: 0, count: HuffmanCode.longest + 1)
+
+  private init() {
+    unsafe steps = .allocate(capacity: 1 << Self.lookBits)
+    unsafe pairs = .allocate(capacity: 1 << Self.lookBits)
+    unsafe firstBits = .allocate(capacity: 1 << Self.lookBits)
+    var code: UInt32 = 0
+    for length in 1...HuffmanCode.longest {
+      code <<= 1
+      firstCodes[length] = code
+      firstPlaces[length] = symbols.count
+      for symbol in 0...HuffmanCode.endOfString where HuffmanCode.lengths[symbol] == length {
+        symbols.append(UInt16(symbol))
+        code += 1
+      }
+      counts[length] = code - firstCodes[length]
+    }
+    for place in 0..<1 << Self.lookBits { fill(place) }
+  }
+
+  deinit {
+    unsafe steps.deallocate()
+    unsafe pairs.deallocate()
+    unsafe firstBits.deallocate()
+  }
+
+  private func fill(_ place: Int) {
+    let bits = UInt64(place) << UInt64(64 - Self.lookBits)
+    unsafe (steps[place], pairs[place], firstBits[place]) = (0, 0, 0)
+    guard let (first, firstLength) = symbol(at: bits, 1...Self.lookBits) else { return }
+    unsafe firstBits[place] = UInt8(firstLength)
+    unsafe steps[place] = UInt8(firstLength) | 1 << 4
+    unsafe pairs[place] = UInt16(first)
+    let left = Self.lookBits - firstLength
+    guard left > 0, let (second, length) = symbol(at: bits << UInt64(firstLength), 1...left) else {
+      return
+    }
+    unsafe steps[place] = UInt8(firstLength + length) | 2 << 4
+    unsafe pairs[place] |= UInt16(second) << 8
+  }
+
+  /// The symbol whose code of one of these lengths stands first in `bits`.
+  private func symbol(at bits: UInt64, _ lengths: ClosedRange<Int>) -> (Int, Int)? {
+    for length in lengths {
+      let code = UInt32(truncatingIfNeeded: bits >> UInt64(64 - length))
+      guard code >= firstCodes[length], code - firstCodes[length] < counts[length] else { continue }
+      return (Int(symbols[firstPlaces[length] + Int(code - firstCodes[length])]), length)
+    }
+    return nil
+  }
+
+  /// Room that the text of so many coded bytes may need: the shortest codes have five bits, and each look writes two
+  /// symbols.
+  static func room(forCoded count: Int) -> Int { count * 8 / 5 + 2 }
+
+  /// Decodes `source` into `target`, which has `room(forCoded:)`.
+  ///
+  /// - Returns: Bytes of the text; nil for what is not a code, or not padded with up to seven bits of EOS (RFC 7541,
+  ///   section 5.2).
+  func decode(_ source: UnsafeBufferPointer<UInt8>, into target: UnsafeMutablePointer<UInt8>)
+    -> Int?
+  {
+    let source = UnsafeRawBufferPointer(source)
+    var reading = Reading()
+    // Filled up once for four looks: a branch for each would be foreseen wrongly about every third time.
+    while source.count &- reading.offset >= 8 {
+      unsafe reading.fill(from: source)
+      var looksLeft = 4
+      while looksLeft > 0 {
+        looksLeft &-= 1
+        if unsafe step(&reading, target) { continue }
+        if reading.available < HuffmanCode.longest { break }
+        guard unsafe longStep(&reading, target) else { return nil }
+        looksLeft = 0
+      }
+    }
+    while true {
+      unsafe reading.fillUp(from: source)
+      if reading.available < HuffmanCode.longest { break }
+      if unsafe step(&reading, target) { continue }
+      guard unsafe longStep(&reading, target) else { return nil }
+    }
+    return unsafe end(reading, target)
+  }
+
+  /// How far a text is read.
+  private struct Reading {
+    var offset = 0
+    /// From the most significant one on. Behind `available` stand those that come next, or zeros.
+    var bits: UInt64 = 0
+    var available = 0
+    /// Bytes that were written.
+    var count = 0
+
+    /// Takes as many whole bytes as there is room for, of at least eight.
+    @inline(__always)
+    mutating func fill(from source: UnsafeRawBufferPointer) {
+      let next = unsafe source.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
+      bits |= UInt64(bigEndian: next) &>> UInt64(available)
+      offset &+= (63 &- available) &>> 3
+      available |= 56
+    }
+
+    /// The same near the end.
+    mutating func fillUp(from source: UnsafeRawBufferPointer) {
+      while offset < source.count, available <= 56 {
+        bits |= UInt64(unsafe source[offset]) << UInt64(56 - available)
+        available += 8
+        offset += 1
+      }
+    }
+
+    @inline(__always)
+    mutating func consume(_ length: Int) {
+      bits &<<= UInt64(length)
+      available &-= length
+    }
+  }
+
+  /// One look; false where the code is longer.
+  @inline(__always)
+  private func step(_ reading: inout Reading, _ target: UnsafeMutablePointer<UInt8>) -> Bool {
+    let place = Int(truncatingIfNeeded: reading.bits &>> UInt64(64 &- Self.lookBits))
+    let step = unsafe steps[place]
+    guard step != 0 else { return false }
+    // Where it is one symbol, the next one takes the place of the other byte.
+    unsafe UnsafeMutableRawPointer(target + reading.count).storeBytes(
+      of: pairs[place].littleEndian, as: UInt16.self)
+    reading.count &+= Int(step &>> 4)
+    reading.consume(Int(step & 0xf))
+    return true
+  }
+
+  /// A code that is longer than a look, of which all bits are there; false where there is none.
+  private func longStep(_ reading: inout Reading, _ target: UnsafeMutablePointer<UInt8>) -> Bool {
+    guard
+      let (symbol, length) = symbol(at: reading.bits, Self.lookBits + 1...HuffmanCode.longest),
+      symbol < HuffmanCode.endOfString
+    else { return false }
+    unsafe target[reading.count] = UInt8(symbol)
+    reading.count += 1
+    reading.consume(length)
+    return true
+  }
+
+  /// The last bits, one symbol at a time: behind them stands the padding.
+  private func end(
+    _ rest: Reading, _ target: UnsafeMutablePointer<UInt8>
+  ) -> Int? {
+    var reading = rest
+    while reading.available > 0 {
+      let (bits, available) = (reading.bits, reading.available)
+      // With ones behind them they read as if the padding went on.
+      let padded = bits | (UInt64.max >> UInt64(available))
+      let place = Int(padded >> UInt64(64 - Self.lookBits))
+      var (next, length) = unsafe (Int(pairs[place] & 0xff), Int(firstBits[place]))
+      if length == 0, available > Self.lookBits,
+        let long = symbol(at: bits, Self.lookBits + 1...min(available, HuffmanCode.longest))
+      {
+        (next, length) = long
+      }
+      guard length > 0, length <= available else {
+        let isPadding = available < 8 && bits == ~(UInt64.max >> UInt64(available))
+        return isPadding ? reading.count : nil
+      }
+      guard next < HuffmanCode.endOfString else { return nil }
+      unsafe target[reading.count] = UInt8(next)
+      reading.count += 1
+      reading.consume(length)
+    }
+    return reading.count
+  }
+}

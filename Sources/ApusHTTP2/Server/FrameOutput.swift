@@ -1,0 +1,101 @@
+import ApusModel
+
+/// What a session has to send, in order. Holds no memory while there is nothing.
+@safe struct FrameOutput: ~Copyable {
+  private var memory = unsafe UnsafeMutableBufferPointer<UInt8>(start: nil, count: 0)
+  private var start = 0
+  private var end = 0
+  /// Bytes that were ever taken away.
+  private(set) var takenBytes: UInt64 = 0
+
+  private static let leastBytes = 2048
+
+  init() {}
+
+  deinit { unsafe memory.deallocate() }
+
+  var isEmpty: Bool { start == end }
+  var count: Int { end - start }
+  /// Bytes that were ever put here.
+  var madeBytes: UInt64 { takenBytes + UInt64(count) }
+
+  /// Moves up to `limit` bytes to the end of `buffer`.
+  mutating func take(into buffer: inout [UInt8], limit: Int) {
+    let count = min(limit, self.count)
+    guard count > 0 else { return }
+    unsafe buffer.append(contentsOf: memory[start..<start + count])
+    start += count
+    takenBytes += UInt64(count)
+    guard isEmpty else { return }
+    unsafe memory.deallocate()
+    unsafe memory = .init(start: nil, count: 0)
+    (start, end) = (0, 0)
+  }
+
+  /// Makes room for `count` bytes, which `body` writes; it says how many there are.
+  mutating func write(upTo count: Int, _ body: (UnsafeMutablePointer<UInt8>) -> Int) {
+    if unsafe memory.count - end < count { grow(by: count) }
+    guard let base = unsafe memory.baseAddress else { return }
+    end += unsafe body(base + end)
+  }
+
+  private mutating func grow(by count: Int) {
+    let size = max(Self.leastBytes, 2 * (self.count + count))
+    let larger = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: size)
+    if let from = unsafe memory.baseAddress, let to = larger.baseAddress {
+      unsafe to.update(from: from + start, count: self.count)
+    }
+    unsafe memory.deallocate()
+    unsafe memory = larger
+    (start, end) = (0, self.count)
+  }
+
+  // MARK: Frames
+
+  /// Appends a frame.
+  mutating func append(
+    _ type: UInt8, flags: UInt8 = 0, streamID: Int32 = 0, payload: Span<UInt8>
+  ) {
+    unsafe write(upTo: FrameHead.byteCount + payload.count) { target in
+      unsafe Self.putHead(target, payload.count, type, flags, streamID)
+      unsafe Self.put(payload, at: target + FrameHead.byteCount)
+      return FrameHead.byteCount + payload.count
+    }
+  }
+
+  /// Appends bytes that are frames already.
+  mutating func append(frames: [UInt8]) {
+    unsafe write(upTo: frames.count) { target in
+      unsafe Self.put(frames.span, at: target)
+      return frames.count
+    }
+  }
+
+  /// Appends a frame with one number: RST_STREAM or WINDOW_UPDATE.
+  mutating func append(_ type: UInt8, streamID: Int32, number: UInt32) {
+    let bytes: InlineArray<4, UInt8> = [
+      UInt8(truncatingIfNeeded: number >> 24), UInt8(truncatingIfNeeded: number >> 16),
+      UInt8(truncatingIfNeeded: number >> 8), UInt8(truncatingIfNeeded: number),
+    ]
+    append(type, streamID: streamID, payload: bytes.span)
+  }
+
+  static func putHead(
+    _ target: UnsafeMutablePointer<UInt8>, _ length: Int, _ type: UInt8, _ flags: UInt8,
+    _ streamID: Int32
+  ) {
+    unsafe target[0] = UInt8(truncatingIfNeeded: length &>> 16)
+    unsafe target[1] = UInt8(truncatingIfNeeded: length &>> 8)
+    unsafe target[2] = UInt8(truncatingIfNeeded: length)
+    unsafe target[3] = type
+    unsafe target[4] = flags
+    unsafe UnsafeMutableRawPointer(target + 5).storeBytes(
+      of: streamID.bigEndian, as: Int32.self)
+  }
+
+  static func put(_ bytes: Span<UInt8>, at target: UnsafeMutablePointer<UInt8>) {
+    unsafe bytes.withUnsafeBufferPointer { source in
+      if let from = source.baseAddress { unsafe target.update(from: from, count: source.count) }
+    }
+  }
+}

@@ -1,0 +1,196 @@
+import ApusModel
+
+// One frame after the other, each held against what RFC 9113, section 6, demands of its kind.
+extension HTTP2ServerSession {
+  /// A header block of which the rest is still to come: at most `Limits.continuationFrames` + 1 frames of 16 KiB, since
+  /// the watch counts them.
+  struct OpenBlock {
+    var streamID: Int32
+    var endsStream: Bool
+    var bytes: [UInt8]
+  }
+
+  private static let largestWindow = 0x7fff_ffff
+
+  func receive(_ head: FrameHead, _ payload: Span<UInt8>) throws(Failure) {
+    if openBlock != nil || !sawSettings { try requireOrder(head) }
+    switch head.type {
+    case FrameType.data: try receiveData(head, payload)
+    case FrameType.headers: try receiveHeaders(head, payload)
+    case FrameType.priority: try receivePriority(head)
+    case FrameType.resetStream: try receiveReset(head)
+    case FrameType.settings: try receiveSettings(head, payload)
+    case FrameType.ping: try receivePing(head, payload)
+    case FrameType.goAway: try receiveGoAway(head)
+    case FrameType.windowUpdate: try receiveWindowUpdate(head, payload)
+    case FrameType.continuation: try receiveContinuation(head, payload)
+    // A client has nothing to promise.
+    case FrameType.pushPromise: throw .connection(.protocolError)
+    // Section 4.1: "Implementations MUST ignore and discard frames of unknown types."
+    default: break
+    }
+  }
+
+  /// Section 3.4: the first frame is SETTINGS. Section 6.10: nothing comes between the parts of a block.
+  private func requireOrder(_ head: FrameHead) throws(Failure) {
+    if !sawSettings {
+      guard head.type == FrameType.settings, !head.has(FrameFlag.acknowledge) else {
+        throw .connection(.protocolError)
+      }
+      sawSettings = true
+    }
+    if let openBlock {
+      guard head.type == FrameType.continuation, head.streamID == openBlock.streamID else {
+        throw .connection(.protocolError)
+      }
+    }
+  }
+
+  func require(_ isRight: Bool, _ code: HTTP2ErrorCode = .protocolError) throws(Failure) {
+    if !isRight { throw .connection(code) }
+  }
+
+  // MARK: Header blocks
+
+  private func receiveHeaders(_ head: FrameHead, _ payload: Span<UInt8>) throws(Failure) {
+    // Sections 5.1.1 and 6.2.
+    try require(head.streamID & 1 == 1)
+    var fragment = try unpadded(head, payload)
+    if head.has(FrameFlag.priority) {
+      // RFC 7540's priorities, which are not for us: a stream, and a weight.
+      try require(fragment.count >= 5, .frameSizeError)
+      fragment = fragment.extracting(5...)
+    }
+    let endsStream = head.has(FrameFlag.endStream)
+    if head.has(FrameFlag.endHeaders) {
+      try receiveBlock(fragment, head.streamID, endsStream: endsStream)
+    } else {
+      openBlock = OpenBlock(
+        streamID: head.streamID, endsStream: endsStream, bytes: fragment.copied())
+    }
+  }
+
+  private func receiveContinuation(_ head: FrameHead, _ payload: Span<UInt8>) throws(Failure) {
+    guard var block = openBlock.take() else { throw .connection(.protocolError) }
+    block.bytes.append(payload)
+    guard head.has(FrameFlag.endHeaders) else {
+      openBlock = block
+      return
+    }
+    try receiveBlock(block.bytes.span, block.streamID, endsStream: block.endsStream)
+  }
+
+  /// What is between the padding of HEADERS and DATA (section 6.1).
+  @_lifetime(copy payload)
+  func unpadded(_ head: FrameHead, _ payload: Span<UInt8>) throws(Failure) -> Span<UInt8> {
+    guard head.has(FrameFlag.padded) else { return payload }
+    guard !payload.isEmpty else { throw .connection(.frameSizeError) }
+    let padding = Int(payload[0])
+    guard padding < payload.count else { throw .connection(.protocolError) }
+    return payload.extracting(1..<payload.count - padding)
+  }
+
+  // MARK: The connection
+
+  private func receiveSettings(_ head: FrameHead, _ payload: Span<UInt8>) throws(Failure) {
+    try require(head.streamID == 0)
+    if head.has(FrameFlag.acknowledge) {
+      try require(payload.isEmpty, .frameSizeError)
+      try require(unacknowledgedSettings > 0)
+      unacknowledgedSettings -= 1
+      isSettingsAcknowledged = true
+      return
+    }
+    try require(payload.count % SettingsFrame.entryBytes == 0, .frameSizeError)
+    var offset = 0
+    while offset < payload.count {
+      let identifier = UInt16(payload[offset]) << 8 | UInt16(payload[offset + 1])
+      try apply(identifier, value: Int(payload.fourBytes(at: offset + 2)))
+      offset += SettingsFrame.entryBytes
+    }
+    try acknowledge(FrameType.settings, Span())
+    sendBlocked()
+  }
+
+  /// Section 6.5.2.
+  private func apply(_ identifier: UInt16, value: Int) throws(Failure) {
+    switch identifier {
+    case SettingsFrame.Setting.headerTableSize:
+      // RFC 7541, section 4.2. Our blocks need no table.
+      if value < DynamicTable.largestBytes, !hasAnnouncedNoTable { mustAnnounceNoTable = true }
+    case SettingsFrame.Setting.enablePush: try require(value <= 1)
+    case SettingsFrame.Setting.initialWindowSize:
+      try require(value <= Self.largestWindow, .flowControlError)
+      // Section 6.9.2: streams that are open change by the difference.
+      for request in unsafe openRequests {
+        request.sendWindowBytes += value - peerWindowBytes
+        try require(request.sendWindowBytes <= Self.largestWindow, .flowControlError)
+      }
+      peerWindowBytes = value
+    case SettingsFrame.Setting.maxFrameSize:
+      // Larger frames than the smallest maximum are never sent.
+      try require(value >= FrameHead.payloadBytes && value < 1 << 24)
+    default: break
+    }
+  }
+
+  private func receivePing(_ head: FrameHead, _ payload: Span<UInt8>) throws(Failure) {
+    try require(head.streamID == 0)
+    try require(payload.count == 8, .frameSizeError)
+    if !head.has(FrameFlag.acknowledge) { try acknowledge(FrameType.ping, payload) }
+  }
+
+  /// Answers that the peer makes us send, and does not read, are bounded.
+  private func acknowledge(_ type: UInt8, _ payload: Span<UInt8>) throws(Failure) {
+    try require(
+      pendingAcknowledgementCount < Limits.pendingAcknowledgements, .enhanceYourCalm)
+    pendingAcknowledgementCount += 1
+    unsafe output.append(type, flags: FrameFlag.acknowledge, payload: payload)
+  }
+
+  /// The client said that it is going: so do we, and answer what is open.
+  private func receiveGoAway(_ head: FrameHead) throws(Failure) {
+    try require(head.streamID == 0)
+    try require(head.length >= 8, .frameSizeError)
+    goAway(reason: nil)
+  }
+
+  // MARK: Streams
+
+  /// Whether nobody has opened the stream (section 5.1): most frames are an error there.
+  func isIdle(_ streamID: Int32) -> Bool {
+    unsafe streamID & 1 == 0 || streamID > lastStreamID
+  }
+
+  /// RFC 7540's priorities are not for us (RFC 9113, section 5.3.2).
+  private func receivePriority(_ head: FrameHead) throws(Failure) {
+    try require(head.streamID != 0)
+    try require(head.length == 5, .frameSizeError)
+  }
+
+  private func receiveReset(_ head: FrameHead) throws(Failure) {
+    try require(head.length == 4, .frameSizeError)
+    try require(!isIdle(head.streamID))
+    if let request = request(head.streamID) { close(request) }
+  }
+
+  private func receiveWindowUpdate(_ head: FrameHead, _ payload: Span<UInt8>) throws(Failure) {
+    try require(payload.count == 4, .frameSizeError)
+    let increment = Int(payload.fourBytes(at: 0) & 0x7fff_ffff)
+    if head.streamID == 0 {
+      try require(increment > 0)
+      sendWindowBytes += increment
+      try require(sendWindowBytes <= Self.largestWindow, .flowControlError)
+    } else {
+      try require(!isIdle(head.streamID))
+      guard let request = request(head.streamID) else { return }
+      // Section 6.9 and 6.9.1: the stream's error alone.
+      guard increment > 0 else { return try reset(request, .protocolError) }
+      request.sendWindowBytes += increment
+      guard request.sendWindowBytes <= Self.largestWindow else {
+        return try reset(request, .flowControlError)
+      }
+    }
+    sendBlocked()
+  }
+}

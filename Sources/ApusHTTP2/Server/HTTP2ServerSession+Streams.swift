@@ -1,0 +1,204 @@
+import ApusModel
+
+// A request's way, in the order in which it comes.
+extension HTTP2ServerSession {
+  func request(_ streamID: Int32) -> HTTP2Request? {
+    if let current = unsafe current, current.streamID == streamID { return current }
+    return unsafe streams[streamID]
+  }
+
+  // MARK: Header sections
+
+  /// A whole header block: of a request, of trailers, or of nobody who is heard. It is decoded to its end in any case,
+  /// as the tables of both sides are to stay the same.
+  func receiveBlock(
+    _ block: Span<UInt8>, _ streamID: Int32, endsStream: Bool
+  ) throws(Failure) {
+    if unsafe streamID > lastStreamID {
+      unsafe lastStreamID = streamID
+      guard let request = try open(streamID) else { return try decode(block, for: nil) }
+      try decode(block, for: request)
+      guard request.slot >= 0 else { return }
+      guard unsafe request.record.pointee.shape.isWhole else {
+        return try reset(request, .protocolError)
+      }
+      if endsStream { try didEnd(request) }
+    } else if let request = request(streamID) {
+      try receiveTrailers(block, request, endsStream: endsStream)
+    } else {
+      // The stream is closed. The client need not have heard of that when it sent this.
+      try decode(block, for: nil)
+    }
+  }
+
+  /// Nil where the request is refused.
+  private func open(_ streamID: Int32) throws(Failure) -> HTTP2Request? {
+    unsafe current = nil
+    // Behind the GOAWAY: "not processed", which it has been told.
+    guard !isGoAwayFinal else { return nil }
+    guard unsafe openRequests.count < allowedStreams, let request = pool.take() else {
+      try refuse(streamID)
+      return nil
+    }
+    unsafe request.prepare(
+      streamID: streamID, slot: openRequests.count, sendWindowBytes: peerWindowBytes,
+      nowMilliseconds: nowMilliseconds)
+    unsafe openRequests.append(request)
+    unsafe streams.add(request)
+    unsafe current = request
+    unsafe arm(nowMilliseconds + Self.requestMilliseconds)
+    return request
+  }
+
+  /// A client may open as many streams as it likes until it knows the limit ("streams opened before the client saw
+  /// SETTINGS are never a connection error"). One that never acknowledges is taken to know it after a while.
+  private var allowedStreams: Int {
+    if isSettingsAcknowledged { return streamLimit }
+    if unsafe nowMilliseconds >= startedMilliseconds + Self.requestMilliseconds {
+      return streamLimit
+    }
+    return max(streamLimit, Limits.concurrentStreams)
+  }
+
+  private func refuse(_ streamID: Int32) throws(Failure) {
+    if isSettingsAcknowledged, !watch.resets.take() { throw .flood(.resets) }
+    try sendReset(streamID, .refusedStream)
+  }
+
+  /// Decodes a block; its fields are the request's.
+  private func decode(_ block: Span<UInt8>, for request: HTTP2Request?) throws(Failure) {
+    let record = unsafe request?.record
+    let bytes = unsafe block.withUnsafeBufferPointer { unsafe $0 }
+    var offset = 0
+    var isHeard = request != nil
+    do throws(CompressionFault) {
+      while try unsafe decoder.next(bytes, at: &offset) {
+        guard isHeard, let record = unsafe record else { continue }
+        if configuration.keepsEveryField, let request { keep(decoder.field, of: request) }
+        isHeard = unsafe record.pointee.add(decoder.field)
+        // The sum also bounds what a few bytes that name long table entries can cost.
+        if unsafe record.pointee.shape.listBytes > Limits.headerListResetBytes { isHeard = false }
+      }
+    } catch {
+      throw .connection(.compressionError)
+    }
+    guard let request, let record = unsafe record, !isHeard else { return }
+    let isTooLong = unsafe record.pointee.shape.listBytes > Limits.headerListResetBytes
+    try reset(request, isTooLong ? .enhanceYourCalm : .protocolError)
+  }
+
+  /// RFC 9113, section 8.1: a second block is the trailers and ends the stream.
+  private func receiveTrailers(
+    _ block: Span<UInt8>, _ request: HTTP2Request, endsStream: Bool
+  ) throws(Failure) {
+    let bytes = unsafe block.withUnsafeBufferPointer { unsafe $0 }
+    var offset = 0
+    var listBytes = 0
+    var isFine = endsStream
+    do throws(CompressionFault) {
+      while try unsafe decoder.next(bytes, at: &offset) {
+        let field = decoder.field
+        listBytes += field.byteCount
+        isFine = isFine && RequestShape.isTrailer(name: field.name, value: field.value)
+      }
+    } catch {
+      throw .connection(.compressionError)
+    }
+    // Section 5.1, half-closed (remote).
+    guard !request.state.contains(.ended) else { return try reset(request, .streamClosed) }
+    guard isFine else { return try reset(request, .protocolError) }
+    guard listBytes <= Limits.headerListBytes else { return try reset(request, .enhanceYourCalm) }
+    try didEnd(request)
+  }
+
+  // MARK: Bodies
+
+  func receiveData(_ head: FrameHead, _ payload: Span<UInt8>) throws(Failure) {
+    try require(head.streamID != 0)
+    let body = try unpadded(head, payload)
+    try countConnectionBytes(head.length)
+    guard let request = request(head.streamID) else {
+      return try require(!isIdle(head.streamID))
+    }
+    guard !request.state.contains(.ended) else { return try reset(request, .streamClosed) }
+    let endsStream = head.has(FrameFlag.endStream)
+    guard try countBytes(head.length, of: request, isLast: endsStream) else { return }
+    if !request.state.contains(.complete) {
+      unsafe request.record.pointee.append(body)
+      if request.bodyByteCount > Limits.discardedBodyBytes {
+        request.state.insert(.complete)
+        unsafe completed.push(request)
+      }
+    }
+    if endsStream { try didEnd(request) }
+  }
+
+  /// Section 6.9: padding counts, and so do frames of streams that are closed. The peer may send on when half of its
+  /// window is used up, since nothing waits here.
+  private func countConnectionBytes(_ count: Int) throws(Failure) {
+    unsafe unannouncedBytes += count
+    guard unsafe unannouncedBytes >= Limits.connectionWindowBytes / 2 else { return }
+    try unsafe require(unannouncedBytes <= Limits.connectionWindowBytes, .flowControlError)
+    unsafe output.append(
+      FrameType.windowUpdate, streamID: 0, number: UInt32(unannouncedBytes))
+    unsafe unannouncedBytes = 0
+  }
+
+  /// False where the stream was reset.
+  private func countBytes(
+    _ count: Int, of request: HTTP2Request, isLast: Bool
+  ) throws(Failure) -> Bool {
+    request.unannouncedBytes += count
+    guard request.unannouncedBytes >= configuration.initialWindowBytes / 2 else { return true }
+    guard request.unannouncedBytes <= configuration.initialWindowBytes else {
+      try reset(request, .flowControlError)
+      return false
+    }
+    if !isLast, request.unannouncedBytes > 0 {
+      unsafe output.append(
+        FrameType.windowUpdate, streamID: request.streamID,
+        number: UInt32(request.unannouncedBytes))
+      request.unannouncedBytes = 0
+    }
+    return true
+  }
+
+  private func didEnd(_ request: HTTP2Request) throws(Failure) {
+    let wasComplete = request.state.contains(.complete)
+    request.state.formUnion([.ended, .complete])
+    guard !wasComplete else { return }
+    let record = unsafe request.record
+    guard unsafe record.pointee.shape.fits(bodyByteCount: record.pointee.bodyByteCount) else {
+      return try reset(request, .protocolError)
+    }
+    unsafe completed.push(request)
+  }
+
+  // MARK: The end of a stream
+
+  func close(_ request: HTTP2Request) {
+    if unsafe current === request { unsafe current = nil }
+    unsafe streams.remove(request.streamID)
+    let last = unsafe openRequests.removeLast()
+    if last !== request {
+      unsafe openRequests[request.slot] = last
+      last.slot = request.slot
+    }
+    request.slot = -1
+    if !request.isInUse { pool.give(request) }
+  }
+
+  /// Resets a stream for what the client did: that costs what a request does which it takes back.
+  func reset(_ request: HTTP2Request, _ code: HTTP2ErrorCode) throws(Failure) {
+    let streamID = request.streamID
+    close(request)
+    guard watch.resets.take() else { throw .flood(.resets) }
+    try sendReset(streamID, code)
+  }
+
+  private func sendReset(_ streamID: Int32, _ code: HTTP2ErrorCode) throws(Failure) {
+    guard pendingResetCount < Limits.pendingResets else { throw .streams }
+    pendingResetCount += 1
+    unsafe output.append(FrameType.resetStream, streamID: streamID, number: code.rawValue)
+  }
+}

@@ -1,0 +1,119 @@
+import Glibc
+
+/// What a loop does with its sockets. Confined.
+extension EventLoop {
+  /// Begins to watch a descriptor, which is closed where that fails.
+  ///
+  /// Watched is reading, which most owners ask for next. Whatever comes before they do is told to nobody.
+  func adopt(_ descriptor: Int32) throws(SocketError) -> Int32 {
+    preconditionConfined()
+    guard takesHandles else {
+      Glibc.close(descriptor)
+      throw .loopStopped
+    }
+    let slot = sockets.take(descriptor)
+    if let simulation {
+      simulation.slots[descriptor] = slot
+      simulation.system.adopted(descriptor, by: self)
+      return slot
+    }
+    let code = epoll.add(descriptor, Readiness.readable, key: sockets.key(slot))
+    guard code == 0 else {
+      _ = sockets.free(slot)
+      Glibc.close(descriptor)
+      throw .system(.watch, code: code, nil)
+    }
+    unsafe sockets[slot].pointee.armed = Readiness.readable
+    return slot
+  }
+
+  /// Brings what is watched in line with what is wanted.
+  func arm(_ slot: Int32) {
+    let entry = unsafe sockets[slot]
+    let wanted = unsafe entry.pointee.wanted
+    if simulation != nil { return unsafe look(at: entry.pointee.descriptor) }
+    guard unsafe wanted != entry.pointee.armed else { return }
+    unsafe entry.pointee.armed = wanted
+    unsafe epoll.change(entry.pointee.descriptor, wanted, key: sockets.key(slot))
+  }
+
+  /// Watches a socket no longer, and frees its slot. Its descriptor, for the caller to close or to keep.
+  func release(_ slot: Int32) -> Int32 {
+    let descriptor = unsafe sockets[slot].pointee.descriptor
+    guard descriptor >= 0 else { return -1 }
+    if let simulation {
+      simulation.slots[descriptor] = nil
+    } else {
+      epoll.remove(descriptor)
+    }
+    // Released at the end of this call: it may close or adopt other sockets.
+    let owner = sockets.free(slot)
+    return withExtendedLifetime(owner) { descriptor }
+  }
+
+  func close(_ slot: Int32, resets: Bool) {
+    let descriptor = release(slot)
+    guard descriptor >= 0 else { return }
+    if let simulation { return simulation.system.close(descriptor, resets: resets) }
+    if resets {
+      _ = setSocketOption(
+        descriptor, SOL_SOCKET, SO_LINGER, Glibc.linger(l_onoff: 1, l_linger: 0))
+    }
+    Glibc.close(descriptor)
+  }
+
+  /// For an owner's `deinit`, on whichever thread that runs.
+  func retire(_ slot: Int32) {
+    if isConfined || isClosed {
+      close(slot, resets: false)
+    } else {
+      perform { self.close(slot, resets: false) }
+    }
+  }
+
+  /// Closes what owners left open, and what is parked, on a loop that ends.
+  func closeSockets() {
+    var slot: Int32 = 0
+    while slot < sockets.count {
+      close(slot, resets: false)
+      slot += 1
+    }
+  }
+
+  // MARK: Events
+
+  /// Tells of what is ready.
+  func serveSockets() {
+    let count = epoll.fetch()
+    for index in 0..<count {
+      let (events, key) = epoll.event(index)
+      // Nil: a handler that was called a moment ago has closed it.
+      guard let slot = sockets.slot(of: key) else { continue }
+      let entry = unsafe sockets[slot]
+      guard unsafe entry.pointee.wanted != 0 else {
+        arm(slot)
+        continue
+      }
+      tell(slot, of: unsafe Readiness.heard(events: events, interest: entry.pointee.interest))
+    }
+  }
+
+  /// `heard` must be wanted.
+  func tell(_ slot: Int32, of heard: UInt32) {
+    if heard & Readiness.readable != 0 {
+      let key = sockets.key(slot)
+      switch unsafe sockets[slot].pointee.owner {
+      case .handler(let handler): handler.socketReadable()
+      case .parked(let tag): return tellParked(slot, tag)
+      case .nobody, .free: return
+      }
+      // The call may have closed the socket, changed the interest or the handler.
+      guard heard & Readiness.writable != 0, sockets.slot(of: key) != nil else { return }
+    }
+    let entry = unsafe sockets[slot]
+    guard unsafe heard & entry.pointee.interest & Readiness.writable != 0,
+      case .handler(let handler) = unsafe entry.pointee.owner
+    else { return }
+    handler.socketWritable()
+  }
+}

@@ -1,0 +1,95 @@
+import ApusCore
+import ApusLoop
+import ApusModel
+import ApusWire
+
+// A device's silence, and how its connection ends.
+
+extension CourierConnection {
+  func setDeadline() {
+    guard let device, stage == .serving, !isStopping else { return }
+    let isWaiting = (device.session?.inFlightCount ?? 0) > 0
+    waitingSinceSeconds = isWaiting ? waitingSinceSeconds ?? worker.nowSeconds : nil
+    var deadline = silenceSeconds
+    if let milliseconds = device.session?.deadlineMilliseconds {
+      deadline = min(deadline, milliseconds / 1000 + 1)
+    }
+    connection.deadlineSeconds = deadline
+    connection.quietSeconds = worker.nowSeconds + worker.dormantSeconds
+    worker.watch(connection)
+  }
+
+  /// Until when the device may be silent. "After 60 s with un-acked frames and no other traffic, close": whatever it
+  /// was before there were any.
+  private var silenceSeconds: UInt64 {
+    guard let waitingSinceSeconds else { return lastFrameSeconds + idleSeconds }
+    return max(lastFrameSeconds, waitingSinceSeconds) + UInt64(Limits.courierAcknowledgeSeconds)
+  }
+
+  func deadlineReached() {
+    switch stage {
+    case .awaitingConnect:
+      end(reason: stopReason?.rawValue ?? "no connect message came in time")
+    case .enrolling: enrolmentDeadlineReached()
+    case .awaitingFilter: end(reason: stopReason?.rawValue ?? "no filter came in time")
+    case .serving:
+      if let stopReason { return end(reason: stopReason.rawValue) }
+      if let device { worker.shard.deadlineReached(device) }
+      setDeadline()
+      if silenceSeconds <= worker.nowSeconds {
+        end(reason: "nothing was heard for too long")
+      }
+    case .handingOver: return
+    case .over: connection.close()
+    }
+  }
+
+  /// Says goodbye, where the dialect has a word for it, and closes.
+  func end(reason: String) {
+    guard stage != .over else { return }
+    worker.log(
+      .info, "device connection ends", .text("peer", connection.peer.description),
+      .text("device", device?.key.id.text ?? "unknown"), .text("reason", reason))
+    if dialect.allowsExtensions { CourierGoodbye(reason: reason).encode(to: &output) }
+    leaveShard()
+    stage = .over
+    connection.close()
+  }
+
+  /// The service stops: connections end over some seconds, so that their devices do not all come back at once.
+  func drain() {
+    guard stage != .over else { return }
+    let spread = UInt64(connection.slot) % Self.drainSpreadSeconds
+    connection.deadlineSeconds = worker.nowSeconds + spread
+    stopReason = .serviceStops
+    if spread == 0 {
+      end(reason: StopReason.serviceStops.rawValue)
+    } else {
+      worker.watch(connection)
+    }
+  }
+
+  /// A newer connection of the device took its place; its shard has moved on already or is about to.
+  func displace() { end(reason: "the device connected anew") }
+
+  /// The operator says that the device is gone for good.
+  func retire() { end(reason: "the device is retired") }
+
+  /// A certificate that was good at the handshake may be worth nothing now.
+  func trustChanged() {
+    guard stage != .over, let certificate, certificate.areRevoked(in: worker.trust.directory)
+    else { return }
+    connection.note(.connectionClosed, device: device?.key.id, reason: "revoked")
+    end(reason: "the device's certificate is revoked")
+  }
+
+  func connectionClosed() {
+    leaveShard()
+    stage = .over
+  }
+
+  func leaveShard() {
+    if let device { worker.shard.disconnect(device) }
+    device = nil
+  }
+}

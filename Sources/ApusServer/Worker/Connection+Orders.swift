@@ -1,0 +1,55 @@
+import ApusCore
+import ApusModel
+
+// What others tell a connection, and its protocol deals with.
+
+extension Connection {
+  /// What connections are judged by was replaced.
+  func trustChanged() {
+    switch driver {
+    case .provider(let provider): provider.trustChanged()
+    case .gateway(let provider): provider.trustChanged()
+    case .courier(let courier): courier.trustChanged()
+    case .feedback(let reader): reader.trustChanged()
+    case .none: break
+    }
+  }
+
+  /// A newer connection of the same device took this one's place.
+  func displace() {
+    if case .courier(let courier) = driver { courier.displace() }
+  }
+
+  /// The device behind this connection is gone for good.
+  func retire() {
+    if case .courier(let courier) = driver { courier.retire() }
+  }
+
+  /// Nothing waits for the device behind this connection.
+  func nothingStored() {
+    if case .courier(let courier) = driver { courier.nothingStored() }
+  }
+
+  /// The service stops: the protocol says goodbye in its own way.
+  func drain() {
+    switch driver {
+    case .provider(let provider): provider.drain()
+    case .courier(let courier): courier.drain()
+    case .gateway(let provider): provider.drain()
+    // It ends by itself, and soon.
+    case .feedback: break
+    case .none: if stage == .handshaking || stage == .open { abort() }
+    }
+    worker.markDirty(self)
+  }
+
+  /// A frame of the binary interface was decided about.
+  func decided(_ verdict: Verdict) {
+    guard case .gateway(let provider) = driver else { return }
+    if verdict.asksForPause {
+      provider.pause()
+    } else {
+      provider.finish(verdict.answer.sequence, rejection: verdict.rejection)
+    }
+  }
+}

@@ -1,0 +1,77 @@
+import ApusCore
+import ApusLoop
+import ApusModel
+import ApusTLS
+import Glibc
+
+// The worker's table of connections.
+
+extension Worker {
+  func accept(_ descriptor: Int32, _ peer: SocketAddress, _ door: Door) {
+    readClock()
+    let (slot, generation) = takeSlot()
+    do {
+      // Its own statement: a descriptor that no socket has taken up yet must be closed here.
+      let tls: TLSConnection
+      do { tls = try TLSConnection(context: door.context) } catch {
+        Glibc.close(descriptor)
+        throw error
+      }
+      let connection = Connection(
+        worker: self, door: door, slot: slot, generation: generation,
+        socket: try Socket(adopting: descriptor, loop: loop), peer: peer, tls: tls,
+        acceptedMilliseconds: loop.nowMilliseconds)
+      connections[Int(slot)] = connection
+      census.add(door)
+      watch(connection)
+    } catch {
+      refuse(slot, peer, error)
+    }
+  }
+
+  func refuse(_ slot: Int32, _ peer: SocketAddress, _ error: any Error) {
+    log(.error, "connection refused", .text("peer", peer.description), .text("reason", "\(error)"))
+    freeSlots.append(slot)
+  }
+
+  func takeSlot() -> (Int32, UInt32) {
+    if let slot = freeSlots.popLast() { return (slot, generations[Int(slot)]) }
+    connections.append(nil)
+    generations.append(0)
+    return (Int32(connections.count - 1), 0)
+  }
+
+  /// The connection that has the slot; one that is dormant is awake then.
+  func connection(at slot: Int32) -> Connection? {
+    connections[Int(slot)] ?? (dormant.has(slot) ? wake(slot) : nil)
+  }
+
+  /// The same, if it is the one that an entry of a list was made for.
+  func connection(slot: Int32, generation: UInt32) -> Connection? {
+    generations[Int(slot)] == generation ? connection(at: slot) : nil
+  }
+
+  func forget(_ connection: Connection) {
+    let index = Int(connection.slot)
+    connections[index] = nil
+    generations[index] &+= 1
+    freeSlots.append(connection.slot)
+    census.remove(connection.door)
+  }
+
+  /// Looks at the connection when its deadline has come, or when it has been quiet for long enough to fall dormant.
+  ///
+  /// The next look and a later one are remembered: a deadline that moves back and forth with every message adds nothing
+  /// to the wheel, nor does one that comes and goes in front of a far one.
+  func watch(_ connection: Connection) {
+    let look = min(connection.deadlineSeconds, connection.quietSeconds)
+    guard look < connection.watchedSeconds else { return }
+    if connection.plannedSeconds == .max { connection.plannedSeconds = connection.watchedSeconds }
+    connection.watchedSeconds = wheel.add(
+      DeadlineWheel.Entry(slot: connection.slot, generation: connection.generation),
+      deadlineSeconds: look)
+  }
+
+  /// Calls `pauseEnded` of the connection when the pause behind its last words is over.
+  func pause(_ connection: Connection) { pauses?.append(connection) }
+}

@@ -1,0 +1,135 @@
+import ApusCore
+import ApusLoop
+import ApusModel
+import ApusTLS
+import ApusWire
+
+// How a connected device becomes a row of `DormantDevices`, and comes back.
+//
+//   awake --quiet for `dormantSeconds`, and fit--> dormant
+//   dormant --its socket is readable, somebody looks the device or the connection up, its deadline comes--> awake
+
+extension Worker {
+  var dormantSeconds: UInt64 { configuration.dormantSeconds }
+
+  /// Gives the objects of a quiet device up for a row. False, and nothing done, where it is none, or where more is to
+  /// be remembered of it than a row has.
+  func fallDormant(_ connection: Connection) -> Bool {
+    let now = Int64(loop.nowMilliseconds)
+    guard !isDraining, let courier = connection.quietCourier(atMilliseconds: now),
+      let device = courier.device, device.mayFallDormant(atMilliseconds: now),
+      let door = dormant.reserve(connection.slot, connection.door)
+    else { return false }
+    var row = DormantRow(courier, device, door: door, atMilliseconds: now)
+    row.socket = connection.park()
+    dormant.insert(row, at: connection.slot)
+    row.tls?.wipe()
+    connections[Int(connection.slot)] = nil
+    shard.cache.release(device.key)
+    watchDormant(connection.slot, row.deadlineSeconds)
+    return true
+  }
+
+  /// Makes the objects of a dormant device anew, as they were.
+  @discardableResult func wake(_ slot: Int32) -> Connection {
+    let index = Int(slot)
+    let door = dormant.door(of: slot)
+    let key = dormant.rows[index].key
+    let device = shard.cache.makeDevice(key, dormant.rows[index].registration)
+    dormant.rows[index].restore(device, slot: slot)
+    let connection = Connection(
+      worker: self, waking: dormant.rows[index], slot: slot, generation: generations[index],
+      door: door, device: device)
+    dormant.remove(at: slot)
+    connections[index] = connection
+    shard.cache.keep(device)
+    watch(connection)
+    // It was dormant while this worker told its connections to end.
+    if isDraining { connection.drain() }
+    return connection
+  }
+
+  /// The wheel has come to a dormant device.
+  func lookAtDormant(_ slot: Int32, _ now: UInt64) {
+    guard dormant.has(slot), UInt64(dormant.rows[Int(slot)].watchedSeconds) <= now else { return }
+    dormant.rows[Int(slot)].watchedSeconds = .max
+    let deadline = dormant.rows[Int(slot)].deadlineSeconds
+    if isDraining || deadline <= now {
+      wake(slot).deadlineReached()
+    } else {
+      watchDormant(slot, deadline)
+    }
+  }
+
+  private func watchDormant(_ slot: Int32, _ deadlineSeconds: UInt64) {
+    guard deadlineSeconds < dormant.rows[Int(slot)].watchedSeconds else { return }
+    let entry = DeadlineWheel.Entry(slot: slot, generation: generations[Int(slot)])
+    dormant.rows[Int(slot)].watchedSeconds = UInt32(
+      clamping: wheel.add(entry, deadlineSeconds: deadlineSeconds))
+  }
+
+  /// What everybody is judged by was replaced. Only those are woken for whom that is the end.
+  func judgeDormant() {
+    guard trust.directory.revokedCount > 0 else { return }
+    for slot in dormant.slots
+    where dormant.rows[Int(slot)].certificate?.areRevoked(in: trust.directory) == true {
+      wake(slot).trustChanged()
+    }
+  }
+
+  /// The service stops: they are woken when their turns come, which is over some seconds.
+  func drainDormant() {
+    for slot in dormant.slots {
+      let spread = UInt64(slot) % CourierConnection.drainSpreadSeconds
+      if spread == 0 { wake(slot) } else { watchDormant(slot, nowSeconds + spread) }
+    }
+  }
+}
+
+extension Worker: ParkedSocketHandler {
+  func parkedSocketReady(_ tag: Int32) { wake(tag).socketReadable() }
+}
+
+extension Connection {
+  /// The device's protocol, if nothing is under way on the connection and in it.
+  fileprivate func quietCourier(atMilliseconds now: Int64) -> CourierConnection? {
+    guard stage == .open, ending == .none, !isPeerFinished, !isReadingPaused, !isDirty,
+      unsentByteCount == 0, case .courier(let courier) = driver,
+      courier.stage == .serving, !courier.isStopping, courier.arrival == nil,
+      courier.framer.partialBytes == 0, courier.output.isEmpty, courier.tokenAnswers.isEmpty,
+      courier.keepAlives.isFull(atMilliseconds: now),
+      courier.issuing?.isAsked != true, courier.issuing?.held == nil
+    else { return nil }
+    return courier
+  }
+
+  /// Leaves the socket to its loop; this object is over, and its peer does not notice.
+  fileprivate func park() -> Int32 {
+    driver = .none
+    stage = .closed
+    return socket.park(tag: slot)
+  }
+
+  /// Goes on with a connection that was dormant.
+  fileprivate convenience init(
+    worker: Worker, waking row: borrowing DormantRow, slot: Int32, generation: UInt32, door: Door,
+    device: Device
+  ) {
+    let tls: TLSConnection
+    if let kept = row.rest?.tls {
+      tls = kept
+    } else if let packed = row.tls {
+      tls = TLSConnection(packed, context: door.context)
+    } else {
+      preconditionFailure("a dormant connection without TLS")
+    }
+    self.init(
+      worker: worker, door: door, slot: slot, generation: generation,
+      socket: Socket(parked: row.socket, loop: worker.loop), peer: row.peer, tls: tls,
+      acceptedMilliseconds: row.acceptedMilliseconds, stage: .open)
+    driver = .courier(CourierConnection(self, waking: row, device: device))
+    deadlineSeconds = row.deadlineSeconds
+    quietSeconds = worker.nowSeconds + worker.dormantSeconds
+    watchedSeconds = row.watchedSeconds == .max ? .max : UInt64(row.watchedSeconds)
+  }
+}

@@ -1,0 +1,216 @@
+import Foundation
+import Testing
+
+@testable import ApusLoop
+
+/// What the kernel reports, and whom it reaches.
+@Suite(.timeLimit(.minutes(15)))
+struct WatchingTests {
+  @Test(
+    "An event of a socket that was closed in the same turn reaches nobody, whoever has its place now"
+  )
+  func staleEvent() async throws {
+    let pairs = try (0..<3).map { _ in try socketPair() }
+    try await withLoops("stale") { loops in
+      let loop = loops[0]
+      let sockets = Confined<[Socket?]>([])
+      let calls = Confined<[Int]>([])
+      try await loop.on {
+        sockets.value = try (0..<2).map { index in
+          let socket = try Socket(adopting: pairs[index].0, loop: loop)
+          socket.handler = ClosureHandler(readable: {
+            calls.value.append(index)
+            // Whichever is first closes the other one, and a new socket takes its place.
+            sockets.value[1 - index]?.close()
+            guard let next = try? Socket(adopting: pairs[2].0, loop: loop) else { return }
+            next.handler = ClosureHandler(
+              readable: { calls.value.append(2) }, writable: { calls.value.append(3) })
+            next.setInterest(reading: true, writing: false)
+            sockets.value.append(next)
+            sockets.value[index]?.close()
+          })
+          socket.setInterest(reading: true, writing: false)
+          return socket
+        }
+        // Both at once, seen by one look at epoll.
+        for index in 0..<2 { #expect(write(pairs[index].1, "x", 1) == 1) }
+      }
+      try await loop.turns(4)
+      let called = try await loop.on { calls.value }
+      #expect(called == [0] || called == [1])
+      try await loop.on {
+        #expect(loop.sockets.count == 2, "the new socket has the place of the one that was closed")
+        for socket in sockets.value { socket?.close() }
+      }
+    }
+    for pair in pairs { close(pair.1) }
+  }
+
+  @Test(
+    "An error is told to those who read as readable, to those who only write as writable, to others not"
+  )
+  func errors() async throws {
+    for (reading, writing, expected) in [
+      (true, true, ["r"]), (true, false, ["r"]), (false, true, ["w"]), (false, false, []),
+    ] {
+      try await withLoops("errors") { loops in
+        let loop = loops[0]
+        let (near, far) = try connectedPair()
+        let calls = Confined<[String]>([])
+        let kept = Confined<Socket?>(nil)
+        // The loop looks only after the reset, so that no readiness for writing comes before it.
+        try await loop.on {
+          let socket = try Socket(adopting: near, loop: loop)
+          func note(_ call: String) {
+            calls.value.append(call)
+            socket.close()
+          }
+          socket.handler = ClosureHandler(readable: { note("r") }, writable: { note("w") })
+          socket.setInterest(reading: reading, writing: writing)
+          kept.value = socket
+          reset(far)
+        }
+        try await loop.turns(5)
+        #expect(try await loop.on { calls.value } == expected)
+        #expect(try await loop.on { loop.epoll.fetch() } == 0, "nothing keeps the loop awake")
+        guard !reading, !writing else { return }
+        // It waited for somebody to be interested.
+        try await loop.on { kept.value?.setInterest(reading: true, writing: false) }
+        try await loop.turns(2)
+        #expect(try await loop.on { calls.value } == ["r"])
+      }
+    }
+  }
+
+  @Test("A hang-up that nobody wants to hear of does not keep the loop awake")
+  func hangUp() async throws {
+    try await withLoops("hang-up") { loops in
+      let loop = loops[0]
+      let (near, far) = try socketPair()
+      let kept = Confined<Socket?>(nil)
+      try await loop.on { kept.value = try Socket(adopting: near, loop: loop) }
+      shutdown(far, Int32(SHUT_RDWR))
+      close(far)
+      try await loop.turns(5)
+      #expect(try await loop.on { loop.epoll.fetch() } == 0)
+      let (told, tell) = AsyncStream.makeStream(of: String.self)
+      try await loop.on {
+        kept.value?.handler = ClosureHandler(writable: {
+          tell.yield("w")
+          kept.value?.close()
+        })
+        kept.value?.setInterest(reading: false, writing: true)
+      }
+      #expect(await told.first(1) == ["w"])
+    }
+  }
+
+  @Test(
+    "A closed or detached socket is watched no longer, though a copy of its descriptor stays open")
+  func copies() async throws {
+    try await withLoops("copies") { loops in
+      let loop = loops[0]
+      for detaches in [false, true] {
+        let (near, far) = try socketPair()
+        let copy = dup(near)
+        let left = try await loop.on {
+          let socket = try Socket(adopting: near, loop: loop)
+          socket.handler = ClosureHandler(readable: { Issue.record("called") })
+          socket.setInterest(reading: true, writing: false)
+          let left = detaches ? socket.detach() : -1
+          socket.close()
+          return left
+        }
+        #expect(left == (detaches ? near : -1))
+        #expect(write(far, "x", 1) == 1)
+        try await loop.turns(2)
+        #expect(try await loop.on { loop.epoll.fetch() } == 0)
+        for descriptor in [copy, far, left] where descriptor >= 0 { close(descriptor) }
+      }
+    }
+  }
+
+  @Test("More that is ready than one turn takes is told in the next ones")
+  func crowd() async throws {
+    let count = Epoll.eventsPerTurn + 50
+    try await withLoops("crowd") { loops in
+      let loop = loops[0]
+      let (told, tell) = AsyncStream.makeStream(of: Int.self)
+      try await loop.on {
+        for index in 0..<count {
+          // Not connected, and so at its end from the start.
+          let socket = try Socket(adopting: Socket.openStream(.loopbackIPv4(port: 0)), loop: loop)
+          socket.handler = ClosureHandler(readable: {
+            tell.yield(index)
+            socket.close()
+          })
+          socket.setInterest(reading: true, writing: false)
+        }
+      }
+      #expect(await told.first(count).sorted() == Array(0..<count))
+    }
+  }
+
+  @Test("What cannot be watched is refused and closed")
+  func refused() async throws {
+    try await withLoops("refused") { loops in
+      let loop = loops[0]
+      let file = open("/dev/null", O_RDONLY | O_CLOEXEC)
+      try await loop.on {
+        #expect(throws: SocketError.system(.watch, code: EPERM, nil)) {
+          try Socket(adopting: file, loop: loop)
+        }
+        #expect(throws: SocketError.system(.watch, code: EBADF, nil)) {
+          try Socket(adopting: -1, loop: loop)
+        }
+        // The places are free again.
+        _ = try Socket(adopting: Socket.openStream(.loopbackIPv4(port: 0)), loop: loop)
+        #expect(loop.sockets.count == 1)
+      }
+    }
+  }
+
+  @Test("A socket that is set up before the loop's start is heard of after it")
+  func beforeStart() async throws {
+    let (near, far) = try socketPair()
+    let loop = EventLoop(name: "early")
+    let (told, tell) = AsyncStream.makeStream(of: Int.self)
+    let socket = try Socket(adopting: near, loop: loop)
+    socket.handler = ClosureHandler(readable: {
+      tell.yield(1)
+      socket.close()
+    })
+    socket.setInterest(reading: true, writing: false)
+    #expect(write(far, "x", 1) == 1)
+    loop.start()
+    #expect(await told.first(1) == [1])
+    loop.stopAndJoin()
+    close(far)
+  }
+
+  @Test("Reading and writing never wait, though the descriptor would")
+  func blockingDescriptor() async throws {
+    let (near, far) = try socketPair()
+    try await withLoops("blocking") { loops in
+      let loop = loops[0]
+      try await loop.on {
+        let socket = try Socket(adopting: near, loop: loop)
+        #expect(fcntl(near, F_GETFL) & O_NONBLOCK == 0)
+        var room: [UInt8] = [0]
+        var span = room.mutableSpan
+        #expect(socket.read(into: &span) == .wouldBlock)
+        let bytes = [UInt8](repeating: 0, count: 1 << 16)
+        var result = IOResult.bytes(0)
+        while case .bytes = result { result = socket.write(bytes) }
+        #expect(result == .wouldBlock)
+        socket.close()
+      }
+    }
+    close(far)
+  }
+
+  @Test("An entry of the table takes 24 bytes")
+  func size() {
+    #expect(MemoryLayout<SocketTable.Entry>.stride == 24)
+  }
+}
