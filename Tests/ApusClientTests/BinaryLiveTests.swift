@@ -52,8 +52,6 @@ final class BinaryBench {
     configuration.expectsConfirmations = gateway == .confirming
     // Longer than a test may take: what is accepted here is proven.
     configuration.silenceMilliseconds = 25_000
-    // On a busy machine a handshake may take long, and a client that closes tries none again.
-    (configuration.connectTimeoutSeconds, configuration.sendTimeoutSeconds) = (300, 600)
     change(&configuration)
     return configuration
   }

@@ -296,6 +296,25 @@ struct BinaryQueueTests {
     #expect(other.value.pendingCount == 0)
   }
 
+  @Test("A probe goes with the connection that it asked about", arguments: [true, false])
+  func staleProbe(isWritten: Bool) {
+    let queue = queue()
+    let isAppended = queue.value.appendProbe()
+    #expect(isAppended)
+    if isWritten {
+      while queue.takeRecord(limit: 1) != nil {}
+      queue.value.handedOver(through: 11)
+    }
+    let other = queue.copy()
+    #expect(queue.received([8, 8, 0, 0, 0, 3]) == .ended)
+    let (left, hasProbe) = (queue.value.unwrittenCount, queue.value.endsInProbe)
+    #expect(left == 7 && !hasProbe)
+    // What was with the system may have been read, the probe with it.
+    other.value.connectionLost()
+    let (leftToOther, otherHasProbe) = (other.value.unwrittenCount, other.value.endsInProbe)
+    #expect(leftToOther == (isWritten ? 0 : 2) && !otherHasProbe)
+  }
+
   // MARK: Bounds
 
   @Test("A full window takes no more until something is settled")

@@ -77,6 +77,22 @@ struct BinaryScriptTests {
     check(gateway, outcomes)
   }
 
+  @Test("While it closes, a connection that is done holds up none that is not")
+  func closing() async throws {
+    let gateway = try ScriptedGateway([
+      [.take(15), .pause(300), .refuse(.invalidToken)], [.pause(300), .refuse(.invalidToken)],
+    ])
+    let client = try client(gateway) {
+      $0.connections = 2
+      $0.windowCapacity = 16
+      $0.silenceMilliseconds = 10_000
+      $0.sendTimeoutSeconds = 20
+    }
+    let outcomes = try await client.outcomesAndClose(pushes(32))
+    #expect(letters(outcomes) == "aaaaaaaaaaaaaaarraaaaaaaaaaaaaaa")
+    check(gateway, outcomes)
+  }
+
   @Test("A gateway that confirms is believed, and a packet still sends the rest again")
   func confirming() async throws {
     var options = ScriptedGateway.Options()

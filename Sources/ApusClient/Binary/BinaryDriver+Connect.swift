@@ -22,9 +22,9 @@ extension BinaryDriver {
     connect(lane)
   }
 
-  /// One that has something to write first; then, where others have no room, one that has nothing.
+  /// One that something is still to come of first; then, where others have no room, one that has nothing.
   private var laneToConnect: BinaryLane? {
-    for lane in lanes where lane.link == nil && lane.queue.unwrittenCount > 0 { return lane }
+    for lane in lanes where lane.link == nil && lane.queue.pendingCount > 0 { return lane }
     guard !waiting.isEmpty else { return nil }
     if let idle = lanes.first(where: { $0.link == nil }) { return idle }
     guard lanes.count < configuration.connections, lanes.allSatisfy(\.isOpen) else { return nil }

@@ -129,6 +129,7 @@ extension SentQueue {
     }
     firstOpen = next
     handed = next
+    forgetProbe()
     clearMarks()
   }
 
@@ -152,8 +153,12 @@ extension SentQueue {
     }
     next = handed
     firstOpen = handed
+    forgetProbe()
     clearMarks()
   }
+
+  /// A probe that was not read asked about a connection that is over: the next one has its own, if it needs one.
+  private mutating func forgetProbe() { if endsInProbe { end -= 1 } }
 
   private mutating func clearMarks() {
     marks.removeAll(keepingCapacity: true)
