@@ -80,7 +80,8 @@ public enum Limits {
   public static let feedbackTuplesPerWrite = 26
   /// Tuples that one connection to the feedback service is given; the next connection gets those that follow.
   public static let feedbackTuplesPerConnection = 100_000
-  /// Seconds that a reader of feedback has to close its side, once everything was written.
+  /// Seconds that a reader of feedback has to close its side: from when its system has everything; and that this may
+  /// take, from when everything was written.
   public static let feedbackTakenSeconds = 10
 
   // MARK: HTTP/2 connections

@@ -205,7 +205,8 @@ extension Shard {
     releaseIfFree(delivery)
   }
 
-  /// What was to replace a stored notification was not written, and its provider told so: the old one stays.
+  /// What was to replace a stored notification was not written, and its provider told so: the old one stays. It left
+  /// the session for the newer one, so a device that is there gets it from the store.
   private mutating func keep(_ replaced: StoredFacts, _ device: Device) {
     guard device.stored(replaced.slot) == nil,
       device.writtenOrders[replaced.slot] ?? 0 < replaced.facts.order,
@@ -213,5 +214,7 @@ extension Shard {
     else { return }
     note(.received, replaced.facts, causeCode: LedgerCause.replacementFailed.rawValue)
     addStored(replaced, device)
+    device.session?.drainAgain()
+    mark(dirty: device)
   }
 }

@@ -74,18 +74,14 @@ extension Connection {
     stage = .lingering
     socket.shutdownWrite()
     updateInterest()
-    shutSeconds = worker.nowSeconds
-    // Where the peer shut its side already, only its system can tell whether it has everything.
-    deadlineSeconds = shutSeconds + (awaitsEnd && isPeerFinished ? 1 : lingerLimitSeconds)
+    silentSeconds = worker.nowSeconds
+    // What its system has of the last words is looked at each second.
+    deadlineSeconds = silentSeconds + (awaitsEnd ? 1 : Self.lingerSeconds)
     worker.watch(self)
   }
 
   private var awaitsEnd: Bool {
     if case .feedback = driver { true } else { false }
-  }
-
-  private var lingerLimitSeconds: UInt64 {
-    awaitsEnd ? UInt64(Limits.feedbackTakenSeconds) : Self.lingerSeconds
   }
 
   /// Whether the peer's system has everything.
@@ -101,9 +97,12 @@ extension Connection {
   }
 
   func lingerEnded() {
-    let isTaken = isTaken
+    guard awaitsEnd else { return abort(.timedOut(isTaken: isTaken)) }
+    let (wasTaken, isTaken) = (isSeenTaken, isTaken)
     if isPeerFinished, isTaken { return abort(.peerFinished) }
-    guard worker.nowSeconds < shutSeconds + lingerLimitSeconds else {
+    // What came late, through a network that was away, is to have its reader's time too.
+    if isTaken, !wasTaken { (isSeenTaken, silentSeconds) = (true, worker.nowSeconds) }
+    guard worker.nowSeconds < silentSeconds + UInt64(Limits.feedbackTakenSeconds) else {
       return abort(.timedOut(isTaken: isTaken))
     }
     deadlineSeconds = worker.nowSeconds + 1

@@ -69,8 +69,10 @@ final class Connection: SocketHandler {
   var ending = Ending.none
   /// Whether the worker counts the milliseconds of the pause.
   var isPauseTimed = false
-  /// Second of the worker's clock at which our side was shut.
-  var shutSeconds: UInt64 = 0
+  /// Second of the worker's clock since which nothing more is to be said: our side was shut then; or, where it is
+  /// awaited that the peer has everything, its system was seen to have that.
+  var silentSeconds: UInt64 = 0
+  var isSeenTaken = false
   private(set) var isReadingPaused = false
   /// Whether it waits for its turn to go on with the handshake; see `HandshakeQueue`.
   var isHeldBack = false

@@ -1,5 +1,6 @@
-import ApusCore
 import ApusModel
+
+@testable import ApusCore
 
 extension ShardModel {
   // MARK: What must hold at any time
@@ -44,6 +45,18 @@ extension ShardModel {
       for device in devices where device.pendingWrites != 0 {
         fault("\(device.pendingWrites) writes are pending of none")
       }
+      for device in devices { checkDrain(device, session) }
+    }
+  }
+
+  /// What waits in the store alone for a device that is there is going to be fetched.
+  private func checkDrain(_ device: Device, _ session: [UInt64: Delivery]) {
+    guard device.session?.phase == .serving, device.session?.needsDrain == false,
+      device.drain == .none, !device.mustDrainAgain
+    else { return }
+    for (slot, order) in store where slot.device == device.key && session[order] == nil {
+      guard device.registration[slot.topic]?.state.flows == true else { continue }
+      fault("\(order) waits in the store for a device that is there")
     }
   }
 
