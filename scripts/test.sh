@@ -19,9 +19,9 @@ unfinished() {
   ' "$log"
 }
 
-# All at once would starve each other for minutes, and have more than a thousand files open: with 1,360 of them
-# Foundation's `Process` reads behind the end of a directory's listing.
-swift test --skip-build --experimental-maximum-parallelization-width 32 ${1:+--filter "$1"} 2>&1 |
+# All at once would starve each other for minutes, and have more than a thousand files open (a service of a test has
+# some sixty): with 1,360 of them Foundation's `Process` reads behind the end of a directory's listing.
+swift test --skip-build --experimental-maximum-parallelization-width 16 ${1:+--filter "$1"} 2>&1 |
   tee "$log" | grep -a --line-buffered -E "$shown"
 code=${PIPESTATUS[0]}
 if [ "$code" -ne 0 ]; then

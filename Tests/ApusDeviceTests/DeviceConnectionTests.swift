@@ -1,4 +1,3 @@
-import ApusDevice
 import ApusLoop
 import ApusModel
 import ApusServer
@@ -6,6 +5,8 @@ import ApusTLS
 import ApusTrust
 import ApusWire
 import Testing
+
+@testable import ApusDevice
 
 @Suite("A device stays connected to a service", .timeLimit(.minutes(15)))
 struct DeviceConnectionTests {
@@ -57,6 +58,31 @@ struct DeviceConnectionTests {
     try await device.displace(by: intruder(live, identity))
     let again = try await device.connected(isNew: false, isResumed: true)
     #expect(again == token)
+    try await device.nothingStored()
+    try await device.stop()
+  }
+
+  @Test("An attempt that was cut before the service said anything does not cost the session")
+  func cutAttempts() async throws {
+    let live = try LiveService()
+    defer { live.service.stop() }
+    let identity = try live.issueDevice()
+    let device = try LiveDevice(live, identity: identity)
+    let overrun = try CuttingListener()
+    device.perform { $0.start() }
+    let token = try await device.connected(isNew: true)
+    try await device.nothingStored()
+    let (there, elsewhere) = (live.address(.courier), overrun.address)
+    device.perform { $0.configuration.endpoint = .addresses([elsewhere]) }
+    try await device.displace(by: intruder(live, identity))
+    for _ in 0..<3 {
+      switch try await device.disconnected() {
+      case .transport, .unreachable: continue
+      case let other: Issue.record("the attempt ended with \(other)")
+      }
+    }
+    device.perform { $0.configuration.endpoint = .addresses([there]) }
+    #expect(try await device.connectedAtLast(isResumed: true) == token)
     try await device.nothingStored()
     try await device.stop()
   }
@@ -197,6 +223,18 @@ extension LiveDevice {
     return token
   }
 
+  /// The same behind attempts that failed.
+  func connectedAtLast(isResumed: Bool) async throws -> DeviceToken {
+    while true {
+      let next = try await next()
+      switch next {
+      case .disconnected(_, _?): continue
+      case .connected(let token, false, isResumed): return token
+      default: throw Unexpected(next, "connected, resumed: \(isResumed)")
+      }
+    }
+  }
+
   func nothingStored() async throws {
     let next = try await next()
     guard case .nothingStored = next else { throw Unexpected(next, "nothing stored") }
@@ -246,4 +284,22 @@ extension LiveDevice {
     let next = try await next()
     guard case .disconnected(.goodbye, _?) = next else { throw Unexpected(next, "a goodbye") }
   }
+}
+
+/// Takes connections, and cuts each.
+private final class CuttingListener: @unchecked Sendable {
+  private let loop = EventLoop(name: "cutting")
+  private let listener: Listener
+  let address: SocketAddress
+
+  init() throws {
+    let loop = loop
+    listener = try Listener(loop: loop, address: .loopbackIPv4(port: 0)) { descriptor, _ in
+      try? Socket(adopting: descriptor, loop: loop).abort()
+    }
+    address = try #require(listener.localAddress)
+    loop.start()
+  }
+
+  deinit { loop.stop() }
 }

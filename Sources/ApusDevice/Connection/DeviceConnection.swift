@@ -228,7 +228,7 @@ package final class DeviceConnection: SocketHandler {
     guard stage != .idle, stage != .waiting else { return }
     if stage == .lingering { return finishLeaving() }
     let wasGood = connectedAtMilliseconds.map { now - $0 }
-    hangUp(isFailure: connectedAtMilliseconds == nil)
+    hangUp(keepsSession: connectedAtMilliseconds != nil || !reason.mayComeOfSession)
     let wait = max(backoff.wait(afterConnectionOf: wasGood), minimumWaitMilliseconds)
     minimumWaitMilliseconds = 0
     stage = .waiting
@@ -240,10 +240,9 @@ package final class DeviceConnection: SocketHandler {
   }
 
   /// Lets the socket go, and keeps what the next connection can use.
-  private func hangUp(isFailure: Bool) {
+  private func hangUp(keepsSession: Bool) {
     if let transport {
-      // A session that did not lead to a connection may be why.
-      session = isFailure || hasOldIdentity ? nil : transport.tls.session ?? session
+      session = keepsSession && !hasOldIdentity ? transport.tls.session ?? session : nil
       transport.close(shared.tlsBuffers)
     }
     transport = nil
@@ -261,7 +260,7 @@ package final class DeviceConnection: SocketHandler {
   private func leave() {
     switch stage {
     case .idle, .lingering: return
-    case .resolving, .connecting, .handshaking: hangUp(isFailure: true)
+    case .resolving, .connecting, .handshaking: hangUp(keepsSession: true)
     case .waiting: stageDeadline = nil
     case .open:
       sendPending()
@@ -276,7 +275,7 @@ package final class DeviceConnection: SocketHandler {
   }
 
   private func finishLeaving() {
-    hangUp(isFailure: false)
+    hangUp(keepsSession: true)
     lookup += 1
     stage = .idle
     goodbye = nil

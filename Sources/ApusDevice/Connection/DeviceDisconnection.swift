@@ -28,6 +28,19 @@ package enum DeviceDisconnection: Error, Sendable {
   case transport(Int32)
 }
 
+extension DeviceDisconnection {
+  /// Whether the session that was offered may be why there was no connection. Not where nothing was said about it: a
+  /// service that is asked by thousands at once answers some of them too late, and what they offered saves it most of
+  /// the work the next time. That whoever watches may see a ticket twice (RFC 8446, C.4) tells him less than the
+  /// device's address does.
+  var mayComeOfSession: Bool {
+    switch self {
+    case .stopped, .unreachable, .timedOut, .transport: false
+    case .tls, .otherProtocol, .proof, .refused, .fault, .goodbye, .closed: true
+    }
+  }
+}
+
 extension DeviceDisconnection: CustomStringConvertible {
   package var description: String {
     switch self {
