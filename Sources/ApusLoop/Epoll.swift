@@ -7,7 +7,8 @@ struct Epoll: ~Copyable {
   /// Events taken in one turn. What is ready beyond them comes first in the next: the kernel takes turns.
   static let eventsPerTurn = 128
 
-  let descriptor: Int32
+  /// -1 once closed.
+  private(set) var descriptor: Int32
   private let events: UnsafeMutablePointer<epoll_event>
 
   /// Stops the program when the process has no descriptor left.
@@ -28,6 +29,13 @@ struct Epoll: ~Copyable {
   deinit {
     if descriptor >= 0 { Glibc.close(descriptor) }
     unsafe events.deallocate()
+  }
+
+  /// Watches nothing any more. The descriptor need not wait for whoever keeps a loop that has ended.
+  mutating func close() {
+    guard descriptor >= 0 else { return }
+    Glibc.close(descriptor)
+    descriptor = -1
   }
 
   /// Begins to watch. The `errno`, or 0: ENOSPC and ENOMEM when the user or the machine may watch no more

@@ -35,7 +35,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
   /// Confined, as all that follows.
   let sockets = SocketTable()
   /// Has all the sockets, and is all that libuv watches of them: a watcher of its own for each would take 200 bytes.
-  let epoll: Epoll
+  private(set) var epoll: Epoll
   /// Hears of parked sockets. Not kept alive by the loop.
   package weak var parkedSocketHandler: (any ParkedSocketHandler)?
 
@@ -193,6 +193,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     unsafe uv_close(Handles.base(watch), nil)
     unsafe uv_run(uv, UV_RUN_DEFAULT)
     check(unsafe uv_loop_close(uv), "uv_loop_close")
+    epoll.close()
   }
 
   // MARK: Time

@@ -6,6 +6,17 @@ import Testing
 /// What the kernel reports, and whom it reaches.
 @Suite(.timeLimit(.minutes(15)))
 struct WatchingTests {
+  @Test("A loop that has ended has no descriptor, whoever keeps it")
+  func descriptors() async throws {
+    var ended: EventLoop?
+    try await withLoops("ended") { loops in
+      #expect(loops[0].epoll.descriptor >= 0)
+      ended = loops[0]
+    }
+    #expect(ended?.epoll.descriptor == -1)
+    #expect(EventLoop(name: "never started").epoll.descriptor >= 0)
+  }
+
   @Test(
     "An event of a socket that was closed in the same turn reaches nobody, whoever has its place now"
   )
