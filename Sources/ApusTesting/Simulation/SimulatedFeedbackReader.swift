@@ -18,6 +18,9 @@ final class SimulatedFeedbackReader: LineUser {
   /// How it goes about this connection.
   private var manner = Manner.patient
   private let meanWait: UInt64
+  /// When the connection, or the attempt at it, was begun.
+  private var begunTime: UInt64 = 0
+  private static let patience = 60 * Timeline.second
 
   private enum Manner: CaseIterable {
     case patient, finishesFirst, resets, vanishes, stopsReading
@@ -54,10 +57,20 @@ final class SimulatedFeedbackReader: LineUser {
       // Now and then somebody has set several of them to the same minute.
       let isCrowd = random.chance(1, in: 3)
       for reader in world.readers where reader === self || isCrowd && reader.app == app {
-        reader.line.connect()
+        reader.connect()
       }
       readLater()
     }
+  }
+
+  /// A reader says nothing, and so would never learn that the service's machine is gone: it has a limit of its own.
+  private func connect() {
+    if line.channel != nil, world.timeline.now > begunTime + Self.patience {
+      line.leave(resets: true)
+    }
+    guard line.channel == nil else { return }
+    begunTime = world.timeline.now
+    line.connect()
   }
 
   /// Whether the connection stands, as far as the reader and the service know.
