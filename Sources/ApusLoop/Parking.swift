@@ -12,7 +12,7 @@ extension Socket {
   /// Gives the object up, while the loop goes on watching for something to read and tells `parkedSocketHandler` of it.
   /// Costs no system call where reading alone was watched already. Afterwards this socket is closed for its owner.
   ///
-  /// - Returns: The number by which to take it up or to close it, which is not its descriptor; -1 when the socket is
+  /// - Returns: The number by which to take it up, which is not its descriptor; -1 when the socket is
   ///   closed. What is still parked when the loop ends is closed.
   package func park(tag: Int32) -> Int32 {
     loop.preconditionConfined()
@@ -32,12 +32,6 @@ extension Socket {
 }
 
 extension EventLoop {
-  /// Closes a parked socket without taking it up.
-  package func closeParked(_ number: Int32, resets: Bool) {
-    unpark(number)
-    close(number, resets: resets)
-  }
-
   func park(_ slot: Int32, tag: Int32) -> Int32 {
     let entry = unsafe sockets[slot]
     let owner = unsafe entry.pointee.owner

@@ -86,7 +86,7 @@ struct ParkingTests {
         let number = socket.park(tag: 7)
         log.value.act = { tag in
           guard log.value.tags.count == 5 else { return }
-          loop.closeParked(number, resets: false)
+          Socket(parked: number, loop: loop).close()
           tell.yield(tag)
         }
       }
@@ -173,7 +173,8 @@ struct ParkingTests {
           let log = ParkedLog()
           loop.parkedSocketHandler = log
           let socket = try Socket(adopting: near, loop: loop)
-          loop.closeParked(socket.park(tag: 0), resets: resets)
+          let parked = Socket(parked: socket.park(tag: 0), loop: loop)
+          if resets { parked.abort() } else { parked.close() }
         }
         var byte: UInt8 = 0
         let count = read(far, &byte, 1)
@@ -226,7 +227,7 @@ struct ParkingTests {
         numbers.value = sockets.indices.map { sockets[$0].park(tag: Int32($0)) }
         #expect(Set(numbers.value).count == pairs.count)
         log.value.act = { tag in
-          loop.closeParked(numbers.value[Int(tag)], resets: false)
+          Socket(parked: numbers.value[Int(tag)], loop: loop).close()
           tell.yield(tag)
         }
       }

@@ -103,7 +103,7 @@ struct SimulatedSocketTests {
     socket.handler = log
     turns(1)
     #expect(log.calls == ["8", "8", "r"])
-    loop.closeParked(second, resets: true)
+    Socket(parked: second, loop: loop).abort()
     #expect(system.closed == [1_000_002: true])
     #expect(socket.detach() == 1_000_001)
     turns(1)
