@@ -3,7 +3,10 @@ package import ApusModel
 /// What reads the store's tables. Reads may come from any thread and see what was committed before.
 package protocol StoreReader: AnyObject, Sendable {
   /// The value of `key`, nil if there is none.
-  func get(_ family: StoreFamily, key: Span<UInt8>) throws(StoreError) -> [UInt8]?
+  ///
+  /// - Parameter once: Whether neither this row nor its neighbours will be asked for again soon: they then take no
+  ///   place in the engine's cache.
+  func get(_ family: StoreFamily, key: Span<UInt8>, once: Bool) throws(StoreError) -> [UInt8]?
 
   /// Visits the rows whose keys begin with `prefix` and do not come before `start`, in the order of their keys' bytes,
   /// as of the moment of the call, until `visit` returns false. The spans hold only during the visit. `visit` may use
@@ -59,6 +62,10 @@ package protocol DurableStore: StoreReader {
 }
 
 extension StoreReader {
+  package func get(_ family: StoreFamily, key: Span<UInt8>) throws(StoreError) -> [UInt8]? {
+    try get(family, key: key, once: false)
+  }
+
   /// Visits all rows whose keys begin with `prefix`.
   package func scan(
     _ family: StoreFamily, prefix: Span<UInt8>,

@@ -8,7 +8,7 @@ import Testing
 
 @testable import ApusClient
 
-@Suite("Reading the list of dead tokens", .timeLimit(.minutes(15)))
+@Suite("Reading the list of dead tokens", .timeLimit(.minutes(30)))
 struct BinaryFeedbackTests {
   /// "Binary Provider API", Table A-3: a time, a length, a token; here 32 bytes, and others.
   private static let tuples: [UInt8] =

@@ -71,7 +71,7 @@ final class BinaryBench {
   }
 }
 
-@Suite("The binary client and the gateway", .timeLimit(.minutes(15)))
+@Suite("The binary client and the gateway", .timeLimit(.minutes(30)))
 struct BinaryLiveTests {
   @Test("A confirmed push has its outcome at once", arguments: [1, 3])
   func confirmed(connections: Int) async throws {

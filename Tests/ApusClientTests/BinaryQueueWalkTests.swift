@@ -6,7 +6,7 @@ import Testing
 @testable import ApusClient
 
 /// Random walks of a queue and a gateway that keeps Apple's rules, over a network that does what it likes.
-@Suite("A queue and a gateway, at random", .timeLimit(.minutes(15)))
+@Suite("A queue and a gateway, at random", .timeLimit(.minutes(30)))
 struct BinaryQueueWalkTests {
   @Test(
     "Every notification has one outcome, true as far as it claims to be, and is taken once at most",

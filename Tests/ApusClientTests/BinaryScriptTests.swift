@@ -6,7 +6,7 @@ import Testing
 @testable import ApusClient
 
 /// A client and a gateway that does what a script says, over real sockets and TLS.
-@Suite("The binary client and gateways that misbehave", .timeLimit(.minutes(15)))
+@Suite("The binary client and gateways that misbehave", .timeLimit(.minutes(30)))
 struct BinaryScriptTests {
   private func client(
     _ gateway: ScriptedGateway, _ command: BinaryClientConfiguration.Command = .framed,

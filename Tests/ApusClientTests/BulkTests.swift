@@ -41,13 +41,15 @@ private struct Pushes: AsyncSequence, Sendable {
   func makeAsyncIterator() -> Iterator { Iterator(pushes: self) }
 }
 
-@Suite("Bulk sends", .timeLimit(.minutes(15)))
+@Suite("Bulk sends", .timeLimit(.minutes(30)))
 struct BulkTests {
   @Test("Each push has one outcome, also one that no service would take", arguments: [1, 7, 8192])
   func all(capacity: Int) async throws {
     let service = try ScriptedService([])
     let client = try service.client()
-    let pushes = Pushes(count: 3000, read: .init(), badEvery: 100)
+    // One at a time each waits for its turn among all tests that run.
+    let count = capacity == 1 ? 300 : 3000
+    let pushes = Pushes(count: count, read: .init(), badEvery: 100)
     var seen: Set<Int> = []
     var taken = 0
     for try await outcome in client.send(all: pushes, capacity: capacity) {
@@ -64,11 +66,11 @@ struct BulkTests {
         #expect((outcome.index + 1) % 100 == 0)
       }
     }
-    #expect(seen.count == 3000)
+    #expect(seen.count == count)
     await client.close()
     let ids = service.seen.joined()
-    #expect(ids.count == 2970)
-    #expect(Set(ids).count == 2970)
+    #expect(ids.count == count / 100 * 99)
+    #expect(Set(ids).count == ids.count)
   }
 
   @Test("Pushes of an array go as those of a stream do", arguments: [1, 8192])

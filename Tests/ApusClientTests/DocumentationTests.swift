@@ -6,7 +6,7 @@ import Testing
 
 @testable import ApusClient
 
-@Suite("The documentation says what is so", .timeLimit(.minutes(15)))
+@Suite("The documentation says what is so", .timeLimit(.minutes(30)))
 struct DocumentationTests {
   private static let root = URL(filePath: #filePath).deletingLastPathComponent()
     .deletingLastPathComponent().deletingLastPathComponent()

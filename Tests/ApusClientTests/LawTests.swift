@@ -7,7 +7,7 @@ import Testing
 struct LawTests {
   /// Each push has one outcome; none is taken on twice; what is called accepted was, and what is called rejected or
   /// certainly not sent was not; and the service has nothing to complain about.
-  @Test("Random scripts", .timeLimit(.minutes(15)))
+  @Test("Random scripts", .timeLimit(.minutes(30)))
   func randomScripts() {
     let fixed = (1...150).map(UInt64.init)
     let fresh = (0..<50).map { _ in UInt64.random(in: 1...999_999_999) }

@@ -8,7 +8,7 @@ import Testing
 
 @testable import ApusClient
 
-@Suite("A client and a service", .timeLimit(.minutes(15)), .serialized)
+@Suite("A client and a service", .timeLimit(.minutes(30)), .serialized)
 struct LiveTests {
   private static let payload = AlertPayload(title: "Title", body: "Body").bytes
 

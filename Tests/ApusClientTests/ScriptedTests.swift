@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusClient
 
-@Suite("A client and a service that misbehaves", .timeLimit(.minutes(15)))
+@Suite("A client and a service that misbehaves", .timeLimit(.minutes(30)))
 struct ScriptedTests {
   private func push(_ number: UInt64 = 1) -> PushRequest {
     var request = PushRequest(

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ApusClient
 
-@Suite("The way to a service", .timeLimit(.minutes(15)))
+@Suite("The way to a service", .timeLimit(.minutes(30)))
 struct WayTests {
   private func push() -> PushRequest {
     var request = PushRequest(

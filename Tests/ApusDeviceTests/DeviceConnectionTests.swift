@@ -8,7 +8,7 @@ import Testing
 
 @testable import ApusDevice
 
-@Suite("A device stays connected to a service", .timeLimit(.minutes(15)))
+@Suite("A device stays connected to a service", .timeLimit(.minutes(30)))
 struct DeviceConnectionTests {
   @Test(
     "It connects, gets its token and a notification, and stops",

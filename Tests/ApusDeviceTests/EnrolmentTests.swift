@@ -8,7 +8,7 @@ import Foundation
 import Synchronization
 import Testing
 
-@Suite("A device gets its certificate and keeps it fresh", .timeLimit(.minutes(15)))
+@Suite("A device gets its certificate and keeps it fresh", .timeLimit(.minutes(30)))
 struct DeviceEnrolmentTests {
   private var now: Int64 { EventLoop.wallClockMilliseconds() / 1000 }
 

@@ -5,7 +5,7 @@ import ApusServer
 import ApusTrust
 import Testing
 
-@Suite("An application's push device", .timeLimit(.minutes(15)))
+@Suite("An application's push device", .timeLimit(.minutes(30)))
 struct PushDeviceTests {
   private func configuration(_ live: LiveService) throws -> DeviceConfiguration {
     let identity = try live.issueDevice()

@@ -15,7 +15,7 @@ private actor Survivor {
 }
 
 /// That a loop ends whatever is open on it. `uv_loop_close` is checked by the loop itself in each of these.
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(30)))
 struct EndTests {
   @Test("Work queued before stop() is done before the end")
   func workBeforeStop() async throws {

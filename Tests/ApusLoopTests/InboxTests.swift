@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusLoop
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(30)))
 struct InboxTests {
   @Test("What gathers before the loop looks comes as one batch, and no more than the capacity")
   func capacityAndBatch() async throws {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusLoop
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(30)))
 struct ListenerTests {
   /// Connects to a listener on the loopback, blocking: a plain descriptor.
   static func connect(to address: SocketAddress) throws -> Int32 {

@@ -2,7 +2,7 @@ import Testing
 
 @testable import ApusLoop
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(30)))
 struct LoopTimerTests {
   @Test("Timers fire in the order of their times, not of their starts")
   func order() async throws {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusLoop
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(30)))
 struct OutputQueueTests {
   /// MSG_DONTWAIT. Spelled out, because the constant's type depends on which module's headers came first.
   private static let doNotWait: Int32 = 0x40

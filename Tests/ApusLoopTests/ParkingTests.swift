@@ -15,7 +15,7 @@ private final class ParkedLog: ParkedSocketHandler {
 }
 
 /// Sockets that are watched without an object.
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(30)))
 struct ParkingTests {
   /// What makes a parked socket ready.
   enum Cause: CaseIterable {

@@ -4,7 +4,7 @@ import Testing
 @testable import ApusLoop
 
 /// What a socket knows of the machine at the other end.
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(30)))
 struct PeerStateTests {
   /// A connection accepted by a listener on `loop`, and a plain blocking descriptor at its other end.
   private func connected(

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusLoop
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(30)))
 struct SignalWatcherTests {
   @Test("A watched signal reaches every loop that watches it, and does not end the process")
   func delivery() async throws {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusLoop
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(30)))
 struct SocketAddressTests {
   @Test(
     "Addresses are read and written in their usual form",

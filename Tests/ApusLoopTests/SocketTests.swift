@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusLoop
 
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(30)))
 struct SocketTests {
   static let loopbacks = [SocketAddress.loopbackIPv4(port: 0), .loopbackIPv6(port: 0)]
 

@@ -4,7 +4,7 @@ import Testing
 @testable import ApusLoop
 
 /// What the kernel reports, and whom it reaches.
-@Suite(.timeLimit(.minutes(15)))
+@Suite(.timeLimit(.minutes(30)))
 struct WatchingTests {
   @Test("A loop that has ended has no descriptor, whoever keeps it")
   func descriptors() async throws {

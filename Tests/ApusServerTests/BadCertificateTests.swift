@@ -148,7 +148,7 @@ struct BadCertificates {
   }
 }
 
-@Suite("Certificates that must not be believed, at each door", .timeLimit(.minutes(15)))
+@Suite("Certificates that must not be believed, at each door", .timeLimit(.minutes(30)))
 struct BadCertificateTests {
   static let doors: [DoorConfiguration.Kind] = [.provider, .gateway, .feedback, .courier]
   let service: TestService

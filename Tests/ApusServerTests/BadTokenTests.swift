@@ -7,7 +7,7 @@ import ApusWire
 import Testing
 
 /// Credentials that were tampered with: what the wire says, and what the operator is told about it.
-@Suite("Tokens that must not be believed", .timeLimit(.minutes(15)))
+@Suite("Tokens that must not be believed", .timeLimit(.minutes(30)))
 struct BadTokenTests {
   let service: TestService
   var directory: TestDirectory { service.directory }

@@ -6,7 +6,7 @@ import ApusTrust
 import Foundation
 import Testing
 
-@Suite("Devices wait for the operator", .timeLimit(.minutes(15)))
+@Suite("Devices wait for the operator", .timeLimit(.minutes(30)))
 struct EnrolmentApprovalTests {
   let service: TestService
   var directory: TestDirectory { service.directory }

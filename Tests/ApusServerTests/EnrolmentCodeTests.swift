@@ -6,7 +6,7 @@ import ApusTrust
 import Foundation
 import Testing
 
-@Suite("Devices get certificates for one-time codes", .timeLimit(.minutes(15)))
+@Suite("Devices get certificates for one-time codes", .timeLimit(.minutes(30)))
 struct EnrolmentCodeTests {
   let service: TestService
   var directory: TestDirectory { service.directory }

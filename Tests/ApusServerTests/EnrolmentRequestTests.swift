@@ -6,7 +6,7 @@ import ApusTrust
 import Foundation
 import Testing
 
-@Suite("What devices ask with", .timeLimit(.minutes(15)))
+@Suite("What devices ask with", .timeLimit(.minutes(30)))
 struct EnrolmentRequestTests {
   let service: TestService
   var directory: TestDirectory { service.directory }

@@ -5,7 +5,7 @@ import ApusTesting
 import ApusTrust
 import Testing
 
-@Suite("Certificates are renewed over the device's own connection", .timeLimit(.minutes(15)))
+@Suite("Certificates are renewed over the device's own connection", .timeLimit(.minutes(30)))
 struct RenewalTests {
   let service: TestService
   var directory: TestDirectory { service.directory }

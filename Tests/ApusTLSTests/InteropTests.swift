@@ -10,7 +10,7 @@ struct InteropTests {
   init() throws { certificates = try TestCertificates.make() }
 
   @Test(
-    "openssl s_client is served", .timeLimit(.minutes(15)),
+    "openssl s_client is served", .timeLimit(.minutes(30)),
     arguments: [("-tls1_2", TLSVersion.v1_2), ("-tls1_3", .v1_3)], [true, false])
   func client(option: (String, TLSVersion), compacts: Bool) throws {
     let name = socketName()
@@ -43,7 +43,7 @@ struct InteropTests {
   }
 
   @Test(
-    "openssl s_server is understood", .timeLimit(.minutes(15)),
+    "openssl s_server is understood", .timeLimit(.minutes(30)),
     arguments: [("-tls1_2", TLSVersion.v1_2), ("-tls1_3", .v1_3)])
   func server(option: (String, TLSVersion)) throws {
     // Short, as s_server gives up where its own address does not fit into 32 bytes.

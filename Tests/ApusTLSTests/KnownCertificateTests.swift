@@ -30,6 +30,37 @@ struct KnownCertificateTests {
     #expect(known.contain(digest(24), now: 5) && !known.contain(digest(0), now: 5))
   }
 
+  @Test("Thousands are found, each by its own digest, and noted again take no second place")
+  func many() {
+    let known = KnownCertificates()
+    func digest(_ number: Int) -> [UInt8] {
+      (0..<32).map { UInt8(truncatingIfNeeded: number >> (8 * ($0 % 4))) }
+    }
+    for _ in 0..<2 {
+      for number in 0..<5000 as Range<Int> {
+        known.note(digest(number), from: Int64(number), to: Int64(number) + 10)
+      }
+    }
+    #expect(known.count == 5000)
+    let right = (0..<5000 as Range<Int>).filter { number in
+      known.contain(digest(number), now: Int64(number) + 10)
+        && !known.contain(digest(number), now: Int64(number) + 11)
+        && !known.contain(digest(number), now: Int64(number) - 1)
+    }
+    #expect(right.count == 5000)
+    #expect((5000..<10_000 as Range<Int>).allSatisfy { !known.contain(digest($0), now: 5) })
+  }
+
+  @Test("Times beyond 32 bits are cut to what is safe")
+  func times() {
+    let known = KnownCertificates()
+    known.note(digest(1), from: -5, to: .max)
+    #expect(known.contain(digest(1), now: 0) && known.contain(digest(1), now: 4_294_967_295))
+    #expect(!known.contain(digest(1), now: 4_294_967_296))
+    known.note(digest(2), from: -9, to: -5)
+    #expect(known.count == 1 && !known.contain(digest(2), now: -7))
+  }
+
   @Test(
     "The second handshake of a peer goes by the digest, and what was never verified is refused",
     arguments: [TLSVersion.v1_2, .v1_3])

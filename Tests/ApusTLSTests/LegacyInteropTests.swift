@@ -61,7 +61,7 @@ struct LegacyInteropTests {
 
   @Test(
     "Every version is served with mutual authentication, to clients of ECDSA and of RSA",
-    .timeLimit(.minutes(15)), arguments: options, ["", "rsa-"])
+    .timeLimit(.minutes(30)), arguments: options, ["", "rsa-"])
   func versions(option: (String, TLSVersion), key: String) throws {
     let ciphers = key.isEmpty ? "aECDSA:@SECLEVEL=0" : "aRSA:@SECLEVEL=0"
     // TLS 1.3 has no authentication in its cipher suites, and tells by the signatures alone.
@@ -80,7 +80,7 @@ struct LegacyInteropTests {
 
   @Test(
     "An old client with its usual ciphers is served by an RSA identity alone",
-    .timeLimit(.minutes(15)), arguments: ["-tls1", "-tls1_1"])
+    .timeLimit(.minutes(30)), arguments: ["-tls1", "-tls1_1"])
   func usualCiphers(option: String) throws {
     let outcome = try serve(
       ["-quiet", option, "-cipher", "DEFAULT@SECLEVEL=0"],
@@ -94,7 +94,7 @@ struct LegacyInteropTests {
   }
 
   @Test(
-    "An old client is refused where old versions were not allowed", .timeLimit(.minutes(15)),
+    "An old client is refused where old versions were not allowed", .timeLimit(.minutes(30)),
     arguments: ["-tls1", "-tls1_1"])
   func refused(option: String) throws {
     let outcome = try serve(
@@ -105,7 +105,7 @@ struct LegacyInteropTests {
   }
 
   @Test(
-    "Clients of TLS 1.3 see no ticket unless tickets are on", .timeLimit(.minutes(15)),
+    "Clients of TLS 1.3 see no ticket unless tickets are on", .timeLimit(.minutes(30)),
     arguments: [false, true])
   func tickets(sessionTickets: Bool) throws {
     let outcome = try serve(["-tls1_3"], key: "", server { $0.sessionTickets = sessionTickets })
@@ -115,7 +115,7 @@ struct LegacyInteropTests {
   }
 
   @Test(
-    "A client that offers ALPN is served where none is configured", .timeLimit(.minutes(15)),
+    "A client that offers ALPN is served where none is configured", .timeLimit(.minutes(30)),
     arguments: ["-tls1", "-tls1_2", "-tls1_3"])
   func foreignALPN(option: String) throws {
     let outcome = try serve(

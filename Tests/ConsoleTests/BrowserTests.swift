@@ -5,14 +5,14 @@ import Testing
 struct BrowserTests {
   @Test(
     "Against a mock of the API, with ten thousand pushes and with bad input",
-    .timeLimit(.minutes(15)))
+    .timeLimit(.minutes(30)))
   func page() throws {
     let outcome = try Python.run("run.py")
     #expect(outcome.count > 75)
     #expect(outcome.isGood, "\(outcome.report)")
   }
 
-  @Test("Of a stand-in that aioapns and curl send to", .timeLimit(.minutes(15)))
+  @Test("Of a stand-in that aioapns and curl send to", .timeLimit(.minutes(30)))
   func service() throws {
     let outcome = try Python.run(
       "service_tests.py", [Python.apus], python: Python.withClients)
@@ -20,7 +20,7 @@ struct BrowserTests {
     #expect(outcome.isGood, "\(outcome.report)")
   }
 
-  @Test("Of a service with a real device, from signing in to the ledger", .timeLimit(.minutes(15)))
+  @Test("Of a service with a real device, from signing in to the ledger", .timeLimit(.minutes(30)))
   func serving() throws {
     let outcome = try Python.run("serve_tests.py", [Python.apus])
     #expect(outcome.count > 5)

@@ -13,7 +13,7 @@ struct AioapnsTests {
 
   @Test(
     "10,000 notifications reach 10 devices exactly once, and the two bad ones are named",
-    .timeLimit(.minutes(15)), arguments: Credential.allCases)
+    .timeLimit(.minutes(30)), arguments: Credential.allCases)
   func sends(credential: Credential) throws {
     let installation = try Installation()
     try installation.start()

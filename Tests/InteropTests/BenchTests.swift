@@ -65,7 +65,7 @@ struct BenchTests {
 
   @Test(
     "A paced provider's notifications reach a fleet, and their latencies are counted in slices",
-    .timeLimit(.minutes(10)))
+    .timeLimit(.minutes(30)))
   func pushed() throws {
     let installation = try Installation()
     try installation.start(["--token-rate", "0"])
@@ -104,7 +104,7 @@ struct BenchTests {
 
   @Test(
     "Several processes are one fleet, whose devices come back with their sessions",
-    .timeLimit(.minutes(10)))
+    .timeLimit(.minutes(30)))
   func processes() throws {
     let installation = try Installation()
     try installation.start()
@@ -131,7 +131,7 @@ struct BenchTests {
 
   @Test(
     "A fleet of the same numbers has the same tokens, in one process or in several",
-    .timeLimit(.minutes(10)))
+    .timeLimit(.minutes(30)))
   func sameTokens() throws {
     let installation = try Installation()
     try installation.start()
@@ -147,7 +147,7 @@ struct BenchTests {
   }
 
   @Test(
-    "A good device is served while others misbehave", .timeLimit(.minutes(10)),
+    "A good device is served while others misbehave", .timeLimit(.minutes(30)),
     arguments: [
       "slow-reader", "one-byte-writer", "half-open", "handshake-stall", "connection-flood",
     ])
@@ -170,7 +170,7 @@ struct BenchTests {
     if how == "one-byte-writer" { try bad.wait(for: "answers") { number($0, "received") > 0 } }
   }
 
-  @Test("A fleet that dies says nothing any more, and no end", .timeLimit(.minutes(10)))
+  @Test("A fleet that dies says nothing any more, and no end", .timeLimit(.minutes(30)))
   func dead() throws {
     let installation = try Installation()
     try installation.start(["--token-rate", "0"])

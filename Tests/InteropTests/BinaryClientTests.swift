@@ -26,29 +26,29 @@ struct BinaryClientTests {
 
   @Test(
     "What each reports and sends again brings every good one of 1,000 to its device once",
-    .timeLimit(.minutes(15)),
+    .timeLimit(.minutes(30)),
     arguments: [.apnsClerk, .pushjack, .tapns3(command: 1), .tapns3(command: 2)] as [BinaryClient])
   func sendsAgain(client: BinaryClient) throws { try check(client) }
 
   @Test(
     "What PyAPNs reports and sends again brings every good one of 1,000 to its device once",
-    .enabled(if: Programs.python2 != nil, BinaryClient.python2IsMissing), .timeLimit(.minutes(15)),
+    .enabled(if: Programs.python2 != nil, BinaryClient.python2IsMissing), .timeLimit(.minutes(30)),
     arguments: [.pyAPNs(command: 1), .pyAPNs(command: 2)] as [BinaryClient])
   func pyAPNsSendsAgain(client: BinaryClient) throws { try check(client) }
 
   @Test(
     "With command 0 exactly those before the bad one arrive, and the connection just ends",
-    .timeLimit(.minutes(15)))
+    .timeLimit(.minutes(30)))
   func simple() throws { try check(.tapns3(command: 0)) }
 
   @Test(
     "With command 0 of PyAPNs exactly those before the bad one arrive, and the connection just ends",
-    .enabled(if: Programs.python2 != nil, BinaryClient.python2IsMissing), .timeLimit(.minutes(15)))
+    .enabled(if: Programs.python2 != nil, BinaryClient.python2IsMissing), .timeLimit(.minutes(30)))
   func pyAPNsSimple() throws { try check(.pyAPNs(command: 0)) }
 
   @Test(
     "apns-clerk reaches a listener for old TLS with TLS 1.0, as it would by itself",
-    .timeLimit(.minutes(15)))
+    .timeLimit(.minutes(30)))
   func oldTLS() throws {
     let installation = try Installation()
     try installation.start(gateway: "+legacy-tls")

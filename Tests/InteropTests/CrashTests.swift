@@ -5,7 +5,7 @@ import Testing
 struct CrashTests {
   /// The short form of `make crash`. The seed is a new one each time, and stands in what a failure prints.
   @Test(
-    "Nothing that it accepted is lost, and nothing comes that must not", .timeLimit(.minutes(15)))
+    "Nothing that it accepted is lost, and nothing comes that must not", .timeLimit(.minutes(30)))
   func killed() throws {
     let installation = try Installation()
     let issued = try Programs.json(

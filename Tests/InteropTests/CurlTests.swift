@@ -19,7 +19,7 @@ struct CurlTests {
     return block.dropFirst(3).replacingOccurrences(of: "localhost:2197", with: "localhost:\(port)")
   }
 
-  @Test("The printed commands deliver a push", .timeLimit(.minutes(15)))
+  @Test("The printed commands deliver a push", .timeLimit(.minutes(30)))
   func readme() throws {
     let installation = try Installation()
     try installation.start()

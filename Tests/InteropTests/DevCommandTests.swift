@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite("apus dev, as a terminal and as CI start it", .serialized, .timeLimit(.minutes(15)))
+@Suite("apus dev, as a terminal and as CI start it", .serialized, .timeLimit(.minutes(30)))
 struct DevCommandTests {
   @Test(
     "One line of JSON says that it is ready, and one that it ended; SIGTERM leaves nothing behind")

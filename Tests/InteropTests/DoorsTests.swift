@@ -9,7 +9,7 @@ struct DoorsTests {
   ]
 
   @Test(
-    "Each listener is announced under its door, whatever its modifiers", .timeLimit(.minutes(15)))
+    "Each listener is announced under its door, whatever its modifiers", .timeLimit(.minutes(30)))
   func announcement() throws {
     let installation = try Installation()
     let service = try Companion(

@@ -4,7 +4,7 @@ import Testing
 @Suite("What was accepted survives the death of the service", .serialized)
 struct DurabilityTests {
   @Test(
-    "A notification for an absent device is delivered after kill -9", .timeLimit(.minutes(15)),
+    "A notification for an absent device is delivered after kill -9", .timeLimit(.minutes(30)),
     arguments: [1, 2])
   func killed(workers: Int) throws {
     let installation = try Installation()

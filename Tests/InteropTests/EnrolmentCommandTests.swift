@@ -25,7 +25,7 @@ struct EnrolmentCommandTests {
     ] + extra
   }
 
-  @Test("A code makes a device, once; later starts need none", .timeLimit(.minutes(15)))
+  @Test("A code makes a device, once; later starts need none", .timeLimit(.minutes(30)))
   func code() throws {
     let installation = try Installation()
     try installation.start()
@@ -71,7 +71,7 @@ struct EnrolmentCommandTests {
     #expect(audit.contains("device \(id)") && !audit.contains(code))
   }
 
-  @Test("Approved and rejected on the command line", .timeLimit(.minutes(15)))
+  @Test("Approved and rejected on the command line", .timeLimit(.minutes(30)))
   func approval() throws {
     let installation = try Installation()
     try installation.start()
@@ -102,7 +102,7 @@ struct EnrolmentCommandTests {
     #expect(trouble?.description.contains("the operator has refused") == true)
   }
 
-  @Test("Mistakes are told from each other", .timeLimit(.minutes(15)))
+  @Test("Mistakes are told from each other", .timeLimit(.minutes(30)))
   func mistakes() throws {
     let installation = try Installation()
     let data = ["--data", installation.directory.path]

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// `apus feedback`, as the owner of an old sender runs it.
-@Suite("The list of dead tokens on the command line", .timeLimit(.minutes(15)))
+@Suite("The list of dead tokens on the command line", .timeLimit(.minutes(30)))
 struct FeedbackCommandTests {
   /// What the command printed, and its exit code.
   private func feedback(

@@ -5,13 +5,13 @@ import Testing
 struct FeedbackTests {
   @Test(
     "The token of an app that was removed is taken in silence, and stands in the list once",
-    .timeLimit(.minutes(15)),
+    .timeLimit(.minutes(30)),
     arguments: [.apnsClerk, .pushjack, .tapns3(command: 1)] as [BinaryClient])
   func list(client: BinaryClient) throws { try check(client) }
 
   @Test(
     "The token of an app that was removed is taken from PyAPNs in silence, and stands in the list once",
-    .enabled(if: Programs.python2 != nil, BinaryClient.python2IsMissing), .timeLimit(.minutes(15)))
+    .enabled(if: Programs.python2 != nil, BinaryClient.python2IsMissing), .timeLimit(.minutes(30)))
   func pyAPNs() throws { try check(.pyAPNs(command: 1)) }
 
   private func check(_ client: BinaryClient) throws {

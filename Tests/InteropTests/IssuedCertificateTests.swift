@@ -7,7 +7,7 @@ struct IssuedCertificateTests {
 
   @Test(
     "One file has certificate and key, for its owner alone, and OpenSSL takes both from it",
-    .timeLimit(.minutes(15)), arguments: [[], ["--rsa", "2048"]])
+    .timeLimit(.minutes(30)), arguments: [[], ["--rsa", "2048"]])
   func combinedFile(options: [String]) throws {
     let installation = try Installation()
     let file = try installation.providerCertificate(options)
@@ -24,7 +24,7 @@ struct IssuedCertificateTests {
     #expect(kind.contains(options.isEmpty ? "prime256v1" : "Private-Key: (2048 bit"))
   }
 
-  @Test("The README's command turns that file into PKCS#12", .timeLimit(.minutes(15)))
+  @Test("The README's command turns that file into PKCS#12", .timeLimit(.minutes(30)))
   func archive() throws {
     let readme = try String(
       contentsOf: Programs.root.appending(path: "README.md"), encoding: .utf8)

@@ -18,7 +18,7 @@ struct OldClientTests {
 
   @Test(
     "Those of RSA and those of ECDSA are each shown a certificate of their kind",
-    .timeLimit(.minutes(15)))
+    .timeLimit(.minutes(30)))
   func bothKinds() throws {
     let installation = try Installation()
     try installation.start(gateway: "+legacy-tls")
@@ -32,7 +32,7 @@ struct OldClientTests {
 
   @Test(
     "A data directory without the RSA certificate serves those of ECDSA alone",
-    .timeLimit(.minutes(15)))
+    .timeLimit(.minutes(30)))
   func withoutRSA() throws {
     let installation = try Installation()
     for ending in ["crt", "key"] {

@@ -27,7 +27,7 @@ struct OutsideAuthorityTests {
       ])
   }
 
-  @Test("The document's commands work as they are printed", .timeLimit(.minutes(15)))
+  @Test("The document's commands work as they are printed", .timeLimit(.minutes(30)))
   func document() throws {
     let blocks = try Self.blocks()
     let start = try #require(blocks.firstIndex(of: "apus serve\n"))
@@ -58,7 +58,7 @@ struct OutsideAuthorityTests {
 
   @Test(
     "A service without its certificate does not start, and says what is missing",
-    .timeLimit(.minutes(15)))
+    .timeLimit(.minutes(30)))
   func withoutCertificate() throws {
     let blocks = try Self.blocks()
     let apus = try Programs.product("apus")

@@ -55,7 +55,7 @@ struct SendListTests {
     }
   }
 
-  @Test("After SIGKILL every row is sent once, or known to be in doubt", .timeLimit(.minutes(15)))
+  @Test("After SIGKILL every row is sent once, or known to be in doubt", .timeLimit(.minutes(30)))
   func killed() throws {
     let scene = try Scene()
     let first = try scene.run("--rate", "100")
@@ -88,7 +88,7 @@ struct SendListTests {
   }
 
   @Test(
-    "After SIGINT nothing is in doubt, and the next run sends the rest", .timeLimit(.minutes(15)))
+    "After SIGINT nothing is in doubt, and the next run sends the rest", .timeLimit(.minutes(30)))
   func interrupted() throws {
     let scene = try Scene()
     // Slow enough that the list is not through before the signal, however busy the machine is.

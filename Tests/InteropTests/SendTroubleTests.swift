@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// `apus token` and `apus doctor`, as an operator runs them.
-@Suite("What keeps a provider from sending is said in words", .timeLimit(.minutes(15)))
+@Suite("What keeps a provider from sending is said in words", .timeLimit(.minutes(30)))
 struct SendTroubleTests {
   /// What a command printed, and its exit code.
   private func run(_ installation: Installation, _ arguments: [String]) throws -> (Int, String) {

@@ -122,7 +122,7 @@ struct TrustCommandTests {
       try run(["cert", "--revoke", digest], in: installation, expecting: 4).contains("already"))
   }
 
-  @Test("Finishing locks nobody out by mistake", .timeLimit(.minutes(15)))
+  @Test("Finishing locks nobody out by mistake", .timeLimit(.minutes(30)))
   func lockedOut() throws {
     let installation = try Installation()
     try installation.start()

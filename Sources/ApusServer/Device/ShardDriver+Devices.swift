@@ -6,9 +6,12 @@ import ApusStore
 /// Devices from the cache and the store.
 extension ShardDriver {
   /// The device as the cache or the store knows it; without any topic if it never connected.
+  ///
+  /// This is for one that connects, or is looked at for once: it stays in memory itself, and the engine's cache has
+  /// better to keep than its record, and those of strangers beside it.
   func device(_ key: DeviceKey) throws(StoreError) -> Device {
-    let device = try known(key)
-    if device.isAbridged { try complete(device) }
+    let device = try known(key, once: true)
+    if device.isAbridged { try complete(device, once: true) }
     return device
   }
 
@@ -20,10 +23,12 @@ extension ShardDriver {
   }
 
   /// Whole or abridged: enough for what is stored for it.
-  func known(_ key: DeviceKey) throws(StoreError) -> Device {
+  func known(_ key: DeviceKey, once: Bool = false) throws(StoreError) -> Device {
     if let device = cache[key] ?? awakened(key) { return device }
     if let device = cache.unabridge(key) { return remember(device) }
-    guard let remembered = cache.unfold(key) else { return try read(key, stored: nil) }
+    guard let remembered = cache.unfold(key) else {
+      return try read(key, stored: nil, once: once)
+    }
     let stored = remembered.stored?.map { StoredFacts(facts: $0) }
     let device: Device
     if let record = remembered.record {
@@ -33,16 +38,16 @@ extension ShardDriver {
       device = cache.makeDevice(key, registration)
       device.isAbridged = true
     } else {
-      return try read(key, stored: stored)
+      return try read(key, stored: stored, once: once)
     }
     if let stored { device.loadStored(stored) }
     return remember(device)
   }
 
   private func read(
-    _ key: DeviceKey, stored: [StoredFacts]?
+    _ key: DeviceKey, stored: [StoredFacts]?, once: Bool
   ) throws(StoreError) -> Device {
-    let record = try record(key)
+    let record = try record(key, once: once)
     let device = cache.makeDevice(key, Registration())
     if let record {
       fill(device, record)
@@ -55,14 +60,16 @@ extension ShardDriver {
   }
 
   /// Reads what an abridged device leaves out.
-  private func complete(_ device: Device) throws(StoreError) {
-    if let record = try record(device.key) { fill(device, record) }
+  private func complete(_ device: Device, once: Bool = false) throws(StoreError) {
+    if let record = try record(device.key, once: once) { fill(device, record) }
     device.isAbridged = false
   }
 
-  private func record(_ key: DeviceKey) throws(StoreError) -> DeviceRecord? {
+  private func record(_ key: DeviceKey, once: Bool) throws(StoreError) -> DeviceRecord? {
     let bytes = DeviceRecord.key(key.id, key.environment)
-    guard let value = try worker.store.get(.devices, key: bytes.span) else { return nil }
+    guard let value = try worker.store.get(.devices, key: bytes.span, once: once) else {
+      return nil
+    }
     do {
       return try DeviceRecord(decoding: value.span)
     } catch {

@@ -44,6 +44,9 @@ struct HandshakeQueue: ~Copyable {
     private var entries: [DeadlineWheel.Entry] = []
     private var head = 0
 
+    private static let entriesKept = 256
+    private static let entriesMoved = 1024
+
     var isEmpty: Bool { head == entries.count }
 
     mutating func append(_ connection: Connection) {
@@ -56,7 +59,11 @@ struct HandshakeQueue: ~Copyable {
       while head < entries.count {
         let entry = entries[head]
         head += 1
-        if isEmpty || head == 1024 {
+        if isEmpty {
+          // What a crowd took is given back with it: 16 bytes for each who waited.
+          entries.removeAll(keepingCapacity: entries.capacity <= Self.entriesKept)
+          head = 0
+        } else if head == Self.entriesMoved {
           entries.removeFirst(head)
           head = 0
         }

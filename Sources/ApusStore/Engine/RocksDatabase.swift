@@ -12,6 +12,8 @@ final class RocksDatabase: @unchecked Sendable {
   private let syncOptions: OpaquePointer
   private let mailboxFilter: OpaquePointer
   let readOptions: OpaquePointer
+  /// For rows that will not be asked for again soon.
+  let readOnceOptions: OpaquePointer
 
   /// - Parameter follower: nil for the process that writes. Else the path of a directory of the reader's own: the
   ///   database is read beside its writer, as it is and as `catchUp` finds it.
@@ -63,6 +65,8 @@ final class RocksDatabase: @unchecked Sendable {
     unsafe syncOptions = rocksdb_writeoptions_create()
     unsafe rocksdb_writeoptions_set_sync(syncOptions, 1)
     unsafe readOptions = rocksdb_readoptions_create()
+    unsafe readOnceOptions = rocksdb_readoptions_create()
+    unsafe rocksdb_readoptions_set_fill_cache(readOnceOptions, 0)
     if follower == nil {
       // Where the engine refuses: without it its own 30 days hold.
       set("periodic_compaction_seconds", options.mailboxRewriteSeconds, of: .mailbox)
@@ -80,6 +84,7 @@ final class RocksDatabase: @unchecked Sendable {
     unsafe rocksdb_column_family_handle_destroy(defaultFamily)
     unsafe rocksdb_writeoptions_destroy(syncOptions)
     unsafe rocksdb_readoptions_destroy(readOptions)
+    unsafe rocksdb_readoptions_destroy(readOnceOptions)
     unsafe rocksdb_close(handle)
     // The engine's threads have ended and ask it nothing more.
     unsafe rocksdb_compactionfilter_destroy(mailboxFilter)

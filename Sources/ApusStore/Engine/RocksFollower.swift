@@ -19,8 +19,10 @@ package final class RocksFollower: StoreReader {
   /// Takes up what was written since.
   package func catchUp() throws(StoreError) { try database.catchUp() }
 
-  package func get(_ family: StoreFamily, key: Span<UInt8>) throws(StoreError) -> [UInt8]? {
-    try database.get(family, key: key)
+  package func get(
+    _ family: StoreFamily, key: Span<UInt8>, once: Bool
+  ) throws(StoreError) -> [UInt8]? {
+    try database.get(family, key: key, once: once)
   }
 
   package func scan(

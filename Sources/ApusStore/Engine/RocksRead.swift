@@ -2,13 +2,16 @@ import ApusModel
 import CRocksDB
 
 extension RocksDatabase {
-  func get(_ family: StoreFamily, key: Span<UInt8>) throws(StoreError) -> [UInt8]? {
+  func get(
+    _ family: StoreFamily, key: Span<UInt8>, once: Bool
+  ) throws(StoreError) -> [UInt8]? {
     var message: UnsafeMutablePointer<CChar>?
+    let options = unsafe once ? readOnceOptions : readOptions
     // Pinned: one copy, from the engine's block into the array.
     let pinned: OpaquePointer? = unsafe key.withUnsafeBufferPointer { key in
       unsafe key.withMemoryRebound(to: CChar.self) {
         unsafe rocksdb_get_pinned_cf(
-          handle, readOptions, self.family(family), $0.baseAddress, $0.count, &message)
+          handle, options, self.family(family), $0.baseAddress, $0.count, &message)
       }
     }
     if let text = unsafe Self.take(&message) {

@@ -28,10 +28,12 @@ package final class RocksStore: DurableStore {
     core.queue.submit(group, completion: completion)
   }
 
-  package func get(_ family: StoreFamily, key: Span<UInt8>) throws(StoreError) -> [UInt8]? {
+  package func get(
+    _ family: StoreFamily, key: Span<UInt8>, once: Bool
+  ) throws(StoreError) -> [UInt8]? {
     let database = try core.beginReading()
     defer { core.endReading() }
-    return try database.get(family, key: key)
+    return try database.get(family, key: key, once: once)
   }
 
   package func scan(

@@ -50,7 +50,9 @@ package final class MemoryStore: DurableStore {
     core.queue.submit(group, completion: completion)
   }
 
-  package func get(_ family: StoreFamily, key: Span<UInt8>) throws(StoreError) -> [UInt8]? {
+  package func get(
+    _ family: StoreFamily, key: Span<UInt8>, once: Bool
+  ) throws(StoreError) -> [UInt8]? {
     try core.read(family) { $0.value(of: key) }
   }
 

@@ -263,10 +263,12 @@ final class SimulatedStore: DurableStore, @unchecked Sendable {
     }
   }
 
-  func get(_ family: StoreFamily, key: Span<UInt8>) throws(StoreError) -> [UInt8]? {
+  func get(
+    _ family: StoreFamily, key: Span<UInt8>, once: Bool
+  ) throws(StoreError) -> [UInt8]? {
     try check()
     if disk.canary == .hidesKept, family == .mailbox { return nil }
-    return try disk.image.get(family, key: key)
+    return try disk.image.get(family, key: key, once: once)
   }
 
   func scan(

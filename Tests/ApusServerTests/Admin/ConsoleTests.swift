@@ -8,7 +8,7 @@ import Testing
 
 @testable import ApusServer
 
-@Suite("The service's console", .serialized, .timeLimit(.minutes(15)))
+@Suite("The service's console", .serialized, .timeLimit(.minutes(30)))
 struct ConsoleTests {
   @Test("The page and its files need no token, and say what they may do; everything else needs one")
   func page() throws {

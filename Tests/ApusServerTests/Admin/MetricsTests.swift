@@ -6,7 +6,7 @@ import Testing
 
 @testable import ApusServer
 
-@Suite("Metrics", .timeLimit(.minutes(15)))
+@Suite("Metrics", .timeLimit(.minutes(30)))
 struct MetricsTests {
   private static let dashboard = URL(fileURLWithPath: #filePath)
     .deletingLastPathComponent().appending(path: "../../../Documentation/grafana.json")
