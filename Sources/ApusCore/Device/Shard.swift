@@ -84,6 +84,12 @@ package struct Shard: ~Copyable {
     return Array(freeNotifications[first...])
   }
 
+  /// Frees what is kept for reuse. A delivery that is kept has its device, which may be no more.
+  package mutating func forgetFree() {
+    freeDeliveries = []
+    freeNotifications = []
+  }
+
   mutating func takeDelivery(_ notification: Notification, _ device: Device) -> Delivery {
     guard let delivery = freeDeliveries.popLast() else {
       return Delivery(notification: notification, device: device)

@@ -102,6 +102,7 @@ package final class DeviceConnection: SocketHandler {
   /// Tells the answers of a look-up that was given up from those of the current one.
   var lookup = 0
   var session: TLSSession?
+  private var sessionPatience = SessionPatience()
   /// The certificate's renewal; nil where there is none.
   var renewal: Renewal?
   /// Whether the connection was made with an identity that is not the device's any more: its session is not resumed.
@@ -228,7 +229,8 @@ package final class DeviceConnection: SocketHandler {
     guard stage != .idle, stage != .waiting else { return }
     if stage == .lingering { return finishLeaving() }
     let wasGood = connectedAtMilliseconds.map { now - $0 }
-    hangUp(keepsSession: connectedAtMilliseconds != nil || !reason.mayComeOfSession)
+    if wasGood != nil { sessionPatience.connected() }
+    hangUp(keepsSession: wasGood != nil || sessionPatience.failed(reason))
     let wait = max(backoff.wait(afterConnectionOf: wasGood), minimumWaitMilliseconds)
     minimumWaitMilliseconds = 0
     stage = .waiting

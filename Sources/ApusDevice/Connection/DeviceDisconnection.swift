@@ -29,15 +29,46 @@ package enum DeviceDisconnection: Error, Sendable {
 }
 
 extension DeviceDisconnection {
-  /// Whether the session that was offered may be why there was no connection. Not where nothing was said about it: a
-  /// service that is asked by thousands at once answers some of them too late, and what they offered saves it most of
-  /// the work the next time. That whoever watches may see a ticket twice (RFC 8446, C.4) tells him less than the
-  /// device's address does.
-  var mayComeOfSession: Bool {
+  /// What the end of an attempt says of the session that was offered in it.
+  enum SessionBlame {
+    case none
+    /// Nothing was said: a service that is asked by thousands at once answers some of them too late.
+    case possible
+    case likely
+  }
+
+  var sessionBlame: SessionBlame {
     switch self {
-    case .stopped, .unreachable, .timedOut, .transport: false
-    case .tls, .otherProtocol, .proof, .refused, .fault, .goodbye, .closed: true
+    case .stopped, .unreachable, .goodbye: .none
+    case .timedOut, .transport, .closed: .possible
+    case .tls, .otherProtocol, .proof, .refused, .fault: .likely
     }
+  }
+}
+
+/// Whether a session is offered again after an attempt that led to no connection.
+///
+/// One that nothing was said about saves the service most of the work the next time, and just then that counts. But not
+/// for ever: where it is the session that the service fails at, a device that kept it would be locked out. That whoever
+/// watches may see a ticket twice (RFC 8446, C.4) tells him less than the device's address does.
+struct SessionPatience {
+  /// Attempts in a row that ended without a word.
+  private var silent = 0
+
+  static let silentAttempts = 16
+
+  mutating func connected() { silent = 0 }
+
+  /// - Returns: Whether the session is kept.
+  mutating func failed(_ reason: DeviceDisconnection) -> Bool {
+    switch reason.sessionBlame {
+    case .none: return true
+    case .likely: silent = Self.silentAttempts
+    case .possible: silent += 1
+    }
+    guard silent >= Self.silentAttempts else { return true }
+    silent = 0
+    return false
   }
 }
 

@@ -89,6 +89,9 @@ struct DeviceCache: ~Copyable {
     return device
   }
 
+  /// Frees the objects that are kept for the next devices.
+  mutating func forgetSpare() { spare = [] }
+
   /// Takes the device out of those that are abridged. Nil where it is not there, or where more may be known of it: then
   /// `unfold` says all.
   mutating func unabridge(_ key: DeviceKey) -> Device? {

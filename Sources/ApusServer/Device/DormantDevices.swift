@@ -90,18 +90,18 @@ import ApusTLS
 
   // MARK: What they had before
 
-  /// Gives the pages of objects that are no more back to the system, once many devices have fallen dormant that were
-  /// awake together. Where as many are woken as fall dormant they would only be asked for again.
+  /// Whether memory is to be returned to the system: many devices have fallen dormant that were awake together. Where
+  /// as many are woken as fall dormant it would only be asked for again.
   ///
   /// - Parameter awake: Connected devices that are not dormant. Told each second.
-  func returnMemory(awake: Int, nowSeconds: UInt64) {
+  func freedMuch(awake: Int, nowSeconds: UInt64) -> Bool {
     mostAwake = max(mostAwake, awake)
     guard mostAwake - awake >= max(Self.fewestReturned, mostAwake / 8),
       nowSeconds >= returnedSeconds + Self.returnSeconds
-    else { return }
+    else { return false }
     mostAwake = awake
     returnedSeconds = nowSeconds
-    HeapPages.returnFree()
+    return true
   }
 
   /// 128 KB.

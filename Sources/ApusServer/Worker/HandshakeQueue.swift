@@ -30,7 +30,8 @@ struct HandshakeQueue: ~Copyable {
 
   /// A turn has ended: the next ones may go on.
   mutating func turnEnded(_ worker: Worker) {
-    heap.turnEnded(steps: steps, nowSeconds: worker.nowSeconds)
+    let isCrowdGone = heap.turnEnded(steps: steps, nowSeconds: worker.nowSeconds)
+    if isCrowdGone { worker.returnMemory() }
     steps = 0
     while steps < Limits.handshakesPerTurn,
       let connection = finishing.next(worker) ?? beginning.next(worker)
@@ -75,25 +76,24 @@ struct HandshakeQueue: ~Copyable {
   }
 }
 
-/// Gives the memory of a crowd's handshakes back to the system when the crowd has gone by: the heap keeps what was
+/// Tells when the memory of a crowd's handshakes is to be given back, as the crowd has gone by: the heap keeps what was
 /// freed, 20 KB for each that was under way at once, and a worker that has its devices again needs none of it.
 private struct HeapAfterCrowd {
   private var steps = 0
-  /// The most steps in one window since memory was given back.
+  /// The most steps in one window since that was last so.
   private var most = 0
   private var windowEndSeconds: UInt64 = 0
 
-  mutating func turnEnded(steps count: Int, nowSeconds: UInt64) {
+  mutating func turnEnded(steps count: Int, nowSeconds: UInt64) -> Bool {
     steps += count
-    guard nowSeconds >= windowEndSeconds else { return }
+    guard nowSeconds >= windowEndSeconds else { return false }
     most = max(most, steps)
     // While as many come as before, what they freed is what the next ones take.
-    if most >= Limits.handshakesOfCrowd, steps <= most / 4 {
-      most = steps
-      HeapPages.returnFree()
-    }
+    let isGone = most >= Limits.handshakesOfCrowd && steps <= most / 4
+    if isGone { most = steps }
     steps = 0
     windowEndSeconds = nowSeconds + UInt64(Limits.crowdSeconds)
+    return isGone
   }
 }
 

@@ -19,6 +19,9 @@ final class NotificationDepot: Sendable {
     }
   }
 
+  /// Frees all of them.
+  func clear() { batches.withLock { $0 = [] } }
+
   /// Nil where there is none.
   func take() -> [Notification]? { batches.withLock { $0.popLast() } }
 }

@@ -1,4 +1,5 @@
 import ApusCore
+import ApusLoop
 import ApusModel
 import ApusStore
 import ApusTLS
@@ -16,8 +17,17 @@ extension Worker {
     tlsBuffers.forgetKeys()
     shard.secondPassed()
     if index == 0 { handOutExpired() }
-    dormant.returnMemory(
-      awake: shard.shard.sessions.connected - dormant.dormancy.count, nowSeconds: now)
+    let awake = shard.shard.sessions.connected - dormant.dormancy.count
+    if dormant.freedMuch(awake: awake, nowSeconds: now) { returnMemory() }
+  }
+
+  /// Gives back to the system what a crowd leaves: the free pages of the heap, and before them what is kept for reuse,
+  /// objects that lie far apart now and hold a page each.
+  func returnMemory() {
+    shard.shard.forgetFree()
+    shard.cache.forgetSpare()
+    depot.clear()
+    HeapPages.returnFree()
   }
 
   private func look(at entry: DeadlineWheel.Entry, _ now: UInt64) {

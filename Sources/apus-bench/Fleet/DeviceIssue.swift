@@ -23,11 +23,10 @@ struct DeviceIssue {
     let key = try readText("\(data)/authority/devices.key")
     do {
       let authority = try CertificateAuthority(certificatePEM: certificate, keyPEM: key)
-      // One key for all: what is looked at is the service.
-      let shared = try PrivateKey.generateP256()
+      let (shared, madeSeconds) = try sharedKey()
       let key = try TLSIdentityKey(PEM: Array(shared.pkcs8PEM.utf8))
       // As `apus device` has it: those that end soon are warned of, which is another thing to measure.
-      let validity = Validity(now: Int64(time(nil)), days: 730)
+      let validity = Validity(now: madeSeconds, days: 730)
       var configuration = TLSClientConfiguration(
         trustRoots: .authorities(PEM: Array(trusted.utf8)),
         applicationProtocols: [CourierALPN.apus.name.description],
@@ -44,8 +43,31 @@ struct DeviceIssue {
             endpoint: .addresses([address]), context: context,
             identity: TLSConnectionIdentity(certificateDER: device.der, key: key)))
       }
+    } catch let error as CommandFailure {
+      throw error
     } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
+  }
+
+  /// One key for all devices: what is looked at is the service. And when it was made, in Unix seconds.
+  ///
+  /// It is kept in the data directory: for the service, devices that come back are the ones that it knows, and it has
+  /// nothing to write.
+  private func sharedKey() throws -> (PrivateKey, Int64) {
+    let path = "\(data)/fleet.key"
+    if unsafe access(path, F_OK) != 0 {
+      // Several processes may begin at once: the first one's counts.
+      let temporary = "\(path).\(getpid())"
+      try writeText(try PrivateKey.generateP256().pkcs8PEM, to: temporary)
+      unsafe link(temporary, path)
+      unsafe unlink(temporary)
+    }
+    let key = try PrivateKey(pem: try readText(path))
+    var status = stat()
+    guard unsafe stat(path, &status) == 0 else {
+      throw CommandFailure(.configuration, "cannot read \(path)")
+    }
+    return (key, Int64(status.st_mtim.tv_sec))
   }
 }

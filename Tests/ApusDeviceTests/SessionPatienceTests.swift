@@ -1,0 +1,41 @@
+import ApusLoop
+import ApusTLS
+import Glibc
+import Testing
+
+@testable import ApusDevice
+
+@Suite("A session is offered again while nothing speaks against it")
+struct SessionPatienceTests {
+  @Test("Attempts that end without a word do not cost it, until there are sixteen in a row")
+  func silent() {
+    var patience = SessionPatience()
+    let words: [DeviceDisconnection] = [.closed, .timedOut, .transport(ECONNRESET)]
+    for round in 0..<3 {
+      let kept = (0..<15).map { patience.failed(words[($0 + round) % 3]) }
+      #expect(kept == Array(repeating: true, count: 15))
+      if round < 2 { patience.connected() }
+    }
+    #expect(!patience.failed(.closed))
+    // The next session is as good as any.
+    #expect(patience.failed(.closed))
+  }
+
+  @Test("A service that was not reached, or said that it goes, has said nothing about it")
+  func unreachable() {
+    var patience = SessionPatience()
+    let endings: [DeviceDisconnection] = [
+      .goodbye(reason: "the service stops"), .stopped,
+      .unreachable(.system(.connect, code: ECONNREFUSED, .loopbackIPv4(port: 1))),
+    ]
+    for number in 0..<100 { #expect(patience.failed(endings[number % 3])) }
+  }
+
+  @Test("One that the service answered with an alert is not offered again")
+  func blamed() {
+    var patience = SessionPatience()
+    #expect(!patience.failed(.otherProtocol))
+    #expect(patience.failed(.closed))
+    #expect(!patience.failed(.otherProtocol))
+  }
+}
