@@ -10,9 +10,11 @@ struct SessionPatienceTests {
   @Test("Attempts that end without a word do not cost it, until there are sixteen in a row")
   func silent() {
     var patience = SessionPatience()
-    let words: [DeviceDisconnection] = [.closed, .timedOut, .transport(ECONNRESET)]
+    let words: [DeviceDisconnection] = [
+      .closed, .timedOut, .transport(ECONNRESET), .tls(.truncated),
+    ]
     for round in 0..<3 {
-      let kept = (0..<15).map { patience.failed(words[($0 + round) % 3]) }
+      let kept = (0..<15).map { patience.failed(words[($0 + round) % 4]) }
       #expect(kept == Array(repeating: true, count: 15))
       if round < 2 { patience.connected() }
     }
@@ -35,7 +37,9 @@ struct SessionPatienceTests {
   @Test("One that the service answered with an alert is not offered again")
   func blamed() {
     var patience = SessionPatience()
-    let kept = [.otherProtocol, .closed, .otherProtocol].map { patience.failed($0) }
-    #expect(kept == [false, true, false])
+    let endings: [DeviceDisconnection] = [
+      .otherProtocol, .closed, .tls(.alertReceived(40)), .closed,
+    ]
+    #expect(endings.map { patience.failed($0) } == [false, true, false, true])
   }
 }

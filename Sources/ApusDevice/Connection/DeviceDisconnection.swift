@@ -40,7 +40,8 @@ extension DeviceDisconnection {
   var sessionBlame: SessionBlame {
     switch self {
     case .stopped, .unreachable, .goodbye: .none
-    case .timedOut, .transport, .closed: .possible
+    // Truncated: it ended without an alert too.
+    case .timedOut, .transport, .closed, .tls(.truncated): .possible
     case .tls, .otherProtocol, .proof, .refused, .fault: .likely
     }
   }
