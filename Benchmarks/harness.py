@@ -97,7 +97,8 @@ def free_port():
     """Below those that the system gives to connections, where there are such: with fifty thousand connections each of
     theirs is taken on some address before a server comes to listen there."""
     lowest = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    for port in [*random.sample(range(10_000, max(lowest, 10_000)), min(100, max(0, lowest - 10_000))), 0]:
+    below = range(10_000, lowest)
+    for port in [*random.sample(below, min(100, len(below))), 0]:
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))

@@ -10,21 +10,12 @@ import Synchronization
 /// There is a place here for each device of a large fleet. Of a digest's HMAC under a key that nobody else has, half
 /// will do: who cannot compute it cannot look for two certificates that share it, nor for a crowded part of the table.
 final class KnownCertificates: Sendable {
-  private let table: Mutex<KnownCertificateTable>
-  /// Nil where the system gave no random bytes: then each certificate is verified each time.
-  private let secret: [UInt8]?
+  private let table = Mutex(KnownCertificateTable())
+  private let secret = TicketKeys.systemRandom(count: 32)
   /// At the limit the table begins anew, which costs a full check for each.
   let capacity: Int
 
-  private static let secretByteCount = 32
-
-  init(capacity: Int = 65_536) {
-    self.capacity = capacity
-    table = Mutex(KnownCertificateTable())
-    var bytes = [UInt8](repeating: 0, count: Self.secretByteCount)
-    let isRandom = unsafe RAND_priv_bytes(&bytes, Int32(Self.secretByteCount)) == 1
-    secret = isRandom ? bytes : nil
-  }
+  init(capacity: Int = 65_536) { self.capacity = capacity }
 
   /// Whether the certificate was verified and is valid at `now`, in Unix seconds.
   func contain(_ digest: UnsafePointer<UInt8>, now: Int64) -> Bool {
@@ -42,8 +33,8 @@ final class KnownCertificates: Sendable {
 
   var count: Int { table.withLock { $0.count } }
 
+  /// Nil where OpenSSL cannot make one: then the certificate is verified each time.
   private func tag(_ digest: UnsafePointer<UInt8>) -> KnownCertificateTable.Tag? {
-    guard let secret else { return nil }
     var bytes = InlineArray<32, UInt8>(repeating: 0)
     var span = bytes.mutableSpan
     return unsafe span.withUnsafeMutableBytes { bytes in

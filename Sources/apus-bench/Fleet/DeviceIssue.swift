@@ -60,6 +60,7 @@ struct DeviceIssue {
       // Several processes may begin at once: the first one's counts.
       let temporary = "\(path).\(getpid())"
       try writeText(try PrivateKey.generateP256().pkcs8PEM, to: temporary)
+      unsafe chmod(temporary, 0o600)
       unsafe link(temporary, path)
       unsafe unlink(temporary)
     }
