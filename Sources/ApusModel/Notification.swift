@@ -47,6 +47,9 @@ public final class Notification: @unchecked Sendable {
   /// Whether it may be kept for a device that is away.
   public var mayBeStored: Bool { expirationSeconds > 0 }
 
+  /// Whether it may take the place of an older one that waits: see `DeviceSession.takeReplaced`.
+  public var mayReplace: Bool { isBackground || !collapseID.isEmpty }
+
   /// Whether its time is over.
   public func isExpired(atSeconds now: Int64) -> Bool {
     expirationSeconds > 0 && expirationSeconds <= now

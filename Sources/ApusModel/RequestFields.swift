@@ -33,7 +33,7 @@ public struct RequestFields: Sendable {
   public mutating func removeAll() {
     used = 0
     hasRepeatedField = false
-    places = InlineArray(repeating: Place())
+    for index in places.indices { places[index] = Place() }
   }
 
   /// Takes one field.

@@ -14,6 +14,11 @@ package struct CourierNotification: Sendable, Hashable {
 
     package init(rawValue: UInt8) { self.rawValue = rawValue }
 
+    /// For each notification that is sent: `insert` is generic, and other modules call it as such.
+    package init(isFromStorage: Bool, isLast: Bool) {
+      self.init(rawValue: (isFromStorage ? 1 : 0) | (isLast ? 2 : 0))
+    }
+
     /// It waited on the server, or is sent again.
     package static let fromStorage = StorageFlags(rawValue: 1)
     /// It is the last one that waited.

@@ -11,8 +11,10 @@ package struct GroupEntry {
     case evict
     /// Nothing is written: as many newer notifications have the slots, or get them with this group.
     case outdated
-    /// The device's record.
+    /// The device's record, where nothing has changed it since.
     case record(version: UInt64)
+    /// Nothing is written: somebody waits for everything that gathered before.
+    case milestone
 
     /// A pattern: `==` copies the whole.
     @inlinable package var isPut: Bool { if case .put = self { true } else { false } }
@@ -23,7 +25,7 @@ package struct GroupEntry {
   /// That of a put is known once `Shard.assignSlots` was called.
   package var slot: MailboxSlot
   package var delivery: Delivery?
-  /// The place in the order of acceptance of what is put or taken out; 0 for a record.
+  /// The place in the order of acceptance of what is put or taken out; else 0.
   package var order: UInt64
 
   /// Whether a notification takes its slot. Of an entry in a list ask its kind: the whole would be copied for the call.
@@ -141,11 +143,18 @@ package struct CommitGroup {
 
   /// Gathers the device's record as it is now.
   package mutating func record(_ device: Device) {
+    append(.record(version: device.recordVersion), device)
+  }
+
+  /// Makes sure that there is a group with what has gathered for the device, and that it is written soon.
+  package mutating func milestone(_ device: Device) { append(.milestone, device) }
+
+  private mutating func append(_ kind: GroupEntry.Kind, _ device: Device) {
     device.pendingWrites += 1
     urgent.append(
       GroupEntry(
-        kind: .record(version: device.recordVersion), device: device,
-        slot: MailboxSlot(topic: TopicKey(app: .base)), delivery: nil, order: 0))
+        kind: kind, device: device, slot: MailboxSlot(topic: TopicKey(app: .base)), delivery: nil,
+        order: 0))
   }
 
   /// Whether a group is due: something urgent is there, or something has lingered long enough.

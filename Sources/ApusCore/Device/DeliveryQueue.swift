@@ -11,8 +11,18 @@ struct DeliveryQueue {
   mutating func prepend(_ delivery: Delivery) { items.insert(delivery, at: head) }
 
   mutating func popFirst() -> Delivery? {
-    guard head < items.count else { return nil }
-    let delivery = items[head]
+    guard let first else { return nil }
+    removeFirst()
+    return first
+  }
+
+  /// There must be one.
+  mutating func removeFirst() {
+    // Most often it is the only one.
+    guard items.count > 1 else {
+      items.removeLast()
+      return
+    }
     head += 1
     if head == items.count {
       items.removeAll(keepingCapacity: items.count <= 64)
@@ -21,7 +31,6 @@ struct DeliveryQueue {
       items.removeFirst(head)
       head = 0
     }
-    return delivery
   }
 
   mutating func removeFirst(where matches: (Delivery) -> Bool) -> Delivery? {

@@ -129,6 +129,12 @@ package final class Device {
     knowsStored = true
   }
 
+  // Looked at with every flush: through `session` another module copies all of it, and counts its parts.
+  /// How many notifications wait for its acknowledgement.
+  package var inFlightCount: Int { session?.inFlightCount ?? 0 }
+  /// See `DeviceSession.deadlineMilliseconds`.
+  package var sessionDeadlineMilliseconds: UInt64? { session?.deadlineMilliseconds }
+
   /// Whether what is known of the device is enough to judge a token's claims. Else its record is to be read first.
   @inline(__always)
   package func canJudge(_ claims: TokenClaims) -> Bool {

@@ -11,9 +11,9 @@ package import ApusModel
 // A topic that does not wake, and one that is opportunistic, makes of 10 what 5 is.
 
 extension DeviceSession {
-  func maySendNow(_ notification: Notification, state: TopicState) -> Bool {
+  func maySendNow(_ delivery: Delivery, state: TopicState) -> Bool {
     if power == .active { return true }
-    return notification.priority == .immediate && state == .enabled
+    return delivery.notification.priority == .immediate && state == .enabled
   }
 
   mutating func hold(_ delivery: Delivery, nowMilliseconds: UInt64) {

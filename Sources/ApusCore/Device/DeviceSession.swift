@@ -77,8 +77,7 @@ package struct DeviceSession {
     needsDrain = needsDrain || more
     var isLast = !more
     for delivery in stored.reversed() {
-      guard maySendNow(delivery.notification, state: state(delivery.notification.claims.topic))
-      else {
+      guard maySendNow(delivery, state: state(delivery.notification.claims.topic)) else {
         hold(delivery, nowMilliseconds: nowMilliseconds)
         continue
       }
@@ -135,7 +134,7 @@ package struct DeviceSession {
   private mutating func take(
     _ delivery: Delivery, state: TopicState, nowMilliseconds: UInt64
   ) -> Offer {
-    if maySendNow(delivery.notification, state: state) {
+    if maySendNow(delivery, state: state) {
       delivery.place = .ready
       ready.append(delivery)
       return .queued
@@ -203,7 +202,7 @@ package struct DeviceSession {
   /// replace it anywhere in the queue"; of background pushes the device keeps only the newest anyway. What is in
   /// flight stays: the device replaces what it shows.
   package mutating func takeReplaced(by newer: Notification) -> Delivery? {
-    guard newer.isBackground || !newer.collapseID.isEmpty else { return nil }
+    guard newer.mayReplace else { return nil }
     let topic = newer.claims.topic
     func isReplaced(_ delivery: Delivery) -> Bool {
       let older = delivery.notification
@@ -220,22 +219,39 @@ package struct DeviceSession {
 
   // MARK: Sending and acknowledgements
 
-  /// The next notification to send, which is in flight from then on; nil when the window is full or nothing waits.
-  package mutating func nextToSend() -> Delivery? {
+  /// What becomes of the notification that has waited longest.
+  enum Next {
+    /// Nothing waits, or the window is full.
+    case nothing
+    /// It is in flight from now on.
+    case send(Delivery)
+    /// Its time is over, and the session has it no more.
+    case expired(Delivery)
+  }
+
+  /// Looks at it once: each of these objects is in no cache of the processor when its turn comes.
+  mutating func next(nowSeconds: Int64) -> Next {
+    guard let delivery = ready.first else { return .nothing }
+    let notification = delivery.notification
+    if notification.isExpired(atSeconds: nowSeconds) {
+      ready.removeFirst()
+      delivery.place = .none
+      return .expired(delivery)
+    }
     guard phase == .serving, inFlight.count < Limits.courierWindowFrames,
-      inFlightBytes < Limits.courierWindowBytes, mayGoAlong(ready.first),
-      let delivery = ready.popFirst()
-    else { return nil }
+      inFlightBytes < Limits.courierWindowBytes, mayGoAlong(delivery)
+    else { return .nothing }
+    ready.removeFirst()
     delivery.place = .inFlight
     inFlight.append(delivery)
-    inFlightBytes += delivery.notification.payload.count
-    return delivery
+    inFlightBytes += notification.payload.count
+    return .send(delivery)
   }
 
   /// Whether the next notification may be sent beside what is in flight: a suspect is sent by itself, so that whatever
   /// becomes of the connection is its doing.
-  private func mayGoAlong(_ next: Delivery?) -> Bool {
-    guard let first = inFlight.first, let next else { return true }
+  private func mayGoAlong(_ next: Delivery) -> Bool {
+    guard let first = inFlight.first else { return true }
     return !first.isSuspect && !next.isSuspect
   }
 
@@ -254,15 +270,6 @@ package struct DeviceSession {
     inFlightBytes -= delivery.notification.payload.count
     delivery.place = .none
     return delivery
-  }
-
-  /// Takes the next notification to send out of the session if its time is over.
-  package mutating func takeExpired(nowSeconds: Int64) -> Delivery? {
-    guard let first = ready.first, first.notification.isExpired(atSeconds: nowSeconds) else {
-      return nil
-    }
-    first.place = .none
-    return ready.popFirst()
   }
 
   /// The device answered for `messageID`; nil for an id that is unknown or was answered before.

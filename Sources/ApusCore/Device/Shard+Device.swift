@@ -151,13 +151,17 @@ extension Shard {
     if device.session?.heldBackCount ?? 0 > 0 {
       admitHeldBack(device, loopMilliseconds: loopMilliseconds)
     }
-    while let delivery = device.session?.takeExpired(nowSeconds: nowSeconds) {
-      note(.expired, delivery.notification)
-      forget(delivery)
+    while true {
+      switch device.session?.next(nowSeconds: nowSeconds) {
+      case .send(let delivery)?:
+        sessions.sent()
+        return delivery
+      case .expired(let delivery)?:
+        note(.expired, delivery.notification)
+        forget(delivery)
+      case .nothing?, nil: return nil
+      }
     }
-    guard let delivery = device.session?.nextToSend() else { return nil }
-    sessions.sent()
-    return delivery
   }
 
   /// The device answered for a notification; `status` 0 means taken.

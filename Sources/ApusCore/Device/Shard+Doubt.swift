@@ -19,7 +19,7 @@ extension Shard {
   mutating func doubt(_ entry: GroupEntry) {
     switch entry.kind {
     case .put, .delete, .evict: break
-    case .outdated, .record: return
+    case .outdated, .record, .milestone: return
     }
     entry.device.pendingWrites += 1
     doubts.append(SlotInDoubt(device: entry.device, slot: entry.slot))

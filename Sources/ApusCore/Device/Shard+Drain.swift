@@ -7,7 +7,7 @@ extension Shard {
     // The drain must find what is on its way to the disk. It waits for the group that gathers now, not for a moment
     // without pending writes: under a steady flow of pushes there is none.
     device.session?.forEach { group.promote($0) }
-    group.record(device)
+    group.milestone(device)
     device.drain = .waiting(group: gatheringGroup)
     drainWaiters.append((gatheringGroup, device))
   }

@@ -72,7 +72,7 @@ extension Shard {
         guard let delivery = entries[index].delivery, delivery.place == .none else { continue }
         StoreForecast.add(
           to: &forecasts, delivery.notification.facts, stored: 0, isReplaced: true)
-      case .delete, .record: continue
+      case .delete, .record, .milestone: continue
       }
     }
     forecastSlots.removeAll(keepingCapacity: true)

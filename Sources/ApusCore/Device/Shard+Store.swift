@@ -89,6 +89,7 @@ extension Shard {
         recordFailed(device)
       }
       mark(dirty: device)
+    case .milestone: break
     }
     if device.pendingWrites == 0 { settle(device, succeeded: succeeded) }
   }
@@ -112,8 +113,10 @@ extension Shard {
     group.keepStored()
     for entry in entries {
       let device = entry.device
-      if entry.kind == .outdated { continue }
-      if case .record = entry.kind { continue }
+      switch entry.kind {
+      case .put, .delete, .evict: break
+      case .outdated, .record, .milestone: continue
+      }
       let slot = entry.slot
       let ended = device.endedOrders[slot]?.order
       if let kept = device.stored(slot) {

@@ -215,12 +215,13 @@ package struct Shard: ~Copyable {
     loopMilliseconds: UInt64
   ) {
     let device = delivery.device
-    let mayBeStored = delivery.notification.mayBeStored
+    let notification = delivery.notification
+    let mayBeStored = notification.mayBeStored
     switch offer {
     case .queued?:
-      let isDurableReplaced = replaceOlder(by: delivery)
+      let isDurableReplaced = notification.mayReplace && replaceOlder(by: delivery)
       mark(dirty: device)
-      if delivery.notification.priority == .immediate, state == .enabled {
+      if notification.priority == .immediate, state == .enabled {
         radioIsInUse(device, loopMilliseconds: loopMilliseconds)
       }
       if !mayBeStored {
@@ -232,17 +233,17 @@ package struct Shard: ~Copyable {
       }
     case .held?:
       _ = replaceOlder(by: delivery)
-      note(.storedPowerConsiderations, delivery.notification)
+      note(.storedPowerConsiderations, notification)
       store(delivery, loopMilliseconds: loopMilliseconds)
     // Not accepted yet. The connection looks at the time.
     case .heldBack?: mark(dirty: device)
     case .overflow?, nil:
       guard mayBeStored else {
         answer(delivery)
-        note(.discardedNotStored, delivery.notification, cause: reasonToWait(device, offer))
+        note(.discardedNotStored, notification, cause: reasonToWait(device, offer))
         return releaseIfFree(delivery)
       }
-      note(.storedDeviceOffline, delivery.notification, cause: reasonToWait(device, offer))
+      note(.storedDeviceOffline, notification, cause: reasonToWait(device, offer))
       store(delivery, loopMilliseconds: loopMilliseconds)
     }
   }

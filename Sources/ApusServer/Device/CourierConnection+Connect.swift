@@ -88,7 +88,7 @@ extension CourierConnection {
       }
       certificate = identity.certificate
       presented = identity.presented
-      let previous = try worker.shard.device(key)
+      let previous = try shard.device(key)
       if previous.retiredMilliseconds != nil { return refuse(.retired(key.id)) }
       // A key that was replaced is no way back in: whoever has it restored a copy, or stole one. Until the new key was
       // used, the old one counts, since the device may not have got or kept what followed it.
@@ -98,7 +98,7 @@ extension CourierConnection {
         return refuse(.superseded(key.id))
       }
       if previous.session != nil, !takeOver(from: previous) { return }
-      let device = try worker.shard.connect(
+      let device = try shard.connect(
         key, fingerprint: identity.keyFingerprint, issuedSeconds: identity.issuedSeconds,
         slot: connection.slot)
       self.device = device

@@ -8,10 +8,10 @@ import ApusWire
 extension CourierConnection {
   func setDeadline() {
     guard let device, stage == .serving, !isStopping else { return }
-    let isWaiting = (device.session?.inFlightCount ?? 0) > 0
+    let isWaiting = device.inFlightCount > 0
     waitingSinceSeconds = isWaiting ? waitingSinceSeconds ?? worker.nowSeconds : nil
     var deadline = silenceSeconds
-    if let milliseconds = device.session?.deadlineMilliseconds {
+    if let milliseconds = device.sessionDeadlineMilliseconds {
       deadline = min(deadline, milliseconds / 1000 + 1)
     }
     connection.deadlineSeconds = deadline
@@ -34,7 +34,7 @@ extension CourierConnection {
     case .awaitingFilter: end(reason: stopReason?.rawValue ?? "no filter came in time")
     case .serving:
       if let stopReason { return end(reason: stopReason.rawValue) }
-      if let device { worker.shard.deadlineReached(device) }
+      if let device { shard.deadlineReached(device) }
       setDeadline()
       if silenceSeconds <= worker.nowSeconds {
         end(reason: "nothing was heard for too long")
@@ -89,7 +89,7 @@ extension CourierConnection {
   }
 
   func leaveShard() {
-    if let device { worker.shard.disconnect(device) }
+    if let device { shard.disconnect(device) }
     device = nil
   }
 }

@@ -22,7 +22,7 @@ extension CourierConnection {
         lists[topic] = max(lists[topic] ?? .enabled, list.state)
       }
     }
-    worker.shard.filter(device, lists: lists)
+    shard.filter(device, lists: lists)
     stage = .serving
   }
 
@@ -36,7 +36,7 @@ extension CourierConnection {
     if request.token == nil || request.token == baseToken,
       let topic = worker.trust.directory.topic(request.topic)
     {
-      let generation = worker.shard.generationForToken(of: topic, on: device)
+      let generation = shard.generationForToken(of: topic, on: device)
       answer.status = 0
       answer.token = worker.sealer.seal(
         TokenClaims(
@@ -60,7 +60,7 @@ extension CourierConnection {
       idleSeconds = min(UInt64(minutes) * 120 + 60, 86_400)
     }
     CourierKeepAlive.encodeAnswer(to: &output)
-    worker.shard.keepAlive(device)
+    shard.keepAlive(device)
   }
 
   /// Messages from a device to the service are not for us; each is acknowledged, so that its sender does not repeat it.

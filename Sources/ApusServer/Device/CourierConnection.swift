@@ -46,6 +46,7 @@ final class CourierConnection {
   /// Strong: the connection lets go of its driver when it ends.
   let connection: Connection
   let worker: Worker
+  let shard: ShardDriver
   let dialect: CourierALPN
   var stage = Stage.awaitingConnect
   var framer = CourierFramer()
@@ -88,6 +89,7 @@ final class CourierConnection {
   init?(_ connection: Connection) {
     self.connection = connection
     worker = connection.worker
+    shard = worker.shard
     lastFrameSeconds = connection.worker.nowSeconds
     guard let name = connection.tls.negotiatedProtocol,
       let dialect = CourierALPN(Array(name.utf8).span)
@@ -104,6 +106,7 @@ final class CourierConnection {
   init(_ connection: Connection, resuming handed: HandedOverDevice) {
     self.connection = connection
     worker = connection.worker
+    shard = worker.shard
     lastFrameSeconds = connection.worker.nowSeconds
     dialect = handed.dialect
     framer = handed.framer
@@ -116,6 +119,7 @@ final class CourierConnection {
   init(_ connection: Connection, waking row: borrowing DormantRow, device: Device) {
     self.connection = connection
     worker = connection.worker
+    shard = worker.shard
     self.device = device
     stage = .serving
     dialect = row.dialect
@@ -174,11 +178,11 @@ final class CourierConnection {
     case .filter: try filter(CourierFilter(decoding: fields), device)
     case .acknowledgement:
       let acknowledgement = try CourierAcknowledgement(decoding: fields)
-      worker.shard.acknowledge(
+      shard.acknowledge(
         device, messageID: acknowledgement.messageID, status: acknowledgement.status.rawValue)
     case .keepAlive: try keepAlive(CourierKeepAlive(decoding: fields), device)
     case .appTokenRequest: try appToken(CourierAppTokenRequest(decoding: fields), device)
-    case .setState: worker.shard.setPower(try CourierSetState(decoding: fields).state, device)
+    case .setState: shard.setPower(try CourierSetState(decoding: fields).state, device)
     case .setActiveInterval: _ = try CourierSetActiveInterval(decoding: fields)
     case .flush: try CourierFlush(decoding: fields).encodeAnswer(to: &output)
     case .notification: try message(fields)
@@ -202,15 +206,15 @@ final class CourierConnection {
     let borrows = output.isEmpty
     if borrows { swap(&output, &worker.frameScratch) }
     answerTokenRequests()
-    while connection.mayWrite, !worker.shard.isGathering, let device,
-      let delivery = worker.shard.nextToSend(device)
+    while connection.mayWrite, !shard.isGathering, let device,
+      let delivery = shard.nextToSend(device)
     {
       encode(delivery)
       if output.count >= TLSBuffers.recordBytes { sendOutput() }
     }
     sendOutput()
     if borrows { swap(&output, &worker.frameScratch) } else { output = [] }
-    if let device { worker.shard.continueDrain(device) }
+    if let device { shard.continueDrain(device) }
     setDeadline()
   }
 
@@ -235,13 +239,12 @@ final class CourierConnection {
     guard let topic = worker.trust.directory.topicHash(of: notification.claims.topic) else {
       // The app was taken out of the directory. What waits for it ends here, as if the device had answered.
       if let device {
-        worker.shard.acknowledge(device, messageID: notification.messageID, status: 2)
+        shard.acknowledge(device, messageID: notification.messageID, status: 2)
       }
       return
     }
-    var flags: CourierNotification.StorageFlags = []
-    if notification.isFromStorage { flags.insert(.fromStorage) }
-    if delivery.isLastFromStorage { flags.insert(.lastFromStorage) }
+    let flags = CourierNotification.StorageFlags(
+      isFromStorage: notification.isFromStorage, isLast: delivery.isLastFromStorage)
     let expiry = notification.expirationSeconds
     let payload = notification.payload
     let collapseID = notification.collapseID
@@ -254,6 +257,6 @@ final class CourierConnection {
     ).encode(
       payload: payload.span, collapseID: collapseID.span, extensions: dialect.allowsExtensions,
       to: &output)
-    worker.shard.noteSent(notification)
+    shard.noteSent(notification)
   }
 }

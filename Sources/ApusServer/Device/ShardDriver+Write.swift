@@ -57,7 +57,7 @@ extension ShardDriver {
   /// By its parts: the whole entry would be copied for the call.
   private func write(_ entries: Span<GroupEntry>, at index: Int) {
     switch entries[index].kind {
-    case .outdated: break
+    case .outdated, .milestone: break
     case .put: put(entries[index].delivery)
     case .delete, .evict:
       let (device, slot) = (entries[index].device, entries[index].slot)
@@ -66,6 +66,8 @@ extension ShardDriver {
         index: slot.index
       ).encoded()
       group.delete(.mailbox, key: key.span)
+    // One that has changed since has another entry behind this: each change gathers one, and a group is all of them.
+    case .record(let version) where version < entries[index].device.recordVersion: break
     case .record: writeRecord(of: entries[index].device)
     }
   }

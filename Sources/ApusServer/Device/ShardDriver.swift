@@ -7,10 +7,10 @@ import ApusWire
 
 /// Carries out what the shard decides: reads and writes the store, and wakes connections.
 final class ShardDriver {
-  unowned let worker: Worker
-  /// Beside the worker's: the way through an unowned reference costs a retain and a release.
+  /// Strong, as the way through an unowned reference costs a retain and a release each time; `Worker.dismantle` ends
+  /// the cycle.
+  let worker: Worker
   let order: AcceptanceOrder
-  /// Likewise.
   let dormant: DormantDevices
   var shard: Shard
   var cache: DeviceCache

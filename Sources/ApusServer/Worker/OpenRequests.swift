@@ -27,7 +27,7 @@ struct OpenRequests {
 
   var count: Int { places.count - free.count }
 
-  mutating func open(_ request: OpenRequest) -> Answer {
+  mutating func open(_ request: consuming OpenRequest) -> Answer {
     if free.isEmpty {
       free.append(UInt32(places.count))
       places.append(Place())
@@ -53,9 +53,8 @@ struct OpenRequests {
   /// Takes the request out; nil when the answer came twice.
   mutating func close(_ answer: Answer) -> OpenRequest? {
     let index = Int(answer.slot)
-    guard places[index].generation == answer.generation, let request = places[index].open
+    guard places[index].generation == answer.generation, let request = places[index].open.take()
     else { return nil }
-    places[index].open = nil
     places[index].generation &+= 1
     free.append(answer.slot)
     return request

@@ -86,8 +86,14 @@ extension Worker {
   }
 }
 
-extension Worker: ParkedSocketHandler {
-  func parkedSocketReady(_ tag: Int32) { wake(tag).socketReadable() }
+/// What the loop knows of a worker whose devices are dormant. Not the worker itself: the loop's reference is weak, and
+/// of an object that somebody refers to weakly every count takes a detour.
+final class DormantSockets: ParkedSocketHandler {
+  private unowned let worker: Worker
+
+  init(worker: Worker) { self.worker = worker }
+
+  func parkedSocketReady(_ tag: Int32) { worker.wake(tag).socketReadable() }
 }
 
 extension Connection {

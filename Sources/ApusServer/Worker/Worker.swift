@@ -53,6 +53,7 @@ import Glibc
   var census = ConnectionCensus()
   /// Connected devices that are rows of a table; see `DormantDevices`.
   let dormant = DormantDevices()
+  private lazy var dormantSockets = DormantSockets(worker: self)
   private var dirty: [Connection] = []
   var wheel: DeadlineWheel
   var due: [DeadlineWheel.Entry] = []
@@ -127,7 +128,7 @@ import Glibc
       messages.removeAll(keepingCapacity: true)
     }
     pauses = PauseQueue(worker: self)
-    loop.parkedSocketHandler = self
+    loop.parkedSocketHandler = dormantSockets
     loop.onTurnEnd = { [unowned self] in endTurn() }
     let timer = LoopTimer(loop: loop) { [unowned self] in secondPassed() }
     timer.start(afterMilliseconds: 1000, repeatMilliseconds: 1000)

@@ -17,11 +17,14 @@ extension ShardModel {
     var writes: [Write] = []
     var outdated: Set<UInt64> = []
     var seen: Set<ObjectIdentifier> = []
+    var records: [ObjectIdentifier: (version: UInt64, device: Device)] = [:]
     for entry in entries {
       let slot = Slot(
         device: entry.device.key, topic: entry.slot.topic, index: entry.slot.index)
       switch entry.kind {
-      case .record: break
+      case .milestone: break
+      case .record(let version):
+        records[ObjectIdentifier(entry.device)] = (version, entry.device)
       case .outdated:
         if let order = entry.delivery?.notification.order { outdated.insert(order) }
       case .delete: writes.append(Write(slot: slot, order: nil))
@@ -38,6 +41,10 @@ extension ShardModel {
         if !live.contains(order) { fault("\(order) is written after its end") }
         writes.append(Write(slot: slot, order: order))
       }
+    }
+    // The driver writes a record at its newest entry alone.
+    for (version, device) in records.values where version != device.recordVersion {
+      fault("the record of \(device.key) is said to be written and is not")
     }
     sealed = Group(
       number: number, entries: entries, writes: writes, outdated: outdated, counters: counters)

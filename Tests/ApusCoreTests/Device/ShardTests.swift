@@ -499,6 +499,21 @@ struct ShardTests: ShardSuite {
     #expect(device.recordVersion == version)
   }
 
+  @Test("What a device has to tell when it connects is written, and its drain waits for that")
+  func recordOnce() throws {
+    model.connect(device)
+    model.filter(device, [topic: .enabled])
+    _ = model.shard.generationForToken(
+      of: topic, on: device, nowMilliseconds: model.wallMilliseconds)
+    model.seal()
+    let kinds = try #require(model.sealed).entries.map(\.kind)
+    #expect(kinds == [.record(version: 1), .milestone, .record(version: 2)])
+    #expect(model.shard.drains.isEmpty)
+    model.commit()
+    #expect(model.shard.drains.count == 1)
+    #expect(device.durableRecordVersion == 2)
+  }
+
   @Test("A record that the disk did not take is written again, so that its token leaves after all")
   func recordAgain() {
     serve()
