@@ -87,6 +87,16 @@ extension Socket {
     return Int(count)
   }
 
+  /// Whether the peer will send no more, or the connection is broken: told before what came until then is read, which
+  /// reading tells only behind it. One system call; false on a closed socket, and in a simulation.
+  package var hasPeerFinished: Bool {
+    guard loop.simulation == nil else { return false }
+    // Linux has the same bits for both calls; the name without the E is for programs that ask for GNU's extensions.
+    var entry = pollfd(
+      fd: descriptor, events: Int16(truncatingIfNeeded: EPOLLRDHUP.rawValue), revents: 0)
+    return unsafe poll(&entry, 1, 0) > 0
+  }
+
   /// For how long written bytes may stay unacknowledged before the connection is given up (TCP_USER_TIMEOUT).
   package func setUserTimeout(milliseconds: Int) {
     setOption(Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, Int32(clamping: milliseconds))

@@ -19,6 +19,7 @@ extension TLSConnection {
     case .openSSL(let side): side.protocolIndex
     case .records(let side): side.protocolIndex
     case .plain(let side): side.protocolIndex
+    case .unbegun: nil
     }
   }
 
@@ -30,6 +31,7 @@ extension TLSConnection {
     switch side {
     case .openSSL(let side): side.version
     case .records, .plain: .v1_3
+    case .unbegun: nil
     }
   }
 
@@ -38,7 +40,7 @@ extension TLSConnection {
     switch side {
     case .openSSL(let side): side.cipherName
     case .records(let side): side.suite.name
-    case .plain: nil
+    case .plain, .unbegun: nil
     }
   }
 
@@ -52,6 +54,7 @@ extension TLSConnection {
     case .openSSL(let side): side.peerCertificateDER
     case .records(let side): side.facts?.peerCertificateDER
     case .plain(let side): side.peerCertificateDER
+    case .unbegun: nil
     }
   }
 

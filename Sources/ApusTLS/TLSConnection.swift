@@ -25,6 +25,9 @@ internal import COpenSSL
 
   /// Who speaks.
   enum Side {
+    /// A server's that nothing has come to yet, or that ended so. OpenSSL's object takes its memory before the handshake
+    /// too, and of a crowd, or of somebody who only opens connections, each would have one.
+    case unbegun(failure: TLSError?)
     case openSSL(OpenSSLSide)
     /// After `compact()`.
     case records(RecordSide)
@@ -38,11 +41,13 @@ internal import COpenSSL
   /// The role is the context's.
   ///
   /// - Parameter session: of an earlier connection with an equal context, to be resumed if the server still can.
-  /// - Throws: `.invalidConfiguration`, where OpenSSL has no memory.
+  /// - Throws: `.invalidConfiguration`, where OpenSSL has no memory. A server's first `read` reports that.
   package init(context: TLSContext, session: TLSSession? = nil) throws(TLSError) {
     self.context = context
     if let plain = context.plain {
       side = .plain(PlainSide(plain))
+    } else if context.isServer {
+      side = .unbegun(failure: nil)
     } else {
       side = .openSSL(try OpenSSLSide(context: context, session: session))
     }
@@ -75,6 +80,7 @@ internal import COpenSSL
 
   package var isEstablished: Bool {
     switch side {
+    case .unbegun: false
     case .openSSL(let side): side.isEstablished
     case .records(let side): side.isEstablished
     case .plain(let side): side.phase == .established || side.phase == .closedByPeer
@@ -95,7 +101,26 @@ internal import COpenSSL
     case .records(let side): side.read(buffers)
     case .openSSL(let side): side.read(buffers)
     case .plain(let side): side.read(buffers)
+    case .unbegun(let failure): begin(failure, buffers)
     }
+  }
+
+  private func begin(_ failure: TLSError?, _ buffers: TLSBuffers) -> ReadResult {
+    guard buffers.hasInput else { return failure.map { .failed($0) } ?? .needsInput }
+    do throws(TLSError) {
+      if let failure { throw failure }
+      return try begin().read(buffers)
+    } catch {
+      side = .unbegun(failure: error)
+      buffers.dropInput()
+      return .failed(error)
+    }
+  }
+
+  func begin() throws(TLSError) -> OpenSSLSide {
+    let openSSL = try OpenSSLSide(context: context)
+    side = .openSSL(openSSL)
+    return openSSL
   }
 
   /// For clients: puts the ClientHello into the output. An error is reported by the next `read`.
@@ -105,16 +130,19 @@ internal import COpenSSL
     switch side {
     case .openSSL(let side): side.startHandshake(buffers)
     case .plain(let side): side.startHandshake(buffers)
-    case .records: break
+    case .unbegun, .records: break
     }
   }
 
   /// Tells that the transport has ended. RFC 8446, section 6.1: without close_notify before it, data may be missing.
   package func endOfInput() -> ReadResult {
     switch side {
-    case .openSSL(let side): side.endOfInput()
-    case .records(let side): side.endOfInput()
-    case .plain(let side): side.phase == .closedByPeer ? .closedByPeer : .failed(.truncated)
+    case .unbegun(let failure):
+      side = .unbegun(failure: failure ?? .truncated)
+      return .failed(failure ?? .truncated)
+    case .openSSL(let side): return side.endOfInput()
+    case .records(let side): return side.endOfInput()
+    case .plain(let side): return side.phase == .closedByPeer ? .closedByPeer : .failed(.truncated)
     }
   }
 
@@ -130,6 +158,7 @@ internal import COpenSSL
     switch side {
     case .records(let side): try unsafe side.write(plaintext, buffers)
     case .openSSL(let side): try unsafe side.write(plaintext, buffers)
+    case .unbegun(let failure): throw failure ?? .notWritable
     case .plain(let side):
       guard side.isWritable else { throw .notWritable }
       side.write(unsafe Span(_unsafeBytes: plaintext), buffers)
@@ -143,6 +172,7 @@ internal import COpenSSL
     case .records(let side): side.close(buffers)
     case .openSSL(let side): side.close(buffers)
     case .plain(let side): side.close(buffers)
+    case .unbegun: break
     }
   }
 }

@@ -131,6 +131,50 @@ struct PeerStateTests {
     }
   }
 
+  @Test(
+    "That a peer has gone is known before what it sent is read",
+    arguments: [Departure.none, .shutdown, .close, .reset])
+  func finished(_ departure: Departure) async throws {
+    try await withLoops("finished") { loops in
+      let loop = loops[0]
+      let (near, far) = try await connected(on: loop)
+      #expect(write(far, "abc", 3) == 3)
+      let (readable, isReadable) = AsyncStream.makeStream(of: Void.self)
+      try await loop.on {
+        #expect(!near.value.hasPeerFinished)
+        near.value.handler = ClosureHandler(readable: {
+          near.value.setInterest(reading: false, writing: false)
+          isReadable.yield()
+        })
+        near.value.setInterest(reading: true, writing: false)
+      }
+      _ = await readable.first(1)
+      switch departure {
+      case .none: break
+      case .shutdown: #expect(shutdown(far, Int32(SHUT_WR)) == 0)
+      case .close: close(far)
+      case .reset:
+        var linger = linger(l_onoff: 1, l_linger: 0)
+        let size = socklen_t(MemoryLayout<linger>.size)
+        #expect(setsockopt(far, SOL_SOCKET, SO_LINGER, &linger, size) == 0)
+        close(far)
+      }
+      // Of a loopback connection the other end knows at once.
+      try await loop.on {
+        #expect(near.value.hasPeerFinished == (departure != .none))
+        guard departure != .reset else { return near.value.close() }
+        var room = [UInt8](repeating: 0, count: 64)
+        var span = room.mutableSpan
+        #expect(near.value.read(into: &span) == .bytes(3))
+        near.value.close()
+        #expect(!near.value.hasPeerFinished)
+      }
+      if departure == .none || departure == .shutdown { close(far) }
+    }
+  }
+
+  enum Departure: CaseIterable { case none, shutdown, close, reset }
+
   @Test("A reset is told from the end of the stream, and what came before it is not lost")
   func resetOrEnd() async throws {
     try await withLoops("ends") { loops in

@@ -49,6 +49,12 @@ struct CloseTests {
       Issue.record("truncation was not noticed")
       return
     }
+    // Nor does it begin after its end.
+    #expect(throws: TLSError.truncated) { try halfway.server.write([1]) }
+    halfway.client.start()
+    halfway.server.feed(halfway.client.takeSent())
+    #expect(halfway.server.failure == .truncated)
+    #expect(halfway.server.sent.isEmpty)
   }
 
   @Test("Closing before the handshake is complete says nothing")

@@ -4,6 +4,27 @@ import Testing
 
 @Suite("Memory of idle TLS connections")
 struct IdleMemoryTests {
+  @Test(
+    "A server's connection that nothing has come to has nothing of OpenSSL's",
+    .enabled(if: apus_heap_bytes_in_use() > 0))
+  func unbegun() async {
+    await #expect(processExitsWith: .success) {
+      let certificates = try TestCertificates.make()
+      let context = try TLSContext(server: certificates.serverConfiguration())
+      var connections = [try TLSConnection(context: context)]
+      connections.reserveCapacity(101)
+      let before = apus_heap_bytes_in_use()
+      for _ in 0..<100 { connections.append(try TLSConnection(context: context)) }
+      let each = (Int(apus_heap_bytes_in_use()) - Int(before)) / 100
+      try #require(each < 256, "each takes \(each) bytes")
+      for connection in connections {
+        let facts = (connection.negotiatedProtocol, connection.version, connection.cipherName)
+        try #require(facts == (nil, nil, nil))
+        try #require(!connection.isEstablished && !connection.compact())
+      }
+    }
+  }
+
   // In processes of their own: the figure is of the whole heap. A sanitizer's heap has none.
   @Test(
     "An idle connection owns no buffers; one with half a record owns one",

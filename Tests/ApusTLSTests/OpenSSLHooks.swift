@@ -5,6 +5,7 @@ import CShims
 
 extension Side {
   private var ssl: OpaquePointer {
+    if case .unbegun = connection.side, let begun = try? connection.begin() { return begun.ssl }
     guard let side = connection.openSSL else { preconditionFailure("OpenSSL was given up") }
     return side.ssl
   }

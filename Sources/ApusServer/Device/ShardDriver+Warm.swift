@@ -9,8 +9,6 @@ extension ShardDriver {
   /// What stands first in the devices of a batch of tokens.
   func warm(_ batch: [TokenClaims?]) {
     var sum: UInt = 0
-    // Once: the way through an unowned reference costs a retain and a release.
-    let worker = worker
     for case let claims? in batch where worker.owns(claims.device) {
       sum &+= warm(DeviceKey(id: claims.device, environment: claims.environment))
     }

@@ -102,6 +102,12 @@ extension Connection {
   func mayShakeHands() -> Bool {
     if isAdmitted {
       isAdmitted = false
+      // Half a handshake for somebody who has given up keeps all who wait behind him. With the second flight something
+      // may have come that is to be taken, and the dear part is done.
+      guard hasBegun || !socket.hasPeerFinished else {
+        abort()
+        return false
+      }
     } else if !worker.handshakes.mayGoOn(self) {
       updateInterest()
       return false
