@@ -25,8 +25,8 @@ internal import COpenSSL
 
   /// Who speaks.
   enum Side {
-    /// A server's that nothing has come to yet, or that ended so. OpenSSL's object takes its memory before the handshake
-    /// too, and of a crowd, or of somebody who only opens connections, each would have one.
+    /// A server's that nothing has come to yet, or that ended so. OpenSSL's object takes its memory before the
+    /// handshake too, and of a crowd, or of somebody who only opens connections, each would have one.
     case unbegun(failure: TLSError?)
     case openSSL(OpenSSLSide)
     /// After `compact()`.
