@@ -121,7 +121,7 @@ def arguments(parser):
 
 
 SUITE = Suite(
-    "bad-input", __doc__, BadInput, tools=["openssl", "taskset"], arguments=arguments, rows=KINDS,
+    "bad-input", __doc__, BadInput, tools=["openssl", "taskset"], arguments=arguments, slices=3, rows=KINDS,
     measure=lambda bench: [bench.kind(kind) for kind in bench.options.rows])
 
 if __name__ == "__main__":

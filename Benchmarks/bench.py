@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """All benchmarks as one table: each row is Apus beside its yardstick, in the same run on the same machine.
 
-    make bench                                    everything (over an hour)
+    make bench                                    everything (an hour and a half)
     make bench ROWS="idle ingest.stored"          some suites, some rows of a suite
     make bench ARGUMENTS="--json after.json"      the same as JSON, for compare.py
     make bench ARGUMENTS=--quick                  small sizes: does each row work? No figures
@@ -67,8 +67,8 @@ def options_of(known, names, arguments):
     return options
 
 
-def run(known, picked, options):
-    """The rows that came, and what failed."""
+def run(known, picked, options, record):
+    """The rows that came, and what failed; ``record`` gets both after each suite, so that an end midway loses one."""
     results, failed = [], {}
     for name, wanted in picked.items():
         options[name].rows = wanted
@@ -88,6 +88,7 @@ def run(known, picked, options):
         if name in failed:
             say(failed[name])
         say(f"== {name} took {time.monotonic() - began:.0f} s ==")
+        record(results, failed)
     return results, failed
 
 
@@ -112,12 +113,15 @@ def main():
     arguments = [word for word in sys.argv[1:] if word not in names and word not in own]
     facts = harness.machine()
     say(json.dumps(facts))
-    results, failed = run(known, picked, options_of(known, picked, arguments))
+
+    def record(results, failed):
+        if options.json:
+            options.json.write_text(json.dumps(
+                {"machine": facts, "arguments": arguments, "failed": failed, "rows": [row.json() for row in results]},
+                indent=1) + "\n")
+
+    results, failed = run(known, picked, options_of(known, picked, arguments), record)
     say("\n" + rows.table(results))
-    if options.json:
-        options.json.write_text(json.dumps(
-            {"machine": facts, "arguments": arguments, "failed": failed, "rows": [row.json() for row in results]},
-            indent=1) + "\n")
     missed = [row.name for row in results if row.met is False]
     say(f"\n{len(results)} rows; goals missed: {', '.join(missed) or 'none'}")
     for name, why in failed.items():

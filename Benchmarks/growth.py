@@ -128,7 +128,7 @@ def arguments(parser):
 
 
 SUITE = Suite(
-    "growth", __doc__, Growth, tools=["h2load", "openssl", "taskset"], arguments=arguments,
+    "growth", __doc__, Growth, tools=["h2load", "openssl", "taskset"], arguments=arguments, slices=3,
     rows={"devices": "cost and latency by the number of devices", "workers": "by that of workers",
           "processes": "by that of processes"})
 

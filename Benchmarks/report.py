@@ -4,19 +4,24 @@
     make bench ARGUMENTS="--json all.json"
     Benchmarks/report.py all.json [more.json ...]
 
-A line of a table whose first cell names a row gets that row's figures; lines whose row was not measured stay. Of runs
-of different rows several can be given; the last one that has a row counts. A run with --quick is refused.
+A line of a table whose first cell names a row gets that row's figures; lines whose row was not measured stay. So does
+the curve of growth, where its rows are missing. Of runs of different rows several can be given; the last one that has a
+row counts. A run with --quick is refused.
 """
 
 import argparse
 import json
+import math
 import pathlib
 import re
 import sys
+import textwrap
 
 sys.dont_write_bytecode = True
 from rows import figure
 
+# Lines of the page; the chart stands between them.
+CURVE = ["<!-- what growth costs, drawn by report.py -->", "<!-- end of it -->"]
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "Documentation/performance.md"
 
 
@@ -36,6 +41,36 @@ def filled(cells, rows):
     return [*cells[:4], value, yardstick, ratio]
 
 
+def curve(rows):
+    """The lines of a chart of what a notification costs with more and more devices; none if that was not measured."""
+    points = sorted((int(name.rpartition("-")[2]), row["apus"]) for name, row in rows.items()
+                    if re.fullmatch(r"growth\.devices-\d+", name))
+    if not points:
+        return []
+    top = math.ceil(max(cost for _, cost in points) / 10) * 10
+    return ["```mermaid", "xychart-beta", '  title "CPU a notification, us, by connected devices"',
+            f"  x-axis [{', '.join(str(count) for count, _ in points)}]", f"  y-axis 0 --> {top}",
+            f"  line [{', '.join(figure(cost) for _, cost in points)}]", "```"]
+
+
+def drawn(lines, rows):
+    """The lines with the chart between its marks."""
+    chart = curve(rows)
+    if not chart or CURVE[0] not in lines:
+        return lines
+    first, last = (lines.index(mark) for mark in CURVE)
+    return [*lines[:first + 1], *chart, *lines[last:]]
+
+
+def measured(facts, rows):
+    """The sentence that says on what, and how often."""
+    most = max(row["slices"] for row in rows.values())
+    return textwrap.fill(
+        f"Measured: {facts['machine']}, {facts['processors']} processors, {facts['memory_gib']} GiB, kernel "
+        f"{facts['kernel']}, Swift {facts['swift']}, mosquitto {facts['packages'].get('mosquitto', '?')}; medians of "
+        f"up to {most} slices.", 120)
+
+
 def page(text, runs):
     """The page with what was measured."""
     rows = {row["row"]: row for run in runs for row in run["rows"]}
@@ -45,14 +80,10 @@ def page(text, runs):
             cells = [cell.strip() for cell in line.strip("|").split("|")]
             line = "| " + " | ".join(filled(cells, rows)) + " |"
             line = re.sub(r"\|  (?=\|)", "| ", line)
-        elif line.startswith("Measured: "):
-            facts = runs[-1]["machine"]
-            most = max(row["slices"] for row in rows.values())
-            line = (f"Measured: {facts['machine']}, {facts['processors']} processors, {facts['memory_gib']} GiB, "
-                    f"kernel {facts['kernel']}, Swift {facts['swift']}, mosquitto "
-                    f"{facts['packages'].get('mosquitto', '?')}; medians of up to {most} slices.")
         lines.append(line)
-    return "\n".join(lines) + "\n"
+    text = "\n".join(drawn(lines, rows)) + "\n"
+    return re.sub(r"^Measured: .*?slices\.", lambda _: measured(runs[-1]["machine"], rows), text,
+                  flags=re.DOTALL | re.MULTILINE)
 
 
 def main():

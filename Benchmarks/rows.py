@@ -120,14 +120,18 @@ def table(rows):
         for column, (cell, width) in enumerate(zip(line, widths))).rstrip() for line in lines)
 
 
+USUAL_SLICES = 7
+
+
 class Arguments(argparse.ArgumentParser):
     """Options whose sizes are smaller with --quick, which is for looking whether a row works, not for figures."""
 
     def __init__(self, suite=None):
         super().__init__(description=suite and suite.doc, formatter_class=argparse.RawDescriptionHelpFormatter,
                          allow_abbrev=False)
-        self.sizes = {"slices": (7, 1)}
-        self.add_argument("--slices", type=int, help="slices of each kind (7; quick: 1)")
+        self.sizes = {"slices": (suite.slices if suite else USUAL_SLICES, 1)}
+        self.add_argument("--slices", type=int, help="slices of each kind "
+                          + (f"({suite.slices}; quick: 1)" if suite else f"({USUAL_SLICES}, fewer of long ones)"))
         self.add_argument("--quick", action="store_true", help="small sizes, to see that it works: no figures")
         # The yardsticks keep no books either.
         self.add_argument("--ledger", default="off", metavar="MODE", help="the service's option --ledger (off)")
@@ -152,8 +156,10 @@ class Suite:
     """Rows that share a setting. `rows` says in a sentence what each is; `measure` takes a bench, whose
     `options.rows` are the names of those that are wanted, and adds to its `results`."""
 
-    def __init__(self, name, doc, bench, rows, measure=None, tools=(), arguments=lambda parser: None):
+    def __init__(self, name, doc, bench, rows, measure=None, tools=(), arguments=lambda parser: None,
+                 slices=USUAL_SLICES):
         self.name, self.doc, self.bench, self.rows, self.tools = name, doc, bench, rows, list(tools)
+        self.slices = slices
         self.arguments = arguments
         self.measure = measure or self._each
 

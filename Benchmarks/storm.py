@@ -152,7 +152,7 @@ def arguments(parser):
     parser.size("--seconds", 5, 2, "seconds for which the undisturbed provider sends")
 
 
-SUITE = Suite("storm", __doc__, Storm, tools=["openssl", "taskset"], arguments=arguments,
+SUITE = Suite("storm", __doc__, Storm, tools=["openssl", "taskset"], arguments=arguments, slices=3,
               measure=lambda bench: [bench.measure_storms(how) for how in bench.options.rows],
               rows={"restart": "all devices come back after a restart", "network": "after a failure of their network",
                     "full": "the same with full handshakes"})
