@@ -12,8 +12,8 @@ struct AdminStatus {
 
   var json: JSONValue {
     let now = EventLoop.wallClockMilliseconds()
-    let workers = view.workerFacts()
-    let census = workers.reduce(ConnectionCensus()) { $0 + $1.connections }
+    let facts = ServiceFacts(view.workerFacts())
+    let census = facts.connections
     let directory = view.trust.directory
     let unreadiness = view.unreadiness
     return .fields([
@@ -29,7 +29,8 @@ struct AdminStatus {
       "doors": .array(doors(census)),
       "devices_connected": .number(
         Environment.allCases.reduce(0) { $0 + census[.courier, $1] }),
-      "open_requests": .number(workers.reduce(0) { $0 + $1.openRequests }),
+      "devices_dormant": .number(facts.dormancy.count),
+      "open_requests": .number(facts.openRequests),
       "pending_notifications": .integer(view.topicCounters().reduce(0) { $0 + $1.pending }),
       "store_available": .bool(view.store.isAvailable),
       "trust": .fields([

@@ -21,6 +21,21 @@ struct MetricsTests {
     return kinds
   }
 
+  @Test("Status and metrics count a connected device that is quiet, and one that is not")
+  func dormant() throws {
+    let bench = try ConsoleBench()
+    let quiet = try bench.service.connect()
+    try quiet.enable(TestDirectory.topic)
+    try bench.service.awaitDormant()
+    let other = try bench.service.connect()
+    try other.enable(TestDirectory.topic)
+    let status = try bench.ask("GET", "/v1/status", token: bench.token(.read)).json
+    #expect(status["devices_connected"]?.integer == 2)
+    #expect(status["devices_dormant"]?.integer == 1)
+    let text = try bench.ask("GET", "/metrics", token: bench.token(.read)).text
+    #expect(text.contains("\napus_devices_dormant 1\n"))
+  }
+
   @Test(
     "Each metric, and each label's name, that the dashboard asks for is one that the service prints"
   )
