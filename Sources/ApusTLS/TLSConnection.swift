@@ -101,11 +101,11 @@ internal import COpenSSL
     case .records(let side): side.read(buffers)
     case .openSSL(let side): side.read(buffers)
     case .plain(let side): side.read(buffers)
-    case .unbegun(let failure): begin(failure, buffers)
+    case .unbegun(let failure): readFirst(failure, buffers)
     }
   }
 
-  private func begin(_ failure: TLSError?, _ buffers: TLSBuffers) -> ReadResult {
+  private func readFirst(_ failure: TLSError?, _ buffers: TLSBuffers) -> ReadResult {
     guard buffers.hasInput else { return failure.map { .failed($0) } ?? .needsInput }
     do throws(TLSError) {
       if let failure { throw failure }
@@ -117,6 +117,7 @@ internal import COpenSSL
     }
   }
 
+  /// Makes OpenSSL's object, of a side that is unbegun.
   func begin() throws(TLSError) -> OpenSSLSide {
     let openSSL = try OpenSSLSide(context: context)
     side = .openSSL(openSSL)

@@ -16,7 +16,9 @@ package struct CourierNotification: Sendable, Hashable {
 
     /// For each notification that is sent: `insert` is generic, and other modules call it as such.
     package init(isFromStorage: Bool, isLast: Bool) {
-      self.init(rawValue: (isFromStorage ? 1 : 0) | (isLast ? 2 : 0))
+      let fromStorage: Self = isFromStorage ? .fromStorage : []
+      let last: Self = isLast ? .lastFromStorage : []
+      self.init(rawValue: fromStorage.rawValue | last.rawValue)
     }
 
     /// It waited on the server, or is sent again.

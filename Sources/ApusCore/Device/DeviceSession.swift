@@ -202,7 +202,6 @@ package struct DeviceSession {
   /// replace it anywhere in the queue"; of background pushes the device keeps only the newest anyway. What is in
   /// flight stays: the device replaces what it shows.
   package mutating func takeReplaced(by newer: Notification) -> Delivery? {
-    guard newer.mayReplace else { return nil }
     let topic = newer.claims.topic
     func isReplaced(_ delivery: Delivery) -> Bool {
       let older = delivery.notification

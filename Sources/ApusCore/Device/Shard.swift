@@ -219,7 +219,7 @@ package struct Shard: ~Copyable {
     let mayBeStored = notification.mayBeStored
     switch offer {
     case .queued?:
-      let isDurableReplaced = notification.mayReplace && replaceOlder(by: delivery)
+      let isDurableReplaced = replaceOlder(by: delivery)
       mark(dirty: device)
       if notification.priority == .immediate, state == .enabled {
         radioIsInUse(device, loopMilliseconds: loopMilliseconds)
@@ -252,6 +252,7 @@ package struct Shard: ~Copyable {
   ///
   /// That is taken out by the group which brings the newer one in: written apart, a crash could leave neither.
   private mutating func replaceOlder(by newer: Delivery) -> Bool {
+    guard newer.notification.mayReplace else { return false }
     var isDurableReplaced = false
     while let older = newer.device.session?.takeReplaced(by: newer.notification) {
       switch older.storage {
