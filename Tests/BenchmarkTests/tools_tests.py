@@ -105,10 +105,15 @@ class Suites(unittest.TestCase):
         options = {name: type("Options", (), {})() for name in ("broken", "good")}
         with redirect_stdout(io.StringIO()):
             harness.say.stream = sys.stdout
-            results, failed = bench.run({"broken": Broken(), "good": Good()}, {"broken": ["a"], "good": ["a"]}, options)
+            recorded = []
+            results, failed = bench.run(
+                {"broken": Broken(), "good": Good()}, {"broken": ["a"], "good": ["a"]}, options,
+                lambda results, failed: recorded.append(([row.name for row in results], dict(failed))))
         harness.say.stream = sys.stdout
         self.assertEqual([row.name for row in results], ["broken.a", "good.a"])
         self.assertEqual(failed, {"broken": "broken: no"})
+        # After each suite, so that an end midway loses one of them.
+        self.assertEqual(recorded, [(["broken.a"], failed), (["broken.a", "good.a"], failed)])
 
 
 class Comparisons(unittest.TestCase):
@@ -149,15 +154,29 @@ class Reports(unittest.TestCase):
     def page(self, *measured):
         text = ("| `a.one` | what | other | at most 1 x | not measured yet | | |\n"
                 "| `b.two` | what | | | not measured yet | | |\n"
-                "| `growth.devices-10` | ten | not measured yet | |\nMeasured: not yet\n| no row | x |\n")
+                "| `growth.devices-10` | ten | not measured yet | |\nMeasured: on a machine, of\n2 slices.\n"
+                f"| no row | x |\n{report.CURVE[0]}\nold\n{report.CURVE[1]}\nthe end\n")
         return report.page(text, [{"machine": self.FACTS, "rows": [row.json() for row in measured]}]).splitlines()
 
     def test_lines_get_the_figures_of_their_row_and_others_stay(self):
         lines = self.page(Row("a.one", "us", [30.0], [100.0], "other", goal=0.2))
         self.assertEqual(lines[0], "| `a.one` | what | other | at most 1 x | 30 us | 100 | 0.30 x, missed |")
         self.assertEqual(lines[1], "| `b.two` | what | | | not measured yet | | |")
-        self.assertIn("A, 2 processors", lines[3])
-        self.assertEqual(lines[4], "| no row | x |")
+        self.assertTrue(lines[3].startswith("Measured: A, 2 processors"), lines[3])
+        rest = lines.index("| no row | x |")
+        self.assertTrue(lines[rest - 1].endswith("medians of up to 1 slices."), lines[rest - 1])
+        # Without its rows the curve stays, too.
+        self.assertEqual(lines[rest + 1:], [report.CURVE[0], "old", report.CURVE[1], "the end"])
+
+    def test_the_curve_of_growth_is_drawn_in_the_order_of_its_numbers(self):
+        rows = [Row("growth.devices-10000", "us CPU", [21.0]), Row("growth.devices-2000", "us CPU", [19.5]),
+                Row("growth.devices-2000-latency", "us p99", [2500]), Row("growth.workers-2", "us CPU", [99.0])]
+        lines = self.page(*rows)
+        chart = lines[lines.index(report.CURVE[0]) + 1:lines.index(report.CURVE[1])]
+        self.assertEqual([chart[0], chart[-1]], ["```mermaid", "```"])
+        self.assertEqual([line.strip() for line in chart[3:-1]],
+                         ["x-axis [2000, 10000]", "y-axis 0 --> 30", "line [19.5, 21]"])
+        self.assertEqual(lines[-1], "the end")
 
     def test_growth_has_cost_and_latency_in_one_line(self):
         cost, late = Row("growth.devices-10", "us CPU", [12.0]), Row("growth.devices-10-latency", "us p99", [2500])
