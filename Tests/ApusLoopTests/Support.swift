@@ -105,7 +105,17 @@ func connectedPair() throws -> (near: Int32, far: Int32) {
   return (near, accept(listening, nil, nil))
 }
 
-/// Closes one end of a `connectedPair()` so that the other sees ECONNRESET.
+/// Waits until the kernel has an error for a descriptor.
+///
+/// A reset is not at the other end when the call that sends it returns: a busy processor leaves packets to ksoftirqd,
+/// and a child process that is being spawned has a copy of the end that was closed.
+func awaitError(_ descriptor: Int32) {
+  var request = pollfd(fd: descriptor, events: 0, revents: 0)
+  while poll(&request, 1, -1) < 1 {}
+  #expect(request.revents & Int16(POLLERR) != 0)
+}
+
+/// Closes one end of a `connectedPair()` so that the other sees ECONNRESET, a moment later: see `awaitError`.
 func reset(_ descriptor: Int32) {
   _ = setSocketOption(descriptor, SOL_SOCKET, SO_LINGER, linger(l_onoff: 1, l_linger: 0))
   close(descriptor)

@@ -80,6 +80,7 @@ struct WatchingTests {
           socket.setInterest(reading: reading, writing: writing)
           kept.value = socket
           reset(far)
+          awaitError(near)
         }
         try await loop.turns(5)
         #expect(try await loop.on { calls.value } == expected)
