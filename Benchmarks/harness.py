@@ -1,6 +1,7 @@
 """What the benchmarks share: pinned processes whose CPU time is read, a service with its devices, the machine."""
 
 import argparse
+import contextlib
 import ctypes
 import json
 import os
@@ -12,6 +13,7 @@ import resource
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -193,6 +195,43 @@ def say(text):
 say.stream = sys.stdout
 
 
+WAKEFULNESS = pathlib.Path("/dev/cpu_dma_latency")
+
+
+@contextlib.contextmanager
+def awake():
+    """Processors that have nothing to do wait without halting, where the kernel lets this user say so.
+
+    A halted processor costs whoever wakes it, and a virtual one is given to somebody else meanwhile: its next packet
+    waits until the hypervisor has it back, and its program's CPU time has the exits in it. So the kernel is told that a
+    latency of 0 us is wanted (PM QoS, `pm_qos_interface` in its documentation), as long as the file is open.
+    """
+    try:
+        file = open(WAKEFULNESS, "wb", buffering=0)
+    except OSError as error:
+        say(f"Processors may halt: {error}. Latencies have the machine's wake-ups in them.")
+        yield
+        return
+    with file:
+        file.write(struct.pack("i", 0))
+        yield
+
+
+def processor_ticks():
+    """Of all processors together: how many the hypervisor took for others, and how many there were."""
+    ticks = [int(word) for word in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return ticks[7], sum(ticks)
+
+
+@contextlib.contextmanager
+def stolen():
+    """Says at its end which share of the processors' time the hypervisor took for others."""
+    taken, all_ticks = processor_ticks()
+    yield
+    now, all_now = processor_ticks()
+    say(f"the hypervisor took {(now - taken) / max(all_now - all_ticks, 1):.1%} of the processors' time")
+
+
 def machine():
     cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
     packages = subprocess.run(
@@ -203,6 +242,7 @@ def machine():
         "machine": cpu[1] if cpu else platform.machine(), "processors": os.cpu_count(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "kernel": platform.release(),
+        "stays_awake": os.access(WAKEFULNESS, os.W_OK),
         "swift": re.search(r"Swift version (\S+)", output_of("swift", "--version"))[1],
         "packages": dict(p.split("=", 1) for p in packages), "commit": git.stdout.strip(),
     }
@@ -235,7 +275,8 @@ def run(options, bench_class, tools, measure, processors=2):
         bench = bench_class(options, scratch)
         try:
             bench.provision()
-            measure(bench)
+            with awake(), stolen():
+                measure(bench)
         finally:
             for process in list(Process.everyone):
                 process.stop()

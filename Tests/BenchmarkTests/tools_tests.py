@@ -8,6 +8,7 @@ import sys
 import tempfile
 import unittest
 from contextlib import redirect_stdout
+from unittest import mock
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "Benchmarks"))
@@ -114,6 +115,42 @@ class Suites(unittest.TestCase):
         self.assertEqual(failed, {"broken": "broken: no"})
         # After each suite, so that an end midway loses one of them.
         self.assertEqual(recorded, [(["broken.a"], failed), (["broken.a", "good.a"], failed)])
+
+
+class Machine(unittest.TestCase):
+    def said(self, body):
+        out = io.StringIO()
+        harness.say.stream = out
+        try:
+            body()
+        finally:
+            harness.say.stream = sys.stdout
+        return out.getvalue()
+
+    def with_file(self, path):
+        def body():
+            with mock.patch.object(harness, "WAKEFULNESS", path), harness.awake():
+                pass
+        return self.said(body)
+
+    def test_processors_are_asked_for_a_latency_of_zero(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "cpu_dma_latency"
+            self.assertEqual(self.with_file(path), "")
+            # A 32-bit number, says the kernel's pm_qos_interface.
+            self.assertEqual(path.read_bytes(), b"\0\0\0\0")
+
+    def test_where_they_cannot_be_asked_the_reader_is_told(self):
+        said = self.with_file(pathlib.Path("/nowhere/cpu_dma_latency"))
+        self.assertIn("Processors may halt", said)
+        self.assertIn("/nowhere/cpu_dma_latency", said)
+
+    def test_stolen_time_is_said(self):
+        def body():
+            ticks = iter([(10, 1000), (40, 2000)])
+            with mock.patch.object(harness, "processor_ticks", lambda: next(ticks)), harness.stolen():
+                pass
+        self.assertEqual(self.said(body), "the hypervisor took 3.0% of the processors' time\n")
 
 
 class Comparisons(unittest.TestCase):
