@@ -263,9 +263,9 @@ public enum Limits {
 
   // MARK: Connections
 
-  /// Steps of TLS handshakes, first flights and second ones, that a worker takes in a turn of its loop. One takes up to
-  /// half a millisecond, so that whoever is connected already waits for two, however many come at once.
-  public static let handshakesPerTurn = 4
+  /// Steps of TLS handshakes, first flights and second ones, that a worker takes in a turn of its loop. One takes half
+  /// a millisecond to a whole one, and for that whoever is connected already waits, however many come at once.
+  public static let handshakesPerTurn = 1
   /// Seconds in which the steps of handshakes are counted, to know a crowd by; more than until a device counts as
   /// quiet, so that what its connection no longer needs is free when the crowd has gone by.
   public static let crowdSeconds = 12

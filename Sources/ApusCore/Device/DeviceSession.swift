@@ -48,6 +48,8 @@ package struct DeviceSession {
 
   package var inFlightCount: Int { inFlight.count }
   package var queuedCount: Int { ready.count + held.count }
+  /// Whether something waits that an acknowledgement may let go.
+  var awaitsWindow: Bool { ready.count + backlog.count > 0 }
 
   // MARK: Filter and drain
 

@@ -185,7 +185,8 @@ extension Shard {
       note(notification.isFromStorage ? .deliveredFromStorage : .delivered, notification)
     }
     forget(delivery)
-    mark(dirty: device)
+    // Who heard the answer looks after the connection at once. While sending waits, something may be left to do for it.
+    if device.session?.awaitsWindow == true { mark(dirty: device) }
     return acceptedMilliseconds
   }
 

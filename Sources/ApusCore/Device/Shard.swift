@@ -11,6 +11,8 @@ package struct Shard: ~Copyable {
   package var verdicts: [Verdict] = []
   /// Connected devices whose sessions may have something to send.
   package var dirty: [Device] = []
+  /// How often one of those was to be marked again.
+  package var joinedCount = 0
   /// Devices whose stored notifications are to be fetched; handed out once what they had pending is written.
   package var drains: [Device] = []
   /// Tokens found dead, for the feedback list; the driver empties it.
@@ -345,7 +347,10 @@ package struct Shard: ~Copyable {
   }
 
   mutating func mark(dirty device: Device) {
-    guard !device.isDirty else { return }
+    guard !device.isDirty else {
+      joinedCount += 1
+      return
+    }
     device.isDirty = true
     dirty.append(device)
   }

@@ -24,7 +24,7 @@ final class ShardDriver {
   var writeOrder: [WritePlace] = []
   private var lingerTimer: LoopTimer?
   private var gatheringTimer: LoopTimer?
-  private var gatheringUntilMilliseconds: UInt64 = 0
+  private var gathering = Gathering()
   private(set) var isStopping = false
   var ledger = WorkerLedger(
     writer: LedgerWriter(
@@ -190,8 +190,7 @@ final class ShardDriver {
         if device.retiredMilliseconds != nil { purge(device) } else { drain(device) }
       }
     }
-    gather()
-    guard !shard.dirty.isEmpty, !isGathering else { return }
+    guard mayWakeConnections() else { return }
     for device in shard.dirty {
       device.isDirty = false
       guard device.session != nil, device.connectionSlot >= 0,
@@ -200,28 +199,21 @@ final class ShardDriver {
       worker.markDirty(connection)
     }
     shard.dirty.removeAll(keepingCapacity: true)
+    shard.joinedCount = 0
   }
 
   /// Whether notifications for devices wait for more of them.
-  private(set) var isGathering = false
+  var isGathering: Bool { gathering.isOn }
 
-  /// Under a flood, what is for one device leaves together.
-  ///
-  /// A record, a send and an acknowledgement cost much the same for one notification as for several. So where many
-  /// devices have something to be sent, sending waits for a moment; where few have, it does not.
-  private func gather() {
-    let now = worker.loop.nowMilliseconds
-    if isGathering {
-      isGathering = now < gatheringUntilMilliseconds
-    } else if shard.dirty.count >= Self.gatheringDevices {
-      isGathering = true
-      gatheringUntilMilliseconds = now + Self.gatheringMilliseconds
-      gatheringTimer?.start(afterMilliseconds: Self.gatheringMilliseconds)
+  private func mayWakeConnections() -> Bool {
+    let action = gathering.turnEnds(
+      devices: shard.dirty.count, joined: shard.joinedCount,
+      nowMilliseconds: worker.loop.nowMilliseconds)
+    if action == .beginToWait {
+      gatheringTimer?.start(afterMilliseconds: Gathering.milliseconds)
     }
+    return action == .send
   }
-
-  private static let gatheringDevices = 8
-  private static let gatheringMilliseconds: UInt64 = 2
 
   // MARK: Group commit
 

@@ -302,6 +302,25 @@ struct ShardTests: ShardSuite {
     expectLawful()
   }
 
+  @Test("A device that answers is looked after again only where something waits for its window")
+  func marksAfterAnswers() {
+    serve()
+    model.shard.joinedCount = 0
+    for _ in 0..<33 { model.submit(device, topic) }
+    #expect(model.shard.dirty.map(\.key) == [device.key])
+    #expect(model.shard.joinedCount == 32)
+    let sent = sendAll()
+    for (index, isMarked) in [(0, true), (1, true), (2, false)] {
+      // The last one goes once an answer has made room.
+      if index == 2 { #expect(sendAll().count == 1) }
+      device.isDirty = false
+      model.shard.dirty.removeAll()
+      acknowledge(sent[index])
+      #expect(model.shard.dirty.isEmpty == !isMarked)
+    }
+    expectLawful()
+  }
+
   @Test("128 KiB are in flight, plus what crosses the line")
   func windowBytes() {
     serve()
