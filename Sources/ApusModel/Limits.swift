@@ -163,10 +163,23 @@ public enum Limits {
   public static let courierWindowBytes = 128 * 1024
   /// Notifications that wait behind the window of a connected device before providers are held back.
   public static let courierQueueFrames = 1024
-  /// Notifications that wait behind a full queue without being accepted: their providers wait for the answer.
-  public static let heldBackNotifications = 1024
-  /// Milliseconds for which they wait at most. Providers were seen to give up after 10 s and more.
+  /// The same at most, with those whose providers have been held back for long enough: 16 senders' bursts. Behind it
+  /// more is treated as for a device that is away, and HTTP/2 requests are answered 429.
+  public static let courierCrowdedFrames = 16_384
+  /// Requests of the HTTP/2 interface that wait for one connected device without being answered; further ones are
+  /// answered 429. More than `openRequests` of two workers, so that ten connections with all their streams have room.
+  /// Frames of the binary interface are bounded by `binaryWindowFrames` for each connection.
+  public static let heldBackNotifications = 65_536
+  /// Milliseconds for which a provider is held back while the device's queue can be crowded. So long does a device that
+  /// acknowledges slowly delay what stands behind a window of its frames on a binary connection. Providers were seen to
+  /// give up after 10 s and more.
   public static let heldBackMilliseconds: UInt64 = 5_000
+  /// The same where the queue is crowded to the full: below `answerSeconds`.
+  public static let heldBackAtMostMilliseconds: UInt64 = 20_000
+  /// Milliseconds without an acknowledgement, while one is due, after which a device makes no progress: HTTP/2 requests
+  /// that find its queue full are answered 429, and frames of the binary interface wait no more. A connection that
+  /// loses packets needs some seconds (RFC 6298: the first retransmissions wait for 1, 2 and 4 s).
+  public static let courierStallMilliseconds: UInt64 = 10_000
   /// Milliseconds after which what is held for an idle device is a burst of its own.
   public static let burstMilliseconds: UInt64 = 300_000
   /// Background pushes of one app to a device that nobody uses, at once and in an hour. "Pushing background updates to

@@ -66,7 +66,7 @@ struct GatewayDeliveryTests {
     Form("command 2, expiration 0", 10, .none) { token, payload, _ in
       GatewayFrame.framed(1, token, payload, expiration: 0)
     },
-    Form("command 2 without items 3 to 5", 10, .none) { token, payload, _ in
+    Form("command 2 without items 3 to 5", 10, .longest) { token, payload, _ in
       GatewayFrame.framed(nil, token, payload, expiration: nil, priority: nil)
     },
   ]

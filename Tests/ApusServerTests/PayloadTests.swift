@@ -75,6 +75,30 @@ struct PayloadTests {
     #expect(try provider.response(to: stream).status == 200)
   }
 
+  @Test("A push to a file provider has no aps")
+  func fileProvider() throws {
+    let topic = "\(TestDirectory.topic).pushkit.fileprovider"
+    let provider = try service.provider()
+    let device = try service.connect()
+    let token = try device.token(topic)
+    try device.enable(topic)
+    let headers = try service.pushHeaders(
+      to: token, topic: topic, authorization: service.authorization())
+    // As in the header of NSFileProviderManager.
+    let body = Array(#"{"container-identifier":"NSFileProviderRootContainer","domain":"d"}"#.utf8)
+    for headers in [headers, headers.setting("apns-push-type", "fileprovider")] {
+      let stream = try provider.request(headers, body: body)
+      let notification = try device.notification()
+      #expect(notification[3] == body)
+      try device.acknowledge(notification)
+      #expect(try provider.response(to: stream).status == 200)
+    }
+    let other = try service.pushHeaders(
+      to: device.token(), authorization: service.authorization()
+    ).setting("apns-push-type", "alert")
+    expectRefusal(try provider.exchange(other, body: body), 400, "BadRequestPayload")
+  }
+
   @Test("A body in many frames, some of them empty or padded, is one body")
   func pieces() throws {
     let provider = try service.provider()

@@ -60,6 +60,27 @@ struct UnregisteredTests {
     #expect(try provider.response(to: stream).status == 200)
   }
 
+  @Test("An app that lists its topic before it asks for its token does not revive the old one")
+  func listedFirst() throws {
+    let device = try service.connect()
+    let old = try device.token()
+    try device.enable(TestDirectory.topic)
+    let provider = try service.provider()
+    let authorization = try service.authorization()
+    let headers = service.pushHeaders(to: old, authorization: authorization)
+    // What is accepted within the grace is stored for the app that was there.
+    try device.filter([(3, TestDirectory.topic)])
+    try device.settle()
+    #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
+    try device.filter([])
+    try device.settle()
+    try device.enable(TestDirectory.topic)
+    _ = try timestamp(provider.exchange(headers, body: TestService.payload))
+    #expect(try device.token() != old)
+    try device.settle()
+    #expect(device.client.received.allSatisfy { $0.command != 0x0a })
+  }
+
   @Test("A token for a device that never asked for it")
   func neverMinted() throws {
     let token = try service.directory.deviceToken(service.directory.device().id)

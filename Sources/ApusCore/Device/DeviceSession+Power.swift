@@ -49,6 +49,7 @@ extension DeviceSession {
   private mutating func release(
     nowMilliseconds: UInt64, where mayGo: (Notification) -> Bool
   ) {
+    noteWaiting(nowMilliseconds: nowMilliseconds)
     var staying = DeliveryQueue()
     while let delivery = held.popFirst() {
       guard mayGo(delivery.notification) else {

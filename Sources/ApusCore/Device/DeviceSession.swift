@@ -7,9 +7,10 @@ package import ApusModel
 /// ```
 ///
 /// Notifications wait in `ready` for a place in the window and in `held` for a better moment (`DeviceSession+Power`).
-/// The number of both is bounded by `Limits.courierQueueFrames`. What does not fit is not accepted yet: it waits in
-/// `backlog`, and its provider for the answer. What waited there too long, or found that full as well, waits in the
-/// store alone, where newer ones replace it; `needsDrain` remembers it.
+/// When `ready` has `Limits.courierQueueFrames`, the next ones are not accepted yet: they wait in `backlog`, and their
+/// providers for the answer. A wait that is over crowds `ready`, up to `Limits.courierCrowdedFrames`. What finds no
+/// place at all, and what finds `held` full, waits in the store alone, as for a device that is away; `needsDrain`
+/// remembers it.
 package struct DeviceSession {
   /// Can transition to: `awaitingFilter` → `draining` → `serving` → `draining`.
   package enum Phase: Equatable, Sendable {
@@ -28,7 +29,7 @@ package struct DeviceSession {
   var held = DeliveryQueue()
   /// When the burst is due that takes along what is held; nil while nothing is.
   var burstMilliseconds: UInt64?
-  private var backlog = DeliveryQueue()
+  private var backlog = Backlog()
   private var inFlight: [Delivery] = []
   private var inFlightBytes = 0
 
@@ -77,6 +78,7 @@ package struct DeviceSession {
   ) {
     phase = .serving
     needsDrain = needsDrain || more
+    noteWaiting(nowMilliseconds: nowMilliseconds)
     var isLast = !more
     for delivery in stored.reversed() {
       guard maySendNow(delivery, state: state(delivery.notification.claims.topic)) else {
@@ -106,7 +108,7 @@ package struct DeviceSession {
     inFlight.contains { $0.notification.order == order }
       || ready.contains { $0.notification.order == order }
       || held.contains { $0.notification.order == order }
-      || backlog.contains { $0.notification.order == order }
+      || backlog.holds(order: order)
   }
 
   // MARK: New notifications
@@ -118,6 +120,8 @@ package struct DeviceSession {
     case held
     /// There is no room: it is not accepted yet.
     case heldBack
+    /// There is no room, and the device makes no progress: it is not accepted (429).
+    case refused
     /// There is no room anywhere, or no later for what may not be stored.
     case overflow
   }
@@ -127,93 +131,107 @@ package struct DeviceSession {
     _ delivery: Delivery, state: TopicState, nowMilliseconds: UInt64
   ) -> Offer {
     // Behind what waits already, so that the order of acceptance stays.
-    guard backlog.count == 0, hasRoom else {
-      return holdBack(delivery, nowMilliseconds: nowMilliseconds)
+    if backlog.count == 0, hasRoom {
+      return take(delivery, state: state, nowMilliseconds: nowMilliseconds)
     }
-    return take(delivery, state: state, nowMilliseconds: nowMilliseconds)
+    switch backlog.entry(of: delivery.notification, nowMilliseconds: nowMilliseconds) {
+    case .wait:
+      backlog.append(delivery, nowMilliseconds: nowMilliseconds)
+      return .heldBack
+    case .crowdIn: return take(delivery, state: state, nowMilliseconds: nowMilliseconds)
+    case .refuse: return .refused
+    }
   }
 
   private mutating func take(
     _ delivery: Delivery, state: TopicState, nowMilliseconds: UInt64
   ) -> Offer {
     if maySendNow(delivery, state: state) {
+      guard hasSpace else {
+        needsDrain = true
+        return .overflow
+      }
+      noteWaiting(nowMilliseconds: nowMilliseconds)
       delivery.place = .ready
       ready.append(delivery)
       return .queued
     }
     // "Try once if connected and active": what may not be stored has no later.
     guard delivery.notification.mayBeStored else { return .overflow }
+    guard held.count < Limits.courierQueueFrames else {
+      needsDrain = true
+      return .overflow
+    }
     hold(delivery, nowMilliseconds: nowMilliseconds)
     return .held
   }
 
-  var hasRoom: Bool { ready.count + held.count < Limits.courierQueueFrames }
+  /// Whether the queue takes another notification at once.
+  var hasRoom: Bool { ready.count < Limits.courierQueueFrames }
+  /// Whether it takes one of those whose wait is over.
+  private var hasSpace: Bool { ready.count < Limits.courierCrowdedFrames }
 
-  /// "While a device is connected nothing is coalesced below a bounded queue; a full one first holds back the answers."
-  private mutating func holdBack(_ delivery: Delivery, nowMilliseconds: UInt64) -> Offer {
-    guard backlog.count < Limits.heldBackNotifications else {
-      needsDrain = true
-      return .overflow
-    }
-    delivery.place = .heldBack
-    delivery.gatheredMilliseconds = nowMilliseconds
-    backlog.append(delivery)
-    return .heldBack
+  /// To be called before something is put into an empty queue: from now on the device is expected to acknowledge.
+  mutating func noteWaiting(nowMilliseconds: UInt64) {
+    guard ready.count == 0, inFlight.isEmpty else { return }
+    backlog.noteProgress(nowMilliseconds: nowMilliseconds)
   }
 
   /// The next notification that was held back and for which there is room now.
-  package mutating func takeHeldBack() -> Delivery? {
-    guard hasRoom, let delivery = backlog.popFirst() else { return nil }
-    delivery.place = .none
-    return delivery
-  }
+  package mutating func takeHeldBack() -> Delivery? { hasRoom ? backlog.popFirst() : nil }
 
-  /// Offers what `takeHeldBack` gave.
+  /// Offers what was held back and is to wait no longer.
   package mutating func offerHeldBack(
     _ delivery: Delivery, state: TopicState, nowMilliseconds: UInt64
   ) -> Offer {
     take(delivery, state: state, nowMilliseconds: nowMilliseconds)
   }
 
-  /// The next notification that was held back for as long as may be: it goes to the store alone.
-  package mutating func takeOverdue(nowMilliseconds: UInt64) -> Delivery? {
-    guard let first = backlog.first,
-      first.gatheredMilliseconds + Limits.heldBackMilliseconds <= nowMilliseconds
-    else { return nil }
-    return takeFirstHeldBack()
+  /// The next notification that was held back for as long as may be, and whether it is to be refused.
+  package mutating func takeOverdue(
+    nowMilliseconds: UInt64
+  ) -> (delivery: Delivery, isRefused: Bool)? {
+    backlog.popOverdue(hasSpace: hasSpace, nowMilliseconds: nowMilliseconds).map {
+      ($0.delivery, $0.entry == .refuse)
+    }
   }
 
   /// The next notification that was held back, whether there is room or not; for the end.
-  package mutating func takeFirstHeldBack() -> Delivery? {
-    guard let delivery = backlog.popFirst() else { return nil }
-    delivery.place = .none
-    needsDrain = true
-    return delivery
-  }
+  package mutating func takeFirstHeldBack() -> Delivery? { backlog.popFirst() }
 
   package var heldBackCount: Int { backlog.count }
 
   /// When `takeOverdue` or `burstIsDue` has something to do; nil where nothing waits for a time.
   package var deadlineMilliseconds: UInt64? {
-    guard let first = backlog.first else { return burstMilliseconds }
-    let overdue = first.gatheredMilliseconds + Limits.heldBackMilliseconds
+    guard let overdue = backlog.deadlineMilliseconds(hasSpace: hasSpace) else {
+      return burstMilliseconds
+    }
     return min(burstMilliseconds ?? overdue, overdue)
   }
 
-  /// The waiting notification whose place a newer one takes, if there is one: "newer ones with the same collapse id
-  /// replace it anywhere in the queue"; of background pushes the device keeps only the newest anyway. What is in
-  /// flight stays: the device replaces what it shows.
+  /// The waiting notification whose place a newer one takes, if there is one: one with the same collapse id anywhere in
+  /// the queue, and of background pushes one that waits for a better moment, of which the device would keep only
+  /// the newest. What is in flight stays: the device replaces what it shows.
+  ///
+  /// What may not be stored never replaces what may: if the device left before it acknowledged, neither would come.
   package mutating func takeReplaced(by newer: Notification) -> Delivery? {
     let topic = newer.claims.topic
-    func isReplaced(_ delivery: Delivery) -> Bool {
+    func isReplaceable(_ older: Notification) -> Bool {
+      older.claims.topic == topic && older.order < newer.order
+        && (newer.mayBeStored || !older.mayBeStored)
+    }
+    func isCollapsed(_ delivery: Delivery) -> Bool {
       let older = delivery.notification
-      guard older.claims.topic == topic, older.order < newer.order else { return false }
-      if newer.isBackground, older.isBackground { return true }
-      return !newer.collapseID.isEmpty && newer.collapseID.equals(older.collapseID)
+      return !newer.collapseID.isEmpty && isReplaceable(older)
+        && newer.collapseID.equals(older.collapseID)
+    }
+    func isOlderBackground(_ delivery: Delivery) -> Bool {
+      newer.isBackground && delivery.notification.isBackground
+        && isReplaceable(delivery.notification)
     }
     let found =
-      ready.removeFirst(where: isReplaced) ?? held.removeFirst(where: isReplaced)
-      ?? backlog.removeFirst(where: isReplaced)
+      ready.removeFirst(where: isCollapsed)
+      ?? held.removeFirst { isCollapsed($0) || isOlderBackground($0) }
     found?.place = .none
     return found
   }
@@ -274,9 +292,12 @@ package struct DeviceSession {
   }
 
   /// The device answered for `messageID`; nil for an id that is unknown or was answered before.
-  package mutating func acknowledge(_ messageID: UInt32) -> Delivery? {
+  package mutating func acknowledge(
+    _ messageID: UInt32, nowMilliseconds: UInt64
+  ) -> Delivery? {
     guard let index = inFlight.firstIndex(where: { $0.notification.messageID == messageID })
     else { return nil }
+    backlog.noteProgress(nowMilliseconds: nowMilliseconds)
     return takeInFlight(at: index)
   }
 

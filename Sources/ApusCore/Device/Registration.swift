@@ -61,9 +61,7 @@ package struct Registration: Sendable, Equatable {
     if claims.generation != 0, claims.generation != entry.generation {
       return .dead(sinceMilliseconds: entry.generationSinceMilliseconds)
     }
-    if entry.state == .unlisted, entry.wasListed,
-      nowMilliseconds - entry.stateSinceMilliseconds >= graceMilliseconds
-    {
+    if entry.isGone(nowMilliseconds, graceMilliseconds) {
       return .dead(sinceMilliseconds: entry.stateSinceMilliseconds)
     }
     return .active(entry.state)
@@ -108,14 +106,20 @@ package struct Registration: Sendable, Equatable {
   }
 
   /// Replaces all lists at once: `lists` names the state of every topic in them, topics not named are in none.
+  ///
+  /// An app that comes back when its grace is over was installed anew, whether it lists its topic or asks for a token
+  /// first: the old token stays dead.
   package mutating func apply(
-    lists: [TopicKey: TopicState], nowMilliseconds: Int64
+    lists: [TopicKey: TopicState], nowMilliseconds: Int64, graceMilliseconds: Int64
   ) -> FilterChange {
     var change = FilterChange()
     for index in topics.indices {
       let state = lists[topics[index].topic] ?? .unlisted
       guard state != topics[index].state else { continue }
       note(change: &change, topic: topics[index].topic, from: topics[index].state, to: state)
+      if topics[index].generation != 0, topics[index].isGone(nowMilliseconds, graceMilliseconds) {
+        topics[index].renewGeneration(sinceMilliseconds: topics[index].stateSinceMilliseconds)
+      }
       topics[index].state = state
       topics[index].stateSinceMilliseconds = nowMilliseconds
       if state != .unlisted { topics[index].wasListed = true }
@@ -159,16 +163,10 @@ package struct Registration: Sendable, Equatable {
       return (1, true)
     }
     let entry = topics[index]
-    let isGone =
-      entry.state == .unlisted && entry.wasListed
-      && nowMilliseconds - entry.stateSinceMilliseconds >= graceMilliseconds
+    let isGone = entry.isGone(nowMilliseconds, graceMilliseconds)
     guard entry.generation == 0 || isGone else { return (entry.generation, false) }
-    // Generation 0 means "none", so the counter wraps from 65535 to 1.
-    topics[index].generation = entry.generation == .max ? 1 : entry.generation + 1
-    // Tokens of older generations died when the app was dropped, and their time of death does not move: it is in the
-    // feedback list already.
-    topics[index].generationSinceMilliseconds =
-      isGone ? entry.stateSinceMilliseconds : nowMilliseconds
+    topics[index].renewGeneration(
+      sinceMilliseconds: isGone ? entry.stateSinceMilliseconds : nowMilliseconds)
     if isGone {
       topics[index].wasListed = false
       topics[index].stateSinceMilliseconds = nowMilliseconds
@@ -178,6 +176,19 @@ package struct Registration: Sendable, Equatable {
 }
 
 extension TopicRegistration {
+  /// Whether the app was dropped so long ago that its token is dead.
+  fileprivate func isGone(_ nowMilliseconds: Int64, _ graceMilliseconds: Int64) -> Bool {
+    state == .unlisted && wasListed && nowMilliseconds - stateSinceMilliseconds >= graceMilliseconds
+  }
+
+  /// Tokens of older generations are dead since that time. For an app that was dropped it is the time of the drop, and
+  /// does not move: it is in the feedback list already.
+  fileprivate mutating func renewGeneration(sinceMilliseconds: Int64) {
+    // Generation 0 means "none", so the counter wraps from 65535 to 1.
+    generation = generation == .max ? 1 : generation + 1
+    generationSinceMilliseconds = sinceMilliseconds
+  }
+
   /// Whether both say the same, apart from times.
   fileprivate func isSame(_ other: TopicRegistration) -> Bool {
     topic == other.topic && generation == other.generation && state == other.state

@@ -15,7 +15,9 @@ extension Shard {
   package mutating func filter(
     _ device: Device, lists: [TopicKey: TopicState], nowMilliseconds: Int64
   ) {
-    let change = device.registration.apply(lists: lists, nowMilliseconds: nowMilliseconds)
+    let change = device.registration.apply(
+      lists: lists, nowMilliseconds: nowMilliseconds,
+      graceMilliseconds: unregisterGraceMilliseconds)
     if !change.isEmpty { recordChanged(device) }
     for topic in change.closed { withdraw(topic, from: device) }
     for topic in change.dropped {
@@ -113,8 +115,12 @@ extension Shard {
 
   /// The time of `DeviceSession.deadlineMilliseconds` has come: a burst, or the end of a provider's patience.
   package mutating func deadlineReached(_ device: Device, loopMilliseconds: UInt64) {
-    while let delivery = device.session?.takeOverdue(nowMilliseconds: loopMilliseconds) {
-      settleHeldBack(delivery, .overflow, loopMilliseconds: loopMilliseconds)
+    while let overdue = device.session?.takeOverdue(nowMilliseconds: loopMilliseconds) {
+      if overdue.isRefused {
+        refuse(overdue.delivery)
+      } else {
+        admit(heldBack: overdue.delivery, loopMilliseconds: loopMilliseconds)
+      }
     }
     if device.session?.burstIsDue(nowMilliseconds: loopMilliseconds) == true {
       radioIsInUse(device, loopMilliseconds: loopMilliseconds)
@@ -125,15 +131,17 @@ extension Shard {
   /// There is room in the queue: what was held back is accepted.
   private mutating func admitHeldBack(_ device: Device, loopMilliseconds: UInt64) {
     while let delivery = device.session?.takeHeldBack() {
-      guard let state = device.registration[delivery.notification.claims.topic]?.state, state.flows
-      else {
-        settleHeldBack(delivery, nil, loopMilliseconds: loopMilliseconds)
-        continue
-      }
-      let offer = device.session?.offerHeldBack(
-        delivery, state: state, nowMilliseconds: loopMilliseconds)
-      settle(delivery, offer, state: state, loopMilliseconds: loopMilliseconds)
+      admit(heldBack: delivery, loopMilliseconds: loopMilliseconds)
     }
+  }
+
+  private mutating func admit(heldBack delivery: Delivery, loopMilliseconds: UInt64) {
+    let device = delivery.device
+    guard let state = device.registration[delivery.notification.claims.topic]?.state, state.flows
+    else { return settleHeldBack(delivery, nil, loopMilliseconds: loopMilliseconds) }
+    let offer = device.session?.offerHeldBack(
+      delivery, state: state, nowMilliseconds: loopMilliseconds)
+    settle(delivery, offer, state: state, loopMilliseconds: loopMilliseconds)
   }
 
   private mutating func settleHeldBack(
@@ -172,9 +180,10 @@ extension Shard {
   /// - Returns: Unix milliseconds of its acceptance, where it was taken and had not waited in the store.
   @discardableResult
   package mutating func acknowledge(
-    _ device: Device, messageID: UInt32, status: UInt8
+    _ device: Device, messageID: UInt32, status: UInt8, loopMilliseconds: UInt64
   ) -> Int64? {
-    guard let delivery = device.session?.acknowledge(messageID) else { return nil }
+    let acknowledged = device.session?.acknowledge(messageID, nowMilliseconds: loopMilliseconds)
+    guard let delivery = acknowledged else { return nil }
     sessions.answered()
     let notification = delivery.notification
     let acceptedMilliseconds =

@@ -78,12 +78,23 @@ extension Shard {
   /// A stored notification was found to be past its time. One that is in the session as well ends there, and one that
   /// the shard does not know as stored is on its way: it is found the next time.
   package mutating func expired(_ notification: Notification, of device: Device) {
+    endStored(notification, of: device, .expired)
+  }
+
+  /// A stored notification has a token of the app's earlier installation: it is not for the one that is there now.
+  package mutating func outlived(_ notification: Notification, of device: Device) {
+    endStored(notification, of: device, .discardedTokenUnregistered)
+  }
+
+  private mutating func endStored(
+    _ notification: Notification, of device: Device, _ state: DeliveryState
+  ) {
     let slot = notification.slot
     let order = notification.order
     guard device.session?.holds(order: order) != true, !device.hasEnded(slot, order: order),
       isSettled(notification.storedFacts, device)
     else { return }
-    note(.expired, notification)
+    note(state, notification)
     device.clearOverflow(of: slot, upTo: order)
     emptySlot(slot, order: order, device)
   }

@@ -7,7 +7,9 @@ extension Shard {
   /// for it, or is about to be, waits for `purge`.
   package mutating func retire(_ device: Device, sinceMilliseconds: Int64) {
     device.retiredMilliseconds = sinceMilliseconds
-    for delivery in takeHeldBack(of: device) + endSession(of: device) {
+    let heldBack = takeHeldBack(of: device)
+    for delivery in heldBack { note(.received, delivery.notification) }
+    for delivery in heldBack + endSession(of: device) {
       switch delivery.storage {
       case .none, .gathering, .inDoubt:
         note(.discardedTokenUnregistered, delivery.notification)

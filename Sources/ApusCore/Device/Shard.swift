@@ -156,12 +156,13 @@ package struct Shard: ~Copyable {
       }
       verdicts.append(Verdict(answer: answer, rejection: nil, asksForPause: true))
     }
-    note(.received, notification)
     if state == .ignored {
+      note(.received, notification)
       return finishAtOnce(notification, answer, .discardedDisabled)
     }
     // Neither can be sent now nor may be stored: it needs no place anywhere.
     if !notification.mayBeStored, !state.flows || device.session == nil {
+      note(.received, notification)
       return finishAtOnce(
         notification, answer, .discardedNotStored, cause: reasonToWait(device, nil))
     }
@@ -219,6 +220,10 @@ package struct Shard: ~Copyable {
     let device = delivery.device
     let notification = delivery.notification
     let mayBeStored = notification.mayBeStored
+    // Not accepted yet. The connection looks at the time.
+    if offer == .heldBack { return mark(dirty: device) }
+    if offer == .refused { return refuse(delivery) }
+    note(.received, notification)
     switch offer {
     case .queued?:
       let isDurableReplaced = replaceOlder(by: delivery)
@@ -237,9 +242,7 @@ package struct Shard: ~Copyable {
       _ = replaceOlder(by: delivery)
       note(.storedPowerConsiderations, notification)
       store(delivery, loopMilliseconds: loopMilliseconds)
-    // Not accepted yet. The connection looks at the time.
-    case .heldBack?: mark(dirty: device)
-    case .overflow?, nil:
+    default:
       guard mayBeStored else {
         answer(delivery)
         note(.discardedNotStored, notification, cause: reasonToWait(device, offer))
@@ -302,6 +305,12 @@ package struct Shard: ~Copyable {
       session.forEach(of: delivery.notification.claims.topic) { group.promote($0) }
     }
     group.put(delivery, urgent: true, nowMilliseconds: loopMilliseconds)
+  }
+
+  /// Its device makes no progress: its provider is to come again later.
+  mutating func refuse(_ delivery: Delivery) {
+    answer(delivery, rejection: Rejection(.tooManyRequests))
+    releaseIfFree(delivery)
   }
 
   private mutating func refuse(

@@ -47,7 +47,8 @@ extension Admission {
     _ frame: BinaryFrame, payload: Range<Int>, of payloads: inout PayloadSeries,
     token: DeviceToken, claims: TokenClaims, topic: ResolvedTopic, sender: borrowing BinarySender
   ) throws(Refusal) -> AdmittedFrame {
-    let scan = try scan(payload, of: &payloads, sender.rules)
+    let scan = try scan(
+      payload, of: &payloads, sender.rules, needsAPS: topic.key.suffix != .fileProvider)
     let isBackground = scan?.onlyContentAvailable ?? false
     let head = AdmittedHead(
       messageID: nil, expirationSeconds: expirationSeconds(frame),
@@ -56,16 +57,16 @@ extension Admission {
     return AdmittedFrame(head: head, claims: claims)
   }
 
-  /// Command 0 has no expiration: "delivered regardless of age", which ends with everything's 30 days. With the others
-  /// 0 means that nothing is stored, and so does its absence from command 2: the senders that leave it out document it
-  /// as "expires immediately".
+  /// Unsigned seconds, so that what old senders mean by -1 is far ahead. Only an explicit 0 asks not to store:
+  /// command 0, and command 2 without item 4, are stored as the newest notification ("Quality of Service"), like
+  /// a request without `apns-expiration`.
   private static func expirationSeconds(_ frame: BinaryFrame) -> Int64? {
-    frame.isSimple ? nil : Int64(frame.expiration ?? 0)
+    frame.expiration.map { Int64($0) }
   }
 
   /// Nil for a payload that is none, where the rules take any.
   private static func scan(
-    _ payload: Range<Int>, of payloads: inout PayloadSeries, _ rules: BinaryRules
+    _ payload: Range<Int>, of payloads: inout PayloadSeries, _ rules: BinaryRules, needsAPS: Bool
   ) throws(Refusal) -> PayloadScan? {
     do throws(Refusal) {
       guard !payload.isEmpty else { throw Refusal(.payloadEmpty) }
@@ -75,7 +76,7 @@ extension Admission {
       } catch {
         throw Refusal(.payloadNotJSON(error))
       }
-      try requireKeys(scan)
+      if needsAPS { try requireKeys(scan) }
       return scan
     } catch {
       guard rules.acceptsAnyPayload else { throw error }

@@ -121,7 +121,10 @@ package enum Admission {
     let topic = try topic(fields, pushType, connection, directory)
     // Step 8.
     let limit = topic.isVoIP ? Limits.voipPayloadBytes : Limits.payloadBytes
-    let scan = try scan(body, byteCount: bodyByteCount, limit: limit)
+    let isForFileProvider =
+      pushType == .fileprovider || topic.resolved?.key.suffix == .fileProvider
+    let scan = try scan(
+      body, byteCount: bodyByteCount, limit: limit, needsAPS: !isForFileProvider)
     // Step 9, as far as it goes without the token's key.
     let token = if let standIn { standIn } else { try deviceToken(fields.value(.path)) }
     return AdmittedHead(

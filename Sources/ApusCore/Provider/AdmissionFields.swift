@@ -94,7 +94,7 @@ extension Admission {
 
   /// The body: there, not too large, a JSON object with `aps`.
   static func scan(
-    _ body: Span<UInt8>, byteCount: Int, limit: Int
+    _ body: Span<UInt8>, byteCount: Int, limit: Int, needsAPS: Bool
   ) throws(Refusal) -> PayloadScan {
     guard byteCount > 0 else { throw Refusal(.payloadEmpty) }
     guard byteCount <= limit else {
@@ -106,11 +106,12 @@ extension Admission {
     } catch {
       throw Refusal(.payloadNotJSON(error))
     }
-    try requireKeys(scan)
+    if needsAPS { try requireKeys(scan) }
     return scan
   }
 
-  /// A payload is about a notification, or a push to a managed device: that has the one key `mdm`.
+  /// A payload is about a notification, or a push to a managed device: that has the one key `mdm`. Not asked of pushes
+  /// to a file provider, which name a container and a domain ("Using push notifications to signal changes").
   static func requireKeys(_ scan: PayloadScan) throws(Refusal) {
     guard scan.hasAPS || scan.hasMDM else { throw Refusal(.payloadWithoutAPS) }
   }

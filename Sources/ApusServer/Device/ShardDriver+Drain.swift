@@ -1,7 +1,8 @@
 import ApusCore
+import ApusLoop
 import ApusModel
 import ApusStore
-import ApusLoop
+import ApusTrust
 
 // What waits in the store for a device that has come.
 
@@ -58,6 +59,9 @@ extension ShardDriver {
       if notification.isExpired(atSeconds: worker.wallSeconds) {
         shard.expired(notification, of: device)
         shard.release(notification)
+      } else if isOutlived(notification, device) {
+        shard.outlived(notification, of: device)
+        shard.release(notification)
       } else {
         found.append(notification)
       }
@@ -68,6 +72,14 @@ extension ShardDriver {
     let more = found.count > room
     for surplus in found.dropFirst(room) { shard.release(surplus) }
     return (Array(found.prefix(room)), more)
+  }
+
+  /// Whether its token is of an installation of the app that is gone. Tokens of a key that was removed tell nothing.
+  private func isOutlived(_ notification: Notification, _ device: Device) -> Bool {
+    guard let claims = worker.sealer.open(notification.token), claims.generation != 0,
+      let current = device.registration[claims.topic]?.generation
+    else { return false }
+    return claims.generation != current
   }
 
   private func notification(from value: Span<UInt8>, at place: MailboxKey) -> Notification? {

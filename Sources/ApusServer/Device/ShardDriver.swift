@@ -153,7 +153,9 @@ final class ShardDriver {
 
   func acknowledge(_ device: Device, messageID: UInt32, status: UInt8) {
     guard
-      let accepted = shard.acknowledge(device, messageID: messageID, status: status)
+      let accepted = shard.acknowledge(
+        device, messageID: messageID, status: status,
+        loopMilliseconds: worker.loop.nowMilliseconds)
     else { return }
     worker.latencies.delivery.add(milliseconds: worker.wallMilliseconds - accepted)
   }

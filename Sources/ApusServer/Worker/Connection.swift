@@ -84,6 +84,9 @@ final class Connection: SocketHandler {
   var isDirty = false
   /// Second of the worker's clock at which the connection is looked at.
   var deadlineSeconds: UInt64
+  /// Second of the worker's clock at which a peer that takes nothing of what waits for it is given up. A deadline of
+  /// the protocol that comes before says nothing about that.
+  private var stalledSeconds = UInt64.max
   /// Second at which it is looked at whether the connection has been quiet for long enough to fall dormant.
   var quietSeconds = UInt64.max
   /// Second at which the wheel comes to it next.
@@ -287,7 +290,9 @@ final class Connection: SocketHandler {
 
   private func stalled() {
     updateInterest()
-    deadlineSeconds = min(deadlineSeconds, worker.nowSeconds + UInt64(Limits.writeStallSeconds))
+    stalledSeconds = min(
+      stalledSeconds, worker.nowSeconds + UInt64(Limits.writeStallSeconds))
+    deadlineSeconds = min(deadlineSeconds, stalledSeconds)
     worker.watch(self)
   }
 
@@ -297,6 +302,7 @@ final class Connection: SocketHandler {
     if unsent.count < before { touchWrite() }
     switch outcome {
     case .written:
+      stalledSeconds = .max
       updateInterest()
       worker.markDirty(self)
     case .queued, .blocked: break
@@ -305,7 +311,8 @@ final class Connection: SocketHandler {
   }
 
   private func touchWrite() {
-    deadlineSeconds = max(deadlineSeconds, worker.nowSeconds + UInt64(Limits.writeStallSeconds))
+    stalledSeconds = worker.nowSeconds + UInt64(Limits.writeStallSeconds)
+    deadlineSeconds = max(deadlineSeconds, stalledSeconds)
   }
 
   func updateInterest() {
@@ -331,7 +338,7 @@ final class Connection: SocketHandler {
     case .pausing, .closing: abort()
     case .lingering: lingerEnded()
     case .open:
-      if unsentByteCount > 0 {
+      if unsentByteCount > 0, stalledSeconds <= worker.nowSeconds {
         worker.log(.info, "peer does not read", .text("peer", peer.description))
         return abort()
       }
@@ -341,6 +348,7 @@ final class Connection: SocketHandler {
       case .gateway(let provider): provider.deadlineReached()
       case .feedback, .none: abort()
       }
+      deadlineSeconds = min(deadlineSeconds, stalledSeconds)
       worker.markDirty(self)
     }
     if stage != .closed { worker.watch(self) }

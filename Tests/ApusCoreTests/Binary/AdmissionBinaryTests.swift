@@ -183,7 +183,7 @@ struct AdmissionBinaryTests {
 
   private func hex(_ byte: UInt8) -> String { String(byte, radix: 16) }
 
-  @Test("Items 4 and 5 may be missing: 0, which stores nothing, and 10")
+  @Test("Items 4 and 5 may be missing: stored as the newest notification, and 10")
   func absentItems() throws {
     var attempt = BinaryAttempt()
     let body =
@@ -191,7 +191,7 @@ struct AdmissionBinaryTests {
       + Frames.payload
     attempt.frame = [0x02, 0, 0, 0, UInt8(body.count)] + body
     let head = try attempt.admit().head
-    #expect(head.expirationSeconds == 0)
+    #expect(head.expirationSeconds == nil)
     #expect(head.priority == .immediate)
   }
 

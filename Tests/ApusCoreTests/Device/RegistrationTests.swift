@@ -22,17 +22,41 @@ struct RegistrationTests {
   @Test("Each filter replaces all lists; what may flow newly, or no more, is named")
   func filters() {
     var registration = Registration()
-    var change = registration.apply(lists: [app: .enabled, voip: .paused], nowMilliseconds: 1)
+    var change = registration.apply(
+      lists: [app: .enabled, voip: .paused], nowMilliseconds: 1, graceMilliseconds: 100)
     #expect(change.opened == [app] && change.closed == [] && !change.isEmpty)
-    change = registration.apply(lists: [app: .enabled, voip: .paused], nowMilliseconds: 2)
+    change = registration.apply(
+      lists: [app: .enabled, voip: .paused], nowMilliseconds: 2, graceMilliseconds: 100)
     #expect(change.isEmpty && change.opened == [] && change.closed == [])
     #expect(registration[app]?.stateSinceMilliseconds == 1)
-    change = registration.apply(lists: [voip: .nonWaking, other: .ignored], nowMilliseconds: 3)
+    change = registration.apply(
+      lists: [voip: .nonWaking, other: .ignored], nowMilliseconds: 3, graceMilliseconds: 100)
     #expect(change.opened == [voip] && change.closed == [app])
     #expect(registration[app]?.state == .unlisted && registration[app]?.wasListed == true)
     #expect(registration[other]?.state == .ignored)
-    change = registration.apply(lists: [:], nowMilliseconds: 4)
+    change = registration.apply(
+      lists: [:], nowMilliseconds: 4, graceMilliseconds: 100)
     #expect(change.opened == [] && change.closed == [voip] && !change.isEmpty)
+  }
+
+  @Test("An app that lists its topic again after the grace is another; its old token stays dead")
+  func reinstalled() {
+    var registration = Registration()
+    let old = registration.generationForToken(
+      of: app, nowMilliseconds: 1, graceMilliseconds: 100
+    ).generation
+    _ = registration.apply(lists: [app: .enabled], nowMilliseconds: 2, graceMilliseconds: 100)
+    _ = registration.apply(lists: [:], nowMilliseconds: 3, graceMilliseconds: 100)
+    var within = registration
+    _ = within.apply(lists: [app: .enabled], nowMilliseconds: 102, graceMilliseconds: 100)
+    #expect(standing(within, app, old, at: 200) == .active(.enabled))
+    _ = registration.apply(lists: [app: .enabled], nowMilliseconds: 103, graceMilliseconds: 100)
+    #expect(standing(registration, app, old, at: 200) == .dead(sinceMilliseconds: 3))
+    let new = registration.generationForToken(
+      of: app, nowMilliseconds: 201, graceMilliseconds: 100
+    ).generation
+    #expect(new != old)
+    #expect(standing(registration, app, new, at: 202) == .active(.enabled))
   }
 
   @Test("The lists from which notifications flow", arguments: TopicState.allCases)
@@ -78,12 +102,14 @@ struct RegistrationTests {
   @Test("An app that was dropped is gone after the grace, and installed anew gets another token")
   func installedAnew() {
     var registration = Registration()
-    _ = registration.apply(lists: [app: .enabled], nowMilliseconds: 1)
+    _ = registration.apply(
+      lists: [app: .enabled], nowMilliseconds: 1, graceMilliseconds: 100)
     #expect(
       registration.generationForToken(of: app, nowMilliseconds: 2, graceMilliseconds: 100) == (
         1, true
       ))
-    _ = registration.apply(lists: [:], nowMilliseconds: 10)
+    _ = registration.apply(
+      lists: [:], nowMilliseconds: 10, graceMilliseconds: 100)
     #expect(standing(registration, app, 1, at: 109) == .active(.unlisted))
     #expect(standing(registration, app, 1, at: 110) == .dead(sinceMilliseconds: 10))
     #expect(standing(registration, app, 0, at: 110) == .dead(sinceMilliseconds: 10))
@@ -97,7 +123,8 @@ struct RegistrationTests {
         == (2, true))
     #expect(standing(registration, app, 1, at: 500) == .dead(sinceMilliseconds: 10))
     #expect(standing(registration, app, 2, at: 500) == .active(.unlisted))
-    _ = registration.apply(lists: [app: .nonWaking], nowMilliseconds: 600)
+    _ = registration.apply(
+      lists: [app: .nonWaking], nowMilliseconds: 600, graceMilliseconds: 100)
     #expect(standing(registration, app, 2, at: 601) == .active(.nonWaking))
     #expect(standing(registration, app, 1, at: 601) == .dead(sinceMilliseconds: 10))
   }
@@ -105,7 +132,8 @@ struct RegistrationTests {
   @Test("Turned-off notifications are not a removed app")
   func ignored() {
     var registration = Registration()
-    _ = registration.apply(lists: [app: .ignored], nowMilliseconds: 1)
+    _ = registration.apply(
+      lists: [app: .ignored], nowMilliseconds: 1, graceMilliseconds: 100)
     #expect(standing(registration, app, 0, at: 1_000_000) == .active(.ignored))
   }
 

@@ -6,6 +6,7 @@ extension ShardModel {
   // MARK: What must hold at any time
 
   func check() {
+    noteAdmitted()
     var session: [UInt64: Delivery] = [:]
     var seen: [ObjectIdentifier: UInt64] = [:]
     for device in devices {
@@ -25,7 +26,10 @@ extension ShardModel {
       }
       if flight > 32 || flight != device.session?.inFlightCount ?? 0 { fault("the window") }
       // What a drain brings is bounded by itself, for it may bring one where there is no room.
-      if device.session?.queuedCount ?? 0 > 2 * Limits.courierQueueFrames { fault("the queue") }
+      if device.session?.queuedCount ?? 0 > Limits.courierCrowdedFrames + Limits.courierQueueFrames
+      {
+        fault("the queue")
+      }
       if device.pendingWrites < 0 { fault("pending writes below zero") }
     }
     let kept = Set(store.values)

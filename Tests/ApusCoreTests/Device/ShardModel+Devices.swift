@@ -110,7 +110,11 @@ extension ShardModel {
   private func expire(
     _ before: [UInt64: Delivery], expired expected: UInt64, replaced: UInt64
   ) {
-    noteReplaced(before.filter { letters[$0.key]?.isReplaceable ?? false }, replaced)
+    noteAdmitted()
+    // A push may expire beside a newer one that would have taken its place elsewhere.
+    if replaced > 0 {
+      noteReplaced(before.filter { letters[$0.key]?.isReplaceable ?? false }, replaced)
+    }
     let after = inSession()
     var found: UInt64 = 0
     for order in before.keys where after[order] == nil && heirs[order] == nil {
@@ -145,7 +149,8 @@ extension ShardModel {
     let before = counted.map(count)
     let order = unanswered[device.key]?.removeValue(forKey: messageID)
     let wasStored = order.flatMap { inSession()[$0]?.notification.isFromStorage }
-    shard.acknowledge(device, messageID: messageID, status: status)
+    shard.acknowledge(
+      device, messageID: messageID, status: status, loopMilliseconds: loopMilliseconds)
     var expected = before
     if let order {
       live.remove(order)

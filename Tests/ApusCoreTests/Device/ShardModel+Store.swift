@@ -264,7 +264,7 @@ extension ShardModel {
     var expected: [TopicKey: [UInt64]] = [:]
     let session = inSession()
     let onTheWay = Set((unanswered[device.key] ?? [:]).values)
-    for order in live.sorted() {
+    for order in live.union(heldBack).sorted() {
       guard let letter = letters[order], letter.slot.device == device.key, letter.mayBeStored,
         letter.isAccepted != false, session[order]?.storage != .superseded,
         !isBeingReplaced(order),

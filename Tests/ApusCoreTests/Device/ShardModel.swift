@@ -30,6 +30,7 @@ final class ShardModel {
     /// Empty for none.
     var collapseID = ""
     var isBackground = false
+    var interface = ProviderInterface.http2
     /// Nil until the provider was answered.
     var isAccepted: Bool?
 
@@ -61,6 +62,8 @@ final class ShardModel {
 
   /// Every notification that was counted as received, by its place in the order.
   var letters: [UInt64: Letter] = [:]
+  /// Those that found their device's queue full, and of which nothing was decided.
+  var heldBack: Set<UInt64> = []
   /// Those whose end the ledger has not seen.
   var live: Set<UInt64> = []
   /// What a crash would leave.
@@ -119,6 +122,7 @@ final class ShardModel {
     overwritten = []
     inDoubt = []
     unanswered = [:]
+    heldBack = []
     ends = [:]
     filtered = []
     live = Set(store.values)
@@ -179,36 +183,47 @@ final class ShardModel {
 
   // MARK: Providers
 
+  /// Notes what was held back and is accepted now.
+  func noteAdmitted() {
+    guard !heldBack.isEmpty else { return }
+    for event in shard.events where event.state == .received {
+      if heldBack.remove(event.facts.order) != nil { live.insert(event.facts.order) }
+    }
+  }
+
   /// The notification's place in the order; nil when it was refused.
   @discardableResult
   func submit(
     _ device: Device, _ topic: TopicKey, priority: Priority = .immediate,
     expiresInSeconds: Int64 = 86_400, payloadBytes: Int = 10, generation: UInt16 = 0,
-    collapseID: String = "", isBackground: Bool = false
+    collapseID: String = "", isBackground: Bool = false, interface: ProviderInterface = .http2
   ) -> UInt64? {
     lastOrder += 1
     let order = lastOrder
     let notification = take()
-    fill(
-      notification, order,
-      Letter(
-        slot: Slot(device: device.key, topic: topic), mayBeStored: expiresInSeconds > 0,
-        expirationSeconds: expiresInSeconds > 0 ? wallSeconds + expiresInSeconds : 0,
-        priority: priority, payloadBytes: payloadBytes, collapseID: collapseID,
-        isBackground: isBackground))
+    let letter = Letter(
+      slot: Slot(device: device.key, topic: topic), mayBeStored: expiresInSeconds > 0,
+      expirationSeconds: expiresInSeconds > 0 ? wallSeconds + expiresInSeconds : 0,
+      priority: priority, payloadBytes: payloadBytes, collapseID: collapseID,
+      isBackground: isBackground, interface: interface)
+    fill(notification, order, letter)
     notification.claims.generation = generation
     let received = count(.received)
-    letters[order] = Letter(
-      slot: Slot(device: device.key, topic: topic), mayBeStored: expiresInSeconds > 0,
-      expirationSeconds: notification.expirationSeconds, priority: priority,
-      payloadBytes: payloadBytes, collapseID: collapseID, isBackground: isBackground)
+    letters[order] = letter
+    let waiting = device.session?.heldBackCount ?? 0
     let before = inSession()
     let replaced = count(.replaced)
     let isIgnored = device.registration[topic]?.state == .ignored
+    let dead = count(.discardedTokenUnregistered)
     shard.submit(
       notification, answer: Answer(worker: 1, slot: UInt32(order), generation: 7), device: device,
       nowMilliseconds: wallMilliseconds, loopMilliseconds: loopMilliseconds)
     guard count(.received) > received else {
+      if device.session?.heldBackCount ?? 0 > waiting {
+        heldBack.insert(order)
+        takeVerdicts(allowed: [], "submit")
+        return order
+      }
       letters[order] = nil
       if shard.verdicts.count != 1 || shard.verdicts.first?.rejection == nil {
         fault("a notification that was not received was not refused")
@@ -218,7 +233,9 @@ final class ShardModel {
     }
     live.insert(order)
     noteReplaced(before, count(.replaced) - replaced)
-    takeVerdicts(allowed: isIgnored ? [order] : [], "submit")
+    let isDead = count(.discardedTokenUnregistered) > dead
+    if isDead, interface.refusesDeadTokens { fault("a push to a dead token is accepted") }
+    takeVerdicts(allowed: isIgnored || isDead ? [order] : [], "submit")
     return order
   }
 
@@ -244,6 +261,7 @@ final class ShardModel {
     notification.isFromStorage = false
     notification.slotIndex = 0
     notification.isBackground = letter.isBackground
+    notification.interface = letter.interface
     notification.collapseID.set(Array(letter.collapseID.utf8).span)
     let payload = [UInt8](repeating: UInt8(truncatingIfNeeded: order), count: letter.payloadBytes)
     notification.payload.set(payload.span)
@@ -251,6 +269,7 @@ final class ShardModel {
 
   /// Accepting answers are due for `allowed` alone, and for what is not to be stored.
   func takeVerdicts(allowed: Set<UInt64>, _ verb: String) {
+    noteAdmitted()
     for verdict in shard.verdicts {
       let order = UInt64(verdict.answer.slot)
       guard let letter = letters[order] else {
@@ -259,6 +278,9 @@ final class ShardModel {
       }
       if letter.isAccepted != nil { fault("\(verb): \(order) is answered twice") }
       letters[order]?.isAccepted = verdict.rejection == nil
+      if heldBack.remove(order) != nil, verdict.rejection?.reason != .tooManyRequests {
+        fault("\(verb): \(order) is answered and was not received")
+      }
       if verdict.rejection == nil, !isAllowed(order, allowed) {
         fault("\(verb): \(order) is accepted, and neither stored nor acknowledged")
       }

@@ -223,16 +223,107 @@ struct ShardRulesTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("Behind a full queue waits no more than its bound; the rest goes to the store at once")
-  func heldBackBound() throws {
+  @Test(
+    "A burst reaches a device that acknowledges, all of it and in order",
+    arguments: [0, 3600] as [Int64], ProviderInterface.allCases)
+  func burst(expiresInSeconds: Int64, interface: ProviderInterface) throws {
     serve()
-    for _ in 0..<(Limits.courierQueueFrames + Limits.heldBackNotifications) {
-      model.submit(device, topic)
+    var expected: [UInt64] = []
+    var sent: [UInt64] = []
+    while expected.count < 4 * Limits.courierQueueFrames || sent.count < expected.count {
+      if expected.count < 4 * Limits.courierQueueFrames {
+        for _ in 0..<512 {
+          expected.append(
+            try #require(
+              model.submit(
+                device, topic, expiresInSeconds: expiresInSeconds, interface: interface)))
+        }
+      }
+      let window = sendAll()
+      try #require(!window.isEmpty)
+      sent += window
+      for order in window { acknowledge(order) }
+      // A device that takes 32 notifications a second is slow, and makes progress.
+      model.loopMilliseconds += 1_000
+      model.deadlineReached(device)
     }
-    #expect(model.count(.storedDeviceOffline) == 0)
-    model.submit(device, topic)
+    model.settle()
+    #expect(sent == expected)
+    #expect(expected.allSatisfy { model.letters[$0]?.isAccepted == true })
+    #expect(model.count(.delivered) == UInt64(expected.count))
+    expectLawful()
+  }
+
+  @Test("A device that makes no progress has further requests refused, and loses nothing")
+  func stall() throws {
+    serve()
+    var accepted: [UInt64] = []
+    for _ in 0..<Limits.courierQueueFrames {
+      accepted.append(try #require(model.submit(device, topic)))
+    }
+    let window = sendAll()
+    for _ in 0..<32 { accepted.append(try #require(model.submit(device, topic))) }
+    model.loopMilliseconds += Limits.courierStallMilliseconds - 1
+    let late = try #require(model.submit(device, topic))
+    #expect(device.session?.heldBackCount == 1)
+    model.loopMilliseconds += 1
+    model.deadlineReached(device)
+    #expect(model.letters[late]?.isAccepted == false)
+    #expect(model.submit(device, topic) == nil)
+    // The binary interface has no word for it.
+    accepted.append(try #require(model.submit(device, topic, interface: .binary)))
+    #expect(device.session?.heldBackCount == 0)
+    var sent = window
+    for order in window { acknowledge(order) }
+    while sent.count < accepted.count {
+      let next = sendAll()
+      try #require(!next.isEmpty)
+      sent += next
+      for order in next { acknowledge(order) }
+    }
+    #expect(sent == accepted)
+    #expect(model.submit(device, topic) != nil)
+    expectLawful()
+  }
+
+  @Test("What may not be stored takes no place of what may")
+  func volatileCollapse() throws {
+    serve()
+    for _ in 0..<32 { model.submit(device, ShardModel.topics[2]) }
+    sendAll()
+    let stored = try #require(model.submit(device, topic, collapseID: "score"))
+    model.submit(device, topic, expiresInSeconds: 0, collapseID: "score")
+    model.settle()
+    model.disconnect(device)
+    model.settle()
+    #expect(model.store.values.contains(stored))
+    expectLawful()
+  }
+
+  @Test("Background pushes to a device in use are sent one by one")
+  func backgroundBurst() throws {
+    serve()
+    var expected: [UInt64] = []
+    for _ in 0..<20 {
+      expected.append(
+        try #require(model.submit(device, topic, priority: .powerSaving, isBackground: true)))
+    }
+    #expect(sendAll() == expected)
+    expectLawful()
+  }
+
+  @Test("A device in power saving that has too much to hold leaves the newest to the store")
+  func heldBound() throws {
+    serve(.idle)
+    for _ in 0..<Limits.courierQueueFrames {
+      model.submit(device, topic, priority: .whenActive)
+    }
+    let last = try #require(model.submit(device, topic, priority: .whenActive))
+    let urgent = try #require(model.submit(device, ShardModel.topics[2]))
+    #expect(sendAll() == [urgent])
     #expect(model.count(.storedDeviceOffline) == 1)
-    #expect(device.session?.heldBackCount == Limits.heldBackNotifications)
+    model.settle()
+    #expect(model.letters[last]?.isAccepted == true)
     expectLawful()
   }
 }

@@ -103,14 +103,15 @@ struct Walker {
   mutating func submit(_ device: Device) -> String {
     let burst =
       isCrowded && chance(3)
-      ? Limits.courierQueueFrames + pick([10, 10, Limits.heldBackNotifications + 10])
+      ? Limits.courierQueueFrames + pick([10, 10, 500])
       : chance(20) ? 3 : 1
     for _ in 0..<burst {
       model.submit(
         device, pick(ShardModel.topics), priority: pick([.immediate, .powerSaving, .whenActive]),
         expiresInSeconds: chance(15) ? 0 : Int64.random(in: 1...60, using: &random),
         payloadBytes: chance(5) ? 5120 : Int.random(in: 0...40, using: &random),
-        collapseID: chance(70) ? "" : pick(["score", "weather"]), isBackground: chance(10))
+        collapseID: chance(70) ? "" : pick(["score", "weather"]), isBackground: chance(10),
+        interface: model.lastOrder.isMultiple(of: 3) ? .binary : .http2)
       if chance(30) { model.loopMilliseconds += 1 }
     }
     return "submit \(burst)"

@@ -1,0 +1,93 @@
+import ApusModel
+import ApusTesting
+import Testing
+
+@Suite("A burst reaches a device that is connected and acknowledges, once and in order")
+struct BurstTests {
+  private let service: TestService
+  private let device: ConnectedDevice
+  private let token: String
+
+  init() throws {
+    service = try TestService(nil, .init { $0.workers = 2 })
+    device = try service.connect()
+    token = try device.token()
+    try device.enable(TestDirectory.topic)
+  }
+
+  private static let count = 10_000
+
+  /// What the device is sent, which it acknowledges.
+  private func takeAll() throws -> [[UInt8]?] {
+    try (0..<Self.count).map { _ in
+      let notification = try device.notification()
+      try device.acknowledge(notification)
+      return notification[3]
+    }
+  }
+
+  enum Command: CaseIterable {
+    case simple, enhanced, framed
+  }
+
+  @Test(
+    "10,000 frames of the binary interface", arguments: Command.allCases,
+    [0, 3600, nil] as [Int64?])
+  func binary(command: Command, expiresInSeconds: Int64?) throws {
+    defer { service.stop() }
+    // Commands 0 and 1 have no choice.
+    if (command == .simple) != (expiresInSeconds == nil), command != .framed { return }
+    let expiration = expiresInSeconds.map {
+      $0 == 0 ? 0 : UInt32(clamping: TestDirectory.nowSeconds + $0)
+    }
+    let token = hex(token)
+    let payloads = (0..<Self.count).map { GatewayFrame.payload("\($0)") }
+    let frames = payloads.enumerated().flatMap { index, payload in
+      switch command {
+      case .simple: GatewayFrame.simple(token, payload)
+      case .enhanced:
+        GatewayFrame.enhanced(UInt32(index), token, payload, expiration: expiration ?? 0)
+      case .framed: GatewayFrame.framed(UInt32(index), token, payload, expiration: expiration)
+      }
+    }
+    let identity = try service.directory.providerIdentity()
+    let client = try service.gateway(listener: 0, identity: identity)
+    try client.send(frames, GatewayFrame.knownBad(0xbad))
+    #expect(try takeAll() == payloads)
+    try expectEnd(client, GatewayFrame.packet(2, 0xbad))
+    let counts = service.service.counts()
+    #expect(counts[.received] == UInt64(Self.count))
+    #expect(counts[.replaced] ?? 0 == 0)
+    #expect(counts[.discardedNotStored] ?? 0 == 0)
+  }
+
+  @Test("10,000 requests of ten connections at a time", arguments: [0, 3600, nil] as [Int64?])
+  func http2(expiresInSeconds: Int64?) throws {
+    defer { service.stop() }
+    let connections = 10
+    let share = Self.count / connections
+    let identity = try service.directory.providerIdentity()
+    var headers = service.pushHeaders(to: token, authorization: nil)
+    if let expiresInSeconds {
+      let time = expiresInSeconds == 0 ? 0 : TestDirectory.nowSeconds + expiresInSeconds
+      headers = headers.setting("apns-expiration", "\(time)")
+    }
+    let providers = try (0..<connections).map { _ in try service.provider(identity: identity) }
+    let payloads = (0..<connections).map { connection in
+      (0..<share).map { Array(#"{"aps":{"alert":"\#(connection) \#($0)"}}"#.utf8) }
+    }
+    let streams = try zip(providers, payloads).map { provider, payloads in
+      try payloads.map { try provider.request(headers, body: $0) }
+    }
+    let came = try takeAll().compactMap(\.self)
+    #expect(Set(came) == Set(payloads.joined()))
+    for payloads in payloads {
+      let own = Set(payloads)
+      #expect(came.filter(own.contains) == payloads)
+    }
+    for (provider, streams) in zip(providers, streams) {
+      for stream in streams { #expect(try provider.response(to: stream).status == 200) }
+    }
+    #expect(service.service.counts()[.delivered] == UInt64(Self.count))
+  }
+}
