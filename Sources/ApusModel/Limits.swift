@@ -274,6 +274,14 @@ public enum Limits {
   /// Seconds after which whoever sent one learns that nothing was decided.
   public static let testPushSeconds = 10
 
+  // MARK: Log
+
+  /// Log lines of one kind that a stranger can cause, in one window. Enough to see a pattern; a flood leaves 30,000
+  /// lines of a kind in a day, about 4 MB.
+  public static let logLinesPerWindow = 20
+  /// Seconds of such a window.
+  public static let logWindowSeconds = 60
+
   // MARK: Connections
 
   /// Steps of TLS handshakes, first flights and second ones, that a worker takes in a turn of its loop. One takes half

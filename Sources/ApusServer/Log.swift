@@ -56,6 +56,8 @@ package struct Log: Sendable {
   /// Takes the lines, without time and level, in place of standard error: for simulations, which have a time of their
   /// own.
   package var sink: (@Sendable (String) -> Void)?
+  /// Shared by all copies.
+  let limitedLines = LimitedLines()
 
   package init(
     minimumLevel: Level = .info, format: Format = .text, sink: (@Sendable (String) -> Void)? = nil
@@ -70,6 +72,10 @@ package struct Log: Sendable {
 
   /// Writes one line, in one call of the system, so that lines of several threads do not mix.
   package func callAsFunction(_ level: Level, _ event: StaticString, _ fields: Field...) {
+    write(level, event, fields)
+  }
+
+  func write(_ level: Level, _ event: StaticString, _ fields: [Field]) {
     guard writes(level) else { return }
     if let sink { return sink(text(event, fields)) }
     let milliseconds = EventLoop.wallClockMilliseconds()

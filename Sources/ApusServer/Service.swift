@@ -292,11 +292,14 @@ package final class Service {
     }
   }
 
-  /// Keeps the signals of ``runUntilSignal()`` away from all threads that are started from now on.
+  /// Keeps the signals of ``runUntilSignal()`` away from all threads that are started from now on, and SIGPIPE from the
+  /// process.
   package static func blockSignals() {
     var set = sigset_t()
     fill(&set)
     unsafe pthread_sigmask(SIG_BLOCK, &set, nil)
+    // The reader of a log on a pipe may end; a line that nobody reads must not end the service.
+    signal(SIGPIPE, SIG_IGN)
   }
 
   private static func fill(_ set: inout sigset_t) {

@@ -33,6 +33,7 @@ struct AdminMetrics {
     writeDevices(ServiceFacts(workers))
     writeNotifications()
     writeRefusals()
+    writeLog()
     writeCertificates()
   }
 
@@ -126,6 +127,15 @@ struct AdminMetrics {
     for (reason, number) in view.rejections() {
       writer.sample(
         ["reason": reason.text.description, "status": "\(reason.status)"], number)
+    }
+  }
+
+  private mutating func writeLog() {
+    writer.family(
+      "apus_log_lines_suppressed_total", .counter,
+      "Log lines that were not written, since their kind had had its lines in that minute.")
+    for (kind, lines) in view.log.suppressedTotals() where lines > 0 {
+      writer.sample(["kind": kind.event.description], lines)
     }
   }
 

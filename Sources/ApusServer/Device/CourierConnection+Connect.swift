@@ -56,9 +56,9 @@ extension CourierConnection {
 
   /// "Status 2 only for authentication failure. On refusal: send, flush, close."
   func refuse(_ refusal: DeviceRefusal) {
-    worker.log(
-      .notice, "device refused", .text("peer", connection.peer.description),
-      .text("reason", refusal.description))
+    connection.logLimited(.notice, .deviceRefused) {
+      [.text("peer", connection.peer.description), .text("reason", refusal.description)]
+    }
     connection.note(.deviceRefused, device: arrival?.identity.device, reason: refusal.kind)
     CourierConnectResponse(
       status: .refused, token: nil, serverMilliseconds: UInt64(max(0, worker.wallMilliseconds)),
@@ -72,7 +72,9 @@ extension CourierConnection {
 
   /// One connect message a connection: several users on one are not supported.
   func refuseSecondConnect() {
-    worker.log(.notice, "second connect", .text("device", device?.key.id.text ?? "unknown"))
+    connection.logLimited(.notice, .secondConnect) {
+      [.text("device", device?.key.id.text ?? "unknown")]
+    }
     CourierConnectResponse(
       status: .refused, token: nil, serverMilliseconds: UInt64(max(0, worker.wallMilliseconds))
     ).encode(to: &output)
@@ -137,7 +139,9 @@ extension CourierConnection {
       Device.takeoverLimit.take(
         from: &device.takeovers, atMilliseconds: Int64(worker.loop.nowMilliseconds))
     else {
-      worker.log(.warning, "too many takeovers", .text("device", device.key.id.text))
+      connection.logLimited(.warning, .tooManyTakeovers) {
+        [.text("device", device.key.id.text)]
+      }
       end(reason: "this device connects from several places")
       return false
     }

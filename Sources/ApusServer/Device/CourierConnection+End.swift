@@ -47,9 +47,15 @@ extension CourierConnection {
   /// Says goodbye, where the dialect has a word for it, and closes.
   func end(reason: String) {
     guard stage != .over else { return }
-    worker.log(
-      .info, "device connection ends", .text("peer", connection.peer.description),
-      .text("device", device?.key.id.text ?? "unknown"), .text("reason", reason))
+    if let device {
+      worker.log(
+        .info, "device connection ends", .text("peer", connection.peer.description),
+        .text("device", device.key.id.text), .text("reason", reason))
+    } else {
+      connection.logLimited(.info, .deviceConnectionEnds) {
+        [.text("peer", connection.peer.description), .text("reason", reason)]
+      }
+    }
     if dialect.allowsExtensions { CourierGoodbye(reason: reason).encode(to: &output) }
     leaveShard()
     stage = .over

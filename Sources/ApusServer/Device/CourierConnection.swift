@@ -96,8 +96,9 @@ final class CourierConnection {
     else { return nil }
     self.dialect = dialect
     if dialect == .securityV2, connection.tls.peerCertificateDER == nil {
-      connection.worker.log(
-        .notice, "device without certificate", .text("peer", connection.peer.description))
+      connection.logLimited(.notice, .deviceWithoutCertificate) {
+        [.text("peer", connection.peer.description)]
+      }
       return nil
     }
   }
@@ -162,9 +163,12 @@ final class CourierConnection {
   }
 
   func fail(_ fault: CourierFault) {
-    worker.log(
-      .notice, "device broke the protocol", .text("peer", connection.peer.description),
-      .text("device", device?.key.id.text ?? "unknown"), .text("fault", fault.description))
+    connection.logLimited(.notice, .deviceBrokeProtocol) {
+      [
+        .text("peer", connection.peer.description),
+        .text("device", device?.key.id.text ?? "unknown"), .text("fault", fault.description),
+      ]
+    }
     end(reason: fault.description)
   }
 

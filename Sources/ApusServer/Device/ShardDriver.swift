@@ -271,13 +271,17 @@ final class ShardDriver {
       try feedback.seal(into: &group, store: worker.store)
     } catch {
       feedback.committed(succeeded: false, loopMilliseconds: now)
-      worker.log(.error, "feedback list unreadable", .text("reason", "\(error)"))
+      worker.log.limited(.error, .feedbackUnreadable, atMilliseconds: now) {
+        [.text("reason", "\(error)")]
+      }
     }
   }
 
   private func committed(_ error: StoreError?) {
     if let error {
-      worker.log(.error, "store refused a group", .text("reason", "\(error)"))
+      worker.log.limited(.error, .groupRefused, atMilliseconds: worker.loop.nowMilliseconds) {
+        [.text("reason", "\(error)")]
+      }
     }
     feedback.committed(
       succeeded: error == nil, loopMilliseconds: worker.loop.nowMilliseconds)

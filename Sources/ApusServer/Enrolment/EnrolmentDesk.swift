@@ -140,9 +140,12 @@ final class EnrolmentDesk: Sendable {
     case .repeated(let device):
       log(.notice, "certificate handed out again", .text("device", device.text), address)
     case .pending(let request, isNew: true):
-      log(
-        .notice, "enrolment waits for the operator", .text("key", request.key),
-        .text("name", request.name), .text("device", request.device.text), address)
+      log.limited(.notice, .enrolmentWaits, atMilliseconds: UInt64(query.nowSeconds) * 1000) {
+        [
+          .text("key", request.key), .text("name", request.name),
+          .text("device", request.device.text), address,
+        ]
+      }
       audit.note(
         .enrolmentPending, actor: host, reason: request.origin,
         nowMilliseconds: query.nowSeconds * 1000
@@ -159,9 +162,10 @@ final class EnrolmentDesk: Sendable {
         .truth("new_key", isNewKey), .text("serial", certificate.serial),
         .text("sha256", certificate.sha256))
     case .refused(let reason, let detail):
-      log(
-        reason == .failed ? .error : .notice, "certificate refused",
-        .text("reason", reason.rawValue), .text("detail", detail), address)
+      log.limited(
+        reason == .failed ? .error : .notice, .certificateRefused,
+        atMilliseconds: UInt64(query.nowSeconds) * 1000
+      ) { [.text("reason", reason.rawValue), .text("detail", detail), address] }
       audit.note(
         .enrolmentRefused, actor: host, reason: reason.rawValue,
         nowMilliseconds: query.nowSeconds * 1000

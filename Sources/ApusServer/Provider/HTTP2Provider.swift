@@ -83,8 +83,9 @@ final class HTTP2Provider {
     // Headers without their body yet: some clients write them apart, and get 22 requests a second otherwise.
     if isWaiting, session.openStreamCount > 0 { connection.acknowledgeNow() }
     if case .failed = result {
-      worker.log(
-        .notice, "provider ended by a protocol error", .text("peer", connection.peer.description))
+      connection.logLimited(.notice, .providerBrokeProtocol) {
+        [.text("peer", connection.peer.description)]
+      }
     }
   }
 
@@ -259,8 +260,9 @@ final class HTTP2Provider {
     let isStillWithin =
       reason != .badDeviceToken || Self.errorLimit.take(from: &errors, atMilliseconds: now)
     guard !isWithin || !isStillWithin else { return }
-    worker.log(
-      .notice, "provider makes too many errors", .text("peer", connection.peer.description))
+    connection.logLimited(.notice, .providerMakesErrors) {
+      [.text("peer", connection.peer.description)]
+    }
     end(.tooManyRequests)
   }
 

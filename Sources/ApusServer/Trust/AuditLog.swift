@@ -113,7 +113,10 @@ package final class AuditLog: Sendable {
       }
       return true
     } catch {
-      log(.error, "audit line not written", .text("reason", "\(error)"), .text("line", line))
+      let now = UInt64(max(0, EventLoop.wallClockMilliseconds()))
+      log.limited(.error, .auditNotWritten, atMilliseconds: now) {
+        [.text("reason", "\(error)"), .text("line", line)]
+      }
       return false
     }
   }

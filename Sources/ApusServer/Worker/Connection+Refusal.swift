@@ -8,6 +8,11 @@ import ApusWire
 // Who is not wanted, for those who look after the service: in its log, and in the audit log.
 
 extension Connection {
+  /// A line that a stranger can cause.
+  func logLimited(_ level: Log.Level, _ kind: Log.Kind, _ fields: () -> [Log.Field]) {
+    worker.log.limited(level, kind, atMilliseconds: worker.loop.nowMilliseconds, fields)
+  }
+
   /// Has somebody told when the peer's certificate is near its end. Of providers, who are few, all are looked at.
   func lookAtExpiry() {
     let now = worker.wallSeconds
@@ -68,18 +73,21 @@ extension Connection {
   }
 
   /// Says why a provider's connection is not wanted.
-  func noteRefusal(_ refusal: Refusal) { noteEnd(refusal, .providerRefused, "provider refused") }
+  func noteRefusal(_ refusal: Refusal) { noteEnd(refusal, .providerRefused, .providerRefused) }
 
   /// Says why a provider's connection ends that was wanted before.
-  func noteRevocation(_ refusal: Refusal) { noteEnd(refusal, .connectionClosed, "provider closed") }
+  func noteRevocation(_ refusal: Refusal) { noteEnd(refusal, .connectionClosed, .providerClosed) }
 
-  private func noteEnd(_ refusal: Refusal, _ event: AuditEvent, _ text: StaticString) {
+  private func noteEnd(_ refusal: Refusal, _ event: AuditEvent, _ kind: Log.Kind) {
     let reason = refusal.reason.text.description
     let explanation = refusal.explanation.text(
       fields: RequestFields(), directory: worker.trust.directory)
-    worker.log(
-      .notice, text, .text("peer", peer.description), .text("door", door.name),
-      .text("reason", reason), .text("explanation", explanation))
+    logLimited(.notice, kind) {
+      [
+        .text("peer", peer.description), .text("door", door.name), .text("reason", reason),
+        .text("explanation", explanation),
+      ]
+    }
     note(event, reason: reason) {
       [.text("explanation", explanation)] + peerCertificateFields()
     }

@@ -202,9 +202,12 @@ final class Connection: SocketHandler {
   }
 
   private func failed(_ error: TLSError) {
-    worker.log(
-      .info, "tls failed", .text("peer", peer.description), .text("door", door.name),
-      .text("reason", error.description))
+    logLimited(.info, .tlsFailed) {
+      [
+        .text("peer", peer.description), .text("door", door.name),
+        .text("reason", error.description),
+      ]
+    }
     noteRefusedHandshake(error)
     // What OpenSSL has to say about it, the alert, is still to be sent.
     writeOutput()
@@ -332,14 +335,15 @@ final class Connection: SocketHandler {
       // The peer has done its part.
       deadlineSeconds = worker.nowSeconds + UInt64(Limits.handshakeSeconds)
     case .handshaking:
-      worker.log(
-        .info, "handshake timed out", .text("peer", peer.description), .text("door", door.name))
+      logLimited(.info, .handshakeTimedOut) {
+        [.text("peer", peer.description), .text("door", door.name)]
+      }
       abort()
     case .pausing, .closing: abort()
     case .lingering: lingerEnded()
     case .open:
       if unsentByteCount > 0, stalledSeconds <= worker.nowSeconds {
-        worker.log(.info, "peer does not read", .text("peer", peer.description))
+        logLimited(.info, .peerDoesNotRead) { [.text("peer", peer.description)] }
         return abort()
       }
       switch driver {

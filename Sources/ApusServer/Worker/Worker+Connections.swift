@@ -30,7 +30,9 @@ extension Worker {
   }
 
   func refuse(_ slot: Int32, _ peer: SocketAddress, _ error: any Error) {
-    log(.error, "connection refused", .text("peer", peer.description), .text("reason", "\(error)"))
+    log.limited(.error, .connectionRefused, atMilliseconds: loop.nowMilliseconds) {
+      [.text("peer", peer.description), .text("reason", "\(error)")]
+    }
     freeSlots.append(slot)
   }
 

@@ -16,7 +16,10 @@ extension Worker {
     answerOverdue()
     tlsBuffers.forgetKeys()
     shard.secondPassed()
-    if index == 0 { handOutExpired() }
+    if index == 0 {
+      handOutExpired()
+      log.tellSuppressed(atMilliseconds: loop.nowMilliseconds)
+    }
     let awake = shard.shard.sessions.connected - dormant.dormancy.count
     if dormant.freedMuch(awake: awake, nowSeconds: now) { returnMemory() }
   }
