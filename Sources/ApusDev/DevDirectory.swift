@@ -55,7 +55,7 @@ struct DevDirectory {
   private static func certificate(
     _ topic: String, _ team: ShortID, _ data: DataDirectory, _ now: Int64
   ) throws -> String {
-    let names = Files.names(in: data.issuedPath)
+    let names = try Files.names(in: data.issuedPath)
     if let name = names.filter({ $0.hasPrefix("\(topic)-") && $0.hasSuffix(".pem") }).max() {
       return "\(data.issuedPath)/\(name)"
     }
@@ -108,7 +108,7 @@ struct DevDirectory {
   private static func remove(_ path: String) {
     // Never follows a symbolic link: unlink takes the link itself.
     if unsafe unlink(path) == 0 || errno == ENOENT { return }
-    for name in Files.names(in: path) { remove("\(path)/\(name)") }
+    for name in (try? Files.names(in: path)) ?? [] { remove("\(path)/\(name)") }
     unsafe rmdir(path)
   }
 }

@@ -77,7 +77,8 @@ extension StandIn {
 
   /// Makes the first devices, and waits until they have their tokens.
   static func addDevices(_ ids: [String], _ context: DevContext) throws {
-    let kept = Files.names(in: "\(context.facts.dataDirectory)/dev").filter { $0.hasSuffix(".pem") }
+    let folder = "\(context.facts.dataDirectory)/dev"
+    let kept = try Files.names(in: folder).filter { $0.hasSuffix(".pem") }
     let all = ids + kept.map { String($0.dropLast(4)) }.filter { !ids.contains($0) }.sorted()
     let problem: String? = try context.ask { park, done in
       do {

@@ -38,6 +38,9 @@ public enum Limits {
   public static let errorsPerConnectionPerSecond = 100
   /// Seconds without a request after which a provider's connection is closed. "Connections are meant to live hours".
   public static let providerIdleSeconds = 3600
+  /// Seconds within which an HTTP/2 client has to show a valid credential; then its connection is closed. Clients that
+  /// connect ahead of their first push find a new connection as they do after an idle one.
+  public static let untrustedConnectionSeconds = 60
   /// Seconds that a drain waits for a moment without open streams before it announces itself.
   public static let drainGapSeconds = 10
   /// Bytes of a provider token (a JWT of two short JSON objects and a signature is below 300).
@@ -90,14 +93,28 @@ public enum Limits {
   public static let connectionWindowBytes = concurrentStreams * payloadBytes
   /// Requests that the connections of one worker may have open; streams above are refused. One takes 9 to 14 KB.
   public static let openRequests = 16384
+  /// Of those, what the connections share that have not shown a valid credential: clients that open streams before they
+  /// know the limit, a full connection of them twice.
+  public static let openRequestsUntrusted = 2048
+  /// Of them, what is kept for trusted connections that have few open.
+  public static let openRequestsReserved = 4096
+  /// Requests that each trusted connection may have open however many others have: what is reserved lasts for 64
+  /// connections that all have so many at once.
+  public static let openRequestsGuaranteed = 64
   /// Requests kept for reuse by one worker: a full connection's worth.
   public static let pooledRequests = 1024
   /// Bytes of a header list beyond which a request is no longer answered with 431 but reset.
   public static let headerListResetBytes = 8 * headerListBytes
+  /// Bytes of names and values that one header block may expand to. Up to here a block is decoded, because later blocks
+  /// need its table entries; beyond it the connection ends. Only a block that names long table entries again and again
+  /// gets there: literals, which the number of CONTINUATION frames bounds, do not.
+  public static let headerBlockBytes = 8 * headerListResetBytes
   /// Bytes of a request's body that are read and thrown away before it is answered with 413 and cut off.
   public static let discardedBodyBytes = 1 << 20
   /// Streams that a peer was refused, or lost by malformed requests, and whose RST_STREAM it has not taken yet.
   public static let pendingResets = 1000
+  /// Streams that were reset and of which late frames are recognised: all that a client can have open.
+  public static let rememberedResets = concurrentStreams
   /// CONTINUATION frames behind one HEADERS: a header list of 8,000 bytes fits into one frame.
   public static let continuationFrames = 8
   /// Requests that a client may take back at once: all that it can have open, as after a timeout of its own. Each
@@ -117,6 +134,9 @@ public enum Limits {
   public static let smallDataBytes = 16
   /// What a SETTINGS frame counts: it is answered, and may touch every open stream.
   public static let settingsFrameCost = 4
+  /// Bytes of a SETTINGS frame that count as one more such frame: eight settings, as many as RFC 9113 and its usual
+  /// extensions define.
+  public static let settingsBytesPerFrame = 48
   /// Bytes of an answer's body that a client keeps. APNs' are below 100, those of channel requests below 4 KB.
   public static let answerBytes = 4096
   /// Bytes of the values of an answer's listed fields that a client keeps; an answer of APNs has about 100.

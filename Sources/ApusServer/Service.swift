@@ -25,6 +25,7 @@ package final class Service {
   private let workers: [Worker]
   private let tickets: TicketKeyring
   private let contexts: DoorContexts
+  private let loader: TrustLoader
   private let watch: TrustWatch
   private let expiries: ExpiryWatch
   private let enrolment: EnrolmentDesk
@@ -43,6 +44,8 @@ package final class Service {
     let dataDirectory = DataDirectory(path: configuration.dataDirectory)
     let audit = AuditLog(path: dataDirectory.auditFile, log: configuration.log)
     let loader = TrustLoader(dataDirectory, configuration, audit)
+    self.loader = loader
+    let stamps = dataDirectory.trustStamps()
     let trust = try loader.load()
     store = try ready ?? Self.openStore(configuration, dataDirectory)
     let order: AcceptanceOrder
@@ -75,7 +78,7 @@ package final class Service {
       AdminDoor($0, dataDirectory, trust, log: configuration.log)
     }
     self.admin = admin
-    watch = TrustWatch(dataDirectory, expiries) {
+    watch = TrustWatch(dataDirectory, expiries, since: stamps) {
       loader.reload { trust in
         // First what may fail: all of it counts, or none.
         let renewed = try contexts.all()
@@ -149,7 +152,7 @@ package final class Service {
         configuration: configuration, directory: DataDirectory(path: configuration.dataDirectory),
         workers: workers, store: store, expiries: expiries, audit: audit, doors: doors,
         startedMilliseconds: EventLoop.wallClockMilliseconds(), state: state,
-        history: ServiceHistory())
+        history: ServiceHistory(), staleness: { [loader] in loader.staleness })
     }
   }
 

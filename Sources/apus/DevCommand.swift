@@ -105,7 +105,11 @@ struct DevCommand {
   ) throws(CommandFailure) -> [(topic: String, language: String, file: DevConfiguration.Source)] {
     guard let folder = invocation[DevOptions.strings] else { return [] }
     var found: [(topic: String, language: String, file: DevConfiguration.Source)] = []
-    for name in Files.names(in: folder).sorted() where name.hasSuffix(".lproj") {
+    let names: [String]
+    do throws(FileError) { names = try Files.names(in: folder).sorted() } catch {
+      throw invocation.failure(.configuration, about: DevOptions.strings, "\(error)")
+    }
+    for name in names where name.hasSuffix(".lproj") {
       let path = "\(folder)/\(name)/Localizable.strings"
       guard Files.exists(path) else { continue }
       do throws(FileError) {

@@ -13,12 +13,20 @@ struct ServerFloodTests {
     var allowed: Int
   }
 
+  /// SETTINGS_INITIAL_WINDOW_SIZE, as often as fits into a frame.
+  private static let settingsEntries = (0..<2730).flatMap { _ -> [UInt8] in
+    [0, 4, 0, 0, 0xff, 0xff]
+  }
+
   /// The burst is 1,000 frames; the first SETTINGS frame of `ready` took 4 and its acknowledgement another 4, and the
   /// request on stream 1 filled the bucket up by 4.
   static let cases = [
     Case(
       testDescription: "PING", unit: frame(Kind.ping, 0, [0, 0, 0, 0, 0, 0, 0, 0]), allowed: 996),
     Case(testDescription: "SETTINGS", unit: frame(Kind.settings), allowed: 249),
+    Case(
+      testDescription: "SETTINGS of 2,730 entries",
+      unit: frame(Kind.settings, 0, settingsEntries), allowed: 2),
     Case(
       testDescription: "empty DATA", unit: frame(Kind.data, 0, stream: 1), allowed: 996),
     Case(

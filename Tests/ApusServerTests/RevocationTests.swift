@@ -97,6 +97,55 @@ struct RevocationTests {
       })
   }
 
+  /// Looks again and again until there is such a line.
+  private func awaitAuditLine(_ text: String) throws {
+    let deadline = ContinuousClock.now + .seconds(60)
+    while try !auditLines().contains(where: { $0.contains(text) }) {
+      try #require(ContinuousClock.now < deadline, "no line with \(text)")
+      usleep(20_000)
+    }
+  }
+
+  @Test("A reload that failed is tried again when nothing but its cause has changed")
+  func retry() throws {
+    defer { service.stop() }
+    let identity = try service.directory.providerIdentity()
+    let provider = try service.provider(identity: identity)
+    let token = try service.connect().token()
+    #expect(try push(provider, token) == 200)
+    let keys = service.directory.data.path + "/keys"
+    let name = try #require(
+      FileManager.default.contentsOfDirectory(atPath: keys).first { $0.hasSuffix(".pub") })
+    let file = URL(filePath: "\(keys)/\(name)")
+    let good = try Data(contentsOf: file)
+    // In place: the folder's stamp, which the watch looks at, stays as it was.
+    try Data("damaged".utf8).write(to: file)
+    try service.directory.revoke(identity)
+    try awaitAuditLine("\"event\":\"trust.not-reloaded\"")
+    #expect(try push(provider, token) == 200)
+    try good.write(to: file)
+    #expect(try provider.end().goAways.last?.debugData.contains("BadCertificate") == true)
+    try expectRefused(.provider, ["h2"], identity)
+  }
+
+  @Test("A folder of revocation lists that cannot be read is not one without lists")
+  func unreadableFolder() throws {
+    defer { service.stop() }
+    let identity = try service.directory.providerIdentity()
+    let bystander = try service.provider(identity: service.directory.providerIdentity())
+    let token = try service.connect().token()
+    try publish(list(.service, [identity]), as: "service.crl")
+    try awaitAuditLine("\"event\":\"trust.reloaded\"")
+    try expectRefused(.provider, ["h2"], identity)
+    let folder = service.directory.data.path + "/crls"
+    try FileManager.default.moveItem(atPath: folder, toPath: folder + ".away")
+    // A file in its place: ENOTDIR for everybody, root included.
+    try Data().write(to: URL(filePath: folder))
+    try awaitAuditLine("cannot list \(folder)")
+    try expectRefused(.provider, ["h2"], identity)
+    #expect(try push(bystander, token) == 200)
+  }
+
   @Test(
     "A device's certificate on its authority's list: its connection ends, and no new handshake",
     arguments: [TestService.courierProtocol, TestService.oldCourierProtocol])

@@ -8,6 +8,8 @@ enum Flood: Sendable, Hashable {
   case resets
   /// Frames that bring no request forward.
   case idleFrames
+  /// A header block that expands to more than any header section may have: a few bytes that name long table entries.
+  case headerBlocks
 }
 
 /// Reads the frame headers of a connection's bytes ahead of the session, to bound what a peer may make it do.
@@ -120,7 +122,8 @@ struct FrameWatch: Sendable {
     case FrameType.resetStream:
       return resets.take() ? nil : .resets
     case FrameType.settings:
-      return idleFrames.take(Limits.settingsFrameCost) ? nil : .idleFrames
+      let cost = Limits.settingsFrameCost + length / Limits.settingsBytesPerFrame
+      return idleFrames.take(cost) ? nil : .idleFrames
     default:
       return idleFrames.take() ? nil : .idleFrames
     }

@@ -62,6 +62,8 @@ package import ApusModel
   var unannouncedBytes = 0
 
   /// Place among the session's open requests; -1 when the stream is closed.
+  /// Whether its connection had shown no valid credential when it came; for the pool.
+  var isOfStranger = false
   var slot = -1
   /// Next in the session's queue.
   var next: HTTP2Request?
@@ -165,36 +167,5 @@ package struct RequestRecord: ~Copyable {
     let room = Limits.voipPayloadBytes + 1 - body.count
     guard room > 0 else { return }
     body.append(bytes.count <= room ? bytes : bytes.extracting(first: room))
-  }
-}
-
-/// The requests of one worker's connections. Requests go round: a steady load allocates none.
-package final class HTTP2RequestPool {
-  /// Unchecked: see ``HTTP2ServerSession``.
-  @exclusivity(unchecked) private var free: [HTTP2Request] = []
-  /// Where the text of the field goes that is being decoded.
-  let texts = HeaderTexts()
-  /// Requests that are out of the pool, on all connections together.
-  package private(set) var openCount = 0
-
-  package init() { unsafe free.reserveCapacity(Limits.pooledRequests) }
-
-  /// A request to fill; nil when `Limits.openRequests` are out.
-  func take() -> HTTP2Request? {
-    guard openCount < Limits.openRequests else { return nil }
-    openCount += 1
-    return unsafe free.popLast() ?? HTTP2Request()
-  }
-
-  func give(_ request: HTTP2Request) {
-    openCount -= 1
-    if unsafe free.count < Limits.pooledRequests { unsafe free.append(request) }
-  }
-
-  /// Takes a request back from the application. Works also when its connection is gone.
-  package func release(_ request: HTTP2Request) {
-    guard request.state.contains(.withApplication) else { return }
-    request.state.remove(.withApplication)
-    if !request.isInUse { give(request) }
   }
 }

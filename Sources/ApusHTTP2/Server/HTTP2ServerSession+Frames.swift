@@ -103,17 +103,21 @@ extension HTTP2ServerSession {
     }
     try require(payload.count % SettingsFrame.entryBytes == 0, .frameSizeError)
     var offset = 0
+    var windowBytes = peerWindowBytes
     while offset < payload.count {
       let identifier = UInt16(payload[offset]) << 8 | UInt16(payload[offset + 1])
-      try apply(identifier, value: Int(payload.fourBytes(at: offset + 2)))
+      try apply(identifier, value: Int(payload.fourBytes(at: offset + 2)), &windowBytes)
       offset += SettingsFrame.entryBytes
     }
+    try moveWindows(to: windowBytes)
     try acknowledge(FrameType.settings, Span())
     sendBlocked()
   }
 
-  /// Section 6.5.2.
-  private func apply(_ identifier: UInt16, value: Int) throws(Failure) {
+  /// Section 6.5.2. Of several values of one setting the last one counts (section 6.5).
+  private func apply(
+    _ identifier: UInt16, value: Int, _ windowBytes: inout Int
+  ) throws(Failure) {
     switch identifier {
     case SettingsFrame.Setting.headerTableSize:
       // RFC 7541, section 4.2. Our blocks need no table.
@@ -121,16 +125,23 @@ extension HTTP2ServerSession {
     case SettingsFrame.Setting.enablePush: try require(value <= 1)
     case SettingsFrame.Setting.initialWindowSize:
       try require(value <= Self.largestWindow, .flowControlError)
-      // Section 6.9.2: streams that are open change by the difference.
-      for request in unsafe openRequests {
-        request.sendWindowBytes += value - peerWindowBytes
-        try require(request.sendWindowBytes <= Self.largestWindow, .flowControlError)
-      }
-      peerWindowBytes = value
+      windowBytes = value
     case SettingsFrame.Setting.maxFrameSize:
       // Larger frames than the smallest maximum are never sent.
       try require(value >= FrameHead.payloadBytes && value < 1 << 24)
     default: break
+    }
+  }
+
+  /// Section 6.9.2: the windows of open streams change by the difference. Once for a frame, since a frame may name the
+  /// setting thousands of times.
+  private func moveWindows(to bytes: Int) throws(Failure) {
+    let difference = bytes - peerWindowBytes
+    guard difference != 0 else { return }
+    peerWindowBytes = bytes
+    for request in unsafe openRequests {
+      request.sendWindowBytes += difference
+      try require(request.sendWindowBytes <= Self.largestWindow, .flowControlError)
     }
   }
 
@@ -171,7 +182,7 @@ extension HTTP2ServerSession {
   private func receiveReset(_ head: FrameHead) throws(Failure) {
     try require(head.length == 4, .frameSizeError)
     try require(!isIdle(head.streamID))
-    if let request = request(head.streamID) { close(request) }
+    if let request = request(head.streamID) { close(request, byPeer: true) }
   }
 
   private func receiveWindowUpdate(_ head: FrameHead, _ payload: Span<UInt8>) throws(Failure) {

@@ -15,6 +15,7 @@ extension HTTP2ServerSession {
     _ block: Span<UInt8>, _ streamID: Int32, endsStream: Bool
   ) throws(Failure) {
     if unsafe streamID > lastStreamID {
+      unsafe closedStreams.open(streamID, after: lastStreamID)
       unsafe lastStreamID = streamID
       guard let request = try open(streamID) else { return try decode(block, for: nil) }
       try decode(block, for: request)
@@ -26,8 +27,10 @@ extension HTTP2ServerSession {
     } else if let request = request(streamID) {
       try receiveTrailers(block, request, endsStream: endsStream)
     } else {
-      // The stream is closed. The client need not have heard of that when it sent this.
       try decode(block, for: nil)
+      // Sections 5.1 and 5.1.1. A client that has yet to hear that its stream was cut off does no wrong.
+      guard !isGoAwayFinal, !closedStreams.wasCutOff(streamID) else { return }
+      throw .connection(closedStreams.wasSkipped(streamID) ? .protocolError : .streamClosed)
     }
   }
 
@@ -36,7 +39,14 @@ extension HTTP2ServerSession {
     unsafe current = nil
     // Behind the GOAWAY: "not processed", which it has been told.
     guard !isGoAwayFinal else { return nil }
-    guard unsafe openRequests.count < allowedStreams, let request = pool.take() else {
+    let held = unsafe openRequests.count
+    guard held < allowedStreams else {
+      if isSettingsAcknowledged, !watch.resets.take() { throw .flood(.resets) }
+      try refuse(streamID)
+      return nil
+    }
+    // Not charged: what is missing was taken by others.
+    guard let request = pool.take(held: held, isTrusted: isTrusted) else {
       try refuse(streamID)
       return nil
     }
@@ -61,7 +71,7 @@ extension HTTP2ServerSession {
   }
 
   private func refuse(_ streamID: Int32) throws(Failure) {
-    if isSettingsAcknowledged, !watch.resets.take() { throw .flood(.resets) }
+    closedStreams.cutOff(streamID)
     try sendReset(streamID, .refusedStream)
   }
 
@@ -70,9 +80,12 @@ extension HTTP2ServerSession {
     let record = unsafe request?.record
     let bytes = unsafe block.withUnsafeBufferPointer { unsafe $0 }
     var offset = 0
+    var blockBytes = 0
     var isHeard = request != nil
     do throws(CompressionFault) {
       while try unsafe decoder.next(bytes, at: &offset) {
+        blockBytes += decoder.field.name.count + decoder.field.value.count
+        if blockBytes > Limits.headerBlockBytes { break }
         guard isHeard, let record = unsafe record else { continue }
         if configuration.keepsEveryField, let request { keep(decoder.field, of: request) }
         isHeard = unsafe record.pointee.add(decoder.field)
@@ -82,6 +95,7 @@ extension HTTP2ServerSession {
     } catch {
       throw .connection(.compressionError)
     }
+    guard blockBytes <= Limits.headerBlockBytes else { throw .flood(.headerBlocks) }
     guard let request, let record = unsafe record, !isHeard else { return }
     let isTooLong = unsafe record.pointee.shape.listBytes > Limits.headerListResetBytes
     try reset(request, isTooLong ? .enhanceYourCalm : .protocolError)
@@ -94,16 +108,24 @@ extension HTTP2ServerSession {
     let bytes = unsafe block.withUnsafeBufferPointer { unsafe $0 }
     var offset = 0
     var listBytes = 0
+    var blockBytes = 0
     var isFine = endsStream
     do throws(CompressionFault) {
       while try unsafe decoder.next(bytes, at: &offset) {
         let field = decoder.field
         listBytes += field.byteCount
-        isFine = isFine && RequestShape.isTrailer(name: field.name, value: field.value)
+        blockBytes += field.name.count + field.value.count
+        if blockBytes > Limits.headerBlockBytes { break }
+        // Fields beyond the limit are not looked at: the section is refused whatever they say.
+        isFine =
+          isFine
+          && (listBytes > Limits.headerListBytes
+            || RequestShape.isTrailer(name: field.name, value: field.value))
       }
     } catch {
       throw .connection(.compressionError)
     }
+    guard blockBytes <= Limits.headerBlockBytes else { throw .flood(.headerBlocks) }
     // Section 5.1, half-closed (remote).
     guard !request.state.contains(.ended) else { return try reset(request, .streamClosed) }
     guard isFine else { return try reset(request, .protocolError) }
@@ -118,7 +140,8 @@ extension HTTP2ServerSession {
     let body = try unpadded(head, payload)
     try countConnectionBytes(head.length)
     guard let request = request(head.streamID) else {
-      return try require(!isIdle(head.streamID))
+      try require(!isIdle(head.streamID))
+      return try receiveDataOnClosedStream(head)
     }
     guard !request.state.contains(.ended) else { return try reset(request, .streamClosed) }
     let endsStream = head.has(FrameFlag.endStream)
@@ -131,6 +154,13 @@ extension HTTP2ServerSession {
       }
     }
     if endsStream { try didEnd(request) }
+  }
+
+  /// Section 6.1. Such frames bring no request forward, so they are charged as those are; small ones were already.
+  private func receiveDataOnClosedStream(_ head: FrameHead) throws(Failure) {
+    if head.length >= Limits.smallDataBytes, !watch.idleFrames.take() { throw .flood(.idleFrames) }
+    guard !isGoAwayFinal, !closedStreams.wasCutOff(head.streamID) else { return }
+    try sendReset(head.streamID, .streamClosed)
   }
 
   /// Section 6.9: padding counts, and so do frames of streams that are closed. The peer may send on when half of its
@@ -176,7 +206,11 @@ extension HTTP2ServerSession {
 
   // MARK: The end of a stream
 
-  func close(_ request: HTTP2Request) {
+  /// Forgets a stream.
+  ///
+  /// - Parameter byPeer: Whether the client reset the stream, so that it sends nothing more on it.
+  func close(_ request: HTTP2Request, byPeer: Bool = false) {
+    if !byPeer, !request.state.contains(.ended) { closedStreams.cutOff(request.streamID) }
     if unsafe current === request { unsafe current = nil }
     unsafe streams.remove(request.streamID)
     let last = unsafe openRequests.removeLast()

@@ -34,6 +34,8 @@ package final class HTTP2ServerSession {
   // What the peer may do.
   var watch: FrameWatch
   var streamLimit: Int
+  /// Whether the client has shown a credential that is valid; its requests are counted apart until then.
+  private(set) var isTrusted: Bool
   var isSettingsAcknowledged = false
   /// SETTINGS frames of ours that the peer has not acknowledged.
   var unacknowledgedSettings = 0
@@ -56,6 +58,8 @@ package final class HTTP2ServerSession {
   @exclusivity(unchecked) var current: HTTP2Request?
   /// The highest stream that the client opened.
   @exclusivity(unchecked) var lastStreamID: Int32 = 0
+  /// What is known of streams that are closed.
+  var closedStreams = ClosedStreams()
   /// Requests answered before their end, to be cut off behind the answer (RFC 9113, section 8.1).
   @exclusivity(unchecked) var completed = RequestQueue()
   var timedOut = RequestQueue()
@@ -102,6 +106,7 @@ package final class HTTP2ServerSession {
     unsafe self.nowMilliseconds = nowMilliseconds
     startedMilliseconds = nowMilliseconds
     streamLimit = configuration.initialStreamLimit
+    isTrusted = configuration.initialStreamLimit > Limits.concurrentStreamsUntrusted
     watch = FrameWatch(nowMilliseconds: nowMilliseconds)
     decoder = HeaderDecoder(texts: pool.texts)
     let window = configuration.initialWindowBytes
@@ -201,8 +206,12 @@ package final class HTTP2ServerSession {
   /// Streams whose answer was not sent to its end.
   package var openStreamCount: Int { unsafe openRequests.count }
 
-  /// Allows the client more streams at once, and tells it so. Lower than now: ignored.
+  /// Allows a client that has become trusted more streams at once, and tells it so. Lower than now: ignored.
   package func raiseStreamLimit(to limit: Int) {
+    if !isTrusted {
+      isTrusted = true
+      for request in unsafe openRequests { pool.trust(request) }
+    }
     guard limit > streamLimit else { return }
     streamLimit = limit
     unacknowledgedSettings += 1

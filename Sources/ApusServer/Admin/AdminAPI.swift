@@ -126,7 +126,10 @@ struct AdminAPI: WebHandler {
   private func facts(_ operation: AdminOperation) -> WebResponse {
     switch operation {
     case .ready:
-      guard let problem = view.unreadiness else { return WebResponse(200, text: "ready\n") }
+      guard let problem = view.unreadiness else {
+        let warning = view.warning.map { "warning: \($0)\n" } ?? ""
+        return WebResponse(200, text: "ready\n\(warning)")
+      }
       return WebResponse(503, text: "\(problem)\n")
     case .metrics:
       return WebResponse(

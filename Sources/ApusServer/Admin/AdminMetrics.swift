@@ -25,6 +25,14 @@ struct AdminMetrics {
     writer.sample([:], view.unreadiness == nil ? 1 : 0)
     writer.family("apus_store_available", .gauge, "Whether the store takes writes.")
     writer.sample([:], view.store.isAvailable ? 1 : 0)
+    let staleness = view.staleness()
+    writer.family(
+      "apus_trust_stale", .gauge,
+      "Whether the trust data in force is older than the files, which could not be read.")
+    writer.sample([:], staleness == nil ? 0 : 1)
+    writer.family(
+      "apus_trust_stale_since_seconds", .gauge, "Since when, Unix seconds; 0 where it is not.")
+    writer.sample([:], (staleness?.sinceMilliseconds ?? 0) / 1000)
     writer.family(
       "process_resident_memory_bytes", .gauge, "Memory that the process has.")
     writer.sample([:], residentBytes() ?? 0)
@@ -51,6 +59,12 @@ struct AdminMetrics {
       "Requests of providers whose notification is being decided about.")
     for (index, worker) in workers.enumerated() {
       writer.sample(["worker": "\(index)"], worker.openRequests)
+    }
+    writer.family(
+      "apus_streams_refused_total", .counter,
+      "Streams of providers refused because other connections had the requests that they need.")
+    for (index, worker) in workers.enumerated() {
+      writer.sample(["worker": "\(index)"], worker.refusedStreams)
     }
     writer.family(
       "apus_worker_inbox_depth", .gauge, "Messages of other workers that wait for this one.")

@@ -1,4 +1,5 @@
 import ApusCore
+import ApusHTTP2
 import ApusLoop
 import ApusModel
 import ApusStore
@@ -17,6 +18,8 @@ struct ServiceView: Sendable {
   var startedMilliseconds: Int64
   let state: AdminState
   let history: ServiceHistory
+  /// Whether the trust data in force is older than the files.
+  var staleness: @Sendable () -> TrustStaleness? = { nil }
 
   var version: String { configuration.admin?.version ?? "" }
   var log: Log { configuration.log }
@@ -28,6 +31,8 @@ struct ServiceView: Sendable {
     var connections: ConnectionCensus
     /// Requests whose notification is being decided about.
     var openRequests: Int
+    /// Streams that were refused because others had the requests.
+    var refusedStreams: UInt64
     /// Messages of other workers that wait for it.
     var inboxDepth: Int
     var sessions: SessionCensus
@@ -39,6 +44,7 @@ struct ServiceView: Sendable {
     init(_ worker: Worker) {
       connections = worker.census
       openRequests = worker.openRequests.count
+      refusedStreams = worker.requestPool.refusedCount
       inboxDepth = worker.inboxDepth
       sessions = worker.shard.shard.sessions
       dormancy = worker.dormant.dormancy
@@ -72,6 +78,14 @@ struct ServiceView: Sendable {
     if doors.isEmpty { return "no door is open" }
     if !store.isAvailable { return "the store takes no writes" }
     return nil
+  }
+
+  /// What is wrong although the service takes work; nil where nothing is.
+  var warning: String? {
+    staleness().map {
+      "trust data is not current since \(Log.timestamp($0.sinceMilliseconds)), "
+        + "changes and revocations do not apply: \($0.reason)"
+    }
   }
 
   /// The topic's text; its number where the app was taken out of the directory.

@@ -47,26 +47,47 @@ package enum Files {
 
   /// Puts a whole file in place of the old one, or leaves the old one as it was.
   ///
-  /// Written beside it, synced and renamed over it. `isPrivate` files are readable by their owner alone (0600), and
+  /// Written beside it, synced and renamed over it; the folder is synced behind that, so that the new file survives a
+  /// loss of power once this returns. `isPrivate` files are readable by their owner alone (0600), and
   /// are so from the first byte on.
   package static func write(
     _ content: [UInt8], to path: String, isPrivate: Bool
   ) throws(FileError) {
     let temporary = "\(path).new"
     unsafe unlink(temporary)
+    try create(content, at: temporary, isPrivate: isPrivate)
+    guard unsafe rename(temporary, path) == 0 else { throw failure("replace", path) }
+    try syncFolder(of: path)
+  }
+
+  /// Makes a file where there is none, and syncs what is in it. Its name is durable once the folder is synced as well.
+  package static func create(
+    _ content: [UInt8], at path: String, isPrivate: Bool
+  ) throws(FileError) {
     let mode: mode_t = isPrivate ? 0o600 : 0o644
-    let descriptor = unsafe open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
-    guard descriptor >= 0 else { throw failure("create", temporary) }
+    let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
+    guard descriptor >= 0 else { throw failure("create", path) }
+    defer { Glibc.close(descriptor) }
     do throws(FileError) {
       try writeAll(content, descriptor, path)
       guard fsync(descriptor) == 0 else { throw failure("sync", path) }
     } catch {
-      Glibc.close(descriptor)
-      unsafe unlink(temporary)
+      unsafe unlink(path)
       throw error
     }
-    Glibc.close(descriptor)
-    guard unsafe rename(temporary, path) == 0 else { throw failure("replace", path) }
+  }
+
+  /// Makes a name durable that was added to a folder, replaced or removed there: fsync(2) of the file says nothing of
+  /// the entry that leads to it.
+  package static func syncFolder(of path: String) throws(FileError) {
+    var folder = "."
+    if let slash = path.lastIndex(of: "/") {
+      folder = slash == path.startIndex ? "/" : String(path[..<slash])
+    }
+    let descriptor = unsafe open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw failure("open", folder) }
+    defer { Glibc.close(descriptor) }
+    guard fsync(descriptor) == 0 else { throw failure("sync", folder) }
   }
 
   package static func write(_ text: String, to path: String, isPrivate: Bool) throws(FileError) {
@@ -93,12 +114,21 @@ package enum Files {
   /// Takes a file away, if it is there.
   package static func remove(_ path: String) { unsafe _ = unlink(path) }
 
-  /// The names in a directory, in no order; none where it cannot be read.
-  package static func names(in path: String) -> [String] {
-    guard let directory = unsafe opendir(path) else { return [] }
+  /// The names in a directory, in no order; none where there is no such directory. One that is there and cannot be
+  /// read is an error, because what it holds may matter.
+  package static func names(in path: String) throws(FileError) -> [String] {
+    guard let directory = unsafe opendir(path) else {
+      if errno == ENOENT { return [] }
+      throw failure("list", path)
+    }
     defer { unsafe closedir(directory) }
     var names: [String] = []
-    while let entry = unsafe readdir(directory) {
+    while true {
+      errno = 0
+      guard let entry = unsafe readdir(directory) else {
+        if errno != 0 { throw failure("list", path) }
+        return names
+      }
       let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { field in
         unsafe field.withMemoryRebound(to: CChar.self, capacity: 256) { text in
           unsafe String(cString: text)
@@ -106,7 +136,6 @@ package enum Files {
       }
       if name != "." && name != ".." { names.append(name) }
     }
-    return names
   }
 
   /// Makes a directory and those above it; one that is there is left as it is. Mode 0700.

@@ -8,13 +8,14 @@ enum DurableFile {
   /// returns the file survives a loss of power.
   static func create(_ content: [UInt8], at path: String) throws(FileError) -> Bool {
     let temporary = "\(path).\(getpid())\(leftover)"
-    try Files.write(content, to: temporary, isPrivate: true)
+    unsafe unlink(temporary)
+    try Files.create(content, at: temporary, isPrivate: true)
     defer { unsafe unlink(temporary) }
     guard unsafe link(temporary, path) == 0 else {
       if errno == EEXIST { return false }
       throw FileError(path: path, operation: "create", code: errno)
     }
-    try syncDirectory(of: path)
+    try Files.syncFolder(of: path)
     return true
   }
 
@@ -24,7 +25,7 @@ enum DurableFile {
       if errno == ENOENT { return }
       throw FileError(path: path, operation: "remove", code: errno)
     }
-    try syncDirectory(of: path)
+    try Files.syncFolder(of: path)
   }
 
   /// The names in a directory, in no order, without what an interrupted `create` left; none where there is none.
@@ -48,36 +49,10 @@ enum DurableFile {
   }
 
   private static func allNames(in directory: String) throws(FileError) -> [String] {
-    guard let stream = unsafe opendir(directory) else {
-      if errno == ENOENT { return [] }
-      throw FileError(path: directory, operation: "read", code: errno)
-    }
-    defer { unsafe closedir(stream) }
-    var names: [String] = []
-    while let entry = unsafe readdir(stream) {
-      let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { pointer in
-        unsafe pointer.withMemoryRebound(
-          to: CChar.self, capacity: MemoryLayout.size(ofValue: pointer.pointee)
-        ) { unsafe String(cString: $0) }
-      }
-      if !name.hasPrefix(".") { names.append(name) }
-    }
-    return names
+    try Files.names(in: directory).filter { !$0.hasPrefix(".") }
   }
 
   private static let leftover = ".part"
-
-  private static func syncDirectory(of path: String) throws(FileError) {
-    let directory = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
-    let descriptor = unsafe open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-    guard descriptor >= 0 else {
-      throw FileError(path: directory, operation: "open", code: errno)
-    }
-    defer { close(descriptor) }
-    guard fsync(descriptor) == 0 else {
-      throw FileError(path: directory, operation: "sync", code: errno)
-    }
-  }
 }
 
 extension DataDirectory {

@@ -25,12 +25,15 @@ final class HTTP2Provider {
   private var errors = RateLimit.Bucket()
   /// Second of the worker's clock at which something last came or went.
   private var activeSeconds: UInt64
+  /// That at which a connection ends that has shown no valid credential.
+  private let untrustedEndSeconds: UInt64
 
   init(_ connection: Connection) {
     self.connection = connection
     worker = connection.worker
     shard = worker.shard
     activeSeconds = worker.nowSeconds
+    untrustedEndSeconds = worker.nowSeconds + UInt64(Limits.untrustedConnectionSeconds)
     let environment = connection.door.environment
     rehearsal = connection.rehearse(.http2)
     var refusal: Refusal?
@@ -316,6 +319,7 @@ final class HTTP2Provider {
 
   private func setDeadline() {
     var seconds = activeSeconds + UInt64(Limits.providerIdleSeconds)
+    if !hasRaisedLimit, !isOver { seconds = min(seconds, untrustedEndSeconds) }
     if let milliseconds = session.deadlineMilliseconds {
       seconds = min(seconds, milliseconds / 1000 + 1)
     }
@@ -331,9 +335,8 @@ final class HTTP2Provider {
       session.release(request)
     }
     let idle = worker.nowSeconds - min(activeSeconds, worker.nowSeconds)
-    if idle >= UInt64(Limits.providerIdleSeconds), session.openStreamCount == 0 {
-      end(.idleTimeout)
-    }
+    let isIdle = idle >= UInt64(Limits.providerIdleSeconds) && session.openStreamCount == 0
+    if isIdle || !hasRaisedLimit && worker.nowSeconds >= untrustedEndSeconds { end(.idleTimeout) }
     if ending.isDraining { carryOut(ending.tick(nowSeconds: Int64(worker.nowSeconds))) }
     setDeadline()
   }
@@ -384,17 +387,5 @@ final class HTTP2Provider {
   func connectionClosed() {
     isClosed = true
     if let rehearsal { rehearsalEnded(rehearsal) }
-  }
-}
-
-extension ProviderTokenFault {
-  /// The same as far as the operator can do something about it.
-  fileprivate var kind: TokenFault {
-    switch self {
-    case .tooLong: .tooLong
-    case .algorithm: .wrongAlgorithm
-    case .keyID, .teamID, .issuedAt, .duplicate: .missingClaims
-    case .segments, .base64, .json, .critical: .malformed
-    }
   }
 }

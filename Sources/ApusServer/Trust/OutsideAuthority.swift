@@ -167,7 +167,7 @@ extension DataDirectory {
         certificate: certificate, certificateFile: files.certificate, keyFile: files.key,
         isOwn: true)
     }
-    for name in Files.names(in: issuedPath).sorted() where name.hasSuffix(".key") {
+    for name in try Files.names(in: issuedPath).sorted() where name.hasSuffix(".key") {
       let keyFile = "\(issuedPath)/\(name)"
       guard let key = try key(keyFile, of: certificate) else { continue }
       try requireIssued(chain, by: Self.authority(for: certificate), for: nil)

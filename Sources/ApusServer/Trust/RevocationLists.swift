@@ -3,8 +3,8 @@ package import ApusTrust
 
 extension DataDirectory {
   /// The files of authorities' revocation lists.
-  func revocationLists() -> [String] {
-    Files.names(in: revocationListPath).filter { $0.hasSuffix(".crl") || $0.hasSuffix(".pem") }
+  func revocationLists() throws(FileError) -> [String] {
+    try Files.names(in: revocationListPath).filter { $0.hasSuffix(".crl") || $0.hasSuffix(".pem") }
       .sorted().map { "\(revocationListPath)/\($0)" }
   }
 
@@ -13,7 +13,8 @@ extension DataDirectory {
   /// A list that cannot be believed stops the whole: going on without it would let in what it revokes. One that is
   /// overdue still counts, for certificates do not come back (RFC 5280, section 5.3.1, but for "hold").
   func revokedPlaces() throws(DirectoryProblem) -> [CertificateFingerprint] {
-    let files = revocationLists()
+    let files: [String]
+    do { files = try revocationLists() } catch { throw DirectoryProblem("\(error)") }
     if files.isEmpty { return [] }
     let authorities = try certificates(of: .service) + certificates(of: .devices)
     var places: [CertificateFingerprint] = []

@@ -1,3 +1,4 @@
+import ApusCore
 import ApusLoop
 
 /// Looks at what trust is made of, and says when some of it changed.
@@ -14,19 +15,24 @@ import ApusLoop
   let loop = EventLoop(name: "apus-trust")
   private let directory: DataDirectory
   private let expiries: ExpiryWatch
-  private let onChange: @Sendable () -> Void
+  private let reloads: @Sendable () -> Bool
   private var stamps: [FileStamp]
+  private var retry = ReloadRetry()
   private var timer: LoopTimer?
   private var hourly: LoopTimer?
 
-  /// - Parameter onChange: Called on the loop's thread. What was changed while it runs is seen the next time.
+  /// - Parameters:
+  ///   - stamps: From before the trust data was read that is in force.
+  ///   - reloads: Called on the loop's thread; false where it failed, to be called again. What is changed while it
+  ///     runs is seen the next time.
   init(
-    _ directory: DataDirectory, _ expiries: ExpiryWatch, onChange: @escaping @Sendable () -> Void
+    _ directory: DataDirectory, _ expiries: ExpiryWatch, since stamps: [FileStamp],
+    reloads: @escaping @Sendable () -> Bool
   ) {
     self.directory = directory
     self.expiries = expiries
-    self.onChange = onChange
-    stamps = directory.trustStamps()
+    self.reloads = reloads
+    self.stamps = stamps
   }
 
   func start() {
@@ -42,7 +48,7 @@ import ApusLoop
 
   private func look() {
     let now = directory.trustStamps()
-    guard now != stamps else { return }
+    guard now != stamps || retry.isDue(nowMilliseconds: loop.nowMilliseconds) else { return }
     // Before they are read: a change in between is one more change.
     stamps = now
     reload()
@@ -50,7 +56,11 @@ import ApusLoop
 
   /// As if something had changed. On the loop's thread.
   func reload() {
-    onChange()
+    if reloads() {
+      retry.succeeded()
+    } else {
+      retry.failed(nowMilliseconds: loop.nowMilliseconds)
+    }
     lookAtOwnCertificates()
   }
 
@@ -78,7 +88,8 @@ extension DataDirectory {
     for authority in [Authority.service, .devices] { paths.append(authorityCertificate(authority)) }
     paths += [serverFiles, serverRSAFiles].flatMap { [$0.certificate, $0.key] }
     paths.append(revocationListPath)
-    paths += revocationLists()
+    // A folder that cannot be listed makes the reload fail, which is tried again.
+    paths += (try? revocationLists()) ?? []
     return paths.map(FileStamp.init)
   }
 }

@@ -1,4 +1,5 @@
 import ApusCore
+import ApusHTTP2
 import ApusLoop
 import ApusModel
 import ApusStore
@@ -21,7 +22,8 @@ extension Worker {
       log.tellSuppressed(atMilliseconds: loop.nowMilliseconds)
     }
     let awake = shard.shard.sessions.connected - dormant.dormancy.count
-    if dormant.freedMuch(awake: awake, nowSeconds: now) { returnMemory() }
+    let hasDormantMuch = dormant.freedMuch(awake: awake, nowSeconds: now)
+    if hasDormantMuch || requestPool.hasShrunk() { returnMemory() }
   }
 
   /// Gives back to the system what a crowd leaves: the free pages of the heap, and before them what is kept for reuse,
@@ -30,6 +32,7 @@ extension Worker {
     shard.shard.forgetFree()
     shard.cache.forgetSpare()
     depot.clear()
+    requestPool.forgetFree()
     HeapPages.returnFree()
   }
 

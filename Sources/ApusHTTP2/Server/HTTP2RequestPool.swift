@@ -1,0 +1,62 @@
+import ApusModel
+
+/// The requests of one worker's connections. Requests are reused: a steady load allocates none.
+package final class HTTP2RequestPool {
+  /// Unchecked: see ``HTTP2ServerSession``.
+  @exclusivity(unchecked) private var free: [HTTP2Request] = []
+  @exclusivity(unchecked) private var allotment = RequestAllotment()
+  /// The most requests that were out since ``hasShrunk()`` was last true.
+  private var peakCount = 0
+  /// Where the text of the field goes that is being decoded.
+  let texts = HeaderTexts()
+  /// Streams that were refused because the requests were allotted to others.
+  package private(set) var refusedCount: UInt64 = 0
+
+  package init() { unsafe free.reserveCapacity(Limits.pooledRequests) }
+
+  /// Requests that are out of the pool, on all connections together.
+  package var openCount: Int { unsafe allotment.openCount }
+
+  /// A request to fill; nil when none is left for a connection that holds that many.
+  func take(held: Int, isTrusted: Bool) -> HTTP2Request? {
+    guard unsafe allotment.take(held: held, isTrusted: isTrusted) else {
+      refusedCount &+= 1
+      return nil
+    }
+    let request = unsafe free.popLast() ?? HTTP2Request()
+    request.isOfStranger = !isTrusted
+    return request
+  }
+
+  /// The connection of an open request has become trusted.
+  func trust(_ request: HTTP2Request) {
+    guard request.isOfStranger else { return }
+    request.isOfStranger = false
+    unsafe allotment.trust()
+  }
+
+  func give(_ request: HTTP2Request) {
+    unsafe peakCount = max(peakCount, allotment.openCount)
+    unsafe allotment.give(isTrusted: !request.isOfStranger)
+    if unsafe free.count < Limits.pooledRequests { unsafe free.append(request) }
+  }
+
+  /// Takes a request back from the application. Works also when its connection is gone.
+  package func release(_ request: HTTP2Request) {
+    guard request.state.contains(.withApplication) else { return }
+    request.state.remove(.withApplication)
+    if !request.isInUse { give(request) }
+  }
+
+  // MARK: Memory
+
+  /// Whether far more requests were out than the pool keeps, and are back: once for each such crowd.
+  package func hasShrunk() -> Bool {
+    guard peakCount > 2 * Limits.pooledRequests, openCount < peakCount / 4 else { return false }
+    peakCount = openCount
+    return true
+  }
+
+  /// Frees the requests that are kept for reuse.
+  package func forgetFree() { unsafe free.removeAll() }
+}
