@@ -146,6 +146,21 @@ public enum Limits {
   /// Answers to PING and SETTINGS that wait for a peer that does not read.
   public static let pendingAcknowledgements = 1000
 
+  // MARK: Untrusted connections
+
+  /// Untrusted connections that one address (or /64) may hold, as a multiple of the connections that are still free:
+  /// one alone gets four fifths of all, n of them 4/(4n + 1) each.
+  public static let untrustedPerFree = 4
+  /// The same of one listener: eight ninths of all.
+  public static let untrustedPerFreeOfListener = 8
+  /// The same of one listener for the first connection of an address: 64 of 65.
+  public static let untrustedFirstPerFreeOfListener = 64
+  /// Descriptors that connections do not get: the store's tables and logs, the administration, the loops. At most a
+  /// quarter of what the process may have.
+  public static let reservedDescriptors = 256
+  /// Seconds between two log lines that say how often the same thing happened.
+  public static let reportSeconds = 10
+
   // MARK: Storage
 
   /// Notifications of one app that wait for one device, where the app's retention asks for more than the newest. A

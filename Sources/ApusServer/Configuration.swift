@@ -57,6 +57,8 @@ package struct ServerConfiguration: Sendable {
   /// Requests to one device token that may come in a second, and at once; 0 a second for no limit.
   package var requestsPerTokenPerSecond = Limits.requestsPerTokenPerSecond
   package var requestsPerToken = Limits.requestsPerToken
+  /// Connections of all kinds that there may be; nil for what the process's descriptors allow.
+  package var connectionCapacity: Int?
   /// Seconds that a shutdown may take.
   package var shutdownSeconds = 30
   /// Which notifications the ledger follows.

@@ -68,8 +68,10 @@ package final class Service {
     let enrolment = EnrolmentDesk(configuration, dataDirectory, audit)
     self.enrolment = enrolment
     let commons = Commons(
-      configuration: configuration, store: store, order: order, audit: audit, expiries: expiries,
-      enrolment: enrolment,
+      configuration: configuration, store: store, order: order,
+      gate: ConnectionGate(
+        capacity: configuration.connectionCapacity ?? ConnectionGate.descriptorCapacity()),
+      audit: audit, expiries: expiries, enrolment: enrolment,
       rehearsal: configuration.rehearsal.map { RehearsalDesk($0, contexts) })
     let workers = (0..<count).map { Worker(index: $0, commons: commons, trust: trust) }
     self.workers = workers

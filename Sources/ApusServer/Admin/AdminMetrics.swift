@@ -54,6 +54,7 @@ struct AdminMetrics {
           ["door": kind.rawValue, "environment": environment.name], census[kind, environment])
       }
     }
+    if let gate = view.gate { writeGate(gate) }
     writer.family(
       "apus_open_requests", .gauge,
       "Requests of providers whose notification is being decided about.")
@@ -71,6 +72,21 @@ struct AdminMetrics {
     for (index, worker) in workers.enumerated() {
       writer.sample(["worker": "\(index)"], worker.inboxDepth)
     }
+  }
+
+  private mutating func writeGate(_ gate: ConnectionGate.Figures) {
+    writer.family(
+      "apus_connections_capacity", .gauge, "Connections that the process's descriptors allow.")
+    writer.sample([:], gate.capacity)
+    writer.family(
+      "apus_connections_untrusted", .gauge,
+      "Connections whose peers have not proved who they are, handshakes included.")
+    writer.sample([:], gate.untrusted)
+    writer.family(
+      "apus_connections_refused_total", .counter,
+      "Untrusted connections closed because their address or listener had too many.")
+    writer.sample(["what": "newcomer"], gate.refused)
+    writer.sample(["what": "oldest"], gate.evicted)
   }
 
   private mutating func writeDevices(_ facts: ServiceFacts) {

@@ -57,6 +57,9 @@ struct ServiceView: Sendable {
     workers.map { $0.ask { WorkerFacts($0) } }
   }
 
+  /// The connections that have proved nothing, and those that were refused.
+  var gate: ConnectionGate.Figures? { workers.first?.commons.gate.figures }
+
   func topicCounters() -> [TopicCounters] {
     workers.flatMap { worker in worker.ask { $0.shard.counters() } }.added()
   }
@@ -133,6 +136,9 @@ struct ConnectionCensus: Sendable {
   private var byDoor = [Int](repeating: 0, count: Self.kinds.count * Environment.allCases.count)
 
   static let kinds: [DoorConfiguration.Kind] = [.provider, .courier, .gateway, .feedback]
+
+  /// The number of a listener's kind and environment.
+  static func place(_ door: Door) -> Int { place(door.kind, door.environment) }
 
   private static func place(_ kind: DoorConfiguration.Kind, _ environment: Environment) -> Int {
     let row =

@@ -115,6 +115,7 @@ extension CourierConnection {
         serverMilliseconds: UInt64(max(0, worker.wallMilliseconds))
       ).encode(to: &output)
       stage = .awaitingFilter
+      connection.becomeTrusted()
       adviseRenewal()
       worker.log(
         .info, "device connected", .text("device", key.id.text),

@@ -58,6 +58,7 @@ final class HTTP2Provider {
     session = HTTP2ServerSession(
       configuration: configuration, pool: worker.requestPool,
       nowMilliseconds: worker.loop.nowMilliseconds)
+    if hasRaisedLimit { connection.becomeTrusted() }
     if let refusal { refuseConnection(refusal) }
     if worker.isDraining { drain() }
   }
@@ -142,6 +143,7 @@ final class HTTP2Provider {
   func raiseStreamLimit() {
     guard !hasRaisedLimit else { return }
     hasRaisedLimit = true
+    connection.becomeTrusted()
     session.raiseStreamLimit(to: Limits.concurrentStreams)
   }
 

@@ -5,6 +5,8 @@ struct Commons: Sendable {
   var configuration: ServerConfiguration
   var store: any DurableStore
   var order: AcceptanceOrder
+  /// How many connections there may be.
+  var gate = ConnectionGate()
   /// Who has signed which connect message lately.
   var replays = ReplayGuard()
   /// Who reads which feedback.
@@ -19,6 +21,7 @@ struct Commons: Sendable {
 }
 
 extension Worker {
+  var gate: ConnectionGate { commons.gate }
   var replays: ReplayGuard { commons.replays }
   var feedback: FeedbackDesk { commons.feedback }
   var depot: NotificationDepot { commons.depot }

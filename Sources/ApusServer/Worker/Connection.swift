@@ -74,6 +74,8 @@ final class Connection: SocketHandler {
   var silentSeconds: UInt64 = 0
   var isSeenTaken = false
   private(set) var isReadingPaused = false
+  /// Whether the peer has proved who it is; see `ConnectionGate`.
+  private(set) var isTrusted = false
   /// Whether it waits for its turn to go on with the handshake; see `HandshakeQueue`.
   var isHeldBack = false
   /// Whether that turn has come.
@@ -114,6 +116,16 @@ final class Connection: SocketHandler {
     socket.handler = self
     socket.setInterest(reading: true, writing: false)
   }
+
+  /// The peer has proved who it is.
+  func becomeTrusted() {
+    guard !isTrusted else { return }
+    isTrusted = true
+    worker.gate.trust(peer, at: door)
+  }
+
+  /// The same of a connection that is counted as trusted already.
+  func remainTrusted() { isTrusted = true }
 
   var unsentByteCount: Int { unsent.count }
 
@@ -174,9 +186,11 @@ final class Connection: SocketHandler {
       driver = .courier(courier)
       deadlineSeconds = worker.nowSeconds + UInt64(Limits.courierConnectSeconds)
     case .gateway:
+      becomeTrusted()
       guard let provider = BinaryProvider(self) else { return close() }
       driver = .gateway(provider)
     case .feedback:
+      becomeTrusted()
       guard let reader = FeedbackConnection(self) else { return close() }
       driver = .feedback(reader)
       deadlineSeconds = worker.nowSeconds + UInt64(Limits.writeStallSeconds)

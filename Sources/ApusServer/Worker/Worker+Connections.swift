@@ -9,6 +9,10 @@ import Glibc
 extension Worker {
   func accept(_ descriptor: Int32, _ peer: SocketAddress, _ door: Door) {
     readClock()
+    guard makeRoom(for: peer, door) else {
+      Glibc.close(descriptor)
+      return
+    }
     let (slot, generation) = takeSlot()
     do {
       // Its own statement: a descriptor that no socket has taken up yet must be closed here.
@@ -23,10 +27,34 @@ extension Worker {
         acceptedMilliseconds: loop.nowMilliseconds)
       connections[Int(slot)] = connection
       census.add(door)
+      untrusted.append(connection, self)
       watch(connection)
     } catch {
+      gate.close(peer, at: door, isTrusted: false)
       refuse(slot, peer, error)
     }
+  }
+
+  /// Counts a connection that comes. Where its address holds too many that have proved nothing, the oldest of them
+  /// makes room: a good peer behind that address needs only to be faster than all who come after it.
+  private func makeRoom(for peer: SocketAddress, _ door: Door) -> Bool {
+    if gate.accept(from: peer, at: door) { return true }
+    if let oldest = untrusted.oldest(of: peer.site, self) {
+      gate.noteEvicted()
+      oldest.abort()
+      if gate.accept(from: peer, at: door) { return true }
+    }
+    gate.noteRefused()
+    return false
+  }
+
+  /// One line for all connections that were refused or ended since the last one.
+  func reportRefusedConnections() {
+    guard let count = gate.takeReport(nowSeconds: nowSeconds) else { return }
+    let figures = gate.figures
+    log(
+      .warning, "untrusted connections refused", .number("count", count),
+      .number("untrusted", figures.untrusted), .number("capacity", figures.capacity))
   }
 
   func refuse(_ slot: Int32, _ peer: SocketAddress, _ error: any Error) {
@@ -59,6 +87,7 @@ extension Worker {
     generations[index] &+= 1
     freeSlots.append(connection.slot)
     census.remove(connection.door)
+    gate.close(connection.peer, at: connection.door, isTrusted: connection.isTrusted)
   }
 
   /// Looks at the connection when its deadline has come, or when it has been quiet for long enough to fall dormant.

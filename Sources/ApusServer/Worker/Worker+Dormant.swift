@@ -133,6 +133,7 @@ extension Connection {
       worker: worker, door: door, slot: slot, generation: generation,
       socket: Socket(parked: row.socket, loop: worker.loop), peer: row.peer, tls: tls,
       acceptedMilliseconds: row.acceptedMilliseconds, stage: .open)
+    remainTrusted()
     driver = .courier(CourierConnection(self, waking: row, device: device))
     deadlineSeconds = row.deadlineSeconds
     quietSeconds = worker.nowSeconds + worker.dormantSeconds

@@ -20,6 +20,7 @@ extension Worker {
     if index == 0 {
       handOutExpired()
       log.tellSuppressed(atMilliseconds: loop.nowMilliseconds)
+      reportRefusedConnections()
     }
     let awake = shard.shard.sessions.connected - dormant.dormancy.count
     let hasDormantMuch = dormant.freedMuch(awake: awake, nowSeconds: now)

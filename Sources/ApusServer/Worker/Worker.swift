@@ -61,6 +61,7 @@ import Glibc
   private(set) var pauses: PauseQueue?
   private var drains: DrainQueue?
   var handshakes = HandshakeQueue()
+  var untrusted = UntrustedQueue()
   let commons: Commons
 
   /// Messages waiting for one worker; verdicts that do not fit wait with their sender.
@@ -217,6 +218,8 @@ import Glibc
         acceptedMilliseconds: device.acceptedMilliseconds, stage: .open)
       connections[Int(slot)] = connection
       census.add(device.door)
+      gate.adopt()
+      connection.remainTrusted()
       connection.resume(CourierConnection(connection, resuming: device))
       // It was under way while this worker told its connections to end.
       if isDraining { connection.drain() }

@@ -29,6 +29,8 @@ package final class TestService: Sendable {
     package var requestsPerTokenPerSecond = Limits.requestsPerTokenPerSecond
     package var requestsPerToken = Limits.requestsPerToken
     package var usesIPv6 = false
+    /// Connections that there may be; nil for what the test's descriptors allow.
+    package var connectionCapacity: Int?
     package var enrolment = EnrolmentMode.all
     /// Nil: it is not administered.
     package var admin: AdminConfiguration?
@@ -75,6 +77,7 @@ package final class TestService: Sendable {
     configuration.shutdownSeconds = options.shutdownSeconds
     configuration.enrolment = options.enrolment
     configuration.admin = options.admin
+    configuration.connectionCapacity = options.connectionCapacity
     configuration.log = Log(minimumLevel: options.logLevel, sink: options.logSink)
     configuration.rehearsal = options.rehearsal
     let service = try Service(configuration, store: options.store)

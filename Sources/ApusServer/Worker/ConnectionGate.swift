@@ -1,0 +1,116 @@
+import ApusCore
+import ApusLoop
+import ApusModel
+import Glibc
+import Synchronization
+
+/// The one budget of connections that all workers of a service share. It is asked when a connection comes, when its
+/// peer becomes trusted and when it ends, never for a message.
+final class ConnectionGate: Sendable {
+  private struct State {
+    var budget: ConnectionBudget<SocketAddress>
+    var refusedCount: UInt64 = 0
+    var evictedCount: UInt64 = 0
+    var reportedCount: UInt64 = 0
+    var reportedSeconds: UInt64 = 0
+  }
+
+  private let state: Mutex<State>
+
+  init(capacity: Int = .max) {
+    state = Mutex(State(budget: ConnectionBudget(capacity: capacity)))
+  }
+
+  /// The descriptors of this process, less those that are kept for the store, the administration and the rest of it.
+  static func descriptorCapacity() -> Int {
+    var limit = rlimit()
+    let files = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+    guard unsafe getrlimit(files, &limit) == 0, limit.rlim_cur < rlim_t(Int32.max) else {
+      return .max
+    }
+    let all = Int(limit.rlim_cur)
+    return all - min(Limits.reservedDescriptors, all / 4)
+  }
+
+  func accept(from peer: SocketAddress, at door: Door) -> Bool {
+    state.withLock { $0.budget.accept(from: peer.site, listener: ConnectionCensus.place(door)) }
+  }
+
+  func trust(_ peer: SocketAddress, at door: Door) {
+    state.withLock { $0.budget.trust(peer.site, listener: ConnectionCensus.place(door)) }
+  }
+
+  func adopt() { state.withLock { $0.budget.adopt() } }
+
+  func close(_ peer: SocketAddress, at door: Door, isTrusted: Bool) {
+    state.withLock {
+      $0.budget.close(
+        peer.site, listener: ConnectionCensus.place(door), isTrusted: isTrusted)
+    }
+  }
+
+  func noteRefused() { state.withLock { $0.refusedCount += 1 } }
+  func noteEvicted() { state.withLock { $0.evictedCount += 1 } }
+
+  /// What is to be seen of it.
+  struct Figures: Sendable {
+    var capacity: Int
+    var untrusted: Int
+    var refused: UInt64
+    var evicted: UInt64
+  }
+
+  var figures: Figures {
+    state.withLock {
+      Figures(
+        capacity: $0.budget.capacity, untrusted: $0.budget.untrustedCount,
+        refused: $0.refusedCount, evicted: $0.evictedCount)
+    }
+  }
+
+  /// How many connections were refused or ended for others since this last said so; nil where it said so lately, or
+  /// where there were none.
+  func takeReport(nowSeconds: UInt64) -> UInt64? {
+    state.withLock { state in
+      let count = state.refusedCount &+ state.evictedCount
+      guard count != state.reportedCount,
+        nowSeconds >= state.reportedSeconds + UInt64(Limits.reportSeconds)
+      else { return nil }
+      defer { (state.reportedCount, state.reportedSeconds) = (count, nowSeconds) }
+      return count &- state.reportedCount
+    }
+  }
+}
+
+/// The untrusted connections of a worker in the order in which they came.
+struct UntrustedQueue {
+  private var entries: [DeadlineWheel.Entry] = []
+  private var head = 0
+
+  private static let entriesMoved = 1024
+
+  mutating func append(_ connection: Connection, _ worker: Worker) {
+    while head < entries.count, Self.find(entries[head], worker) == nil { head += 1 }
+    if head >= Self.entriesMoved, head > entries.count / 2 {
+      entries.removeFirst(head)
+      head = 0
+    }
+    entries.append(
+      DeadlineWheel.Entry(slot: connection.slot, generation: connection.generation))
+  }
+
+  /// The oldest one of a site.
+  func oldest(of site: SocketAddress, _ worker: Worker) -> Connection? {
+    for entry in entries[head...] {
+      if let found = Self.find(entry, worker), found.peer.site == site { return found }
+    }
+    return nil
+  }
+
+  private static func find(_ entry: DeadlineWheel.Entry, _ worker: Worker) -> Connection? {
+    guard worker.generations[Int(entry.slot)] == entry.generation,
+      let connection = worker.connections[Int(entry.slot)], !connection.isTrusted
+    else { return nil }
+    return connection
+  }
+}

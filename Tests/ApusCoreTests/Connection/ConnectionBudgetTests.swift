@@ -1,0 +1,109 @@
+import ApusModel
+import Testing
+
+@testable import ApusCore
+
+@Suite("How many untrusted connections there may be")
+struct ConnectionBudgetTests {
+  typealias Budget = ConnectionBudget<Int>
+
+  /// Takes as many connections for a site as it gets.
+  private func fill(_ budget: inout Budget, _ site: Int, listener: Int = 0) -> Int {
+    var count = 0
+    while budget.accept(from: site, listener: listener) { count += 1 }
+    return count
+  }
+
+  @Test("One address alone gets four fifths of all connections")
+  func alone() {
+    var budget = Budget(capacity: 1000)
+    let count = fill(&budget, 1)
+    #expect(count == 800)
+  }
+
+  @Test("Whoever holds everything that it can get leaves room for another address")
+  func greedyAddress() {
+    var budget = Budget(capacity: 1000)
+    _ = fill(&budget, 1)
+    let count = fill(&budget, 2)
+    #expect(count >= 80)
+  }
+
+  @Test("Two hundred greedy addresses leave room for one more")
+  func manyGreedyAddresses() {
+    var budget = Budget(capacity: 20_000)
+    for site in 0..<200 { _ = fill(&budget, site) }
+    let isTaken = budget.accept(from: 1000, listener: 0)
+    #expect(isTaken)
+  }
+
+  @Test("One listener's strangers leave room for another listener")
+  func listeners() {
+    var budget = Budget(capacity: 650)
+    var site = 0
+    while budget.accept(from: site, listener: 0) { site += 1 }
+    #expect(site == 640)
+    let isTaken = budget.accept(from: 5000, listener: 1)
+    #expect(isTaken)
+  }
+
+  @Test("A fleet behind one address gets in as its devices become trusted")
+  func fleet() {
+    var budget = Budget(capacity: 1000)
+    for _ in 0..<990 {
+      let isTaken = budget.accept(from: 1, listener: 0)
+      #expect(isTaken)
+      budget.trust(1, listener: 0)
+    }
+    #expect(budget.trustedCount == 990)
+    #expect(budget.untrustedCount(of: 1) == 0)
+  }
+
+  @Test("Without room for a descriptor nobody is taken")
+  func full() {
+    var budget = Budget(capacity: 2)
+    for _ in 0..<2 { budget.adopt() }
+    let isTakenWhileFull = budget.accept(from: 1, listener: 0)
+    budget.close(1, listener: 0, isTrusted: true)
+    let isTakenBehind = budget.accept(from: 1, listener: 0)
+    #expect(!isTakenWhileFull && isTakenBehind)
+  }
+
+  @Test("A capacity without bound refuses nobody")
+  func unbounded() {
+    var budget = Budget(capacity: .max)
+    for _ in 0..<10_000 { _ = budget.accept(from: 1, listener: 0) }
+    #expect(budget.untrustedCount == 10_000)
+  }
+
+  @Test("Whatever comes and goes, the counts are those of what is there")
+  func walk() {
+    var generator = SystemRandomNumberGenerator()
+    var budget = Budget(capacity: 50)
+    var there: [(site: Int, listener: Int, isTrusted: Bool)] = []
+    for _ in 0..<20_000 {
+      switch Int.random(in: 0..<4, using: &generator) {
+      case 0, 1:
+        let (site, listener) = (
+          Int.random(in: 0..<9, using: &generator), Int.random(in: 0..<3, using: &generator)
+        )
+        if budget.accept(from: site, listener: listener) { there.append((site, listener, false)) }
+      case 2:
+        guard let index = there.indices.randomElement(using: &generator), !there[index].isTrusted
+        else { continue }
+        budget.trust(there[index].site, listener: there[index].listener)
+        there[index].isTrusted = true
+      default:
+        guard let index = there.indices.randomElement(using: &generator) else { continue }
+        let gone = there.remove(at: index)
+        budget.close(gone.site, listener: gone.listener, isTrusted: gone.isTrusted)
+      }
+      #expect(there.count <= 50)
+      #expect(budget.trustedCount == there.count { $0.isTrusted })
+      for site in 0..<9 {
+        let count = there.count { $0.site == site && !$0.isTrusted }
+        #expect(budget.untrustedCount(of: site) == count)
+      }
+    }
+  }
+}

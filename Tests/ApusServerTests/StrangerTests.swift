@@ -1,0 +1,78 @@
+import ApusLoop
+import ApusServer
+import ApusTesting
+import Glibc
+import Testing
+
+/// Peers that connect and prove nothing, where connections are few.
+@Suite("Strangers at the limit of connections")
+struct StrangerTests {
+  private let service: TestService
+
+  init() throws {
+    service = try TestService(
+      nil,
+      TestService.Options {
+        $0.connectionCapacity = 40
+        $0.workers = 1
+      })
+  }
+
+  /// Connections that say nothing.
+  private func strangers(_ count: Int, at address: SocketAddress) throws -> [Int32] {
+    try (0..<count).map { _ in
+      let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+      try #require(descriptor >= 0)
+      var target = sockaddr_in()
+      target.sin_family = sa_family_t(AF_INET)
+      target.sin_port = address.port.bigEndian
+      target.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+      let code = withUnsafePointer(to: &target) {
+        $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+          connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+        }
+      }
+      try #require(code == 0)
+      return descriptor
+    }
+  }
+
+  /// How many of them the service has not closed.
+  private func openCount(_ descriptors: [Int32]) -> Int {
+    descriptors.count { descriptor in
+      var byte: UInt8 = 0
+      let flags = Int32(MSG_DONTWAIT | MSG_PEEK)
+      return recv(descriptor, &byte, 1, flags) < 0 && errno == EAGAIN
+    }
+  }
+
+  @Test(
+    "A device and a provider behind the address of a hundred strangers get in, and the oldest strangers go"
+  )
+  func sameAddress() throws {
+    defer { service.stop() }
+    let crowd = try strangers(100, at: service.address(.courier))
+    defer { for descriptor in crowd { close(descriptor) } }
+    let token = try service.connect().token()
+    #expect((1...32).contains(openCount(crowd)))
+    let provider = try service.provider()
+    let headers = try service.pushHeaders(to: token, authorization: service.authorization())
+    #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
+  }
+
+  @Test("Strangers do not end a connection that is trusted")
+  func trusted() throws {
+    defer { service.stop() }
+    let token = try service.connect().token()
+    let provider = try service.provider()
+    let headers = try service.pushHeaders(to: token, authorization: service.authorization())
+    #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
+    let crowd = try strangers(100, at: service.address(.provider))
+    defer { for descriptor in crowd { close(descriptor) } }
+    #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
+    // The listener takes connections in their order: this one comes behind all of them.
+    let last = try service.provider()
+    #expect(try last.exchange(headers, body: TestService.payload).status == 200)
+    #expect(openCount(crowd) <= 32)
+  }
+}
