@@ -52,6 +52,8 @@ let package = Package(
     .systemLibrary(
       name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
     .target(name: "CShims", dependencies: ["COpenSSL"]),
+    // The store's engine speaks to a logger of ours only in C++.
+    .target(name: "CEngineLog"),
 
     // L0: vocabulary and bytes.
     layer("ApusModel"),
@@ -64,7 +66,7 @@ let package = Package(
     layer("ApusTrust", ["ApusModel", "ApusWire", "COpenSSL", "CShims"]),
     // L3: effects.
     layer("ApusLoop", ["CUV"]),
-    layer("ApusStore", ["ApusModel", "ApusWire", "CRocksDB"]),
+    layer("ApusStore", ["ApusModel", "ApusWire", "CRocksDB", "CEngineLog"]),
     layer("ApusWeb", ["CMicroHTTPD", "CCurl"]),
     // The page, as bytes: a target of its own, so that it is compiled when it changes and only then.
     layer("ApusConsole", resources: [.embedInCode("Assets")]),
@@ -158,5 +160,6 @@ let package = Package(
       name: "ApusBenchTests", dependencies: ["apus-bench", "ApusCommand", "ApusModel"],
       swiftSettings: common),
     tests("TidyTests", ["ApusModel"]),
-  ]
+  ],
+  cxxLanguageStandard: .cxx17
 )

@@ -17,6 +17,7 @@ build_packages=(
   "libnghttp2-dev:HTTP/2 of the client"
   "libuv1-dev:event loop, timers"
   "librocksdb-dev:the durable store"
+  "g++:the C++ headers that its logger needs"
   "libmicrohttpd-dev:the administration's HTTP server"
   "libcurl4-openssl-dev:the commands' way to a service elsewhere"
   "pkg-config:how the build finds those libraries"

@@ -111,6 +111,7 @@ package final class Service {
     options.ledgerBytes = (configuration.ledgerMegabytes * 5 / 4 + 32) * 1024 * 1024
     options.ledgerSeconds = (configuration.ledgerDays + 1) * 86_400
     options.blockCacheBytes = configuration.storeCacheMegabytes * 1024 * 1024
+    options.onMessage = { text in log(.warning, "store engine", .text("message", text)) }
     options.onEvent = { event in log(.warning, "store", .text("event", "\(event)")) }
     return try RocksStore(path: directory.storePath, options: options)
   }

@@ -317,40 +317,4 @@ struct RocksStoreTests {
     #expect(await commit(store) { $0.put(.meta, [1], [1]) } == .closed)
     #expect(try scratch.files().keys.sorted() == ["other"])
   }
-
-  /// A directory on a file system of a few megabytes, for the test that fills it.
-  static let smallDisk = ProcessInfo.processInfo.environment["APUS_TEST_SMALL_DISK"]
-
-  @Test(
-    "A full disk is told as such, and the store goes on once there is space",
-    .enabled(if: smallDisk != nil, "APUS_TEST_SMALL_DISK names no small file system"))
-  func diskFull() async throws {
-    let root = try #require(Self.smallDisk)
-    let path = root + "/store-" + UUID().uuidString
-    defer { try? FileManager.default.removeItem(atPath: path) }
-    let recovered = Latch()
-    var options = RocksOptions()
-    options.retryMilliseconds = 1
-    options.onEvent = { if $0 == .recovered { recovered.arrive() } }
-    // What an operator would delete.
-    let ballast = root + "/ballast"
-    try Data(count: 4 * 1024 * 1024).write(to: URL(fileURLWithPath: ballast))
-    let store = try RocksStore(path: path, options: options)
-    let value = [UInt8](repeating: 1, count: 64 * 1024)
-    var number: UInt16 = 0
-    var failure: StoreError?
-    while failure == nil && number < 10_000 {
-      failure = await commit(store) { $0.put(.mailbox, Self.key(number), value) }
-      if failure == nil { number += 1 }
-    }
-    guard case .diskFull(path, _) = failure else {
-      Issue.record("\(String(describing: failure))")
-      return
-    }
-    try FileManager.default.removeItem(atPath: ballast)
-    await recovered.wait()
-    for earlier in 0..<number { #expect(try store.get(.mailbox, Self.key(earlier)) == value) }
-    #expect(await commit(store) { $0.put(.meta, [2], [2]) } == nil)
-    store.close()
-  }
 }

@@ -23,6 +23,7 @@ enum LayerRule {
     "CNGHTTP2": Layer(),
     "CUV": Layer(),
     "CRocksDB": Layer(),
+    "CEngineLog": Layer(),
     "CMicroHTTPD": Layer(),
     "CCurl": Layer(),
     "CShims": Layer(own: ["COpenSSL"]),
@@ -41,7 +42,7 @@ enum LayerRule {
     // Effects.
     "ApusLoop": Layer(own: ["CUV"], system: effects, mayBeUnsafe: true),
     "ApusStore": Layer(
-      own: ["ApusModel", "ApusWire", "CRocksDB"], system: effects, mayBeUnsafe: true),
+      own: ["ApusModel", "ApusWire", "CRocksDB", "CEngineLog"], system: effects, mayBeUnsafe: true),
     "ApusWeb": Layer(own: ["CMicroHTTPD", "CCurl"], system: effects, mayBeUnsafe: true),
     // The page, as bytes.
     "ApusConsole": Layer(),

@@ -30,6 +30,8 @@ package struct RocksOptions: Sendable {
   package var maximumRetryMilliseconds: Int64 = 10_000
   /// Called on the commit thread when the store fails and recovers: for the log and the operator.
   package var onEvent: @Sendable (StoreEvent) -> Void = { _ in }
+  /// Called on any thread with what the engine itself has to say, warnings and worse, at most ten in ten seconds.
+  package var onMessage: @Sendable (String) -> Void = { _ in }
 
   package init() {}
 }

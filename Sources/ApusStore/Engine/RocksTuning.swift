@@ -31,10 +31,11 @@ struct RocksTuning {
     // One thread writes, always: what lets several of them into a memtable at once costs it atomics for nothing.
     unsafe rocksdb_options_set_allow_concurrent_memtable_write(made, 0)
     unsafe rocksdb_options_set_enable_write_thread_adaptive_yield(made, 0)
-    // The engine's own diary: one file, warnings and worse.
-    unsafe rocksdb_options_set_keep_log_file_num(made, 1)
-    unsafe rocksdb_options_set_max_log_file_size(made, 1024 * 1024)
-    unsafe rocksdb_options_set_info_log_level(made, 2)
+    unsafe EngineLog(onMessage: options.onMessage).take(over: made)
+    // Damage stops the opening. The engine's default drops what is behind it, and says nothing. A record that a crash
+    // cut off at the end of the log is no damage.
+    unsafe rocksdb_options_set_wal_recovery_mode(
+      made, Int32(rocksdb_tolerate_corrupted_tail_records_recovery))
     unsafe rocksdb_options_set_stats_dump_period_sec(made, 0)
     unsafe rocksdb_options_set_stats_persist_period_sec(made, 0)
     return unsafe made

@@ -1,0 +1,138 @@
+import ApusModel
+import Foundation
+import Glibc
+import Testing
+
+@testable import ApusStore
+
+/// The store on a real file system of a few megabytes. Mounting one takes root.
+@Suite("A disk that is full", .serialized, .enabled(if: getuid() == 0, "mounting takes root"))
+final class FullDiskTests {
+  private let root: String
+  private var ballast: String { root + "/ballast" }
+  private var path: String { root + "/store" }
+  private let value = [UInt8](repeating: 1, count: 64 * 1024)
+
+  init() throws {
+    root = NSTemporaryDirectory() + "apus-disk-" + UUID().uuidString
+    try FileManager.default.createDirectory(atPath: root, withIntermediateDirectories: true)
+    try #require(mount("tmpfs", root, "tmpfs", 0, "size=12m") == 0, "errno \(errno)")
+  }
+
+  deinit {
+    umount2(root, Int32(MNT_DETACH))
+    rmdir(root)
+  }
+
+  private func options(
+    _ onEvent: @escaping @Sendable (StoreEvent) -> Void = { _ in }
+  ) -> RocksOptions {
+    var options = RocksOptions()
+    options.retryMilliseconds = 1
+    options.maximumRetryMilliseconds = 5
+    options.onEvent = onEvent
+    return options
+  }
+
+  private func key(_ number: Int) -> [UInt8] {
+    [0, 0, 0, 0, 0, 0, UInt8(number >> 8), UInt8(number & 0xff)] + [UInt8](repeating: 0, count: 5)
+  }
+
+  /// What an operator would delete.
+  private func putBallast() throws {
+    try Data(count: 4 * 1024 * 1024).write(to: URL(filePath: ballast))
+  }
+
+  /// Writes from `first` on until the disk is full; returns the first number that was not taken.
+  private func fill(_ store: RocksStore, from first: Int = 0) async throws -> Int {
+    for number in first..<first + 1000 {
+      guard let failure = await commit(store, { $0.put(.mailbox, key(number), value) }) else {
+        continue
+      }
+      guard case .diskFull = failure else {
+        // The commit behind the first failure finds the store closed.
+        try #require(failure == .unavailable, "\(failure)")
+        return number
+      }
+      return number
+    }
+    throw StoreError.unavailable
+  }
+
+  @Test("Commits fail for as long as it lasts, and work again once there is room; nothing is lost")
+  func runningFull() async throws {
+    try putBallast()
+    let store = try RocksStore(path: path, options: options())
+    var taken = Array(0..<(try await fill(store)))
+    #expect(!taken.isEmpty)
+    fillRest()
+    // The store tries again and again to open what it had to close.
+    for number in 1000..<1200 {
+      if await commit(store, { $0.put(.mailbox, key(number), value) }) == nil {
+        taken.append(number)
+      }
+      try await Task.sleep(for: .milliseconds(5))
+    }
+    unlink(ballast)
+    unlink(root + "/rest")
+    var attempts = 0
+    while await commit(store, { $0.put(.meta, [2], [2]) }) != nil {
+      attempts += 1
+      try #require(attempts < 3000, "the store does not come back")
+      try await Task.sleep(for: .milliseconds(10))
+    }
+    for number in taken { #expect(try store.get(.mailbox, key(number)) == value) }
+    store.close()
+  }
+
+  /// Takes what is still free.
+  private func fillRest() {
+    let file = open(root + "/rest", O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+    defer { close(file) }
+    var chunk = [UInt8](repeating: 0, count: 4096)
+    while write(file, &chunk, chunk.count) > 0 {}
+  }
+
+  @Test("The store closes on a full disk, says so where it cannot open, and opens with room again")
+  func closingFull() async throws {
+    try putBallast()
+    let store = try RocksStore(path: path, options: options())
+    let taken = try await fill(store)
+    fillRest()
+    store.close()
+    do {
+      try RocksStore(path: path, options: options()).close()
+    } catch {
+      guard case .diskFull = error else {
+        Issue.record("\(error)")
+        return
+      }
+    }
+    unlink(ballast)
+    unlink(root + "/rest")
+    let again = try RocksStore(path: path, options: options())
+    for number in 0..<taken { #expect(try again.get(.mailbox, key(number)) == value) }
+    #expect(await commit(again) { $0.put(.meta, [2], [2]) } == nil)
+    again.close()
+  }
+
+  @Test("The engine writes no diary beside the data")
+  func noDiary() throws {
+    let store = try RocksStore(path: path, options: options())
+    store.close()
+    let names = try FileManager.default.contentsOfDirectory(atPath: path)
+    #expect(!names.contains { $0.hasPrefix("LOG") })
+  }
+}
+
+@Suite("What the engine says")
+struct EngineLogTests {
+  @Test("Ten messages in ten seconds are passed on, and how many were left out is said behind them")
+  func limit() {
+    let log = EngineLog { _ in }
+    let lines = (0..<25).flatMap { log.lines(for: "\($0)", nowSeconds: 100) }
+    #expect(lines == (0..<10).map { "\($0)" })
+    #expect(
+      log.lines(for: "later", nowSeconds: 110) == ["15 more messages were left out", "later"])
+  }
+}

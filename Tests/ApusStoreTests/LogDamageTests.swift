@@ -1,0 +1,58 @@
+import ApusModel
+import Foundation
+import Testing
+
+@testable import ApusStore
+
+/// A crash leaves the end of the store's log cut off. Whatever else is wrong with it is damage, behind which there are
+/// notifications that were accepted.
+@Suite("Damage in the store's log")
+struct LogDamageTests {
+  private let scratch = Scratch()
+  private let count = 40
+  private let value = [UInt8](repeating: 0x5a, count: 1000)
+
+  private func key(_ number: Int) -> [UInt8] { [0, UInt8(number)] }
+
+  /// Makes a store of some groups, each synced by itself, and changes its log as a crash or a disk would have left it.
+  private func make(_ change: (inout Data) -> Void) async throws {
+    // A copy of the files as they are while the store is open: closing it would write tables.
+    let store = try RocksStore(path: scratch.path)
+    for number in 0..<count {
+      #expect(await commit(store) { $0.put(.meta, key(number), value) } == nil)
+    }
+    let copy = scratch.root + "/copy"
+    try FileManager.default.copyItem(atPath: scratch.path, toPath: copy)
+    store.close()
+    try FileManager.default.removeItem(atPath: scratch.path)
+    try FileManager.default.moveItem(atPath: copy, toPath: scratch.path)
+    let log = try #require(
+      FileManager.default.contentsOfDirectory(atPath: scratch.path)
+        .filter { $0.hasSuffix(".log") }.max())
+    let file = URL(filePath: "\(scratch.path)/\(log)")
+    var content = try Data(contentsOf: file)
+    change(&content)
+    try content.write(to: file)
+  }
+
+  @Test(
+    "A flipped bit in the first, a middle or the last group stops the start",
+    arguments: [0, 20, 39])
+  func flippedBit(group: Int) async throws {
+    try await make { $0[$0.count * group / count + 500] ^= 0x10 }
+    let error = #expect(throws: StoreError.self) { try RocksStore(path: scratch.path) }
+    guard case .corrupted(scratch.path, _) = error else {
+      Issue.record("\(String(describing: error))")
+      return
+    }
+  }
+
+  @Test("A log whose last record is cut off opens, with everything before it")
+  func tornTail() async throws {
+    try await make { $0.removeLast(300) }
+    let store = try RocksStore(path: scratch.path)
+    for number in 0..<count - 1 { #expect(try store.get(.meta, key(number)) == value) }
+    #expect(try store.get(.meta, key(count - 1)) == nil)
+    store.close()
+  }
+}
