@@ -87,6 +87,10 @@ public enum Limits {
   /// take, from when everything was written.
   public static let feedbackTakenSeconds = 10
 
+  /// Days after which pushes to a dead token are counted against its provider. Senders were advised to read the
+  /// feedback list once a day ("Binary Provider API", The Feedback Service).
+  public static let deadTokenDays: Int64 = 1
+
   // MARK: HTTP/2 connections
 
   /// Bytes that a connection's requests may have in flight: a payload for each of its streams.

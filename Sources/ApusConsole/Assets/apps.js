@@ -3,7 +3,7 @@
 import { get, post, remove, segment } from '/assets/api.js'
 import { button, field, fill, h, select, toast } from '/assets/dom.js'
 import { Pane, box, inlineForm, table } from '/assets/pane.js'
-import { plain } from '/assets/text.js'
+import { count, plain } from '/assets/text.js'
 
 /** The teams as a choice; null where there is but one, which needs not be named. */
 export function teamChoice(teams) {
@@ -27,9 +27,10 @@ export class Apps extends Pane {
 
   async update() {
     const [{ apps }, { teams }] = await Promise.all([get('/apps'), get('/teams')])
-    fill(this.list, table('Apps', ['Topic', 'Team', 'Retention', ''], apps.map(({ topic, team, retain }) => [
-      plain(topic), team, retain && plain(retain),
-      button('Remove', () => this.#remove(topic), { class: 'small quiet danger', 'aria-label': `Remove ${topic}` }),
+    fill(this.list, table('Apps', ['Topic', 'Team', 'Retention', 'Pushes to dead tokens', ''], apps.map((app) => [
+      plain(app.topic), app.team, app.retain && plain(app.retain), count(app.dead_token_pushes),
+      button('Remove', () => this.#remove(app.topic),
+        { class: 'small quiet danger', 'aria-label': `Remove ${app.topic}` }),
     ])))
     fill(this.teams, table('Teams', ['Name', 'Id'], teams.map(({ team, name }) => [plain(name || '–'), team])))
     if (this.form.contains(document.activeElement)) return

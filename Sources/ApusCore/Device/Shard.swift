@@ -17,6 +17,7 @@ package struct Shard: ~Copyable {
   package var drains: [Device] = []
   /// Tokens found dead, for the feedback list; the driver empties it.
   package var deadTokens: [DeadToken] = []
+  package private(set) var deadTokenPushes = DeadTokenPushes()
   /// What became of which notification, in order; the driver empties it.
   package var events: [LedgerEvent] = []
   package var counters = DeliveryCounters()
@@ -142,7 +143,10 @@ package struct Shard: ~Copyable {
     let state: TopicState
     switch standing {
     case .active(let current): state = current
-    case .dead(let since): return refuseDead(notification, answer, sinceMilliseconds: since)
+    case .dead(let since):
+      deadTokenPushes.count(
+        notification.claims, deadSince: since, nowMilliseconds: nowMilliseconds)
+      return refuseDead(notification, answer, sinceMilliseconds: since)
     case .unknown:
       // A base token addresses any topic of the device, but only one that the device has.
       guard notification.claims.generation != 0 else {

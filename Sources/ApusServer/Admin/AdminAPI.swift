@@ -85,7 +85,7 @@ struct AdminAPI: WebHandler {
     case .device: return try AdminKnownDevices(view, input).one()
     case .sendNotification: return try AdminTestPush(view, input).send()
     case .listTeams: return try changes.list("team", name: "team", ["name"])
-    case .listApps: return try changes.list("app", name: "topic", ["team", "id", "retain"])
+    case .listApps: return try changes.listApps()
     case .listKeys:
       return try changes.list(
         "key", name: "key", ["team", "environments", "topics", "related", "revoked"],

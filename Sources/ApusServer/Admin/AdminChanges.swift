@@ -43,7 +43,8 @@ struct AdminChanges {
 
   /// The sections of one kind, each as an object of its name and the values that are there.
   func list(
-    _ kind: String, name: String, _ keys: [String], lists: Set<String> = []
+    _ kind: String, name: String, _ keys: [String], lists: Set<String> = [],
+    numbers: (name: String, of: [String: UInt64])? = nil
   ) throws(AdminProblem) -> WebResponse {
     try input.requireAllUsed()
     let sections = try attempt { try directory.records().sections.filter { $0.kind == kind } }
@@ -57,9 +58,23 @@ struct AdminChanges {
                 lists.contains(key)
                 ? .array(section.words(key).map(JSONValue.string)) : .string(text)
               return .init(key: key, value: value)
-            }))
+            }
+            + (numbers.map { numbers in
+              [.init(key: numbers.name, value: .number(numbers.of[section.name] ?? 0))]
+            } ?? [])))
     }
     return WebResponse(json: .fields(["\(kind)s": .array(values)]))
+  }
+
+  /// The apps, each with the pushes to its long-dead tokens.
+  func listApps() throws(AdminProblem) -> WebResponse {
+    let trust = view.trust
+    var pushes: [String: UInt64] = [:]
+    for (key, number) in view.deadTokenPushes().numbers {
+      pushes[view.text(TopicKey(app: key.topic.app), trust), default: 0] += number
+    }
+    return try list(
+      "app", name: "topic", ["team", "id", "retain"], numbers: ("dead_token_pushes", pushes))
   }
 
   /// Whether there is a section; its absence is the answer.

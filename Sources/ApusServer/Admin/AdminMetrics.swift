@@ -42,6 +42,7 @@ struct AdminMetrics {
     writeNotifications()
     writeRefusals()
     writeLog()
+    writeDeadTokenPushes()
     writeCertificates()
   }
 
@@ -166,6 +167,22 @@ struct AdminMetrics {
       "Log lines that were not written, since their kind had had its lines in that minute.")
     for (kind, lines) in view.log.suppressedTotals() where lines > 0 {
       writer.sample(["kind": kind.event.description], lines)
+    }
+  }
+
+  private mutating func writeDeadTokenPushes() {
+    let trust = view.trust
+    writer.family(
+      "apus_pushes_to_dead_tokens_total", .counter,
+      "Pushes to device tokens that had been dead for more than a day, since the start of the service."
+    )
+    let pushes = view.deadTokenPushes().numbers.map { key, number in
+      (view.text(key.topic, trust), key, number)
+    }
+    for (topic, key, number) in pushes.sorted(by: { $0.0 < $1.0 }) {
+      let team = trust.directory.app(key.topic.app)?.team.text
+      writer.sample(
+        ["team": team ?? "", "topic": topic, "environment": key.environment.name], number)
     }
   }
 

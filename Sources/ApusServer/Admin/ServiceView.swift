@@ -64,6 +64,12 @@ struct ServiceView: Sendable {
     workers.flatMap { worker in worker.ask { $0.shard.counters() } }.added()
   }
 
+  func deadTokenPushes() -> DeadTokenPushes {
+    workers.reduce(DeadTokenPushes()) { sum, worker in
+      sum + worker.ask { $0.shard.shard.deadTokenPushes }
+    }
+  }
+
   func rejections() -> [(reason: Reason, number: UInt64)] {
     var total: [Reason: UInt64] = [:]
     for worker in workers {
