@@ -150,7 +150,9 @@ final class SimulatedBinarySender: LineUser {
     if case .closed? = end, !wasTold, !world.mayBeRevoked(certificate: editions.current) {
       switch commands {
       case .simple: closedSilently()
-      case .enhanced: if hasFinished { takeAllAsGood() }
+      // A service that stops ends connections as cleanly, with what it has not decided on still open.
+      case .enhanced:
+        if hasFinished, world.wasUntroubled(since: openedTime, generation) { takeAllAsGood() }
       }
     }
     forgetRest()
