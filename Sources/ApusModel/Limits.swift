@@ -216,7 +216,7 @@ public enum Limits {
   /// The same where the queue is crowded to the full: below `answerSeconds`.
   public static let heldBackAtMostMilliseconds: UInt64 = 20_000
   /// Milliseconds without an acknowledgement, while one is due, after which a device makes no progress: HTTP/2 requests
-  /// that find its queue full are answered 429, and frames of the binary interface wait no more. A connection that
+  /// that find its queue full are answered 429, and frames of the binary interface no longer wait. A connection that
   /// loses packets needs some seconds (RFC 6298: the first retransmissions wait for 1, 2 and 4 s).
   public static let courierStallMilliseconds: UInt64 = 10_000
   /// Milliseconds after which what is held for an idle device is a burst of its own.

@@ -71,7 +71,7 @@ struct RequestAllotmentTests {
     #expect(frames(output)?.contains { $0.type == Kind.reset || $0.type == Kind.goAway } == false)
   }
 
-  @Test("A connection that is refused for want of requests is not ended for it")
+  @Test("A refusal because others hold the requests does not end the connection")
   func victim() {
     let pool = HTTP2RequestPool()
     let strangers = (0..<3).map { _ in

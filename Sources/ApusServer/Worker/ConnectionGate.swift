@@ -52,7 +52,7 @@ final class ConnectionGate: Sendable {
   func noteRefused() { state.withLock { $0.refusedCount += 1 } }
   func noteEvicted() { state.withLock { $0.evictedCount += 1 } }
 
-  /// What is to be seen of it.
+  /// What the administration shows.
   struct Figures: Sendable {
     var capacity: Int
     var untrusted: Int

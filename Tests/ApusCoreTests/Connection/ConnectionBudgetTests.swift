@@ -21,7 +21,7 @@ struct ConnectionBudgetTests {
     #expect(count == 800)
   }
 
-  @Test("Whoever holds everything that it can get leaves room for another address")
+  @Test("An address that holds all that it can get leaves room for another one")
   func greedyAddress() {
     var budget = Budget(capacity: 1000)
     _ = fill(&budget, 1)
