@@ -215,6 +215,9 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     simulation?.system.wallClockMilliseconds ?? Self.wallClockMilliseconds()
   }
 
+  /// The clock of all real loops, which nobody sets, for threads that have no loop.
+  package static func monotonicMilliseconds() -> UInt64 { uv_hrtime() / 1_000_000 }
+
   /// Milliseconds since 1970, which the operator or NTP may set forwards and backwards.
   package static func wallClockMilliseconds() -> Int64 {
     var time = timespec()

@@ -1,5 +1,8 @@
+import ApusLoop
+import ApusModel
 import ApusTesting
 import Foundation
+import Synchronization
 import Testing
 
 @testable import ApusServer
@@ -34,6 +37,22 @@ struct AuditLogTests {
     #expect((lines[0]["time"] as? String)?.hasSuffix("Z") == true)
     let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions]
     #expect(mode as? Int == 0o600)
+  }
+
+  @Test("How many lines could not be written is said when nothing more comes")
+  func unwritten() {
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let said = Mutex<[String]>([])
+    let log = Log(minimumLevel: .info, sink: { line in said.withLock { $0.append(line) } })
+    // full(4): each write fails as on a full disk.
+    let audit = AuditLog(path: "/dev/full", log: log)
+    for _ in 0..<Limits.logLinesPerWindow + 5 {
+      #expect(!audit.record(.deviceRetired, actor: "uid 7", subject: "device 1"))
+    }
+    let window = UInt64(Limits.logWindowSeconds) * 1000
+    log.tellSuppressed(atMilliseconds: EventLoop.monotonicMilliseconds() + window + 1)
+    let last = said.withLock { $0.last }
+    #expect(last == #"lines suppressed kind="audit line not written" more_suppressed=5"#)
   }
 
   @Test("A flood of refusals leaves a bounded number of lines, which count what they stand for")

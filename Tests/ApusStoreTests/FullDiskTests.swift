@@ -1,6 +1,7 @@
 import ApusModel
 import Foundation
 import Glibc
+import Synchronization
 import Testing
 
 @testable import ApusStore
@@ -62,7 +63,11 @@ final class FullDiskTests {
   @Test("Commits fail for as long as it lasts, and work again once there is room; nothing is lost")
   func runningFull() async throws {
     try putBallast()
-    let store = try RocksStore(path: path, options: options())
+    let messages = Mutex(0)
+    var options = options()
+    options.onMessage = { _ in messages.withLock { $0 += 1 } }
+    let started = ContinuousClock.now
+    let store = try RocksStore(path: path, options: options)
     var taken = Array(0..<(try await fill(store)))
     #expect(!taken.isEmpty)
     fillRest()
@@ -83,6 +88,9 @@ final class FullDiskTests {
     }
     for number in taken { #expect(try store.get(.mailbox, key(number)) == value) }
     store.close()
+    // However often it was opened: ten in ten seconds, and a line that counts the others.
+    let windows = 2 + Int((ContinuousClock.now - started) / .seconds(10))
+    #expect(messages.withLock { $0 } <= 11 * windows)
   }
 
   /// Takes what is still free.

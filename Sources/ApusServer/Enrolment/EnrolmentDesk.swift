@@ -140,7 +140,7 @@ final class EnrolmentDesk: Sendable {
     case .repeated(let device):
       log(.notice, "certificate handed out again", .text("device", device.text), address)
     case .pending(let request, isNew: true):
-      log.limited(.notice, .enrolmentWaits, atMilliseconds: UInt64(query.nowSeconds) * 1000) {
+      log.limited(.notice, .enrolmentWaits, atMilliseconds: EventLoop.monotonicMilliseconds()) {
         [
           .text("key", request.key), .text("name", request.name),
           .text("device", request.device.text), address,
@@ -164,7 +164,7 @@ final class EnrolmentDesk: Sendable {
     case .refused(let reason, let detail):
       log.limited(
         reason == .failed ? .error : .notice, .certificateRefused,
-        atMilliseconds: UInt64(query.nowSeconds) * 1000
+        atMilliseconds: EventLoop.monotonicMilliseconds()
       ) { [.text("reason", reason.rawValue), .text("detail", detail), address] }
       audit.note(
         .enrolmentRefused, actor: host, reason: reason.rawValue,

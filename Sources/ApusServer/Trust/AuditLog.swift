@@ -113,8 +113,7 @@ package final class AuditLog: Sendable {
       }
       return true
     } catch {
-      let now = UInt64(max(0, EventLoop.wallClockMilliseconds()))
-      log.limited(.error, .auditNotWritten, atMilliseconds: now) {
+      log.limited(.error, .auditNotWritten, atMilliseconds: EventLoop.monotonicMilliseconds()) {
         [.text("reason", "\(error)"), .text("line", line)]
       }
       return false

@@ -18,14 +18,14 @@ final class RocksDatabase: @unchecked Sendable {
   /// - Parameter follower: nil for the process that writes. Else the path of a directory of the reader's own: the
   ///   database is read beside its writer, as it is and as `catchUp` finds it.
   init(
-    path: String, creating: Bool, follower: String? = nil, options: RocksOptions,
+    path: String, creating: Bool, follower: String? = nil, options: RocksOptions, log: EngineLog,
     expiryFinder: ExpiryFinder
   ) throws(StoreError) {
     self.path = path
     let mailboxFilter = unsafe expiryFinder.makeFilter()
     let tuning = RocksTuning(options)
     defer { tuning.destroy() }
-    let database = unsafe tuning.database(creating: creating)
+    let database = unsafe tuning.database(creating: creating, log: log)
     defer { unsafe rocksdb_options_destroy(database) }
     // The engine numbers families in the order in which they are made: `default`, then ours by raw value.
     let ours = StoreFamily.allCases.sorted { $0.rawValue < $1.rawValue }

@@ -6,12 +6,12 @@ import ApusModel
 package final class RocksFollower: StoreReader {
   private let database: RocksDatabase
 
-  /// - Parameter scratch: a directory of the reader's own, for the engine's diary.
+  /// - Parameter scratch: a directory of the reader's own, which the engine asks for.
   package init(path: String, scratch: String) throws(StoreError) {
     try StoreDirectory(path: path).prepareReading()
     database = try RocksDatabase(
       path: path, creating: false, follower: scratch, options: RocksOptions(),
-      expiryFinder: ExpiryFinder())
+      log: EngineLog { _ in }, expiryFinder: ExpiryFinder())
   }
 
   deinit { database.close() }

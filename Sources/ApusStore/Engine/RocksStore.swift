@@ -88,6 +88,8 @@ private final class RocksCore: @unchecked Sendable {
   let queue: CommitQueue
   private let directory: StoreDirectory
   private let options: RocksOptions
+  /// One for all openings, as its limit is to hold over a fault that lasts.
+  private let engineLog: EngineLog
   private let takesWrites = Atomic(false)
   private let isClosed = Atomic(false)
   private let syncs = Atomic<UInt64>(0)
@@ -105,6 +107,7 @@ private final class RocksCore: @unchecked Sendable {
   init(path: String, options: RocksOptions) {
     directory = StoreDirectory(path: path)
     self.options = options
+    engineLog = EngineLog(onMessage: options.onMessage)
     queue = CommitQueue(
       maximumPendingBytes: options.maximumPendingBytes, mergeBytes: options.mergeBytes)
   }
@@ -133,7 +136,7 @@ private final class RocksCore: @unchecked Sendable {
   func open(creating: Bool) throws(StoreError) {
     let content = try directory.prepare(creating: creating)
     let opened = try RocksDatabase(
-      path: directory.path, creating: content == .fresh, options: options,
+      path: directory.path, creating: content == .fresh, options: options, log: engineLog,
       expiryFinder: expiryFinder)
     readers.write()
     database = opened

@@ -15,8 +15,8 @@ struct RocksTuning {
   /// The tables keep the cache alive from here on.
   func destroy() { unsafe rocksdb_cache_destroy(cache) }
 
-  /// What holds for the database as a whole.
-  func database(creating: Bool) -> OpaquePointer {
+  /// What holds for the database as a whole, which speaks to `log`.
+  func database(creating: Bool, log: EngineLog) -> OpaquePointer {
     let made: OpaquePointer = unsafe rocksdb_options_create()
     unsafe rocksdb_options_set_create_if_missing(made, creating ? 1 : 0)
     // A crash while the database was made leaves some families out.
@@ -31,7 +31,7 @@ struct RocksTuning {
     // One thread writes, always: what lets several of them into a memtable at once costs it atomics for nothing.
     unsafe rocksdb_options_set_allow_concurrent_memtable_write(made, 0)
     unsafe rocksdb_options_set_enable_write_thread_adaptive_yield(made, 0)
-    unsafe EngineLog(onMessage: options.onMessage).take(over: made)
+    unsafe log.take(over: made)
     // Damage stops the opening. The engine's default drops what is behind it, and says nothing. A record that a crash
     // cut off at the end of the log is no damage.
     unsafe rocksdb_options_set_wal_recovery_mode(
