@@ -10,8 +10,6 @@ extension Log {
     case tlsFailed
     case handshakeTimedOut
     case connectionRefused
-    case connectionEvicted
-    case outOfDescriptors
     case peerDoesNotRead
     case providerRefused
     case providerClosed
@@ -34,8 +32,6 @@ extension Log {
       case .tlsFailed: "tls failed"
       case .handshakeTimedOut: "handshake timed out"
       case .connectionRefused: "connection refused"
-      case .connectionEvicted: "connection without credentials evicted"
-      case .outOfDescriptors: "out of descriptors"
       case .peerDoesNotRead: "peer does not read"
       case .providerRefused: "provider refused"
       case .providerClosed: "provider closed"

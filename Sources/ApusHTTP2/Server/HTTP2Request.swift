@@ -61,9 +61,9 @@ package import ApusModel
   /// Bytes of DATA frames since our last WINDOW_UPDATE.
   var unannouncedBytes = 0
 
-  /// Place among the session's open requests; -1 when the stream is closed.
   /// Whether its connection had shown no valid credential when it came; for the pool.
   var isOfStranger = false
+  /// Place among the session's open requests; -1 when the stream is closed.
   var slot = -1
   /// Next in the session's queue.
   var next: HTTP2Request?

@@ -35,7 +35,7 @@ package final class HTTP2ServerSession {
   var watch: FrameWatch
   var streamLimit: Int
   /// Whether the client has shown a credential that is valid; its requests are counted apart until then.
-  private(set) var isTrusted: Bool
+  var isTrusted: Bool { streamLimit > Limits.concurrentStreamsUntrusted }
   var isSettingsAcknowledged = false
   /// SETTINGS frames of ours that the peer has not acknowledged.
   var unacknowledgedSettings = 0
@@ -106,7 +106,6 @@ package final class HTTP2ServerSession {
     unsafe self.nowMilliseconds = nowMilliseconds
     startedMilliseconds = nowMilliseconds
     streamLimit = configuration.initialStreamLimit
-    isTrusted = configuration.initialStreamLimit > Limits.concurrentStreamsUntrusted
     watch = FrameWatch(nowMilliseconds: nowMilliseconds)
     decoder = HeaderDecoder(texts: pool.texts)
     let window = configuration.initialWindowBytes
@@ -208,12 +207,9 @@ package final class HTTP2ServerSession {
 
   /// Allows a client that has become trusted more streams at once, and tells it so. Lower than now: ignored.
   package func raiseStreamLimit(to limit: Int) {
-    if !isTrusted {
-      isTrusted = true
-      for request in unsafe openRequests { pool.trust(request) }
-    }
     guard limit > streamLimit else { return }
     streamLimit = limit
+    for request in unsafe openRequests { pool.trust(request) }
     unacknowledgedSettings += 1
     unsafe output.append(frames: SettingsFrame.raise(streamLimit: limit))
   }

@@ -42,7 +42,7 @@ struct AdminOverview {
       "started": .string(Log.timestamp(view.startedMilliseconds)),
       "uptime_seconds": .number(max(0, now - view.startedMilliseconds) / 1000),
       "version": .string(view.version), "ready": .bool(unreadiness == nil),
-      "problem": (unreadiness ?? view.warning).map(JSONValue.string),
+      "problem": view.problem.map(JSONValue.string),
       "store_available": .bool(view.store.isAvailable),
       "ephemeral": .bool(view.configuration.isEphemeral),
       "devices": devices(facts.sessions), "providers": providers(facts.connections),

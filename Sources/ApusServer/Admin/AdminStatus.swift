@@ -20,7 +20,7 @@ struct AdminStatus {
       "service": .string("apus"),
       "version": .string(view.version),
       "ready": .bool(unreadiness == nil),
-      "problem": (unreadiness ?? view.warning).map(JSONValue.string),
+      "problem": view.problem.map(JSONValue.string),
       "started": .string(Log.timestamp(view.startedMilliseconds)),
       "uptime_seconds": .number(max(0, now - view.startedMilliseconds) / 1000),
       "data": .string(view.directory.path),

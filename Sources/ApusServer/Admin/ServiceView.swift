@@ -89,6 +89,9 @@ struct ServiceView: Sendable {
     return nil
   }
 
+  /// What an operator should know first: why the service is not ready, or what is wrong although it is.
+  var problem: String? { unreadiness ?? warning }
+
   /// What is wrong although the service takes work; nil where nothing is.
   var warning: String? {
     staleness().map {
