@@ -8,6 +8,9 @@ public struct ByteStore: Sendable {
   /// Bytes in use.
   @inlinable public var count: Int { used }
 
+  /// Bytes that it takes in memory.
+  @inlinable public var capacity: Int { bytes.count }
+
   /// The bytes in use.
   public var span: Span<UInt8> {
     @inlinable

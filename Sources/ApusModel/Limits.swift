@@ -209,6 +209,20 @@ public enum Limits {
   /// answered 429. More than `openRequests` of two workers, so that ten connections with all their streams have room.
   /// Frames of the binary interface are bounded by `binaryWindowFrames` for each connection.
   public static let heldBackNotifications = 65_536
+  /// Megabytes (2^20 bytes) that notifications may take in memory in the whole service, where the operator says nothing
+  /// else: full queues of a hundred devices, each of the largest payloads.
+  public static let memoryMegabytes = 512
+  /// Of the memory that is still free, the share that the queue of one device may take before its providers are held
+  /// back: 1/64. One device alone never meets it; 300 stuck ones together leave a sixth free for the others.
+  public static let queuesPerFreeMemory = 64
+  /// By how much a queue with overdue notifications may exceed that share, as `courierCrowdedFrames` exceeds
+  /// `courierQueueFrames`.
+  public static let crowdedQueueShares = courierCrowdedFrames / courierQueueFrames
+  /// Undecided notifications of a provider connection for each one of the largest payload that fits into a queue's
+  /// share, so that providers are slowed down after the queues.
+  public static let undecidedPerQueued = 4
+  /// Undecided notifications that each provider connection may have however scarce memory is.
+  public static let undecidedGuaranteed = 16
   /// Milliseconds for which a provider is held back while the device's queue can be crowded. So long does a device that
   /// acknowledges slowly delay what stands behind a window of its frames on a binary connection. Providers were seen to
   /// give up after 10 s and more.

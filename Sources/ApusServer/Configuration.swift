@@ -67,6 +67,8 @@ package struct ServerConfiguration: Sendable {
   package var ledgerDays = 7
   /// Megabytes (2^20 bytes) of the ledger, beyond which the oldest lines go early.
   package var ledgerMegabytes = 1024
+  /// Megabytes (2^20 bytes) that notifications may take while they wait in memory, in the whole service.
+  package var memoryMegabytes = Limits.memoryMegabytes
   /// Megabytes (2^20 bytes) of the store's tables that are kept in memory.
   package var storeCacheMegabytes = 32
   /// Megabytes (2^20 bytes) of what is remembered of devices that are not connected.

@@ -26,6 +26,8 @@ extension Log {
     case groupRefused
     case feedbackUnreadable
     case auditNotWritten
+    case memoryScarce
+    case memorySufficient
 
     package var event: StaticString {
       switch self {
@@ -48,6 +50,8 @@ extension Log {
       case .groupRefused: "store refused a group"
       case .feedbackUnreadable: "feedback list unreadable"
       case .auditNotWritten: "audit line not written"
+      case .memoryScarce: "notifications take nearly all of their memory: providers are slowed down"
+      case .memorySufficient: "notifications have enough memory again"
       }
     }
   }

@@ -227,6 +227,11 @@ package final class Service {
     workers.reduce(0) { $0 + $1.ask { $0.connectionCount } }
   }
 
+  /// What notifications take in memory, as far as the workers' turns have ended.
+  package func notificationBytes() -> Int {
+    workers.reduce(0) { $0 + $1.ask { $0.shard.shard.memory.ownBytes } }
+  }
+
   /// How many devices are dormant.
   package func dormancy() -> Dormancy {
     workers.reduce(Dormancy()) { $0 + $1.ask { $0.dormant.dormancy } }

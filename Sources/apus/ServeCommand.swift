@@ -72,6 +72,7 @@ struct ServeCommand {
     configuration.ledgerDays = invocation.value(ApusOptions.ledgerDays)
     configuration.ledgerMegabytes = invocation.value(ApusOptions.ledgerMegabytes)
     configuration.deviceCacheMegabytes = invocation.value(ApusOptions.deviceCacheMegabytes)
+    configuration.memoryMegabytes = invocation.value(ApusOptions.memoryMegabytes)
     configuration.storeCacheMegabytes = invocation.value(ApusOptions.storeCacheMegabytes)
     configuration.enrolment =
       switch invocation.value(EnrolmentOptions.enrolment) {

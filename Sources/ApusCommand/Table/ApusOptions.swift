@@ -166,6 +166,10 @@ package enum ApusOptions {
   package static let deviceCacheMegabytes = Option(
     "--device-cache-megabytes", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
     default: "256", help: "Megabytes for what is remembered of devices that are not connected.")
+  package static let memoryMegabytes = Option(
+    "--memory-megabytes", .integer("N", 8...1_000_000), in: [Verb.serve], group: .service,
+    default: "\(Limits.memoryMegabytes)",
+    help: "Megabytes for notifications that wait in memory; near that, providers are slowed down.")
   package static let storeCacheMegabytes = Option(
     "--store-cache-megabytes", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
     default: "32", help: "Megabytes for parts of the store's tables.")
@@ -293,7 +297,7 @@ package enum ApusOptions {
       unregisterGrace.description, linger.description, tokenRate.description,
       tokenBurst.description, ledger.description,
       ledgerDays.description, ledgerMegabytes.description, deviceCacheMegabytes.description,
-      storeCacheMegabytes.description, ephemeral.description,
+      memoryMegabytes.description, storeCacheMegabytes.description, ephemeral.description,
       EnrolmentOptions.enrolment.description, EnrolmentOptions.deviceDays.description,
       shutdown.description,
       name.description, firstTopic.description, teamName.description,

@@ -130,6 +130,11 @@ package final class Delivery {
     self.device = device
   }
 
+  /// Bytes that it takes in memory, its notification's included. The same for as long as it has that notification.
+  var byteCount: Int { Self.objectBytes + notification.payload.capacity }
+  /// Bytes of the two objects, their collapse id and what the heap adds.
+  private static let objectBytes = 640
+
   /// What is to be known of it while it is stored.
   var storedFacts: StoredFacts {
     var stored = notification.storedFacts

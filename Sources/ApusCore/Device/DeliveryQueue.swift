@@ -2,13 +2,21 @@
 struct DeliveryQueue {
   private var items: [Delivery] = []
   private var head = 0
+  /// What its notifications take in memory.
+  private(set) var byteCount = 0
 
   var count: Int { items.count - head }
   var first: Delivery? { head < items.count ? items[head] : nil }
 
-  mutating func append(_ delivery: Delivery) { items.append(delivery) }
+  mutating func append(_ delivery: Delivery) {
+    items.append(delivery)
+    byteCount += delivery.byteCount
+  }
 
-  mutating func prepend(_ delivery: Delivery) { items.insert(delivery, at: head) }
+  mutating func prepend(_ delivery: Delivery) {
+    items.insert(delivery, at: head)
+    byteCount += delivery.byteCount
+  }
 
   mutating func popFirst() -> Delivery? {
     guard let first else { return nil }
@@ -18,6 +26,7 @@ struct DeliveryQueue {
 
   /// There must be one.
   mutating func removeFirst() {
+    byteCount -= items[head].byteCount
     // Most often it is the only one.
     guard items.count > 1 else {
       items.removeLast()
@@ -35,7 +44,9 @@ struct DeliveryQueue {
 
   mutating func removeFirst(where matches: (Delivery) -> Bool) -> Delivery? {
     guard let index = items[head...].firstIndex(where: matches) else { return nil }
-    return items.remove(at: index)
+    let delivery = items.remove(at: index)
+    byteCount -= delivery.byteCount
+    return delivery
   }
 
   func contains(where matches: (Delivery) -> Bool) -> Bool {
@@ -49,6 +60,7 @@ struct DeliveryQueue {
     if !taken.isEmpty {
       items = items[head...].filter { !matches($0) }
       head = 0
+      for delivery in taken { byteCount -= delivery.byteCount }
     }
     return taken
   }

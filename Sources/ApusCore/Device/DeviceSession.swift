@@ -7,10 +7,10 @@ package import ApusModel
 /// ```
 ///
 /// Notifications wait in `ready` for a place in the window and in `held` for a better moment (`DeviceSession+Power`).
-/// When `ready` has `Limits.courierQueueFrames`, the next ones are not accepted yet: they wait in `backlog`, and their
-/// providers for the answer. A wait that is over crowds `ready`, up to `Limits.courierCrowdedFrames`. What finds no
-/// place at all, and what finds `held` full, waits in the store alone, as for a device that is away; `needsDrain`
-/// remembers it.
+/// When `ready` has `Limits.courierQueueFrames`, or takes `queueBytes`, the next ones are not accepted yet: they wait
+/// in `backlog`, and their providers for the answer. A wait that is over crowds `ready`, up to
+/// `Limits.courierCrowdedFrames`. What finds no place at all, and what finds `held` full, waits in the store alone, as
+/// for a device that is away; `needsDrain` remembers it.
 package struct DeviceSession {
   /// Can transition to: `awaitingFilter` → `draining` → `serving` → `draining`.
   package enum Phase: Equatable, Sendable {
@@ -31,7 +31,10 @@ package struct DeviceSession {
   var burstMilliseconds: UInt64?
   private var backlog = Backlog()
   private var inFlight: [Delivery] = []
-  private var inFlightBytes = 0
+  /// Bytes of payload that were sent and are not acknowledged yet.
+  private(set) var inFlightBytes = 0
+  /// Bytes that `ready` may take before providers are held back. The shard sets it from what the service has left.
+  var queueBytes = Int.max
 
   package init() {}
 
@@ -158,7 +161,7 @@ package struct DeviceSession {
     }
     // "Try once if connected and active": what may not be stored has no later.
     guard delivery.notification.mayBeStored else { return .overflow }
-    guard held.count < Limits.courierQueueFrames else {
+    guard !isHeldFull else {
       needsDrain = true
       return .overflow
     }
@@ -167,9 +170,19 @@ package struct DeviceSession {
   }
 
   /// Whether the queue takes another notification at once.
-  var hasRoom: Bool { ready.count < Limits.courierQueueFrames }
+  var hasRoom: Bool {
+    ready.count < Limits.courierQueueFrames && (ready.byteCount < queueBytes || ready.count == 0)
+  }
   /// Whether it takes one of those whose wait is over.
-  private var hasSpace: Bool { ready.count < Limits.courierCrowdedFrames }
+  private var hasSpace: Bool {
+    ready.count < Limits.courierCrowdedFrames
+      && (ready.byteCount / Limits.crowdedQueueShares < queueBytes || ready.count == 0)
+  }
+  /// Whether those that wait for a better moment are as many as they may be.
+  var isHeldFull: Bool {
+    held.count >= Limits.courierQueueFrames
+      || held.count > 0 && held.byteCount >= queueBytes
+  }
 
   /// To be called before something is put into an empty queue: from now on the device is expected to acknowledge.
   mutating func noteWaiting(nowMilliseconds: UInt64) {
@@ -258,7 +271,7 @@ package struct DeviceSession {
       return .expired(delivery)
     }
     guard phase == .serving, inFlight.count < Limits.courierWindowFrames,
-      inFlightBytes < Limits.courierWindowBytes, mayGoAlong(delivery)
+      inFlightBytes < windowBytes, mayGoAlong(delivery)
     else { return .nothing }
     ready.removeFirst()
     delivery.place = .inFlight
@@ -266,6 +279,9 @@ package struct DeviceSession {
     inFlightBytes += notification.payload.count
     return .send(delivery)
   }
+
+  /// What is on the wire takes memory a second time.
+  private var windowBytes: Int { max(1, min(Limits.courierWindowBytes, queueBytes)) }
 
   /// Whether the next notification may be sent beside what is in flight: a suspect is sent by itself, so that whatever
   /// becomes of the connection is its doing.

@@ -115,6 +115,7 @@ extension Shard {
 
   /// The time of `DeviceSession.deadlineMilliseconds` has come: a burst, or the end of a provider's patience.
   package mutating func deadlineReached(_ device: Device, loopMilliseconds: UInt64) {
+    device.session?.queueBytes = memory.queueBytes
     while let overdue = device.session?.takeOverdue(nowMilliseconds: loopMilliseconds) {
       if overdue.isRefused {
         refuse(overdue.delivery)
@@ -157,12 +158,14 @@ extension Shard {
     _ device: Device, nowSeconds: Int64, loopMilliseconds: UInt64
   ) -> Delivery? {
     if device.session?.heldBackCount ?? 0 > 0 {
+      device.session?.queueBytes = memory.queueBytes
       admitHeldBack(device, loopMilliseconds: loopMilliseconds)
     }
     while true {
       switch device.session?.next(nowSeconds: nowSeconds) {
       case .send(let delivery)?:
         sessions.sent()
+        memory.take(delivery.notification.payload.count)
         return delivery
       case .expired(let delivery)?:
         note(.expired, delivery.notification)
@@ -186,6 +189,7 @@ extension Shard {
     guard let delivery = acknowledged else { return nil }
     sessions.answered()
     let notification = delivery.notification
+    memory.give(notification.payload.count)
     let acceptedMilliseconds =
       status == 0 && !notification.isFromStorage ? notification.acceptedMilliseconds : nil
     if status != 0 {
@@ -282,6 +286,7 @@ extension Shard {
   private mutating func setAside(from device: Device) {
     while let delivery = device.session?.takePoison() {
       sessions.answered()
+      memory.give(delivery.notification.payload.count)
       note(.discardedUnacknowledged, delivery.notification)
       forget(delivery)
     }
@@ -298,6 +303,7 @@ extension Shard {
   mutating func endSession(of device: Device) -> [Delivery] {
     guard var session = device.session else { return [] }
     sessions.end(device.key.environment, session)
+    memory.give(session.inFlightBytes)
     let left = session.close()
     device.session = nil
     device.connectionSlot = -1

@@ -17,6 +17,17 @@ extension Shard {
     drains.append(device)
   }
 
+  /// How many of the notifications that were found for the device its session takes now: one at least.
+  package func room(for found: [Notification], of device: Device) -> Int {
+    let most = max(1, Limits.courierQueueFrames - (device.session?.queuedCount ?? 0))
+    var bytes = memory.queueBytes
+    let taken = found.prefix(most).prefix { notification in
+      bytes -= notification.payload.capacity
+      return bytes >= 0
+    }
+    return min(found.count, max(1, taken.count))
+  }
+
   /// The device's stored notifications, oldest first, expired ones removed; `more` when not all were fetched.
   package mutating func drained(
     _ device: Device, _ stored: [Notification], more: Bool, loopMilliseconds: UInt64

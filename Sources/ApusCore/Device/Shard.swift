@@ -22,6 +22,8 @@ package struct Shard: ~Copyable {
   package var events: [LedgerEvent] = []
   package var counters = DeliveryCounters()
   package internal(set) var sessions = SessionCensus()
+  /// What its notifications take; a driver of several shards passes on what all take.
+  package var memory: DeliveryMemory
   /// Requests to one device token; nil for no limit.
   package var requestLimit: RateLimit? = RateLimit(
     capacity: Limits.requestsPerToken, refill: Limits.requestsPerTokenPerSecond)
@@ -55,7 +57,11 @@ package struct Shard: ~Copyable {
   /// Deliveries kept for reuse.
   private static let poolLimit = 4096
 
-  package init(lingerMilliseconds: UInt64, unregisterGraceMilliseconds: Int64) {
+  package init(
+    lingerMilliseconds: UInt64, unregisterGraceMilliseconds: Int64,
+    memoryBytes: Int = Limits.memoryMegabytes << 20
+  ) {
+    memory = DeliveryMemory(limitBytes: memoryBytes)
     group = CommitGroup(lingerMilliseconds: lingerMilliseconds)
     self.unregisterGraceMilliseconds = unregisterGraceMilliseconds
   }
@@ -94,16 +100,21 @@ package struct Shard: ~Copyable {
   }
 
   mutating func takeDelivery(_ notification: Notification, _ device: Device) -> Delivery {
-    guard let delivery = freeDeliveries.popLast() else {
-      return Delivery(notification: notification, device: device)
+    let delivery: Delivery
+    if let free = freeDeliveries.popLast() {
+      delivery = free
+      delivery.notification = notification
+      delivery.device = device
+    } else {
+      delivery = Delivery(notification: notification, device: device)
     }
-    delivery.notification = notification
-    delivery.device = device
+    memory.take(delivery.byteCount)
     return delivery
   }
 
   mutating func releaseIfFree(_ delivery: Delivery) {
     guard delivery.isFree else { return }
+    memory.give(delivery.byteCount)
     release(delivery.notification)
     delivery.answer = nil
     delivery.storage = .none
@@ -209,6 +220,7 @@ package struct Shard: ~Copyable {
   private mutating func deliver(
     _ delivery: Delivery, state: TopicState, loopMilliseconds: UInt64
   ) {
+    delivery.device.session?.queueBytes = memory.queueBytes
     let offer =
       state.flows
       ? delivery.device.session?.offer(
@@ -246,6 +258,10 @@ package struct Shard: ~Copyable {
       _ = replaceOlder(by: delivery)
       note(.storedPowerConsiderations, notification)
       store(delivery, loopMilliseconds: loopMilliseconds)
+      // Rather a burst too early than one that replaces what was accepted.
+      if device.session?.isHeldFull == true {
+        radioIsInUse(device, loopMilliseconds: loopMilliseconds)
+      }
     default:
       guard mayBeStored else {
         answer(delivery)

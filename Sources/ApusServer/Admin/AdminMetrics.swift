@@ -36,6 +36,13 @@ struct AdminMetrics {
     writer.family(
       "process_resident_memory_bytes", .gauge, "Memory that the process has.")
     writer.sample([:], residentBytes() ?? 0)
+    writer.family(
+      "apus_notification_memory_bytes", .gauge, "Memory of notifications that wait in it.")
+    writer.sample([:], view.notificationBytes)
+    writer.family(
+      "apus_notification_memory_limit_bytes", .gauge,
+      "What they may take (--memory-megabytes); near that, providers are slowed down.")
+    writer.sample([:], view.configuration.memoryMegabytes << 20)
     let workers = view.workerFacts()
     writeWorkers(workers)
     writeDevices(ServiceFacts(workers))

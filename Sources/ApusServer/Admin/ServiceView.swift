@@ -60,6 +60,9 @@ struct ServiceView: Sendable {
   /// The connections that have proved nothing, and those that were refused.
   var gate: ConnectionGate.Figures? { workers.first?.commons.gate.figures }
 
+  /// What notifications take in memory.
+  var notificationBytes: Int { workers.first?.commons.memory.usedBytes ?? 0 }
+
   func topicCounters() -> [TopicCounters] {
     workers.flatMap { worker in worker.ask { $0.shard.counters() } }.added()
   }

@@ -68,10 +68,9 @@ extension ShardDriver {
       return true
     }
     found.sort { $0.order < $1.order }
-    let room = max(1, Limits.courierQueueFrames - (device.session?.queuedCount ?? 0))
-    let more = found.count > room
+    let room = shard.room(for: found, of: device)
     for surplus in found.dropFirst(room) { shard.release(surplus) }
-    return (Array(found.prefix(room)), more)
+    return (Array(found.prefix(room)), found.count > room)
   }
 
   /// Whether its token is of an installation of the app that is gone. Tokens of a key that was removed tell nothing.

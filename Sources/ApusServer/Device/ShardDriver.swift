@@ -12,6 +12,7 @@ final class ShardDriver {
   let worker: Worker
   let order: AcceptanceOrder
   let dormant: DormantDevices
+  private let memory: MemoryTotal
   var shard: Shard
   var cache: DeviceCache
   /// See `warm`: what is never stored would not be read.
@@ -42,9 +43,11 @@ final class ShardDriver {
       byteCount: cacheByteCount, needsIDs: worker.configuration.ledger != .off)
     order = worker.order
     dormant = worker.dormant
+    memory = worker.commons.memory
     shard = Shard(
       lingerMilliseconds: worker.configuration.lingerMilliseconds,
-      unregisterGraceMilliseconds: worker.configuration.unregisterGraceSeconds * 1000)
+      unregisterGraceMilliseconds: worker.configuration.unregisterGraceSeconds * 1000,
+      memoryBytes: worker.configuration.memoryMegabytes << 20)
     let configuration = worker.configuration
     shard.requestLimit =
       configuration.requestsPerTokenPerSecond > 0
@@ -203,6 +206,14 @@ final class ShardDriver {
     shard.dirty.removeAll(keepingCapacity: true)
     shard.joinedCount = 0
   }
+
+  /// Tells the other workers what the notifications here take, and learns what all take.
+  func shareMemoryFigures() {
+    shard.memory.learn(usedBytes: memory.adding(shard.memory.takeUnreported()))
+  }
+
+  /// Notifications that one provider connection may have undecided before nothing more is read from it.
+  var undecidedCount: Int { shard.memory.undecidedCount }
 
   /// Whether notifications for devices wait for more of them.
   var isGathering: Bool { gathering.isOn }

@@ -236,6 +236,7 @@ final class BinaryProvider {
   /// Whether nothing more is to be read for now.
   var wantsPause: Bool {
     machine.pendingCount >= Limits.binaryWindowFrames || worker.nowSeconds < pausedUntilSeconds
+      || worker.mustPause(undecided: machine.pendingCount)
   }
 
   // MARK: Output

@@ -23,6 +23,8 @@ final class HTTP2Provider {
   /// Where somebody listens in; nil in a real service.
   let rehearsal: ProviderRehearsal?
   private var errors = RateLimit.Bucket()
+  /// Requests whose notification is being decided about.
+  private var undecidedCount = 0
   /// Second of the worker's clock at which something last came or went.
   private var activeSeconds: UInt64
   /// That at which a connection ends that has shown no valid credential.
@@ -181,6 +183,7 @@ final class HTTP2Provider {
       collapseID: request.value(.apnsCollapseID), payload: request.bodyBytes,
       nowMilliseconds: worker.wallMilliseconds)
     notification.uniqueID = worker.ids.next()
+    undecidedCount += 1
     let open = OpenRequest(
       request: request, provider: self, id: notification.id, uniqueID: notification.uniqueID)
     if let verdict = worker.route(
@@ -194,6 +197,7 @@ final class HTTP2Provider {
 
   /// Answers a request whose notification was decided about.
   func finish(_ open: OpenRequest, rejection: Rejection?) {
+    undecidedCount -= 1
     let request = open.request
     guard !isClosed else { return finishTooLate(open, rejection) }
     if let rejection {
@@ -295,6 +299,9 @@ final class HTTP2Provider {
     if rehearsal != nil { noteRefused(request, rejection, id) }
     return id
   }
+
+  /// Requests that are still on their way in do not count: nobody would decide about them.
+  var wantsPause: Bool { worker.mustPause(undecided: undecidedCount) }
 
   // MARK: Output
 

@@ -12,6 +12,8 @@ struct Commons: Sendable {
   /// Who reads which feedback.
   var feedback = FeedbackDesk()
   var depot = NotificationDepot()
+  /// What notifications take in memory.
+  var memory = MemoryTotal()
   var audit: AuditLog
   var expiries: ExpiryWatch
   /// Who decides on requests for certificates; nil where nobody does.

@@ -288,8 +288,12 @@ final class Connection: SocketHandler {
   /// Whether nothing more is to be read for now: the peer does not read, or the protocol has enough to do.
   private var wantsPause: Bool {
     if unsentByteCount >= Limits.outputHighWaterBytes { return true }
-    guard case .gateway(let provider) = driver, stage == .open else { return false }
-    return provider.wantsPause
+    guard stage == .open else { return false }
+    switch driver {
+    case .gateway(let provider): return provider.wantsPause
+    case .provider(let provider): return provider.wantsPause
+    case .courier, .feedback, .none: return false
+    }
   }
 
   /// Moves the ciphertext of this connection out of the worker's buffer, to the socket as far as it takes it.

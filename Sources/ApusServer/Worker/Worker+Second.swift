@@ -21,7 +21,9 @@ extension Worker {
       handOutExpired()
       log.tellSuppressed(atMilliseconds: loop.nowMilliseconds)
       reportRefusedConnections()
+      reportScarcity()
     }
+    readOnAfterScarcity()
     let awake = shard.shard.sessions.connected - dormant.dormancy.count
     let hasDormantMuch = dormant.freedMuch(awake: awake, nowSeconds: now)
     if hasDormantMuch || requestPool.hasShrunk() { returnMemory() }

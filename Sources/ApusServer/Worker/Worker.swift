@@ -61,6 +61,7 @@ import Glibc
   private(set) var pauses: PauseQueue?
   private var drains: DrainQueue?
   var handshakes = HandshakeQueue()
+  var scarcity = MemoryScarcity()
   var untrusted = UntrustedQueue()
   let commons: Commons
 
@@ -252,6 +253,7 @@ import Glibc
       while let connection = dirty.popLast() { connection.flush() }
     } while shard.hasWork
     shard.sealIfDue()
+    shard.shareMemoryFigures()
     for target in outboxes.indices where !outboxes[target].isEmpty {
       _ = peers[target].inbox?.send(contentsOf: &outboxes[target])
     }

@@ -28,6 +28,8 @@ package final class TestService: Sendable {
     package var allowsCompactTLS = true
     package var requestsPerTokenPerSecond = Limits.requestsPerTokenPerSecond
     package var requestsPerToken = Limits.requestsPerToken
+    /// Of notifications that wait in memory.
+    package var memoryMegabytes = Limits.memoryMegabytes
     package var usesIPv6 = false
     /// Connections that there may be; nil for what the test's descriptors allow.
     package var connectionCapacity: Int?
@@ -72,6 +74,7 @@ package final class TestService: Sendable {
     configuration.allowsInBandCertificates = options.allowsInBandCertificates
     configuration.requestsPerTokenPerSecond = options.requestsPerTokenPerSecond
     configuration.requestsPerToken = options.requestsPerToken
+    configuration.memoryMegabytes = options.memoryMegabytes
     configuration.dormantSeconds = options.dormantSeconds
     configuration.allowsCompactTLS = options.allowsCompactTLS
     configuration.shutdownSeconds = options.shutdownSeconds
@@ -182,6 +185,11 @@ package final class TestServiceHandle: Sendable {
   /// Connections of all kinds.
   package func connectionCount() -> Int {
     running.withLock { $0?.service.connectionCount() ?? 0 }
+  }
+
+  /// What notifications take in memory.
+  package func notificationBytes() -> Int {
+    running.withLock { $0?.service.notificationBytes() ?? 0 }
   }
 
   package func dormancy() -> Dormancy { running.withLock { $0?.service.dormancy() ?? Dormancy() } }

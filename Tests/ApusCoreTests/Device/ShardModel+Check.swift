@@ -50,6 +50,9 @@ extension ShardModel {
         fault("\(device.pendingWrites) writes are pending of none")
       }
       for device in devices { checkDrain(device, session) }
+      if devices.allSatisfy({ $0.session == nil }), shard.memory.usedBytes != 0 {
+        fault("\(shard.memory.usedBytes) bytes are taken by nothing")
+      }
     }
   }
 

@@ -5,6 +5,7 @@ extension ShardModel {
   // MARK: Devices
 
   func connect(_ device: Device) {
+    if device.session != nil { disconnect(device) }
     shard.connect(device, slot: 1)
     unanswered[device.key] = [:]
     filtered.remove(device.key)

@@ -56,7 +56,7 @@ final class ShardModel {
     var isOnDisk = false
   }
 
-  var shard = Shard(lingerMilliseconds: 20, unregisterGraceMilliseconds: 60_000)
+  var shard: Shard
   private(set) var devices: [Device]
   var faults: [String] = []
 
@@ -96,7 +96,8 @@ final class ShardModel {
   var lastOrder: UInt64 = 100
   var wallSeconds: Int64 { wallMilliseconds / 1000 }
 
-  init(devices count: Int = 2) {
+  init(devices count: Int = 2, memoryBytes: Int = Limits.memoryMegabytes << 20) {
+    shard = Self.shard(memoryBytes: memoryBytes)
     devices = (0..<count).map { index in
       Device(
         key: DeviceKey(
@@ -106,11 +107,16 @@ final class ShardModel {
     }
   }
 
+  private static func shard(memoryBytes: Int) -> Shard {
+    Shard(
+      lingerMilliseconds: 20, unregisterGraceMilliseconds: 60_000, memoryBytes: memoryBytes)
+  }
+
   /// The service is killed and started again: what was written is all that there is.
   func crash() {
     if let sealed, sealed.isOnDisk { noteDurable(sealed.counters) }
     let retentions = shard.retentions
-    shard = Shard(lingerMilliseconds: 20, unregisterGraceMilliseconds: 60_000)
+    shard = Self.shard(memoryBytes: shard.memory.limitBytes)
     shard.retentions = retentions
     devices = devices.map { old in
       let device = Device(key: old.key, registration: old.registration)
