@@ -47,6 +47,10 @@ public enum Limits {
   public static let providerTokenBytes = 2048
   /// Seconds of a provider token's life. "Establishing a token-based connection to APNs": one hour.
   public static let providerTokenSeconds: Int64 = 3600
+  /// Seconds by which a provider token may have been issued in the future, for providers whose clocks run ahead. The
+  /// same page says nothing of that: with an hour a token would live for two. Clocks that are set by NTP differ by less
+  /// than a second, and those that are not are told by how much.
+  public static let providerTokenAheadSeconds: Int64 = 120
   /// Seconds between two provider tokens on a connection. Same source: 20 minutes.
   public static let providerTokenRefreshSeconds: Int64 = 1200
   /// Team-scoped keys of a team in one environment. Same source.

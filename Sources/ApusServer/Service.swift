@@ -25,6 +25,8 @@ package final class Service {
   private let workers: [Worker]
   private let tickets: TicketKeyring
   private let contexts: DoorContexts
+  /// That of the start.
+  private let trust: Trust
   private let loader: TrustLoader
   private let watch: TrustWatch
   private let expiries: ExpiryWatch
@@ -47,6 +49,7 @@ package final class Service {
     self.loader = loader
     let stamps = dataDirectory.trustStamps()
     let trust = try loader.load()
+    self.trust = trust
     store = try ready ?? Self.openStore(configuration, dataDirectory)
     let order: AcceptanceOrder
     do {
@@ -83,7 +86,7 @@ package final class Service {
     watch = TrustWatch(dataDirectory, expiries, since: stamps) {
       loader.reload { trust in
         // First what may fail: all of it counts, or none.
-        let renewed = try contexts.all()
+        let renewed = try contexts.all(trust)
         contexts.revocations.replace(trust.directory)
         for worker in workers {
           worker.loop.perform { worker.replace(trust: trust, contexts: renewed) }
@@ -128,7 +131,7 @@ package final class Service {
 
   /// Opens the doors and lets the workers run.
   package func start() throws {
-    for (door, context) in zip(configuration.openDoors, try contexts.all()) {
+    for (door, context) in zip(configuration.openDoors, try contexts.all(trust)) {
       try open(door, context)
     }
     enrolment.start()
@@ -172,8 +175,8 @@ package final class Service {
   private func open(_ configured: DoorConfiguration, _ context: TLSContext) throws {
     var door = Door(
       kind: configured.kind, environment: configured.environment,
-      context: context, addresses: configured.addresses,
-      rules: configured.rules)
+      context: context, authorities: trust.authorities(of: configured.kind),
+      addresses: configured.addresses, rules: configured.rules)
     for (index, worker) in workers.enumerated() {
       let bound = try worker.listen(door, reusePort: workers.count > 1)
       // Port 0 is chosen once; the others follow.

@@ -27,7 +27,8 @@ package final class SteppedService {
     self.doors = doors.map { door, context in
       Door(
         kind: door.kind, environment: door.environment, context: context,
-        addresses: door.addresses, rules: door.rules)
+        authorities: trust.authorities(of: door.kind), addresses: door.addresses,
+        rules: door.rules)
     }
     let commons = Commons(
       configuration: configuration, store: store, order: order, audit: AuditLog(path: nil),

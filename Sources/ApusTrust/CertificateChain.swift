@@ -20,6 +20,16 @@ extension Certificate {
     }
   }
 
+  /// Tells an authority from others: the first bytes of the SHA-256 over its name and key. Another certificate of the
+  /// same authority, such as a renewed one, has the same mark, because it verifies the same certificates.
+  package var authorityMark: UInt64 {
+    let nameAndKey = subjectDER + spkiDER
+    return SHA256Digest(of: nameAndKey.span).words.0
+  }
+
+  /// Whether it names `authority` as its issuer. Its signature may still be another one's.
+  package func names(_ authority: Certificate) -> Bool { issuerDER == authority.subjectDER }
+
   /// Whether it was issued under its own name, as roots are.
   package var isSelfIssued: Bool { issuerDER == subjectDER }
 }

@@ -55,6 +55,11 @@ package enum SignatureDigest {
   package let kind: KeyKind
   /// SubjectPublicKeyInfo. RFC 5280, section 4.1.2.7.
   package let spkiDER: [UInt8]
+  /// Tells it from other keys: the first bytes of its SHA-256.
+  package var mark: UInt64 {
+    let der = spkiDER
+    return SHA256Digest(of: der.span).words.0
+  }
 
   /// Takes over the handle.
   init(owning handle: OpaquePointer) {

@@ -82,9 +82,9 @@ struct TokenExamination {
       age >= 0 ? "\(Self.span(age)) ago" : "\(Self.span(-age)) ahead of this machine's clock"
     rows.append(("issued at", "\(Log.timestamp(issuedAt * 1000)), \(words)"))
     switch age {
-    case ..<(-Limits.providerTokenSeconds):
+    case ..<(-Limits.providerTokenAheadSeconds):
       add(
-        "iat is more than an hour in the future, which is refused with "
+        "iat is more than \(Limits.providerTokenAheadSeconds) s in the future, which is refused with "
           + "\(Reason.invalidProviderToken.text)", "Set the clock of the machine that made it.")
     case ..<0:
       rows.append(("remark", "one of the two clocks is wrong by at least \(Self.span(-age))"))

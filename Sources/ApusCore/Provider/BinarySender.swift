@@ -25,7 +25,7 @@ package struct BinarySender: Sendable {
     directory: Directory
   ) throws(Refusal) {
     self.init(unexamined: certificate, environment: environment, rules: rules)
-    try reexamine(directory: directory)
+    try examine(directory: directory)
   }
 
   /// A sender whose certificate is not looked at, for a stand-in that takes any.
@@ -56,15 +56,23 @@ package struct BinarySender: Sendable {
     return topic
   }
 
-  /// Looks at the certificate again, under another directory.
-  package mutating func reexamine(directory: Directory) throws(Refusal) {
+  /// The last second in which the certificate is valid, Unix seconds; nil where there is none that names a topic.
+  package var notAfterSeconds: Int64? { certificate?.notAfterSeconds }
+
+  /// Looks at the certificate again, under another directory or at a later time: that by which handshakes judge
+  /// certificates.
+  package mutating func reexamine(directory: Directory, nowSeconds: Int64) throws(Refusal) {
+    try examine(directory: directory)
+    if let certificate, nowSeconds > certificate.notAfterSeconds {
+      throw Refusal(.certificateExpired)
+    }
+  }
+
+  private mutating func examine(directory: Directory) throws(Refusal) {
+    guard let certificate else { return }
+    if let fault = directory.fault(of: certificate, in: environment) { throw Refusal(fault) }
     guard generation != directory.generation else { return }
     generation = directory.generation
-    guard let certificate else { return }
-    if directory.isRevoked(certificate) { throw Refusal(.certificateRevoked) }
-    guard certificate.environments.contains(environment) else {
-      throw Refusal(.certificateEnvironment(door: environment))
-    }
     topic = directory.resolve(certificate.defaultTopic.span)
     if let topic, topic.team != certificate.team {
       topicExplanation = .topicOfOtherTeam(

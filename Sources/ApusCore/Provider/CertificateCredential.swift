@@ -17,12 +17,17 @@ package struct CertificateCredential: Sendable {
   package var fingerprint: CertificateFingerprint
   /// The SHA-256 of issuer and serial number, by which revocation lists name it.
   package var place: CertificateFingerprint
+  /// The authorities that may have issued it: the one that did, or all that were trusted where it is not known which.
+  /// As in ``Directory/authorities``.
+  package var authorities: [UInt64]
+  /// The last second in which it is valid, Unix seconds.
+  package var notAfterSeconds: Int64
 
   /// `listedTopics` are those of the extensions; the default topic is allowed in any case.
   package init(
     defaultTopic: [UInt8], listedTopics: [[UInt8]], listsSeveralTopics: Bool,
     environments: EnvironmentSet, team: ShortID, fingerprint: CertificateFingerprint,
-    place: CertificateFingerprint
+    place: CertificateFingerprint, authorities: [UInt64], notAfterSeconds: Int64
   ) {
     self.defaultTopic = defaultTopic
     topics = listedTopics.contains(defaultTopic) ? listedTopics : [defaultTopic] + listedTopics
@@ -31,5 +36,7 @@ package struct CertificateCredential: Sendable {
     self.team = team
     self.fingerprint = fingerprint
     self.place = place
+    self.authorities = authorities
+    self.notAfterSeconds = notAfterSeconds
   }
 }

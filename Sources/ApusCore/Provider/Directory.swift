@@ -11,6 +11,8 @@ package final class Directory: Sendable {
   package let teams: [Team]
   package let keys: [ProviderKey]
   package let apps: [App]
+  /// The authorities whose certificates providers may show, each by a number that its name and key make.
+  package let authorities: Set<UInt64>
 
   private let keyPlaces: [ShortID: Int]
   private let appPlaces: [AppID: Int]
@@ -41,6 +43,7 @@ package final class Directory: Sendable {
       uniqueKeysWithValues: records.apps.enumerated().map { ($1.id, $0) })
     bundles = BundleTable(records.apps.map(\.bundleID))
     revokedCertificates = Set(records.revokedCertificates)
+    authorities = Set(records.authorities)
     retirements = Dictionary(
       uniqueKeysWithValues: records.retiredDevices.map { ($0.id, $0.sinceSeconds * 1000) })
     retentions = Dictionary(
@@ -125,6 +128,22 @@ package final class Directory: Sendable {
 
   package func isRevoked(_ certificate: CertificateCredential) -> Bool {
     isRevoked(certificate.fingerprint) || isRevoked(certificate.place)
+  }
+
+  /// Whether it revokes a certificate that `previous` did not.
+  package func revokesMore(than previous: Directory) -> Bool {
+    !revokedCertificates.isSubset(of: previous.revokedCertificates)
+  }
+
+  /// Why a certificate that the handshake found valid is good no longer, or not in that environment; nil where it is.
+  /// Its end is for the caller to look at.
+  func fault(
+    of certificate: CertificateCredential, in environment: Environment
+  ) -> Explanation? {
+    if isRevoked(certificate) { return .certificateRevoked }
+    if !authorities.isSuperset(of: certificate.authorities) { return .certificateAuthority }
+    return certificate.environments.contains(environment)
+      ? nil : .certificateEnvironment(door: environment)
   }
 
   /// Since when the device is gone for good, in Unix milliseconds; nil when it is not.

@@ -7,6 +7,8 @@ package struct DirectoryBuilder: Sendable {
   package var keys: [ProviderKey] = []
   package var apps: [App] = []
   package var revokedCertificates: [CertificateFingerprint] = []
+  /// See ``Directory/authorities``.
+  package var authorities: [UInt64] = []
   package var retiredDevices: [RetiredDevice] = []
 
   package init() {}

@@ -44,15 +44,18 @@ package struct ProviderKey: Sendable, Hashable {
   package var relatedKey: ShortID?
   /// Revocation is permanent: a revoked key stays listed so that its tokens are refused by name.
   package var isRevoked: Bool
-  /// The slot of its verifier in the driver's table. A slot belongs to one public key for ever: cached trust outlives
-  /// a snapshot only while the slot stays the same.
+  /// The slot of its verifier in the driver's table for this snapshot.
   package var index: Int
+  /// Tells its public key from another one under the same id: the first bytes of its SHA-256. What was trusted under
+  /// an older snapshot stays trusted only while this is the same.
+  package var publicKey: UInt64
 
   package var isTeamScoped: Bool { topics == nil }
 
   package init(
     id: ShortID, team: ShortID, environments: EnvironmentSet, topics: [AppID]? = nil,
-    relatedKey: ShortID? = nil, isRevoked: Bool = false, index: Int
+    relatedKey: ShortID? = nil, isRevoked: Bool = false, index: Int,
+    publicKey: UInt64
   ) {
     self.id = id
     self.team = team
@@ -61,6 +64,7 @@ package struct ProviderKey: Sendable, Hashable {
     self.relatedKey = relatedKey
     self.isRevoked = isRevoked
     self.index = index
+    self.publicKey = publicKey
   }
 }
 

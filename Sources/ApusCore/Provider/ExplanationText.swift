@@ -29,7 +29,8 @@ extension Explanation {
       "key \(key.text) belongs to team \(owner.text); the provider token says \(issuer.text)"
     case .revokedKey(let key): "key \(key.text) is revoked: sign with another"
     case .tokenInFuture(let seconds):
-      "the provider token was issued \(seconds) s in the future: check the provider's clock"
+      "the provider token was issued \(seconds) s in the future, and may be at most "
+        + "\(Limits.providerTokenAheadSeconds) s ahead: check the provider's clock"
     case .tokenTooOld(let seconds):
       "the provider token is \(seconds) s old; it lives \(Limits.providerTokenSeconds) s: "
         + "issue a new one"
@@ -54,6 +55,11 @@ extension Explanation {
       "the connection's certificate names no topic and team: it needs a bundle id as UID and a "
         + "team id as OU"
     case .certificateRevoked: "the connection's certificate is revoked"
+    case .certificateAuthority:
+      "the authority that issued the connection's certificate is no longer trusted: have a new "
+        + "certificate issued"
+    case .certificateExpired:
+      "the connection's certificate has expired: connect with one that is valid"
     case .certificateEnvironment(let door):
       "the certificate is for \(door.other.name), and this door is \(door.name): go to the other door, or "
         + "have it issued for both"
@@ -117,7 +123,7 @@ extension Explanation {
         + "\(2 * DeviceToken.byteCount)"
     case .deviceTokenNotHex: "the device token is not hexadecimal"
     case .deviceTokenForeign:
-      "the device token was not minted by this service, or with a key that is gone"
+      "this service did not issue the device token, or its sealing key has since been removed"
     case .deviceTokenEnvironment(let minted):
       "token is for the other environment: it was minted for \(minted.name), this door is "
         + minted.other.name

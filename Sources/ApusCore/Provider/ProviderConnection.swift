@@ -127,7 +127,7 @@ package struct ProviderConnection: ~Copyable, Sendable {
     }
     spare.field.set(fields.value(.authorization))
     spare.token = token
-    spare.verifier = key.index
+    spare.publicKey = key.publicKey
     return judgeSpare(directory: directory, nowSeconds: nowSeconds)
   }
 
@@ -136,18 +136,29 @@ package struct ProviderConnection: ~Copyable, Sendable {
     .refused(Refusal(.token(fault)))
   }
 
-  /// Looks again at what the connection was trusted for after a new directory came.
+  /// The last second in which the certificate is valid, Unix seconds; nil where there is none.
+  package var certificateNotAfterSeconds: Int64? { certificate?.notAfterSeconds }
+
+  /// Looks again at what the connection was trusted for, after a new directory came or the certificate's time was over.
+  /// The time is that by which handshakes judge certificates.
   ///
-  /// Returns the reason for which the driver should end the connection: a revoked key or certificate. "The provider
-  /// is told to close and reopen": the documents end trust, and an open connection would go on with it.
-  package mutating func reexamine(directory: Directory) -> Refusal? {
+  /// Returns the reason for which the driver should end the connection: a key that is revoked, removed or another one
+  /// now, a certificate that is revoked or has expired, an authority that is no longer trusted. Requests would be
+  /// refused for it one by one; a connection that nothing authorizes any more is not to stay open.
+  package mutating func reexamine(directory: Directory, nowSeconds: Int64) -> Refusal? {
     if let certificate {
-      if generation != directory.generation { examineCertificate(certificate, directory) }
+      examineCertificate(certificate, directory)
+      if certificateExplanation == nil, nowSeconds > certificate.notAfterSeconds {
+        certificateExplanation = .certificateExpired
+      }
       return certificateExplanation.map { Refusal($0) }
     }
     guard let grant = currentGrant else { return nil }
     do {
       let key = try directory.verificationKey(current.token.keyID, issuer: grant.team)
+      guard key.publicKey == current.publicKey else {
+        return Refusal(.signature(key: key.id, issuer: grant.team))
+      }
       return key.environments.contains(environment)
         ? nil : Refusal(.keyEnvironment(key: key.id, door: environment))
     } catch {
@@ -171,14 +182,7 @@ extension ProviderConnection {
     _ certificate: CertificateCredential, _ directory: Directory
   ) {
     generation = directory.generation
-    certificateExplanation =
-      if directory.isRevoked(certificate) {
-        .certificateRevoked
-      } else if !certificate.environments.contains(environment) {
-        .certificateEnvironment(door: environment)
-      } else {
-        nil
-      }
+    certificateExplanation = directory.fault(of: certificate, in: environment)
     certificateTopics = certificate.topics.compactMap { directory.resolve($0.span)?.key }
   }
 }
@@ -239,7 +243,7 @@ extension ProviderConnection {
 
   private enum Judgement {
     case refused(Refusal)
-    /// The key has another verifier now than the one that found the signature good.
+    /// The key is another one now than that which found the signature good.
     case outdated(Range<Int>)
     case good(ProviderKey)
   }
@@ -249,7 +253,7 @@ extension ProviderConnection {
   ) -> Judgement {
     do {
       let key = try examine(checked.token, directory: directory, nowSeconds: nowSeconds)
-      if key.index != checked.verifier,
+      if key.publicKey != checked.publicKey,
         case .token(let range) = BearerField(checked.field.span)
       {
         return .outdated(range)

@@ -28,13 +28,12 @@ package struct VerifiedToken: Sendable, Hashable {
 
   /// Nil while the token is neither too old nor from the future.
   ///
-  /// "APNs rejects any request whose token contains a timestamp that is more than one hour old". The same hour bounds
-  /// the future, on which Apple is silent: providers' clocks are wrong by minutes, not by hours.
+  /// A token ends an hour after it was issued, by its own date: one from the future lives as long as any other.
   @inline(__always)
   func ageExplanation(nowSeconds: Int64) -> Explanation? {
     let age = ageSeconds(at: nowSeconds)
     if age > Limits.providerTokenSeconds { return .tokenTooOld(seconds: age) }
-    if age < -Limits.providerTokenSeconds { return .tokenInFuture(seconds: 0 &- age) }
+    if age < -Limits.providerTokenAheadSeconds { return .tokenInFuture(seconds: 0 &- age) }
     return nil
   }
 
@@ -61,8 +60,8 @@ struct CheckedToken: Sendable {
   var field = ByteStore(capacity: 0)
   var token = VerifiedToken(
     keyID: ShortID(high: 0, low: 0), issuer: ShortID(high: 0, low: 0), issuedAtSeconds: 0)
-  /// The slot of the verifier that found it good.
-  var verifier = 0
+  /// `ProviderKey.publicKey` of the key that found it good.
+  var publicKey: UInt64 = 0
 
   @inline(__always)
   func came(as value: Span<UInt8>) -> Bool {

@@ -54,6 +54,8 @@ package enum Explanation: Sendable, Hashable {
   case tokenChangedTooSoon(secondsLeft: Int64)
   case certificateUnusable
   case certificateRevoked
+  case certificateAuthority
+  case certificateExpired
   case certificateEnvironment(door: Environment)
   case certificateTopicMissing
 
@@ -105,7 +107,9 @@ package enum Explanation: Sendable, Hashable {
     case .keyEnvironment: .badEnvironmentKeyInToken
     case .otherTeam, .otherKeyKind, .unrelatedKey: .unrelatedKeyIDInToken
     case .tokenChangedTooSoon: .tooManyProviderTokenUpdates
-    case .certificateRevoked, .certificateUnusable, .certificateTopicMissing: .badCertificate
+    case .certificateRevoked, .certificateAuthority, .certificateExpired, .certificateUnusable,
+      .certificateTopicMissing:
+      .badCertificate
     case .frame(let fault): Self.reason(fault)
     case .priorityUnknown: .badPriority
     case .certificateEnvironment: .badCertificateEnvironment
@@ -159,7 +163,8 @@ package enum Explanation: Sendable, Hashable {
     case .authorizationMissing, .authorizationNotBearer, .token, .signature, .unknownKey,
       .keyOfOtherTeam, .revokedKey, .tokenInFuture, .tokenTooOld, .keyEnvironment, .otherTeam,
       .otherKeyKind, .unrelatedKey, .tokenChangedTooSoon, .certificateUnusable,
-      .certificateRevoked, .certificateEnvironment, .certificateTopicMissing,
+      .certificateRevoked, .certificateAuthority, .certificateExpired, .certificateEnvironment,
+      .certificateTopicMissing,
       .deviceTokenForeign, .deviceTokenEnvironment, .topicUnknown, .topicOfOtherTeam,
       .topicNotOfKey, .topicNotOfCertificate, .topicForOtherPushType, .deviceTokenOfOtherTopic:
       true

@@ -97,7 +97,7 @@ struct TokenRoutes {
     if age > Limits.providerTokenSeconds {
       problems.append("it is \(age) s old, and lives \(Limits.providerTokenSeconds) s")
     }
-    if age < -Limits.providerTokenSeconds {
+    if age < -Limits.providerTokenAheadSeconds {
       problems.append("it was issued \(-age) s in the future: check the clock of its maker")
     }
     guard let id = ShortID(token.keyID),

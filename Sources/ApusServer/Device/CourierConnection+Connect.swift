@@ -21,19 +21,17 @@ extension CourierConnection {
       return end(reason: "the first frame is not a connect message")
     }
     let connect = try CourierConnect(decoding: fields)
-    var identity: DeviceIdentity
+    let identity: DeviceIdentity
     do throws(DeviceRefusal) {
       identity = try DeviceIdentity(
         connect, dialect: dialect, tlsCertificateDER: connection.tls.peerCertificateDER,
-        authorities: worker.trust.deviceAuthorities, directory: worker.trust.directory,
-        replays: worker.replays,
+        verified: connection.door.authorities, trust: worker.trust, replays: worker.replays,
         nowMilliseconds: worker.wallMilliseconds,
         allowsInBand: worker.configuration.allowsInBandCertificates)
     } catch {
       return refuse(error)
     }
     connection.tls.forgetPeerCertificate()
-    if identity.isOfNewestAuthority { identity.presented?.authorityMark = worker.authorityMark }
     arrival = Arrival(identity, presentedToken: connect.token)
     stage = .handingOver
     worker.markDirty(connection)
@@ -85,10 +83,10 @@ extension CourierConnection {
     let key = DeviceKey(id: identity.device, environment: connection.door.environment)
     do {
       // The snapshot may have changed while the connection came over from another worker.
-      do throws(DeviceRefusal) { try identity.requireUnrevoked(worker.trust.directory) } catch {
+      do throws(DeviceRefusal) { try identity.requireTrusted(worker.trust) } catch {
         return refuse(error)
       }
-      certificate = identity.certificate
+      certificate = identity.standing
       presented = identity.presented
       let previous = try shard.device(key)
       if previous.retiredMilliseconds != nil { return refuse(.retired(key.id)) }

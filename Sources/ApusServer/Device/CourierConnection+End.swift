@@ -14,6 +14,7 @@ extension CourierConnection {
     if let milliseconds = device.sessionDeadlineMilliseconds {
       deadline = min(deadline, milliseconds / 1000 + 1)
     }
+    if let certificate { deadline = min(deadline, worker.secondAfter(certificate.notAfter)) }
     connection.deadlineSeconds = deadline
     connection.quietSeconds = worker.nowSeconds + worker.dormantSeconds
     worker.watch(connection)
@@ -34,6 +35,9 @@ extension CourierConnection {
     case .awaitingFilter: end(reason: stopReason?.rawValue ?? "no filter came in time")
     case .serving:
       if let stopReason { return end(reason: stopReason.rawValue) }
+      if let certificate, worker.certificateSeconds > certificate.notAfter {
+        return end(because: .expired)
+      }
       if let device { shard.deadlineReached(device) }
       setDeadline()
       if silenceSeconds <= worker.nowSeconds {
@@ -81,12 +85,21 @@ extension CourierConnection {
   /// The operator says that the device is gone for good.
   func retire() { end(reason: "the device is retired") }
 
-  /// A certificate that was good at the handshake may be worth nothing now.
-  func trustChanged() {
-    guard stage != .over, let certificate, certificate.areRevoked(in: worker.trust.directory)
-    else { return }
-    connection.note(.connectionClosed, device: device?.key.id, reason: "revoked")
-    end(reason: "the device's certificate is revoked")
+  /// What connections are judged by was replaced, or the clock jumped: a certificate that was good at the handshake may
+  /// be so no longer.
+  func trustChanged(hasLostAuthority: Bool) {
+    guard stage != .over, let certificate else { return }
+    if let fault = certificate.fault(
+      worker.trust, hasLostAuthority: hasLostAuthority, nowSeconds: worker.certificateSeconds)
+    {
+      return end(because: fault)
+    }
+    setDeadline()
+  }
+
+  private func end(because fault: CertificateStanding.Fault) {
+    connection.note(.connectionClosed, device: device?.key.id, reason: fault.kind)
+    end(reason: fault.text)
   }
 
   func connectionClosed() {

@@ -73,7 +73,7 @@ extension CourierConnection {
     ask(
       .renewal(
         EnrolmentQuery.Renewal(
-          device: device.key.id, keyFingerprint: device.keyFingerprint, names: certificate,
+          device: device.key.id, keyFingerprint: device.keyFingerprint, names: certificate.names,
           certificate: presented, isOfOlderAuthority: isOfOlderAuthority)),
       request.certificateRequest)
   }
@@ -98,8 +98,9 @@ extension CourierConnection {
   /// Whether the certificate is of another authority than the one that issues now: worth nothing once the older ones
   /// are dropped.
   private var isOfOlderAuthority: Bool {
-    guard worker.trust.deviceAuthorities.count > 1, let presented else { return false }
-    return presented.authorityMark != worker.authorityMark
+    let authorities = worker.trust.deviceAuthorities.marks
+    guard authorities.count > 1, presented != nil else { return false }
+    return certificate?.authority != authorities[0]
   }
 
   /// Tells a device of an older authority to ask for a certificate of the new one. With its connect message, and with

@@ -51,8 +51,8 @@ final class CourierConnection {
   var stage = Stage.awaitingConnect
   var framer = CourierFramer()
   var device: Device?
-  /// What the device's certificate can be revoked by.
-  var certificate: CertificateNames?
+  /// By what the device's certificate is judged again.
+  var certificate: CertificateStanding?
   /// The certificate of the handshake; nil where there was none.
   var presented: PresentedCertificate?
   var baseToken = DeviceToken(words: (0, 0, 0, 0))

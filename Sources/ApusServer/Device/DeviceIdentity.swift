@@ -16,6 +16,7 @@ enum DeviceRefusal: Error, CustomStringConvertible {
   case differentKeys
   case retired(DeviceID)
   case revoked(DeviceID)
+  case authorityRemoved(DeviceID)
   case superseded(DeviceID)
 
   var description: String {
@@ -30,6 +31,8 @@ enum DeviceRefusal: Error, CustomStringConvertible {
     case .differentKeys: "the certificates of the handshake and of the connect message differ"
     case .retired(let device): "the device \(device.text) is retired"
     case .revoked(let device): "the certificate of the device \(device.text) is revoked"
+    case .authorityRemoved(let device):
+      "the authority of the certificate of the device \(device.text) is no longer trusted"
     case .superseded(let device): "the device \(device.text) has a newer key"
     }
   }
@@ -47,6 +50,7 @@ enum DeviceRefusal: Error, CustomStringConvertible {
     case .differentKeys: "different keys"
     case .retired: "retired"
     case .revoked: "revoked"
+    case .authorityRemoved: "authority removed"
     case .superseded: "superseded"
     }
   }
@@ -72,21 +76,69 @@ struct CertificateNames: Sendable {
   }
 }
 
-/// What is asked later of the certificate by which a device was let in. Its bytes, which are some 500, are not kept for
-/// as long as the device is connected.
+/// By what a connected device's certificate is judged again: when trust changes, and when its time is over. Its bytes,
+/// which are some 500, are not kept for as long as the device is connected.
+struct CertificateStanding: Sendable {
+  var names: CertificateNames
+  /// The last second in which it is valid, Unix seconds.
+  var notAfter: Int64
+  /// The mark of the authority that issued it; nil where it came by way of another one in between.
+  var authority: UInt64?
+
+  /// Why the certificate is good no longer.
+  enum Fault: Equatable {
+    case revoked
+    case authorityRemoved
+    case expired
+
+    /// For the audit log: one of a closed list.
+    var kind: String {
+      switch self {
+      case .revoked: "revoked"
+      case .authorityRemoved: "authority removed"
+      case .expired: "expired"
+      }
+    }
+
+    /// For the device.
+    var text: String {
+      switch self {
+      case .revoked: "the device's certificate is revoked"
+      case .authorityRemoved:
+        "the authority that issued the device's certificate is no longer trusted"
+      case .expired: "the device's certificate has expired"
+      }
+    }
+  }
+
+  /// - Parameters:
+  ///   - hasLostAuthority: Whether an authority was removed since the last look: whoever's is not known is to show the
+  ///     certificate again.
+  ///   - nowSeconds: The time by which handshakes judge certificates.
+  func fault(
+    _ trust: Trust, hasLostAuthority: Bool = false, nowSeconds: Int64
+  ) -> Fault? {
+    if names.areRevoked(in: trust.directory) { return .revoked }
+    if let authority {
+      if !trust.deviceAuthorities.contain(authority) { return .authorityRemoved }
+    } else if hasLostAuthority {
+      return .authorityRemoved
+    }
+    return nowSeconds > notAfter ? .expired : nil
+  }
+}
+
+/// What is asked later of the certificate of the handshake, for its renewal.
 struct PresentedCertificate: Sendable {
   /// Unix seconds.
   var notBefore: Int64
   var notAfter: Int64
   var commonName: String?
-  /// Of which authority it is; see `Worker.authorityMark`. 0: of an older one.
-  var authorityMark: UInt64 = 0
 
-  init(notBefore: Int64, notAfter: Int64, commonName: String?, authorityMark: UInt64) {
+  init(notBefore: Int64, notAfter: Int64, commonName: String?) {
     self.notBefore = notBefore
     self.notAfter = notAfter
     self.commonName = commonName
-    self.authorityMark = authorityMark
   }
 
   init(_ certificate: Certificate) {
@@ -104,24 +156,34 @@ struct DeviceIdentity: Sendable {
   /// From when on the certificate is valid, Unix seconds: which of two is the newer one.
   var issuedSeconds: Int64
   var certificate: CertificateNames
+  /// The last second in which it is valid, Unix seconds.
+  var notAfter: Int64
+  /// The marks of the authorities that may have issued it.
+  var issuers: [UInt64]
   /// What the certificate of the handshake says; nil where there was none.
   var presented: PresentedCertificate?
-  /// Whether that is of the first of the authorities; with one only there is no question.
-  var isOfNewestAuthority = true
+
+  /// By what the certificate is judged again.
+  var standing: CertificateStanding {
+    CertificateStanding(
+      names: certificate, notAfter: notAfter, authority: issuers.count == 1 ? issuers[0] : nil)
+  }
 
   /// Checks what the dialect demands: a certificate in the handshake, which TLS has verified, or one in the connect
   /// message with a signature over a fresh nonce.
+  ///
+  /// - Parameter verified: The authorities that the handshake verified its certificate against.
   init(
     _ connect: CourierConnect, dialect: CourierALPN, tlsCertificateDER: [UInt8]?,
-    authorities: [Certificate], directory: Directory, replays: ReplayGuard, nowMilliseconds: Int64,
+    verified: Authorities, trust: Trust, replays: ReplayGuard, nowMilliseconds: Int64,
     allowsInBand: Bool
   ) throws(DeviceRefusal) {
     if dialect != .securityV3 {
       guard let der = tlsCertificateDER else { throw .noCertificate }
       let read = try Self.read(der)
-      self.init(read)
-      present(read.certificate, authorities)
-      try requireUnrevoked(directory)
+      self.init(read, issuers: verified.issuers(of: read.certificate))
+      presented = PresentedCertificate(read.certificate)
+      try requireTrusted(trust)
       return
     }
     guard allowsInBand else { throw .inBandNotAllowed }
@@ -129,7 +191,8 @@ struct DeviceIdentity: Sendable {
     let certificate: DeviceCertificate
     do {
       certificate = try DeviceCertificate.verify(
-        der: connect.certificate.span, authorities: authorities, now: nowMilliseconds / 1000)
+        der: connect.certificate.span, authorities: trust.deviceAuthorities.certificates,
+        now: nowMilliseconds / 1000)
     } catch {
       throw .certificate(error)
     }
@@ -137,27 +200,25 @@ struct DeviceIdentity: Sendable {
     let read = try tlsCertificateDER.map(Self.read)?.certificate
     if let read, read.spkiDER != certificate.certificate.spkiDER { throw .differentKeys }
     try Self.check(connect, replays: replays, nowMilliseconds: nowMilliseconds)
-    self.init(certificate)
-    if let read { present(read, authorities) }
-    try requireUnrevoked(directory)
+    self.init(
+      certificate, issuers: trust.deviceAuthorities.issuers(of: certificate.certificate))
+    if let read { presented = PresentedCertificate(read) }
+    try requireTrusted(trust)
   }
 
   /// TLS has asked already, but of a snapshot that may be gone, and not about one inside the connect message.
-  func requireUnrevoked(_ directory: Directory) throws(DeviceRefusal) {
-    if certificate.areRevoked(in: directory) { throw .revoked(device) }
+  func requireTrusted(_ trust: Trust) throws(DeviceRefusal) {
+    if certificate.areRevoked(in: trust.directory) { throw .revoked(device) }
+    if !trust.deviceAuthorities.contain(issuers) { throw .authorityRemoved(device) }
   }
 
-  private init(_ certificate: DeviceCertificate) {
+  private init(_ certificate: DeviceCertificate, issuers: [UInt64]) {
     device = certificate.deviceID
     keyFingerprint = certificate.certificate.spkiSHA256.bytes
     issuedSeconds = certificate.certificate.notBefore
+    notAfter = certificate.certificate.notAfter
+    self.issuers = issuers
     self.certificate = CertificateNames(certificate.certificate)
-  }
-
-  private mutating func present(_ certificate: Certificate, _ authorities: [Certificate]) {
-    presented = PresentedCertificate(certificate)
-    guard authorities.count > 1 else { return }
-    isOfNewestAuthority = certificate.leads(to: [authorities[0]], for: .client)
   }
 
   private static func read(_ der: [UInt8]) throws(DeviceRefusal) -> DeviceCertificate {

@@ -27,8 +27,9 @@ struct DormantRow {
   var skippedFrames: UInt32
   var authorityGeneration: UInt32
   var baseToken: DeviceToken
-  var certificate: CertificateNames?
-  private var validity: Validity?
+  var certificate: CertificateStanding?
+  /// Since when the certificate of the handshake is valid, Unix seconds; nil where there was none.
+  private var notBefore: Int64?
   private var name: DormantName
 
   // Of the device.
@@ -41,13 +42,6 @@ struct DormantRow {
 
   /// What few have.
   var rest: DormantRest?
-
-  /// What is asked later of the certificate of the handshake, but for the name in it.
-  private struct Validity {
-    var notBefore: Int64
-    var notAfter: Int64
-    var authorityMark: UInt64
-  }
 
   /// - Parameters:
   ///   - socket: By which the loop knows the socket, once it is parked.
@@ -68,9 +62,7 @@ struct DormantRow {
     authorityGeneration = courier.authorityGeneration
     baseToken = courier.baseToken
     certificate = courier.certificate
-    validity = courier.presented.map {
-      Validity(notBefore: $0.notBefore, notAfter: $0.notAfter, authorityMark: $0.authorityMark)
-    }
+    notBefore = courier.presented?.notBefore
     name = DormantName(courier.presented?.commonName)
     key = device.key
     issuedSeconds = device.issuedSeconds
@@ -93,13 +85,12 @@ struct DormantRow {
   }
 
   /// Second until which it may be silent.
-  var deadlineSeconds: UInt64 { UInt64(lastFrameSeconds) + UInt64(idleSeconds) }
+  var silenceSeconds: UInt64 { UInt64(lastFrameSeconds) + UInt64(idleSeconds) }
 
   var presented: PresentedCertificate? {
-    guard let validity else { return nil }
+    guard let notBefore, let certificate else { return nil }
     return PresentedCertificate(
-      notBefore: validity.notBefore, notAfter: validity.notAfter,
-      commonName: rest?.name ?? name.text, authorityMark: validity.authorityMark)
+      notBefore: notBefore, notAfter: certificate.notAfter, commonName: rest?.name ?? name.text)
   }
 
   var registration: Registration {

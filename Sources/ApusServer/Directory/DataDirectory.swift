@@ -99,10 +99,10 @@ package struct DataDirectory: Sendable {
     try Files.write(authority.key.pkcs8PEM, to: authorityKey(which), isPrivate: true)
   }
 
-  /// Whose devices are let in, the one that issues now first.
-  private func deviceAuthorities() throws -> [Certificate] {
-    let issuing = try issuingCertificate(of: .devices)
-    return [issuing] + (try certificates(of: .devices).filter { $0 != issuing })
+  /// Whose certificates are accepted, the one that issues now first.
+  private func authorities(_ which: Authority) throws -> Authorities {
+    let issuing = try issuingCertificate(of: which)
+    return Authorities([issuing] + (try certificates(of: which).filter { $0 != issuing }))
   }
 
   // MARK: Sealing keys
@@ -165,11 +165,13 @@ package struct DataDirectory: Sendable {
     var builder = try DirectoryReader(directory: self).read(
       records, verifiers: &verifiers, allowsES512: allowsES512)
     builder.revokedCertificates += try revokedPlaces()
+    let providers = try authorities(.service)
+    builder.authorities = providers.marks
     do {
       return Trust(
         directory: try builder.build(generation: generation, sha1: TopicHash.init(of:)),
-        verifiers: verifiers, sealingKeys: try sealingKeys(),
-        deviceAuthorities: try deviceAuthorities())
+        verifiers: verifiers, sealingKeys: try sealingKeys(), serviceAuthorities: providers,
+        deviceAuthorities: try authorities(.devices))
     } catch let faults as DirectoryFaults {
       throw DirectoryProblem("\(directoryFile): \(faults)")
     }
@@ -205,16 +207,24 @@ package struct Trust: Sendable {
   /// By `ProviderKey.index`.
   package var verifiers: [ProviderKeyVerifier]
   package var sealingKeys: TokenSealingKeys
-  /// Whose devices are let in: first the one that issues, then those that it took over from.
-  package var deviceAuthorities: [Certificate]
+  /// Whose certificates providers may show; the directory has their marks.
+  package var serviceAuthorities: Authorities
+  /// Whose certificates devices may show.
+  package var deviceAuthorities: Authorities
 
   package init(
     directory: Directory, verifiers: [ProviderKeyVerifier], sealingKeys: TokenSealingKeys,
-    deviceAuthorities: [Certificate]
+    serviceAuthorities: Authorities, deviceAuthorities: Authorities
   ) {
     self.directory = directory
     self.verifiers = verifiers
     self.sealingKeys = sealingKeys
+    self.serviceAuthorities = serviceAuthorities
     self.deviceAuthorities = deviceAuthorities
+  }
+
+  /// Whose certificates a listener of that kind accepts.
+  func authorities(of kind: DoorConfiguration.Kind) -> Authorities {
+    kind == .courier ? deviceAuthorities : serviceAuthorities
   }
 }

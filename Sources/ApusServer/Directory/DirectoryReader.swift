@@ -28,8 +28,10 @@ struct DirectoryReader {
       }
     }
     for section in file.sections where section.kind == "key" {
-      let key = try key(section, apps: apps, index: verifiers.count)
-      verifiers.append(try verifier(key.id, section, allowsES512))
+      var key = try key(section, apps: apps, index: verifiers.count)
+      let verifier = try verifier(key.id, section, allowsES512)
+      verifiers.append(verifier)
+      key.publicKey = verifier.publicKey.mark
       builder.keys.append(key)
     }
     for section in file.sections where section.kind == "revoked" {
@@ -73,7 +75,7 @@ struct DirectoryReader {
       id: try id(section.name, section), team: try id(section["team"] ?? "", section),
       environments: names.isEmpty ? .both : environments, topics: topics,
       relatedKey: try section["related"].map { try id($0, section) },
-      isRevoked: section["revoked"] == "yes", index: index)
+      isRevoked: section["revoked"] == "yes", index: index, publicKey: 0)
   }
 
   private func verifier(

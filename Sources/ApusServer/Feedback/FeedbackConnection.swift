@@ -39,7 +39,7 @@ import ApusWire
     worker = connection.worker
     do throws(Refusal) {
       sender = try BinarySender(
-        certificate: BinaryProvider.credential(connection.tls),
+        certificate: BinaryProvider.credential(connection),
         environment: connection.door.environment, rules: .standard,
         directory: worker.trust.directory)
       list = FeedbackTopic(
@@ -59,6 +59,7 @@ import ApusWire
 
   /// Writes whole tuples, a few to a record: some readers lose what comes in larger ones.
   func flush() -> Connection.Ending {
+    if let end = sender.notAfterSeconds, worker.certificateSeconds > end { trustChanged() }
     while connection.mayWrite {
       let rows = leasedRows
       if written < rows.count {
@@ -108,10 +109,12 @@ import ApusWire
     isComplete = isFull || page.count < Self.rowsPerPage
   }
 
-  /// The reader's certificate may be worth nothing any more: then the rest is not for it.
+  /// What connections are judged by was replaced, or the certificate's time is over: then the rest of the list is not
+  /// for this reader.
   func trustChanged() {
     do throws(Refusal) {
-      try sender.reexamine(directory: worker.trust.directory)
+      try sender.reexamine(
+        directory: worker.trust.directory, nowSeconds: worker.certificateSeconds)
     } catch {
       if worker.rehearsal?.rehearsal.isLenient == true { return }
       connection.noteRevocation(error)

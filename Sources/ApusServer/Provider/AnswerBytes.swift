@@ -1,3 +1,4 @@
+import ApusHTTP2
 import ApusModel
 
 /// A notification's id as 36 bytes of text, on the stack.
@@ -24,5 +25,35 @@ enum RejectionBody {
     let body = plain[Int(rejection.reason.rawValue)]
     guard let timestamp = rejection.timestampMilliseconds else { return body }
     return body.dropLast() + Array(",\"timestamp\":\(timestamp)}".utf8)
+  }
+}
+
+extension HTTP2ServerSession {
+  /// 200, with the id as the provider spelled it, else `id`.
+  func accept(_ request: HTTP2Request, _ id: NotificationID, unique: Span<UInt8>) {
+    let given = request.value(.apnsID)
+    guard given.isEmpty else {
+      respond(request, status: 200, apnsID: given, apnsUniqueID: unique, body: Span())
+      return
+    }
+    let own = IDText(id)
+    respond(request, status: 200, apnsID: own.span, apnsUniqueID: unique, body: Span())
+  }
+
+  /// HEADERS, then the reason in one DATA frame that ends the stream; with the id as the provider spelled it where it
+  /// gave one, else `id`.
+  func reject(
+    _ request: HTTP2Request, _ rejection: Rejection, _ id: NotificationID, isGiven: Bool
+  ) {
+    let body = RejectionBody.bytes(of: rejection)
+    let status = rejection.reason.status
+    guard !isGiven else {
+      respond(
+        request, status: status, apnsID: request.value(.apnsID), apnsUniqueID: Span(),
+        body: body.span)
+      return
+    }
+    let own = IDText(id)
+    respond(request, status: status, apnsID: own.span, apnsUniqueID: Span(), body: body.span)
   }
 }

@@ -31,7 +31,7 @@ final class BinaryProvider {
     rehearsal = connection.rehearse(.binary)
     do throws(Refusal) {
       sender = try BinarySender(
-        certificate: Self.credential(connection.tls), environment: door.environment,
+        certificate: Self.credential(connection), environment: door.environment,
         rules: door.rules, directory: worker.trust.directory)
     } catch {
       guard let rehearsal, rehearsal.isLenient else {
@@ -49,10 +49,10 @@ final class BinaryProvider {
   }
 
   /// Nil for a certificate that names no topic: said with status 3 at the first notification.
-  static func credential(_ tls: TLSConnection) throws(Refusal) -> CertificateCredential? {
-    guard let der = tls.peerCertificateDER else { throw Refusal(.certificateUnusable) }
+  static func credential(_ connection: Connection) throws(Refusal) -> CertificateCredential? {
+    guard let der = connection.tls.peerCertificateDER else { throw Refusal(.certificateUnusable) }
     do throws(Refusal) {
-      return try CertificateCredential(der: der.span)
+      return try CertificateCredential(der: der.span, authorities: connection.door.authorities)
     } catch {
       guard error.explanation == .certificateTopicMissing else { throw error }
       return nil
@@ -296,6 +296,9 @@ final class BinaryProvider {
       seconds = min(seconds, UInt64(machineSeconds))
     }
     if pausedUntilSeconds > worker.nowSeconds { seconds = min(seconds, pausedUntilSeconds) }
+    if let end = sender.notAfterSeconds, !machine.isEnded {
+      seconds = min(seconds, worker.secondAfter(end))
+    }
     connection.deadlineSeconds = seconds
     worker.watch(connection)
   }
@@ -304,14 +307,22 @@ final class BinaryProvider {
     machine.tick(nowSeconds: Int64(worker.nowSeconds))
     let idle = worker.nowSeconds - min(activeSeconds, worker.nowSeconds)
     if idle >= UInt64(Limits.binaryIdleSeconds), machine.pendingCount == 0 { machine.finish() }
+    if let end = sender.notAfterSeconds, worker.certificateSeconds > end { judgeTrust() }
   }
 
-  /// The certificate may be worth less under a new directory.
+  /// What connections are judged by was replaced, or the clock jumped.
   func trustChanged() {
+    judgeTrust()
+    setDeadline()
+  }
+
+  /// Ends the connection if its certificate is worth nothing any more; what came before is still decided.
+  private func judgeTrust() {
+    guard !machine.isEnded, rehearsal?.isLenient != true else { return }
     do throws(Refusal) {
-      try sender.reexamine(directory: worker.trust.directory)
+      try sender.reexamine(
+        directory: worker.trust.directory, nowSeconds: worker.certificateSeconds)
     } catch {
-      if rehearsal?.isLenient == true { return }
       connection.noteRevocation(error)
       machine.finish()
       worker.markDirty(connection)

@@ -43,7 +43,9 @@ final class HTTP2Provider {
     if let der = connection.tls.peerCertificateDER {
       do throws(Refusal) {
         sender = try ProviderConnection(
-          environment: environment, certificate: CertificateCredential(der: der.span),
+          environment: environment,
+          certificate: CertificateCredential(
+            der: der.span, authorities: connection.door.authorities),
           directory: worker.trust.directory)
       } catch {
         if let rehearsal, rehearsal.isLenient {
@@ -229,19 +231,9 @@ final class HTTP2Provider {
     // Documented for the development environment alone.
     if connection.door.environment == .development {
       let unique = IDText(open.uniqueID)
-      return accepted(request, open.id, unique: unique.span)
+      return session.accept(request, open.id, unique: unique.span)
     }
-    accepted(request, open.id, unique: Span())
-  }
-
-  private func accepted(_ request: HTTP2Request, _ id: NotificationID, unique: Span<UInt8>) {
-    let given = request.value(.apnsID)
-    guard given.isEmpty else {
-      session.respond(request, status: 200, apnsID: given, apnsUniqueID: unique, body: Span())
-      return
-    }
-    let own = IDText(id)
-    session.respond(request, status: 200, apnsID: own.span, apnsUniqueID: unique, body: Span())
+    session.accept(request, open.id, unique: Span())
   }
 
   func refuse(_ request: HTTP2Request, _ refusal: Refusal) {
@@ -283,20 +275,11 @@ final class HTTP2Provider {
   private func answer(_ request: HTTP2Request, _ rejection: Rejection) -> NotificationID {
     defer { worker.markDirty(connection) }
     worker.shard.noteRejection(rejection.reason)
-    let body = RejectionBody.bytes(of: rejection)
-    let status = rejection.reason.status
-    if case .given(let id) = Admission.messageID(of: request.fields) {
-      session.respond(
-        request, status: status, apnsID: request.value(.apnsID), apnsUniqueID: Span(),
-        body: body.span)
-      if rehearsal != nil { noteRefused(request, rejection, nil) }
-      return id
-    }
-    let id = worker.ids.next()
-    let own = IDText(id)
-    session.respond(
-      request, status: status, apnsID: own.span, apnsUniqueID: Span(), body: body.span)
-    if rehearsal != nil { noteRefused(request, rejection, id) }
+    let given: NotificationID? =
+      if case .given(let id) = Admission.messageID(of: request.fields) { id } else { nil }
+    let id = given ?? worker.ids.next()
+    session.reject(request, rejection, id, isGiven: given != nil)
+    if rehearsal != nil { noteRefused(request, rejection, given == nil ? id : nil) }
     return id
   }
 
@@ -332,6 +315,9 @@ final class HTTP2Provider {
     if let milliseconds = session.deadlineMilliseconds {
       seconds = min(seconds, milliseconds / 1000 + 1)
     }
+    if let end = sender.certificateNotAfterSeconds, !isOver {
+      seconds = min(seconds, worker.secondAfter(end))
+    }
     if ending.isDraining { seconds = min(seconds, worker.nowSeconds + 1) }
     connection.deadlineSeconds = seconds
     worker.watch(connection)
@@ -347,6 +333,7 @@ final class HTTP2Provider {
     let isIdle = idle >= UInt64(Limits.providerIdleSeconds) && session.openStreamCount == 0
     if isIdle || !hasRaisedLimit && worker.nowSeconds >= untrustedEndSeconds { end(.idleTimeout) }
     if ending.isDraining { carryOut(ending.tick(nowSeconds: Int64(worker.nowSeconds))) }
+    if let end = sender.certificateNotAfterSeconds, worker.certificateSeconds > end { judgeTrust() }
     setDeadline()
   }
 
@@ -358,10 +345,17 @@ final class HTTP2Provider {
     worker.markDirty(connection)
   }
 
-  /// "Revoked key or certificate": the connection that used it is closed with GOAWAY and the reason.
+  /// What connections are judged by was replaced, or the clock jumped.
   func trustChanged() {
-    guard let refusal = sender.reexamine(directory: worker.trust.directory),
-      rehearsal?.isLenient != true
+    judgeTrust()
+    if sender.hasCertificate { setDeadline() }
+  }
+
+  /// Ends the connection, with GOAWAY and the reason, if what authorized it is worth nothing any more.
+  private func judgeTrust() {
+    guard !isOver, rehearsal?.isLenient != true,
+      let refusal = sender.reexamine(
+        directory: worker.trust.directory, nowSeconds: worker.certificateSeconds)
     else { return }
     connection.noteRevocation(refusal)
     goAway(refusal)

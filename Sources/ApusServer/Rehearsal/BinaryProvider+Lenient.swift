@@ -15,7 +15,7 @@ extension FeedbackConnection {
     let worker = connection.worker
     guard worker.rehearsal?.rehearsal.isLenient == true else { return nil }
     let sender = BinarySender(
-      unexamined: try? BinaryProvider.credential(connection.tls),
+      unexamined: try? BinaryProvider.credential(connection),
       environment: connection.door.environment, rules: .standard)
     guard let topic = sender.namedTopic(in: worker.trust.directory) else { return nil }
     return (sender, FeedbackTopic(topic: topic, environment: sender.environment))
@@ -47,7 +47,7 @@ extension BinaryProvider {
     rehearsal.connectionNote = refusal.explanation.text(
       fields: RequestFields(byteCapacity: 0), directory: connection.worker.trust.directory)
     return BinarySender(
-      unexamined: try? credential(connection.tls), environment: connection.door.environment,
+      unexamined: try? credential(connection), environment: connection.door.environment,
       rules: connection.door.rules)
   }
 

@@ -111,7 +111,8 @@ extension HTTP2Provider {
     rehearsal.connectionNote = refusal.explanation.text(
       fields: RequestFields(byteCapacity: 0), directory: connection.worker.trust.directory)
     guard let der = connection.tls.peerCertificateDER,
-      let certificate = try? CertificateCredential(der: der.span)
+      let certificate = try? CertificateCredential(
+        der: der.span, authorities: connection.door.authorities)
     else { return ProviderConnection(environment: environment) }
     return ProviderConnection(environment: environment, refused: certificate)
   }

@@ -32,11 +32,11 @@ final class RehearsalDesk: Sendable {
       let context = try made.withLock { made in
         let show = Show(place: place, certificate: certificate)
         if let context = made[show] { return context }
-        let context = try makeContext(show)
+        let context = try makeContext(show, door.authorities)
         made[show] = context
         return context
       }
-      return door.with(context: context)
+      return door.with(context: context, authorities: door.authorities)
     } catch {
       contexts.configuration.log(
         .error, "no such certificate", .text("certificate", certificate.rawValue),
@@ -45,9 +45,10 @@ final class RehearsalDesk: Sendable {
     }
   }
 
-  private func makeContext(_ show: Show) throws -> TLSContext {
+  private func makeContext(_ show: Show, _ authorities: Authorities) throws -> TLSContext {
     try contexts.context(
-      for: contexts.configuration.openDoors[show.place], showing: identity(show.certificate))
+      for: contexts.configuration.openDoors[show.place], trusting: authorities,
+      showing: identity(show.certificate))
   }
 
   private static let daySeconds: Int64 = 86_400

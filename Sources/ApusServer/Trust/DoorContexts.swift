@@ -1,4 +1,5 @@
 import ApusTLS
+import ApusTrust
 
 /// Makes what the connections of a door have in common, from the files of the data directory.
 ///
@@ -11,14 +12,17 @@ struct DoorContexts: Sendable {
   let ticketKeys: TicketKeys
 
   /// One for each door of the configuration that has addresses, in order.
-  func all() throws -> [TLSContext] { try configuration.openDoors.map { try context(for: $0) } }
+  func all(_ trust: Trust) throws -> [TLSContext] {
+    try configuration.openDoors.map {
+      try context(for: $0, trusting: trust.authorities(of: $0.kind))
+    }
+  }
 
   /// - Parameter other: What the door shows in place of its own certificate.
   func context(
-    for door: DoorConfiguration, showing other: TLSIdentity? = nil
+    for door: DoorConfiguration, trusting trusted: Authorities, showing other: TLSIdentity? = nil
   ) throws -> TLSContext {
-    let authority: DataDirectory.Authority = door.kind == .courier ? .devices : .service
-    let authorities = try Files.read(directory.authorityCertificate(authority))
+    let authorities = Array(trusted.certificates.map(\.pem).joined().utf8)
     let revocations = revocations
     var tls = TLSServerConfiguration(
       identity: try other ?? directory.serverFiles.read(),

@@ -4,12 +4,14 @@ import ApusModel
 // What others tell a connection, and its protocol deals with.
 
 extension Connection {
-  /// What connections are judged by was replaced.
-  func trustChanged() {
+  /// What connections are judged by was replaced, or the clock jumped.
+  ///
+  /// - Parameter hasLostAuthority: Whether an authority of devices is no longer trusted.
+  func trustChanged(hasLostAuthority: Bool) {
     switch driver {
     case .provider(let provider): provider.trustChanged()
     case .gateway(let provider): provider.trustChanged()
-    case .courier(let courier): courier.trustChanged()
+    case .courier(let courier): courier.trustChanged(hasLostAuthority: hasLostAuthority)
     case .feedback(let reader): reader.trustChanged()
     case .none: break
     }

@@ -8,17 +8,20 @@ final class Door: Sendable {
   let kind: DoorConfiguration.Kind
   let environment: Environment
   let context: TLSContext
+  /// Those that the context verifies clients' certificates against.
+  let authorities: Authorities
   let addresses: [SocketAddress]
   /// How a gateway judges notifications.
   let rules: BinaryRules
 
   init(
     kind: DoorConfiguration.Kind, environment: Environment, context: TLSContext,
-    addresses: [SocketAddress], rules: BinaryRules
+    authorities: Authorities, addresses: [SocketAddress], rules: BinaryRules
   ) {
     self.kind = kind
     self.environment = environment
     self.context = context
+    self.authorities = authorities
     self.addresses = addresses
     self.rules = rules
   }
@@ -26,14 +29,16 @@ final class Door: Sendable {
   var name: String { "\(kind.rawValue) \(environment.name)" }
 
   /// The same with another context, for the connections to come.
-  func with(context: TLSContext) -> Door {
+  func with(context: TLSContext, authorities: Authorities) -> Door {
     Door(
-      kind: kind, environment: environment, context: context, addresses: addresses, rules: rules)
+      kind: kind, environment: environment, context: context, authorities: authorities,
+      addresses: addresses, rules: rules)
   }
 
   /// The same at the addresses that were bound.
   func with(addresses: [SocketAddress]) -> Door {
     Door(
-      kind: kind, environment: environment, context: context, addresses: addresses, rules: rules)
+      kind: kind, environment: environment, context: context, authorities: authorities,
+      addresses: addresses, rules: rules)
   }
 }

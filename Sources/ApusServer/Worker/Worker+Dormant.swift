@@ -26,7 +26,7 @@ extension Worker {
     row.tls?.wipe()
     connections[Int(connection.slot)] = nil
     shard.cache.release(device.key)
-    watchDormant(connection.slot, row.deadlineSeconds)
+    watchDormant(connection.slot)
     return true
   }
 
@@ -53,12 +53,21 @@ extension Worker {
   func lookAtDormant(_ slot: Int32, _ now: UInt64) {
     guard dormant.has(slot), UInt64(dormant.rows[Int(slot)].watchedSeconds) <= now else { return }
     dormant.rows[Int(slot)].watchedSeconds = .max
-    let deadline = dormant.rows[Int(slot)].deadlineSeconds
-    if isDraining || deadline <= now {
+    if isDraining || deadlineSeconds(of: dormant.rows[Int(slot)]) <= now {
       wake(slot).deadlineReached()
     } else {
-      watchDormant(slot, deadline)
+      watchDormant(slot)
     }
+  }
+
+  /// Second of the worker's clock at which the device has been silent for too long, or its certificate has expired.
+  fileprivate func deadlineSeconds(of row: borrowing DormantRow) -> UInt64 {
+    guard let end = row.certificate?.notAfter else { return row.silenceSeconds }
+    return min(row.silenceSeconds, secondAfter(end))
+  }
+
+  private func watchDormant(_ slot: Int32) {
+    watchDormant(slot, deadlineSeconds(of: dormant.rows[Int(slot)]))
   }
 
   private func watchDormant(_ slot: Int32, _ deadlineSeconds: UInt64) {
@@ -68,12 +77,16 @@ extension Worker {
       clamping: wheel.add(entry, deadlineSeconds: deadlineSeconds))
   }
 
-  /// What everybody is judged by was replaced. Only those are woken for whom that is the end.
-  func judgeDormant() {
-    guard trust.directory.revokedCount > 0 else { return }
-    for slot in dormant.slots
-    where dormant.rows[Int(slot)].certificate?.areRevoked(in: trust.directory) == true {
-      wake(slot).trustChanged()
+  /// What everybody is judged by was replaced, or the clock jumped. Only those are woken for whom that is the end.
+  func judgeDormant(hasLostAuthority: Bool) {
+    let now = certificateSeconds
+    for slot in dormant.slots {
+      let certificate = dormant.rows[Int(slot)].certificate
+      if certificate?.fault(trust, hasLostAuthority: hasLostAuthority, nowSeconds: now) != nil {
+        wake(slot).trustChanged(hasLostAuthority: hasLostAuthority)
+      } else {
+        watchDormant(slot)
+      }
     }
   }
 
@@ -135,7 +148,7 @@ extension Connection {
       acceptedMilliseconds: row.acceptedMilliseconds, stage: .open)
     remainTrusted()
     driver = .courier(CourierConnection(self, waking: row, device: device))
-    deadlineSeconds = row.deadlineSeconds
+    deadlineSeconds = worker.deadlineSeconds(of: row)
     quietSeconds = worker.nowSeconds + worker.dormantSeconds
     watchedSeconds = row.watchedSeconds == .max ? .max : UInt64(row.watchedSeconds)
   }

@@ -11,6 +11,7 @@ extension Worker {
   func secondPassed() {
     readClock()
     let now = nowSeconds
+    watchClock()
     wheel.advance(toSeconds: now, into: &due)
     for entry in due { look(at: entry, now) }
     due.removeAll(keepingCapacity: true)

@@ -35,8 +35,6 @@ import Glibc
   private(set) var trust: Trust
   /// Counts the changes of the devices' authorities.
   private(set) var authorityGeneration: UInt32 = 0
-  /// Tells the authority that issues devices' certificates now from others: the first bytes of its fingerprint.
-  private(set) var authorityMark: UInt64
   private(set) var sealer: TokenSealer
   private(set) var isDraining = false
   private var owner: ShardDriver?
@@ -64,6 +62,8 @@ import Glibc
   var scarcity = MemoryScarcity()
   var untrusted = UntrustedQueue()
   let commons: Commons
+  /// The wall clock minus the worker's when they were last compared; see `watchClock`.
+  var clockOffsetMilliseconds: Int64?
 
   /// Messages waiting for one worker; verdicts that do not fit wait with their sender.
   private static let inboxCapacity = 65_536
@@ -85,7 +85,6 @@ import Glibc
     store = commons.store
     order = commons.order
     self.trust = trust
-    authorityMark = Self.authorityMark(trust)
     sealer = TokenSealer(trust.sealingKeys)
     openRequests = OpenRequests(worker: UInt16(index))
     wheel = DeadlineWheel(nowSeconds: loop.nowMilliseconds / 1000)
@@ -93,10 +92,6 @@ import Glibc
   }
 
   deinit { unsafe receiveBuffer.deallocate() }
-
-  private static func authorityMark(_ trust: Trust) -> UInt64 {
-    trust.deviceAuthorities.first?.fingerprint.words.0 ?? 0
-  }
 
   var nowSeconds: UInt64 { loop.nowMilliseconds / 1000 }
   private(set) var wallMilliseconds: Int64
@@ -267,16 +262,15 @@ import Glibc
   /// - Parameter contexts: What counts from the next handshake on, for each door in the order of their opening.
   func replace(trust: Trust, contexts: [TLSContext] = []) {
     for (place, context) in zip(doors.indices, contexts) {
-      doors[place] = doors[place].with(context: context)
+      doors[place] = doors[place].with(
+        context: context, authorities: trust.authorities(of: doors[place].kind))
     }
-    let previous = self.trust.directory
-    if trust.deviceAuthorities != self.trust.deviceAuthorities { authorityGeneration += 1 }
+    let previous = self.trust
+    if trust.deviceAuthorities != previous.deviceAuthorities { authorityGeneration += 1 }
     self.trust = trust
-    authorityMark = Self.authorityMark(trust)
     sealer = TokenSealer(trust.sealingKeys)
-    shard.directoryReplaced(previous)
-    for connection in connections { connection?.trustChanged() }
-    judgeDormant()
+    shard.directoryReplaced(previous.directory)
+    judgeConnections(since: previous)
   }
 
   /// Stops accepting, and lets every connection end in its protocol's way.

@@ -19,7 +19,8 @@ final class SimulationCredentials: Sendable {
   static let otherTeamID = shortID("SIMTEAM002")
 
   private let sealingKeys: TokenSealingKeys
-  private let deviceAuthority: Certificate
+  private let serviceAuthorities: Authorities
+  private let deviceAuthorities: Authorities
   private let verifiers: [ProviderKeyVerifier]
   private let fingerprints: [CertificateFingerprint]
   /// Every certificate that anybody holds: first those of the devices, then the providers' of each app.
@@ -66,14 +67,15 @@ final class SimulationCredentials: Sendable {
     sealingKeys = try TokenSealingKeys([
       TokenSealingKeys.Key(id: 1, bytes: (0..<32).map { UInt8($0) })
     ])
-    deviceAuthority = devices.certificate
+    serviceAuthorities = Authorities([service.certificate])
+    deviceAuthorities = Authorities([devices.certificate])
   }
 
   /// What the service goes by under that directory.
   func trust(_ state: SimulatedDirectory) throws -> Trust {
     Trust(
       directory: try directory(state), verifiers: verifiers, sealingKeys: sealingKeys,
-      deviceAuthorities: [deviceAuthority])
+      serviceAuthorities: serviceAuthorities, deviceAuthorities: deviceAuthorities)
   }
 
   private func directory(_ state: SimulatedDirectory) throws -> Directory {
@@ -92,11 +94,13 @@ final class SimulationCredentials: Sendable {
     builder.keys = keys.enumerated().map { index, pair in
       ProviderKey(
         id: pair.id, team: Self.teamID, environments: .both,
-        isRevoked: index < state.revokedKeys, index: index)
+        isRevoked: index < state.revokedKeys, index: index, publicKey: UInt64(index))
     }
     builder.keys.append(
       ProviderKey(
-        id: otherKey.id, team: Self.otherTeamID, environments: .both, index: Self.keyCount))
+        id: otherKey.id, team: Self.otherTeamID, environments: .both, index: Self.keyCount,
+        publicKey: UInt64(Self.keyCount)))
+    builder.authorities = serviceAuthorities.marks
     builder.revokedCertificates = fingerprints.indices.filter {
       $0 % Self.editionCount < state.revokedEditions[$0 / Self.editionCount]
     }.map { fingerprints[$0] }

@@ -91,7 +91,7 @@ struct CredentialsCommand {
     }
     var builder = DirectoryBuilder()
     builder.teams = [Team(id: team, name: "Team")]
-    builder.keys = [ProviderKey(id: keyID, team: team, environments: .both, index: 0)]
+    builder.keys = [ProviderKey(id: keyID, team: team, environments: .both, index: 0, publicKey: 0)]
     let directory = try builder.build(generation: 1, sha1: TopicHash.init(of:))
     var fields = RequestFields()
     let field = Array("bearer ".utf8) + text

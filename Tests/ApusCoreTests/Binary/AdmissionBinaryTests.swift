@@ -245,14 +245,31 @@ struct AdmissionBinaryTests {
       builder.apps.removeAll { $0.id == World.secondApp }
       builder.keys.removeAll { $0.topics?.contains(World.secondApp) == true }
     }
-    try sender.reexamine(directory: without)
+    try sender.reexamine(directory: without, nowSeconds: World.now)
     #expect(throws: Refusal(.topicUnknown)) { try sender.requiredTopic() }
-    try sender.reexamine(directory: World.directory(generation: 3))
+    try sender.reexamine(directory: World.directory(generation: 3), nowSeconds: World.now)
     #expect(try sender.requiredTopic().key == topic.key)
     let revoking = World.directory(generation: 4) {
       $0.revokedCertificates = [World.fingerprint(1)]
     }
-    #expect(throws: Refusal(.certificateRevoked)) { try sender.reexamine(directory: revoking) }
+    #expect(throws: Refusal(.certificateRevoked)) {
+      try sender.reexamine(directory: revoking, nowSeconds: World.now)
+    }
+  }
+
+  @Test("A sender ends with its certificate's authority, and with its certificate")
+  func ended() throws {
+    var sender = try BinaryAttempt().sender()
+    let end = World.certificateEnd
+    try sender.reexamine(directory: World.directory(), nowSeconds: end)
+    #expect(throws: Refusal(.certificateExpired)) {
+      try sender.reexamine(directory: World.directory(), nowSeconds: end + 1)
+    }
+    let without = World.directory(generation: 2) { $0.authorities = [World.otherAuthority] }
+    #expect(throws: Refusal(.certificateAuthority)) {
+      try sender.reexamine(directory: without, nowSeconds: World.now)
+    }
+    try sender.reexamine(directory: World.directory(generation: 3), nowSeconds: World.now)
   }
 
   @Test("Every refusal of a frame has a status of Apple's table that may be sent")

@@ -87,10 +87,49 @@ struct CertificateConnectionTests {
 
     var driver = try Driver(certificate: World.certificate())
     #expect(driver.reason(Request()) == nil)
-    #expect(driver.connection.reexamine(directory: driver.directory) == nil)
+    #expect(driver.reexamine() == nil)
     driver.directory = revoking
     #expect(driver.reason(Request()) == .badCertificate)
-    #expect(driver.connection.reexamine(directory: revoking)?.reason == .badCertificate)
+    #expect(driver.reexamine()?.reason == .badCertificate)
+  }
+
+  @Test("A certificate whose authority is removed, and no other")
+  func authorityRemoved() throws {
+    var driver = try Driver(certificate: World.certificate())
+    driver.directory = World.directory(generation: 2) { $0.authorities = [World.authority] }
+    #expect(driver.reexamine() == nil)
+    #expect(driver.reason(Request()) == nil)
+    let without = World.directory(generation: 3) { $0.authorities = [World.otherAuthority] }
+    driver.directory = without
+    #expect(driver.reexamine() == Refusal(.certificateAuthority))
+    #expect(driver.reason(Request()) == .badCertificate)
+    #expect(throws: Refusal(.certificateAuthority)) {
+      _ = try Driver(certificate: World.certificate(), directory: without)
+    }
+  }
+
+  @Test("A certificate that either of two authorities may have issued ends with the first of them")
+  func unknownAuthority() throws {
+    var certificate = World.certificate()
+    certificate.authorities = [World.authority, World.otherAuthority]
+    var driver = try Driver(certificate: certificate)
+    #expect(driver.reexamine() == nil)
+    driver.directory = World.directory(generation: 2) { $0.authorities = [World.authority] }
+    #expect(driver.reexamine() == Refusal(.certificateAuthority))
+  }
+
+  @Test("A certificate is good in its last second, and not in the next")
+  func expired() throws {
+    var driver = try Driver(certificate: World.certificate())
+    driver.now = World.certificateEnd
+    #expect(driver.reexamine() == nil)
+    driver.now += 1
+    #expect(driver.reexamine() == Refusal(.certificateExpired))
+    #expect(driver.reason(Request()) == .badCertificate)
+    // A clock that was wrong takes nothing back that the handshake would give.
+    driver.now -= 1
+    #expect(driver.reexamine() == nil)
+    #expect(driver.reason(Request()) == nil)
   }
 
   @Test("An app that is registered or moved while the connection is open")

@@ -200,7 +200,7 @@ struct DirectoryBuilderTests {
       $0.keys.append(
         ProviderKey(
           id: World.unrelatedTopicKey, team: World.team, environments: .both,
-          topics: [World.app], index: 20))
+          topics: [World.app], index: 20, publicKey: 20))
     },
     Contradiction(.verifierShared(World.unrelatedTopicKey, World.otherTeamKey, index: 6)) {
       $0.keys[7].index = 6
@@ -248,7 +248,8 @@ struct DirectoryBuilderTests {
     Contradiction(.tooManyTeamKeys(team: World.team, environment: .production, count: 3)) {
       $0.keys.append(
         ProviderKey(
-          id: World.unknownKey, team: World.team, environments: .production, index: 20))
+          id: World.unknownKey, team: World.team, environments: .production, index: 20,
+          publicKey: 20))
     },
     Contradiction(
       .tooManyTopicKeys(team: World.otherTeam, environment: .development, count: 201)
@@ -256,7 +257,7 @@ struct DirectoryBuilderTests {
       builder.keys += (100..<301).map {
         ProviderKey(
           id: World.id("KEY0000\($0)"), team: World.otherTeam, environments: .development,
-          topics: [World.foreignApp], index: $0)
+          topics: [World.foreignApp], index: $0, publicKey: UInt64($0))
       }
     },
   ]
@@ -306,7 +307,8 @@ struct DirectoryBuilderTests {
       builder.keys.append(
         ProviderKey(
           id: World.id("KEYGONE\(number)"), team: World.team, environments: .both,
-          isRevoked: true, index: number))
+          isRevoked: true, index: number,
+          publicKey: UInt64(number)))
     }
     builder.apps += (1000..<1400 as Range<UInt32>).map {
       App(id: AppID($0), bundleID: Array("app\($0)".utf8), team: World.otherTeam)
@@ -314,7 +316,8 @@ struct DirectoryBuilderTests {
     builder.keys += (300..<500).map {
       ProviderKey(
         id: World.id("KEY0000\($0)"), team: World.otherTeam, environments: .both,
-        topics: (1000..<1400 as Range<UInt32>).reversed().map { AppID($0) }, index: $0)
+        topics: (1000..<1400 as Range<UInt32>).reversed().map { AppID($0) }, index: $0,
+        publicKey: UInt64($0))
     }
     let directory = try builder.build(generation: 7, sha1: World.digest)
     #expect(directory.generation == 7)

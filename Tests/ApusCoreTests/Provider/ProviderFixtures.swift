@@ -33,6 +33,7 @@ enum World {
 
   static var records: DirectoryBuilder {
     var builder = DirectoryBuilder()
+    builder.authorities = [authority, otherAuthority]
     builder.teams = [Team(id: team, name: "One"), Team(id: otherTeam, name: "Two")]
     builder.apps = [
       App(id: app, bundleID: Array("com.example.mail".utf8), team: team),
@@ -41,17 +42,21 @@ enum World {
       App(id: voipNamedApp, bundleID: Array("com.example.calls.voip".utf8), team: team),
     ]
     builder.keys = [
-      ProviderKey(id: teamKey, team: team, environments: .both, index: 0),
-      ProviderKey(id: secondTeamKey, team: team, environments: .production, index: 1),
-      ProviderKey(id: developmentKey, team: team, environments: .development, index: 2),
-      ProviderKey(id: revokedKey, team: team, environments: .both, isRevoked: true, index: 3),
-      ProviderKey(id: topicKey, team: team, environments: .both, topics: [app], index: 4),
+      ProviderKey(id: teamKey, team: team, environments: .both, index: 0, publicKey: 0),
+      ProviderKey(id: secondTeamKey, team: team, environments: .production, index: 1, publicKey: 1),
+      ProviderKey(
+        id: developmentKey, team: team, environments: .development, index: 2, publicKey: 2),
+      ProviderKey(
+        id: revokedKey, team: team, environments: .both, isRevoked: true, index: 3, publicKey: 3),
+      ProviderKey(
+        id: topicKey, team: team, environments: .both, topics: [app], index: 4, publicKey: 4),
       ProviderKey(
         id: relatedTopicKey, team: team, environments: .both, topics: [secondApp, app],
-        relatedKey: topicKey, index: 5),
+        relatedKey: topicKey, index: 5, publicKey: 5),
       ProviderKey(
-        id: unrelatedTopicKey, team: team, environments: .both, topics: [app], index: 6),
-      ProviderKey(id: otherTeamKey, team: otherTeam, environments: .both, index: 7),
+        id: unrelatedTopicKey, team: team, environments: .both, topics: [app], index: 6,
+        publicKey: 6),
+      ProviderKey(id: otherTeamKey, team: otherTeam, environments: .both, index: 7, publicKey: 7),
     ]
     return builder
   }
@@ -81,6 +86,11 @@ enum World {
     return hash
   }
 
+  static let authority: UInt64 = 11
+  static let otherAuthority: UInt64 = 12
+  /// The last second in which ``certificate(_:listed:several:environments:team:)`` is valid.
+  static let certificateEnd = now + 86_400
+
   static let token = DeviceToken(words: (0x0123_4567_89ab_cdef, 2, 3, 4))
 
   static func claims(
@@ -104,7 +114,8 @@ enum World {
     CertificateCredential(
       defaultTopic: Array(topic.utf8), listedTopics: listed.map { Array($0.utf8) },
       listsSeveralTopics: several, environments: environments, team: team,
-      fingerprint: fingerprint(1), place: fingerprint(101))
+      fingerprint: fingerprint(1), place: fingerprint(101), authorities: [authority],
+      notAfterSeconds: certificateEnd)
   }
 }
 
@@ -183,6 +194,10 @@ struct Driver: ~Copyable {
   }
 
   var isTrusted: Bool { connection.isTrusted }
+
+  mutating func reexamine() -> Refusal? {
+    connection.reexamine(directory: directory, nowSeconds: now)
+  }
 
   mutating func authenticate(
     _ fields: borrowing RequestFields, _ provider: VerifiedToken?

@@ -134,7 +134,7 @@ struct CaptureTests {
     try expectEnd(gateway, GatewayFrame.packet(8, 8))
     let refused = try stage.rehearsal.exchange(foreign)
     #expect(refused.status == 8 && refused.reason == "Invalid token")
-    #expect(refused.explanation?.contains("not minted by this service") == true)
+    #expect(refused.explanation?.contains("this service did not issue") == true)
     #expect(refused.request.connection == request.connection)
     #expect(try stage.rehearsal.closed(request.connection.number) != nil)
   }

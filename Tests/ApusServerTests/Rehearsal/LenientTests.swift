@@ -136,7 +136,7 @@ struct LenientTests {
     #expect(try push(foreign).status == 200)
     #expect(try device.notification()[3] == TestService.payload)
     let notes = try notes(foreign)
-    #expect(notes.contains(byteCount == 32 ? "not minted by this service" : "digits; tokens of"))
+    #expect(notes.contains(byteCount == 32 ? "this service did not issue" : "digits; tokens of"))
     #expect(stage.rehearsal.asked(foreign) == [TestDirectory.topic])
   }
 
@@ -237,7 +237,7 @@ struct LenientTests {
     let exchanges = try stage.rehearsal.exchanges(foreign, count: 3)
     #expect(exchanges.map(\.status) == [0, 0, 0])
     #expect(exchanges.allSatisfy { $0.notificationID != nil })
-    #expect(exchanges[0].notes.joined().contains("not minted by this service"))
+    #expect(exchanges[0].notes.joined().contains("this service did not issue"))
     #expect(stage.rehearsal.asked(foreign) == ["", "", ""])
   }
 
