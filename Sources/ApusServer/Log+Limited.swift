@@ -28,6 +28,7 @@ extension Log {
     case auditNotWritten
     case memoryScarce
     case memorySufficient
+    case noncesNotKept
 
     package var event: StaticString {
       switch self {
@@ -52,6 +53,7 @@ extension Log {
       case .auditNotWritten: "audit line not written"
       case .memoryScarce: "notifications take nearly all of their memory: providers are slowed down"
       case .memorySufficient: "notifications have enough memory again"
+      case .noncesNotKept: "used nonces not kept for a restart"
       }
     }
   }

@@ -74,6 +74,11 @@ package final class Service {
       configuration: configuration, store: store, order: order,
       gate: ConnectionGate(
         capacity: configuration.connectionCapacity ?? ConnectionGate.descriptorCapacity()),
+      replays: configuration.isEphemeral
+        ? ReplayGuard()
+        : ReplayGuard(
+          path: dataDirectory.nonceFile, log: configuration.log,
+          nowMilliseconds: EventLoop.wallClockMilliseconds()),
       audit: audit, expiries: expiries, enrolment: enrolment,
       rehearsal: configuration.rehearsal.map { RehearsalDesk($0, contexts) })
     let workers = (0..<count).map { Worker(index: $0, commons: commons, trust: trust) }

@@ -119,13 +119,15 @@ package struct CourierConnectResponse: CourierMessage {
   package var largeMessageBytes: UInt16
   /// The server's time in Unix milliseconds.
   package var serverMilliseconds: UInt64
+  /// 0x40, an extension: why a device was refused and what to do, for people and logs; empty for nothing.
+  package var explanation: String
 
   package init(
     status: Status, token: DeviceToken?, serverMilliseconds: UInt64,
     badNonceServerMilliseconds: UInt64? = nil,
     maximumMessageBytes: UInt16 = UInt16(Limits.voipPayloadBytes),
     largeMessageBytes: UInt16 = UInt16(Limits.voipPayloadBytes), protocolVersion: UInt16 = 2,
-    capabilities: UInt32 = 0
+    capabilities: UInt32 = 0, explanation: String = ""
   ) {
     self.status = status
     self.token = token
@@ -135,6 +137,7 @@ package struct CourierConnectResponse: CourierMessage {
     self.badNonceServerMilliseconds = badNonceServerMilliseconds
     self.largeMessageBytes = largeMessageBytes
     self.serverMilliseconds = serverMilliseconds
+    self.explanation = explanation
   }
 
   /// Reads an answer. Those fields that a server always sends must be there.
@@ -147,6 +150,7 @@ package struct CourierConnectResponse: CourierMessage {
     var badNonceTime: UInt64?
     var large: UInt16?
     var time: UInt64?
+    var explanation = ""
     var fields = CourierFields(.connectResponse, body)
     while let field = try fields.next() {
       switch field.id {
@@ -158,6 +162,7 @@ package struct CourierConnectResponse: CourierMessage {
       case 7: badNonceTime = try field.u64()
       case 8: large = try field.u16()
       case 10: time = try field.u64()
+      case 0x40: explanation = field.value.text
       default: break
       }
     }
@@ -168,12 +173,13 @@ package struct CourierConnectResponse: CourierMessage {
       maximumMessageBytes: try maximum.required(.connectResponse, 4),
       largeMessageBytes: try large.required(.connectResponse, 8),
       protocolVersion: try version.required(.connectResponse, 5),
-      capabilities: try capabilities.required(.connectResponse, 6))
+      capabilities: try capabilities.required(.connectResponse, 6), explanation: explanation)
   }
 
   /// Appends the frame. Clients refuse to read one without fields 4, 5, 6 and 10, even a refusal.
   package func encode(to output: inout [UInt8]) {
-    output.appendFrame(.connectResponse, room: 83) { fields in
+    let text = Array(explanation.utf8)
+    output.appendFrame(.connectResponse, room: 86 + text.count) { fields in
       fields.appendField(1, status.rawValue)
       if let token { fields.appendField(3, token) }
       fields.appendField(4, maximumMessageBytes)
@@ -182,6 +188,7 @@ package struct CourierConnectResponse: CourierMessage {
       if let time = badNonceServerMilliseconds { fields.appendField(7, time) }
       fields.appendField(8, largeMessageBytes)
       fields.appendField(10, serverMilliseconds)
+      if !text.isEmpty { fields.appendField(0x40, text.span) }
     }
   }
 }

@@ -28,6 +28,15 @@ struct ConnectionLifetimeTests {
     #expect(goAways.last?.debugData.contains(reason) == true, "\(goAways)")
   }
 
+  /// Expects the goodbye (command 0x80), whose field 0x40 says why and what the device needs.
+  private func expectGoodbye(_ device: ConnectedDevice, _ text: String) throws {
+    let last = try #require(try device.client.end().frames.last)
+    #expect(last.command == 0x80)
+    let reason = String(decoding: last[0x40] ?? [], as: UTF8.self)
+    #expect(reason.contains(text), "\(reason)")
+    #expect(reason.contains("needs a new certificate"), "\(reason)")
+  }
+
   private func auditLines() throws -> [Substring] {
     try Files.readText(data.auditFile).split(separator: "\n")
   }
@@ -79,7 +88,7 @@ struct ConnectionLifetimeTests {
     if isDormant { try service.awaitDormant(2) } else { try old.settle() }
     _ = try data.finishRotation(of: .devices, nowSeconds: now)
     service.service.reload()
-    _ = try old.client.end()
+    try expectGoodbye(old, "no longer trusted")
     try new.settle()
   }
 
@@ -119,7 +128,7 @@ struct ConnectionLifetimeTests {
     let device = try service.connect(service.directory.device(validity: short))
     try device.enable(TestDirectory.topic)
     if isDormant { try service.awaitDormant() }
-    _ = try device.client.end()
+    try expectGoodbye(device, "has expired")
     #expect(TestDirectory.nowSeconds > short.notAfter)
     let lines = try auditLines()
     #expect(

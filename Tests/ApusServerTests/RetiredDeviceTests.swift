@@ -80,7 +80,10 @@ struct RetiredDeviceTests {
         try client.send(ConnectedDevice.connectMessage(token: presented))
         let response = try client.expect(0x08)
         #expect(response[1] == [2])
-        #expect(response.fieldIDs == [1, 4, 5, 6, 8, 10])
+        #expect(response.fieldIDs == [1, 4, 5, 6, 8, 10, 0x40])
+        let explanation = String(decoding: response[0x40] ?? [], as: UTF8.self)
+        #expect(explanation.contains("is retired"))
+        #expect(explanation.contains("enrol it as a new device"))
         #expect(try client.end().frames.isEmpty)
       }
       try service.directory.data.save(records)

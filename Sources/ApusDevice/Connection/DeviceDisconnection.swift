@@ -1,4 +1,5 @@
 package import ApusLoop
+import ApusModel
 package import ApusTLS
 package import ApusTrust
 import ApusWire
@@ -79,10 +80,12 @@ extension DeviceDisconnection: CustomStringConvertible {
     case .stopped: "stopped"
     case .unreachable(let error): error.description
     case .timedOut: "the service does not answer"
+    case .tls(.alertReceived(let code)): Self.text(alert: code)
+    case .tls(.certificateRejected(let reason)): Self.text(rejected: reason)
     case .tls(let error): error.description
     case .otherProtocol: "the service does not speak the courier protocol; is it the right port?"
     case .proof(let fault): "the device cannot prove itself: \(fault)"
-    case .refused(let refusal): "the service refused the device (status \(refusal.status.rawValue))"
+    case .refused(let refusal): Self.text(refused: refusal)
     case .fault(let fault): fault.description
     case .goodbye(let reason): "the service closed: \(reason)"
     case .closed: "the service closed"
@@ -90,5 +93,37 @@ extension DeviceDisconnection: CustomStringConvertible {
     case .transport(ETIMEDOUT): "the connection was lost"
     case .transport(let code): "the connection broke (error \(code))"
     }
+  }
+
+  private static func text(refused refusal: CourierRefusal) -> String {
+    let text = "the service refused the device (status \(refusal.status.rawValue))"
+    if refusal.badNonceServerMilliseconds != nil {
+      return text
+        + ": the clock of this device is wrong by more than \(Limits.courierNonceSeconds) s, "
+        + "compared with the service's: set it"
+    }
+    return refusal.explanation.isEmpty ? text : "\(text): \(refusal.explanation)"
+  }
+
+  /// What an alert of the service says about the device's certificate. RFC 8446, section 6.2.
+  private static func text(alert code: UInt8) -> String {
+    let fault: String? =
+      switch code {
+      case 44: "is revoked"
+      case 45: "has expired"
+      case 48: "is of an authority that the service does not trust, or no longer"
+      default: nil
+      }
+    guard let fault else { return TLSError.alertReceived(code).description }
+    return
+      "the device's certificate \(fault) (TLS alert \(code)): the device needs a new certificate, "
+      + "by enrolment or from the operator"
+  }
+
+  /// The device's own clock decides whether the service's certificate is valid.
+  private static func text(rejected reason: String) -> String {
+    let text = TLSError.certificateRejected(reason).description
+    guard reason.contains("not yet valid") || reason.contains("expired") else { return text }
+    return text + "; check the clock of this device first"
   }
 }

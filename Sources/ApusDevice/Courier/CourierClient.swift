@@ -268,7 +268,8 @@ package struct CourierClient: Sendable {
       return .refused(
         CourierRefusal(
           status: response.status, serverMilliseconds: response.serverMilliseconds,
-          badNonceServerMilliseconds: response.badNonceServerMilliseconds))
+          badNonceServerMilliseconds: response.badNonceServerMilliseconds,
+          explanation: response.explanation))
     }
     // A service may leave the token out where it accepted the one that was presented.
     guard let token = response.token ?? baseToken else { return end(.noToken) }

@@ -35,14 +35,17 @@ package struct CourierRefusal: Sendable, Hashable {
   package var serverMilliseconds: UInt64
   /// The service's time, in Unix milliseconds, where it found the time in the nonce to be wrong.
   package var badNonceServerMilliseconds: UInt64?
+  /// Why, and what to do, where the service said it; else empty.
+  package var explanation: String
 
   package init(
     status: CourierConnectResponse.Status, serverMilliseconds: UInt64,
-    badNonceServerMilliseconds: UInt64?
+    badNonceServerMilliseconds: UInt64?, explanation: String = ""
   ) {
     self.status = status
     self.serverMilliseconds = serverMilliseconds
     self.badNonceServerMilliseconds = badNonceServerMilliseconds
+    self.explanation = explanation
   }
 }
 

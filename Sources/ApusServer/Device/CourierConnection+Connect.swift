@@ -61,7 +61,8 @@ extension CourierConnection {
     CourierConnectResponse(
       status: .refused, token: nil, serverMilliseconds: UInt64(max(0, worker.wallMilliseconds)),
       badNonceServerMilliseconds: refusal.isAboutTime
-        ? UInt64(max(0, worker.wallMilliseconds)) : nil
+        ? UInt64(max(0, worker.wallMilliseconds)) : nil,
+      explanation: dialect.allowsExtensions ? refusal.advice ?? "" : ""
     ).encode(to: &output)
     stage = .over
     worker.markDirty(connection)

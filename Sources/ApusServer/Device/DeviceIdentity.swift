@@ -2,7 +2,6 @@ import ApusCore
 import ApusModel
 import ApusTrust
 import ApusWire
-import Synchronization
 
 /// Why a device was not believed.
 enum DeviceRefusal: Error, CustomStringConvertible {
@@ -55,6 +54,19 @@ enum DeviceRefusal: Error, CustomStringConvertible {
     }
   }
 
+  /// For the device: what to do, where it can do something. It has proved who it is in these cases.
+  var advice: String? {
+    switch self {
+    case .retired(let device):
+      "the device \(device.text) is retired and cannot connect again: enrol it as a new device"
+    case .revoked: CertificateStanding.Fault.revoked.text
+    case .authorityRemoved: CertificateStanding.Fault.authorityRemoved.text
+    case .superseded(let device):
+      "the device \(device.text) has a newer key: this is an old copy of its identity"
+    default: nil
+    }
+  }
+
   /// Whether the answer is to carry the service's time.
   var isAboutTime: Bool {
     if case .clock = self { true } else { false }
@@ -103,10 +115,11 @@ struct CertificateStanding: Sendable {
     /// For the device.
     var text: String {
       switch self {
-      case .revoked: "the device's certificate is revoked"
+      case .revoked: "the device's certificate is revoked: the device needs a new certificate"
       case .authorityRemoved:
-        "the authority that issued the device's certificate is no longer trusted"
-      case .expired: "the device's certificate has expired"
+        "the authority that issued the device's certificate is no longer trusted: "
+          + "the device needs a new certificate"
+      case .expired: "the device's certificate has expired: the device needs a new certificate"
       }
     }
   }
@@ -244,36 +257,5 @@ struct DeviceIdentity: Sendable {
       throw .clock(offMilliseconds: off.partialValue)
     }
     guard replays.admit(connect.nonce, nowMilliseconds: nowMilliseconds) else { throw .replayed }
-  }
-}
-
-/// Remembers the nonces of signed connect messages for as long as their times would be believed.
-///
-/// Shared by all workers: a replay may come in anywhere.
-final class ReplayGuard: Sendable {
-  private struct State {
-    var recent: Set<[UInt8]> = []
-    var older: Set<[UInt8]> = []
-    var turnedMilliseconds: Int64 = 0
-  }
-
-  private let state = Mutex(State())
-
-  /// Nonces in each half. At the limit nobody is believed until the halves turn: a flood of signed messages needs a
-  /// certificate, so it has a sender that can be told.
-  private static let capacity = 1_000_000
-
-  /// True for a nonce that was not seen; it is remembered.
-  func admit(_ nonce: [UInt8], nowMilliseconds: Int64) -> Bool {
-    state.withLock { state in
-      // A nonce is believed from 300 s before its time to 300 s after, so for 600 s.
-      if abs(nowMilliseconds - state.turnedMilliseconds) >= 2 * Limits.courierNonceSeconds * 1000 {
-        state.older = state.recent
-        state.recent = []
-        state.turnedMilliseconds = nowMilliseconds
-      }
-      guard state.recent.count < Self.capacity, !state.older.contains(nonce) else { return false }
-      return state.recent.insert(nonce).inserted
-    }
   }
 }

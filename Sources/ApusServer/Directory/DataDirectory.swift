@@ -24,6 +24,7 @@ package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
 /// keys/<key id>.pub         their public halves: all that the service reads
 /// sealing.keys              what device tokens are sealed with
 /// ticket.keys               what session tickets are sealed with; made anew where it is missing
+/// connect.nonces            signed nonces that devices have used in the last minutes
 /// certificates/             what was issued to providers and devices
 /// enrolment/                one-time codes, and devices that wait for the operator
 /// crls/                     revocation lists of the authorities, PEM or DER
@@ -37,6 +38,8 @@ package struct DataDirectory: Sendable {
 
   package var directoryFile: String { "\(path)/directory.conf" }
   package var sealingFile: String { "\(path)/sealing.keys" }
+  /// The nonces of connect messages, for as long as they could be shown again.
+  var nonceFile: String { "\(path)/connect.nonces" }
   package var ticketFile: String { "\(path)/ticket.keys" }
   package var revocationListPath: String { "\(path)/crls" }
   package var auditFile: String { "\(path)/audit.jsonl" }
@@ -108,17 +111,37 @@ package struct DataDirectory: Sendable {
   // MARK: Sealing keys
 
   package func sealingKeys() throws -> TokenSealingKeys {
-    let file = try SectionFile(text: Files.readText(sealingFile))
-    let keys = try file.sections.flatMap(\.values).map { entry in
-      guard let id = UInt8(entry.key), let bytes = Hex.decode(Array(entry.value.utf8).span),
-        bytes.count == TokenSealingKeys.Key.byteCount
-      else {
-        throw DirectoryProblem(
-          "\(sealingFile): each line must be `number = 64 hexadecimal digits`")
+    let digits = 2 * TokenSealingKeys.Key.byteCount
+    var keys: [TokenSealingKeys.Key] = []
+    let lines = try Files.readText(sealingFile).split(
+      separator: "\n", omittingEmptySubsequences: false)
+    for (index, raw) in lines.enumerated() {
+      let line = raw.trimmed
+      if line.isEmpty || line.first == "#" { continue }
+      let sides = line.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+      guard sides.count == 2, let id = UInt8(sides[0].trimmed) else {
+        throw sealingProblem(index + 1, "this is no `number = \(digits) hexadecimal digits`")
       }
-      return TokenSealingKeys.Key(id: id, bytes: bytes)
+      let value = Array(sides[1].trimmed.utf8)
+      guard value.count == digits, let bytes = Hex.decode(value.span) else {
+        throw sealingProblem(
+          index + 1,
+          "key \(id) needs \(digits) hexadecimal digits and has \(value.count) characters")
+      }
+      guard !keys.contains(where: { $0.id == id }) else {
+        throw sealingProblem(index + 1, "there is a key \(id) already, above this line")
+      }
+      keys.append(TokenSealingKeys.Key(id: id, bytes: bytes))
     }
+    guard !keys.isEmpty else { throw sealingProblem(lines.count, "the file ends without a key") }
     return try TokenSealingKeys(keys)
+  }
+
+  /// A file that was cut off is put back, not made anew: providers hold tokens that only these keys open.
+  private func sealingProblem(_ line: Int, _ text: String) -> DirectoryProblem {
+    DirectoryProblem(
+      "\(sealingFile), line \(line): \(text). If the file was cut off, put it back from a backup: "
+        + "no other key opens the device tokens that providers hold")
   }
 
   func save(_ keys: TokenSealingKeys) throws {

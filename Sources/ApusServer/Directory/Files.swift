@@ -114,6 +114,11 @@ package enum Files {
   /// Takes a file away, if it is there.
   package static func remove(_ path: String) { unsafe _ = unlink(path) }
 
+  /// Gives a file another name, in place of one that has it. Not durable by itself.
+  static func move(_ path: String, to other: String) throws(FileError) {
+    guard unsafe rename(path, other) == 0 else { throw failure("rename", path) }
+  }
+
   /// The names in a directory, in no order; none where there is no such directory. One that is there and cannot be
   /// read is an error, because what it holds may matter.
   package static func names(in path: String) throws(FileError) -> [String] {
