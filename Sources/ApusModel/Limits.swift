@@ -41,8 +41,24 @@ public enum Limits {
   /// Seconds within which an HTTP/2 client has to show a valid credential; then its connection is closed. Clients that
   /// connect ahead of their first push find a new connection as they do after an idle one.
   public static let untrustedConnectionSeconds = 60
-  /// Seconds that a drain waits for a moment without open streams before it announces itself.
+  /// Seconds for which each step of a drain waits for a client at most.
   public static let drainGapSeconds = 10
+  /// Seconds that a drain waits for a moment without open streams before the next answer announces it; and those that a
+  /// client has to answer the PING behind that.
+  public static let drainPatienceSeconds = 1
+  /// Milliseconds for which devices are waited for when the service stops, before its providers are told. The operator
+  /// expects a restart of seconds.
+  public static let deviceDrainMilliseconds: Int64 = 1500
+  /// Seconds in which a device may acknowledge what it was sent before the service stopped.
+  public static let drainAcknowledgeSeconds: UInt64 = 1
+  /// Devices that each worker tells in a millisecond that the service stops: each costs some ten microseconds, and
+  /// providers are served meanwhile.
+  public static let devicesDrainedAtOnce = 64
+  /// Milliseconds over which devices come back for each one that was connected: a worker completes some 500 handshakes
+  /// in a second.
+  public static let reconnectMillisecondsPerDevice: UInt64 = 2
+  /// The same for all of them: at least, so that few devices do not come in one moment either, and at most.
+  public static let reconnectSpreadMilliseconds: ClosedRange<UInt64> = 500...60_000
   /// Bytes of a provider token (a JWT of two short JSON objects and a signature is below 300).
   public static let providerTokenBytes = 2048
   /// Seconds of a provider token's life. "Establishing a token-based connection to APNs": one hour.
@@ -82,7 +98,7 @@ public enum Limits {
   /// the stream drop the data: 15 of 25 runs without a pause, none of 25 with this one.
   public static let lastWordsMilliseconds: UInt64 = 30
   /// Milliseconds over which a shutdown spreads the ends of a worker's binary connections, at most.
-  public static let binaryDrainSpreadMilliseconds: UInt64 = 5000
+  public static let binaryDrainSpreadMilliseconds: UInt64 = 500
   /// Tuples of one write of the feedback service: 988 bytes. Some readers lose what comes in larger records.
   public static let feedbackTuplesPerWrite = 26
   /// Tuples that one connection to the feedback service is given; the next connection gets those that follow.

@@ -260,23 +260,33 @@ package final class Service {
     return total
   }
 
-  /// Stops: no new connections, every open request answered, GOAWAY and goodbye, everything durable.
-  package func stop() {
+  /// Stops: devices are told to go, and when to come back; then providers, each open request answered; and everything
+  /// is durable. Providers are accepted until the devices are gone.
+  ///
+  /// - Parameter wait: Waits for so many milliseconds; true where the rest is to be cut short.
+  package func stop(wait: (Int64) -> Bool = { sleep(milliseconds: $0) }) {
     log(.notice, "stopping")
     admin?.drain()
     watch.stop()
-    for worker in workers { worker.ask { $0.beginDrain() } }
-    let deadline =
-      EventLoop.wallClockMilliseconds() + Int64(configuration.shutdownSeconds) * 1000
-    // Twice, because a device that is being handed over is for a moment on no worker's list.
-    var quietRounds = 0
-    while EventLoop.wallClockMilliseconds() < deadline, quietRounds < 2 {
-      let isBusy = workers.contains { $0.ask { $0.connectionCount > 0 } }
-      quietRounds = isBusy ? 0 : quietRounds + 1
-      usleep(isBusy ? 50_000 : 5_000)
+    let start = ContinuousClock.now
+    let deadline = start + .seconds(configuration.shutdownSeconds)
+    let devicesDeadline = min(deadline, start + .milliseconds(Limits.deviceDrainMilliseconds))
+    var isCutShort = false
+    func awaitQuiet(until deadline: ContinuousClock.Instant, _ isBusy: (Worker) -> Bool) {
+      // Twice, because a device that is being handed over is for a moment on no worker's list.
+      var quietRounds = 0
+      while !isCutShort, ContinuousClock.now < deadline, quietRounds < 2 {
+        quietRounds = workers.contains(where: isBusy) ? 0 : quietRounds + 1
+        isCutShort = wait(quietRounds == 0 ? 20 : 5)
+      }
     }
+    for worker in workers { worker.ask { $0.beginDeviceDrain() } }
+    awaitQuiet(until: devicesDeadline) { $0.ask { $0.hasDevicesToDrain } }
+    for worker in workers { worker.ask { $0.beginDrain() } }
+    awaitQuiet(until: deadline) { $0.ask { $0.hasConnectionsToDrain } }
     for worker in workers { worker.ask { $0.finishDrain() } }
-    while EventLoop.wallClockMilliseconds() < deadline + 5000,
+    let lastDeadline = ContinuousClock.now + .seconds(5)
+    while ContinuousClock.now < lastDeadline,
       workers.contains(where: { !$0.ask { $0.shard.stop() } })
     {
       usleep(5_000)
@@ -292,6 +302,11 @@ package final class Service {
     log(.notice, "stopped")
   }
 
+  private static func sleep(milliseconds: Int64) -> Bool {
+    usleep(UInt32(milliseconds) * 1000)
+    return false
+  }
+
   /// Waits for SIGTERM or SIGINT, reloading on SIGHUP; then stops.
   ///
   /// The signals are taken by this thread alone: they are blocked in every other, so this must have been prepared with
@@ -304,11 +319,22 @@ package final class Service {
       let signal = unsafe sigtimedwait(&set, nil, &wait)
       switch signal {
       case SIGHUP: reload()
-      case SIGTERM, SIGINT: return stop()
+      case SIGTERM, SIGINT: return stop { isInterrupted(milliseconds: $0) }
       default: break
       }
       tickets.rotateIfDue()
     }
+  }
+
+  /// Whether another SIGTERM or SIGINT came in that time: whoever sends one again does not want to wait.
+  private func isInterrupted(milliseconds: Int64) -> Bool {
+    var set = sigset_t()
+    Self.fill(&set)
+    var wait = timespec(tv_sec: 0, tv_nsec: Int(milliseconds) * 1_000_000)
+    let signal = unsafe sigtimedwait(&set, nil, &wait)
+    guard signal == SIGTERM || signal == SIGINT else { return false }
+    log(.warning, "stopping at once", .text("reason", "a second signal"))
+    return true
   }
 
   /// Keeps the signals of ``runUntilSignal()`` away from all threads that are started from now on, and SIGPIPE from the

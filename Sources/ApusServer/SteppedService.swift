@@ -74,9 +74,18 @@ package final class SteppedService {
   // MARK: The end
 
   /// The first step of `Service.stop()`.
+  package func beginDeviceDrain() {
+    for worker in workers { worker.loop.perform { worker.beginDeviceDrain() } }
+  }
+
+  package var hasDevicesToDrain: Bool { workers.contains { $0.hasDevicesToDrain } }
+
+  /// The second one.
   package func beginDrain() {
     for worker in workers { worker.loop.perform { worker.beginDrain() } }
   }
+
+  package var hasConnectionsToDrain: Bool { workers.contains { $0.hasConnectionsToDrain } }
 
   package var connectionCount: Int { workers.reduce(0) { $0 + $1.connectionCount } }
 

@@ -238,21 +238,32 @@ package struct CourierSetState: CourierMessage {
 package struct CourierGoodbye: CourierMessage {
   /// For people and logs.
   package var reason: String
+  /// Field 0x41: milliseconds after which the device is to connect again, a share of its own of the time over which
+  /// the service wants its devices back. Nil where the service does not expect it to be gone.
+  package var reconnectMilliseconds: UInt32?
 
-  package init(reason: String) { self.reason = reason }
+  package init(reason: String, reconnectMilliseconds: UInt32? = nil) {
+    self.reason = reason
+    self.reconnectMilliseconds = reconnectMilliseconds
+  }
 
   package init(decoding body: Span<UInt8>) throws(CourierFault) {
     self.init(reason: "")
     var fields = CourierFields(.goodbye, body)
     while let field = try fields.next() {
-      if field.id == 0x40 { reason = field.value.text }
+      switch field.id {
+      case 0x40: reason = field.value.text
+      case 0x41: reconnectMilliseconds = try field.u32()
+      default: break
+      }
     }
   }
 
   package func encode(to output: inout [UInt8]) {
     let text = Array(reason.utf8)
-    output.appendFrame(.goodbye, room: 3 + text.count) { fields in
+    output.appendFrame(.goodbye, room: 3 + text.count + 7) { fields in
       fields.appendField(0x40, text.span)
+      if let reconnectMilliseconds { fields.appendField(0x41, reconnectMilliseconds) }
     }
   }
 }

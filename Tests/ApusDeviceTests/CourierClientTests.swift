@@ -68,7 +68,8 @@ struct Scripted {
     case .renewal(let issuance): heard.append("renewal \(issuance.status.rawValue)")
     case .renewalAdvised(let seconds): heard.append("renewal advised \(seconds)")
     case .noStorage: heard.append("no storage")
-    case .goodbye(let reason): heard.append("goodbye \(reason)")
+    case .goodbye(let reason, let milliseconds):
+      heard.append("goodbye \(reason)\(milliseconds.map { " \($0) ms" } ?? "")")
     case .fault(let fault): heard.append("fault \(fault)")
     }
   }
@@ -526,6 +527,15 @@ struct BackoffTests {
     #expect((16_000...32_000).contains(backoff.wait(afterConnectionOf: 29_999)))
     #expect((500...1000).contains(backoff.wait(afterConnectionOf: 30_000)))
     #expect((1000...2000).contains(backoff.wait(afterConnectionOf: nil)))
+  }
+
+  @Test("An announced end is no failure: its wait is the service's, and the next one the first")
+  func announced() {
+    var backoff = Backoff(configuration: .init(), seed: 1)
+    for _ in 0..<5 { _ = backoff.wait(afterConnectionOf: nil) }
+    #expect(backoff.announced(waitMilliseconds: 1234) == 1234)
+    #expect((500...1000).contains(backoff.wait(afterConnectionOf: nil)))
+    #expect(backoff.announced(waitMilliseconds: .max) == 300_000)
   }
 
   @Test("With full jitter each wait is drawn from nearly none to all of it")

@@ -143,7 +143,16 @@ struct ServerTimeTests {
     let server = Server.ready()
     server.receive(request(1))
     server.session.announceShutdown()
-    #expect(GoAway(server.output()) == GoAway(last: 0x7fff_ffff, code: 0, text: ""))
+    let announcement = server.output()
+    #expect(GoAway(announcement) == GoAway(last: 0x7fff_ffff, code: 0, text: ""))
+    #expect(announcement.map(\.type) == [Kind.goAway, Kind.ping])
+    let opaque = announcement.last?.payload ?? []
+    #expect(opaque.count == 8 && announcement.last?.flags == 0)
+    // Another one's answer says nothing.
+    server.receive(frame(Kind.ping, 1, stream: 0, [0, 0, 0, 0, 0, 0, 0, 0]))
+    #expect(!server.session.isAnnouncementSeen)
+    server.receive(frame(Kind.ping, 1, stream: 0, opaque))
+    #expect(server.session.isAnnouncementSeen)
     server.receive(request(3) + frame(Kind.ping, 0, stream: 0, [0, 0, 0, 0, 0, 0, 0, 0]))
     #expect(server.output().map(\.type) == [Kind.ping])
     #expect(server.session.openStreamCount == 2)

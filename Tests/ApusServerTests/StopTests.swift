@@ -10,10 +10,10 @@ struct StopTests {
   private func whileStopping(_ service: TestService, _ body: () throws -> Void) throws {
     let thread = StopThread(service)
     defer { thread.join() }
-    // The doors close first: nobody is let in any more.
+    // The listeners of devices close first.
     let deadline = Deadline()
     while deadline.remainingMilliseconds > 0 {
-      guard let client = try? RawTCPClient(service.address(.provider)) else { break }
+      guard let client = try? RawTCPClient(service.address(.courier)) else { break }
       client.close()
       sched_yield()
     }
@@ -40,12 +40,19 @@ struct StopTests {
     try whileStopping(service) {
       let shutdown = #"{"reason":"Shutdown"}"#
       let idleEnd = try idle.end()
-      #expect(idleEnd.goAways == [RawGoAway(lastStream: 0, code: 0, debugData: shutdown)])
+      let announcement = RawGoAway(lastStream: 0x7fff_ffff, code: 0, debugData: "")
+      #expect(
+        idleEnd.goAways == [
+          announcement, RawGoAway(lastStream: 0, code: 0, debugData: shutdown),
+        ])
       #expect(idleEnd.end == .closeNotify)
       try busy.send(.data(stream, TestService.payload))
       #expect(try busy.response(to: stream).status == 200)
       let busyEnd = try busy.end()
-      #expect(busyEnd.goAways == [RawGoAway(lastStream: stream, code: 0, debugData: shutdown)])
+      #expect(
+        busyEnd.goAways == [
+          announcement, RawGoAway(lastStream: stream, code: 0, debugData: shutdown),
+        ])
       #expect(busyEnd.end == .closeNotify)
     }
   }
@@ -71,6 +78,109 @@ struct StopTests {
       #expect(end.frames.isEmpty)
       #expect(end.end == .closeNotify)
     }
+  }
+
+  @Test("Each device is told when to come back, no two at the same time")
+  func reconnection() throws {
+    let service = try TestService()
+    let devices = try (0..<20).map { _ in try service.connect() }
+    for device in devices { try device.enable(TestDirectory.topic) }
+    try whileStopping(service) {
+      let delays = try devices.map { device in
+        let goodbye = try #require(device.client.end().frames.last)
+        let bytes = try #require(goodbye[0x41])
+        #expect(bytes.count == 4)
+        return bytes.reduce(0) { $0 << 8 | Int($1) }
+      }
+      #expect(Set(delays).count > 15, "\(delays)")
+      #expect(delays.allSatisfy { 0..<500 ~= $0 }, "\(delays)")
+    }
+  }
+
+  @Test("A device may acknowledge what it was sent, and providers are served until it has")
+  func acknowledgement() throws {
+    let directory = try TestDirectory()
+    let durable = TestService.Options { $0.isEphemeral = false }
+    let first = try TestService(directory, durable)
+    let device = try first.connect()
+    let token = try device.token()
+    try device.enable(TestDirectory.topic)
+    let headers = try first.pushHeaders(to: token, authorization: first.authorization())
+      .setting("apns-expiration", "\(TestDirectory.nowSeconds + 1000)")
+    let early = TestService.payload
+    let late = Array(#"{"aps":{"alert":"late"}}"#.utf8)
+    #expect(try first.provider().exchange(headers, body: early).status == 200)
+    let notification = try device.notification()
+    #expect(notification[3] == early)
+    try whileStopping(first) {
+      #expect(try first.provider().exchange(headers, body: late).status == 200)
+      try device.acknowledge(notification)
+      let end = try device.client.end()
+      #expect(end.frames.map(\.command) == [0x80])
+    }
+    let second = try TestService(directory, durable)
+    defer { second.stop() }
+    let again = try second.connect(device.device)
+    try again.filter([(2, TestDirectory.topic)])
+    let next = try again.notification()
+    #expect(next[3] == late)
+    try again.acknowledge(next)
+    try again.settle()
+    #expect(again.client.received.filter { $0.command == 0x0a }.count == 1)
+    let counts = second.service.counts()
+    #expect(counts[.delivered] == 1 && counts[.deliveredFromStorage] == 1)
+    #expect(counts[.discardedNotStored] ?? 0 == 0)
+  }
+
+  /// Waits until providers are told as well.
+  private func awaitProviderDrain(_ service: TestService) throws {
+    try waitUntil("the provider's listeners to close") {
+      guard let client = try? RawTCPClient(service.address(.provider)) else { return true }
+      client.close()
+      return false
+    }
+  }
+
+  @Test("The announcement leaves in one record with the answer to the last open request")
+  func announcement() throws {
+    let service = try TestService()
+    let provider = try service.provider()
+    let headers = try service.pushHeaders(
+      to: service.directory.deviceToken(DeviceID(1)).hex, authorization: service.authorization())
+    let stream = provider.takeStream()
+    try provider.send(.headers(stream, headers))
+    try provider.ping()
+    try whileStopping(service) {
+      try awaitProviderDrain(service)
+      #expect(provider.received.compactMap(\.goAway).isEmpty)
+      try provider.send(.data(stream, TestService.payload))
+      #expect(try provider.response(to: stream).status == 410)
+      #expect(try provider.end().end == .closeNotify)
+    }
+    // RFC 9113, section 6.8: GOAWAY, 8 bytes, on stream 0, with stream id 2^31-1 and NO_ERROR.
+    let goAway = hex("000008 07 00 00000000 7fffffff 00000000")
+    let reason = Array(#"{"reason":"Unregistered""#.utf8)
+    let record = provider.tls.records.map(\.plaintext).first { $0.contains(goAway) }
+    #expect(record?.contains(reason) == true)
+  }
+
+  @Test("A client with one request at a time gets an answer to each, whenever the service stops")
+  func oneAtATime() throws {
+    let service = try TestService()
+    let token = try Shared.absentToken(of: service)
+    let provider = try service.provider()
+    let headers = try service.pushHeaders(to: token, authorization: service.authorization())
+      .setting("apns-expiration", "0")
+    let thread = StopThread(service)
+    defer { thread.join() }
+    var answers: UInt32 = 0
+    while provider.received.compactMap(\.goAway).isEmpty {
+      #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
+      answers += 1
+    }
+    // One that crosses with the announcement is answered as well.
+    #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
+    #expect(try provider.end().goAways.last?.lastStream == 2 * answers + 1)
   }
 
   @Test("A device that says who it is while the service stops is let go like the others")

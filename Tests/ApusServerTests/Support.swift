@@ -11,7 +11,10 @@ enum Shared {
   static var service: TestService { get throws { try started.get() } }
 
   /// The token of an app on a device that is away: pushes to it are accepted and kept.
-  private static let absent = Result {
+  private static let absent = Result { try absentToken(of: service) }
+
+  /// The same of another service.
+  static func absentToken(of service: TestService) throws -> String {
     let device = try service.connect()
     let token = try device.token()
     try device.enable(TestDirectory.topic)

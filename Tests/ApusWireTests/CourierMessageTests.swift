@@ -433,12 +433,17 @@ struct CourierControlTests {
         == CourierSetActiveInterval(interval: 60))
   }
 
-  @Test("A goodbye tells why")
+  @Test("A goodbye tells why, and when to come back")
   func goodbye() throws {
     let fields = "40 000d 7368757474696e6720646f776e"
     #expect(frame(CourierGoodbye(reason: "shutting down")) == hex("80 00000010" + fields))
     #expect(try decode(CourierGoodbye.self, fields: fields).reason == "shutting down")
     #expect(CourierCommand.goodbye.isExtension && !CourierCommand.channel.isExtension)
+    let soon = "40 0003 627965 41 0004 000005dc"
+    let goodbye = CourierGoodbye(reason: "bye", reconnectMilliseconds: 1500)
+    #expect(frame(goodbye) == hex("80 0000000d" + soon))
+    let decoded = try decode(CourierGoodbye.self, fields: soon)
+    #expect(decoded.reason == "bye" && decoded.reconnectMilliseconds == 1500)
   }
 
   @Test("Dialects are told by name; the packed one is never selected")

@@ -58,6 +58,8 @@ package struct BinaryConnection: ~Copyable, Sendable {
   private var isPartialHandedOut = false
   /// The identifier of the last accepted notification that has one.
   private var lastAccepted: UInt32?
+  /// Whether one without an identifier was accepted, which no packet can name.
+  private var hasAcceptedSimple = false
 
   package init(limits: BinaryFrameLimits, confirmsAccepted: Bool) {
     self.limits = limits
@@ -169,7 +171,7 @@ package struct BinaryConnection: ~Copyable, Sendable {
     guard pending.count == 0, !confirmsAccepted else {
       return decide(submit(frame, nowSeconds: nowSeconds), status: nil)
     }
-    if !frame.isSimple { lastAccepted = frame.identifier ?? 0 }
+    if frame.isSimple { hasAcceptedSimple = true } else { lastAccepted = frame.identifier ?? 0 }
   }
 
   /// The frame is bad. "Notifications already sent after it are discarded."
@@ -252,7 +254,10 @@ package struct BinaryConnection: ~Copyable, Sendable {
       case .undecided: return .none
       case .accepted:
         pending.removeFirst()
-        guard !frame.isSilent else { continue }
+        guard !frame.isSilent else {
+          hasAcceptedSimple = true
+          continue
+        }
         lastAccepted = frame.identifier
         guard confirmsAccepted else { continue }
         return .confirm(BinaryErrorPacket(status: .noError, identifier: frame.identifier))
@@ -274,10 +279,11 @@ package struct BinaryConnection: ~Copyable, Sendable {
     }
   }
 
-  /// The packet of a shutdown. Where nothing was accepted, a provider that has begun a frame learns with identifier 0
-  /// that all of it must be sent again; one that has sent nothing needs no word.
+  /// The packet of a shutdown: everything behind the notification that it names must be sent again. Where nothing was
+  /// accepted that is identifier 0, whether or not a frame came: one may be under way, and its sender is to know that
+  /// it was not taken. Where a notification without identifier was accepted, 0 would have that sent twice.
   private var lastWords: BinaryErrorPacket? {
     if let lastAccepted { return BinaryErrorPacket(status: .shutdown, identifier: lastAccepted) }
-    return hasPartialFrame ? BinaryErrorPacket(status: .shutdown, identifier: 0) : nil
+    return hasAcceptedSimple ? nil : BinaryErrorPacket(status: .shutdown, identifier: 0)
   }
 }

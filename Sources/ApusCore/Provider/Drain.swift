@@ -2,16 +2,19 @@ import ApusModel
 
 /// How a provider's HTTP/2 connection is ended without losing a request.
 ///
-/// Some clients tear a connection down on the first GOAWAY that they read and fail whatever is in flight. So the
-/// drain waits for a moment without open streams and sends a single GOAWAY with the true last stream id. Where no such
-/// moment comes it announces itself as RFC 9113, section 6.8, has it: a GOAWAY with stream id 2^31-1, answers to all
-/// that is open, then the final one.
+/// RFC 9113, section 6.8: a GOAWAY with stream id 2^31-1 announces the end, and a PING behind it shows when the client
+/// knows; what it sent before is still answered. Then the final GOAWAY names the last stream.
 ///
-/// After carrying out an action the driver asks again with ``gap(openStreams:)`` until the answer is `none`.
+/// Some clients tear a connection down on the first GOAWAY that they read and fail whatever is in flight. So the
+/// announcement leaves together with the answer to the last open stream, at once where none is open, and where streams
+/// are always open with the next answer after `Limits.drainPatienceSeconds`. Behind that answer, in a record of its
+/// own, it would find clients that have one request at a time with their next one under way.
+///
+/// After carrying out an action the driver asks ``flush(openStreams:isWriting:)`` again until the answer is `none`.
 package struct Drain: Sendable {
   package enum Action: Sendable, Hashable {
     case none
-    /// Send GOAWAY with last stream id 2^31-1; go on answering, new streams too.
+    /// Send GOAWAY with last stream id 2^31-1, and a PING; go on answering, new streams too.
     case announce
     /// Send GOAWAY with the id of the last stream that is answered; refuse streams above it.
     case sendFinalGoAway
@@ -22,7 +25,8 @@ package struct Drain: Sendable {
   private enum State: Sendable {
     case serving
     case waitingForGap(sinceSeconds: Int64)
-    case announced(sinceSeconds: Int64)
+    /// `isSeen`: the client has read the announcement, or does not answer.
+    case announced(sinceSeconds: Int64, isSeen: Bool)
     case ending(sinceSeconds: Int64)
     case closed
   }
@@ -46,22 +50,38 @@ package struct Drain: Sendable {
     }
   }
 
-  /// The connection is to end. Ask ``gap(openStreams:)`` next: the moment may be now.
+  /// The connection is to end.
   package mutating func begin(nowSeconds: Int64) {
     guard case .serving = state else { return }
     lastSeconds = nowSeconds
     state = .waitingForGap(sinceSeconds: nowSeconds)
   }
 
-  /// Streams were closed, or an action was carried out.
-  package mutating func gap(openStreams: Int) -> Action {
-    guard openStreams == 0 else { return .none }
+  /// The client has answered the PING.
+  package mutating func announcementSeen() {
+    guard case .announced(let since, _) = state else { return }
+    state = .announced(sinceSeconds: since, isSeen: true)
+  }
+
+  /// To be asked before what is to be written leaves, so that the action's frame goes along.
+  ///
+  /// - Parameters:
+  ///   - openStreams: Those whose answers are not among it.
+  ///   - isWriting: Whether anything is to be written.
+  package mutating func flush(openStreams: Int, isWriting: Bool) -> Action {
     switch state {
     case .serving, .closed: return .none
-    case .waitingForGap, .announced:
+    case .waitingForGap(let since):
+      let isLate = hasPassed(Limits.drainPatienceSeconds, since: since)
+      guard openStreams == 0 || isLate && isWriting else { return .none }
+      state = .announced(sinceSeconds: lastSeconds, isSeen: false)
+      return .announce
+    case .announced(_, let isSeen):
+      guard isSeen, openStreams == 0 else { return .none }
       state = .ending(sinceSeconds: lastSeconds)
       return .sendFinalGoAway
     case .ending:
+      guard openStreams == 0 else { return .none }
       state = .closed
       return .close
     }
@@ -74,21 +94,22 @@ package struct Drain: Sendable {
     switch state {
     case .serving, .closed: return .none
     case .waitingForGap(let since):
-      guard isOver(since) else {
+      guard hasPassed(Limits.drainGapSeconds, since: since) else {
         state = .waitingForGap(sinceSeconds: min(since, nowSeconds))
         return .none
       }
-      state = .announced(sinceSeconds: nowSeconds)
+      state = .announced(sinceSeconds: nowSeconds, isSeen: false)
       return .announce
-    case .announced(let since):
-      guard isOver(since) else {
-        state = .announced(sinceSeconds: min(since, nowSeconds))
+    case .announced(let since, let isSeen):
+      guard hasPassed(Limits.drainGapSeconds, since: since) else {
+        let isOver = hasPassed(Limits.drainPatienceSeconds, since: since)
+        state = .announced(sinceSeconds: min(since, nowSeconds), isSeen: isSeen || isOver)
         return .none
       }
       state = .ending(sinceSeconds: nowSeconds)
       return .sendFinalGoAway
     case .ending(let since):
-      guard isOver(since) else {
+      guard hasPassed(Limits.drainGapSeconds, since: since) else {
         state = .ending(sinceSeconds: min(since, nowSeconds))
         return .none
       }
@@ -97,7 +118,7 @@ package struct Drain: Sendable {
     }
   }
 
-  private func isOver(_ since: Int64) -> Bool {
-    saturatingDifference(lastSeconds, since) >= Int64(Limits.drainGapSeconds)
+  private func hasPassed(_ seconds: Int, since: Int64) -> Bool {
+    saturatingDifference(lastSeconds, since) >= Int64(seconds)
   }
 }

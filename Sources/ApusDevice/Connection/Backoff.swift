@@ -52,6 +52,13 @@ package struct Backoff: Sendable, Hashable {
     generator = SeededGenerator(seed: seed)
   }
 
+  /// The service announced that it closes, and when it wants the device back: that is no failure, so the next wait is
+  /// the first again. The announced wait is bounded as any other.
+  package mutating func announced(waitMilliseconds: UInt64) -> UInt64 {
+    nextMilliseconds = configuration.firstMilliseconds
+    return min(waitMilliseconds, configuration.maximumMilliseconds)
+  }
+
   /// The milliseconds to wait now: from half the turn's wait to all of it, or with full jitter from 1 on.
   ///
   /// - Parameter connectedMilliseconds: For how long the connection that ended was good; nil where there was none.

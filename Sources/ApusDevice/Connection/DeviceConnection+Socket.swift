@@ -207,7 +207,9 @@ extension DeviceConnection {
       delegate?.deviceConnection(self, appToken: nil, for: topic)
     case .notification: preconditionFailure("a notification is taken up where its bytes are")
     case .noStorage: delegate?.deviceConnectionFoundNothingStored(self)
-    case .goodbye(let reason): goodbye = reason
+    case .goodbye(let reason, let milliseconds):
+      goodbye = reason
+      reconnectMilliseconds = milliseconds.map(UInt64.init)
     case .fault(let fault): end(.fault(fault))
     }
   }

@@ -110,6 +110,8 @@ package final class DeviceConnection: SocketHandler {
   /// Milliseconds that the next wait has at the least.
   var minimumWaitMilliseconds: UInt64 = 0
   var goodbye: String?
+  /// After how long the service that is about to close wants the device back; nil where it did not say.
+  var reconnectMilliseconds: UInt64?
   var connectedAtMilliseconds: UInt64?
   /// The service's clock less ours, where it complained.
   var clockOffsetMilliseconds: Int64 = 0
@@ -231,8 +233,10 @@ package final class DeviceConnection: SocketHandler {
     let wasGood = connectedAtMilliseconds.map { now - $0 }
     if wasGood != nil { sessionPatience.connected() }
     hangUp(keepsSession: wasGood != nil || sessionPatience.failed(reason))
-    let wait = max(backoff.wait(afterConnectionOf: wasGood), minimumWaitMilliseconds)
-    minimumWaitMilliseconds = 0
+    let wait = max(
+      reconnectMilliseconds.map { backoff.announced(waitMilliseconds: $0) }
+        ?? backoff.wait(afterConnectionOf: wasGood), minimumWaitMilliseconds)
+    (minimumWaitMilliseconds, reconnectMilliseconds) = (0, nil)
     stage = .waiting
     stageDeadline = now + wait
     let said = goodbye.map { DeviceDisconnection.goodbye(reason: $0) }
@@ -280,7 +284,7 @@ package final class DeviceConnection: SocketHandler {
     hangUp(keepsSession: true)
     lookup += 1
     stage = .idle
-    goodbye = nil
+    (goodbye, reconnectMilliseconds) = (nil, nil)
     delegate?.deviceConnection(self, disconnected: .stopped, retryMilliseconds: nil)
   }
 

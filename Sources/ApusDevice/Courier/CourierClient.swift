@@ -250,7 +250,9 @@ package struct CourierClient: Sendable {
       return .renewalAdvised(
         withinSeconds: try CourierRenewalAdvice(decoding: fields).withinSeconds)
     case .goodbye where configuration.dialect.allowsExtensions:
-      return .goodbye(reason: try CourierGoodbye(decoding: fields).reason)
+      let goodbye = try CourierGoodbye(decoding: fields)
+      return .goodbye(
+        reason: goodbye.reason, reconnectMilliseconds: goodbye.reconnectMilliseconds)
     default:
       skippedCount &+= 1
       return nil

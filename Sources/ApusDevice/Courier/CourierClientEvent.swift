@@ -23,8 +23,8 @@ package enum CourierClientEvent: Sendable {
   case notification(CourierArrival)
   /// Nothing waits for the device.
   case noStorage
-  /// The service is about to close, and why.
-  case goodbye(reason: String)
+  /// The service is about to close, why, and after how many milliseconds it wants the device back, if it says so.
+  case goodbye(reason: String, reconnectMilliseconds: UInt32?)
   /// The connection is of no more use.
   case fault(CourierClientFault)
 }

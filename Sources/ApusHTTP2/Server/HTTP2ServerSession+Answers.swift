@@ -141,6 +141,11 @@ extension HTTP2ServerSession {
   /// Whether there is something to write.
   package var wantsWrite: Bool { unsafe !output.isEmpty }
 
+  /// Streams whose answer does not stand in the output to its end.
+  package var unansweredStreamCount: Int {
+    unsafe openRequests.count { !$0.state.contains(.answered) } + blocked.count
+  }
+
   /// Appends what is to be sent to `buffer`, up to a length of `limit` bytes in all (at least 64); the rest waits for
   /// the next call. With `limit` 16384 and an empty buffer each call fills one TLS record.
   package func pendingOutput(into buffer: inout [UInt8], limit: Int) {

@@ -36,11 +36,30 @@ extension HTTP2ServerSession {
     !wantsWrite && (hasFailed || isGoAwayFinal && openStreamCount == 0)
   }
 
-  /// Announces that the connection will end: GOAWAY with the stream id 2^31-1. Requests are still taken.
+  /// Announces that the connection will end: GOAWAY with the stream id 2^31-1, and a PING whose answer says that the
+  /// client has read it (section 6.8). Requests are still taken.
   package func announceShutdown() {
-    guard !isAnnounced, !isGoAwayFinal, !hasFailed else { return }
-    isAnnounced = true
+    guard announcement == .none, !isGoAwayFinal, !hasFailed else { return }
+    announcement = .sent
     sendGoAway(.noError, last: .max, debugData: [])
+    let opaque = Self.announcementPing
+    unsafe output.append(FrameType.ping, payload: opaque.span)
+  }
+
+  /// Whether the client has read the announcement.
+  package var isAnnouncementSeen: Bool { announcement == .seen }
+
+  enum Announcement {
+    case none
+    case sent
+    case seen
+  }
+
+  private static let announcementPing = Array("shutdown".utf8)
+
+  func pingAnswered(_ payload: Span<UInt8>) {
+    let opaque = Self.announcementPing
+    if announcement == .sent, payload.copied() == opaque { announcement = .seen }
   }
 
   /// Ends the connection: GOAWAY with the id of the last stream that is, or was, answered, and the reason as JSON.

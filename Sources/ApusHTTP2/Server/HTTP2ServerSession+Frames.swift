@@ -148,7 +148,8 @@ extension HTTP2ServerSession {
   private func receivePing(_ head: FrameHead, _ payload: Span<UInt8>) throws(Failure) {
     try require(head.streamID == 0)
     try require(payload.count == 8, .frameSizeError)
-    if !head.has(FrameFlag.acknowledge) { try acknowledge(FrameType.ping, payload) }
+    if head.has(FrameFlag.acknowledge) { return pingAnswered(payload) }
+    try acknowledge(FrameType.ping, payload)
   }
 
   /// Answers that the peer makes us send, and does not read, are bounded.

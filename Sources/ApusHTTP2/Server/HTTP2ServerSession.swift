@@ -85,7 +85,7 @@ package final class HTTP2ServerSession {
   // The end.
   package internal(set) var hasFailed = false
   var isGoAwayFinal = false
-  var isAnnounced = false
+  var announcement = Announcement.none
 
   // Time.
   @exclusivity(unchecked) var nowMilliseconds: UInt64

@@ -60,23 +60,33 @@ extension CourierConnection {
         [.text("peer", connection.peer.description), .text("reason", reason)]
       }
     }
-    if dialect.allowsExtensions { CourierGoodbye(reason: reason).encode(to: &output) }
+    if dialect.allowsExtensions {
+      CourierGoodbye(
+        reason: reason,
+        reconnectMilliseconds: stopReason == .serviceStops
+          ? worker.reconnectMilliseconds(connection.slot) : nil
+      ).encode(to: &output)
+    }
     leaveShard()
     stage = .over
     connection.close()
   }
 
-  /// The service stops: connections end over some seconds, so that their devices do not all come back at once.
+  /// The service stops: nothing more is sent, and the device has a moment to acknowledge what it was sent. What it has
+  /// shown would else be sent again by the next service.
   func drain() {
     guard stage != .over else { return }
-    let spread = UInt64(connection.slot) % Self.drainSpreadSeconds
-    connection.deadlineSeconds = worker.nowSeconds + spread
     stopReason = .serviceStops
-    if spread == 0 {
-      end(reason: StopReason.serviceStops.rawValue)
-    } else {
-      worker.watch(connection)
-    }
+    endIfDrained()
+    guard stage != .over else { return }
+    connection.deadlineSeconds = worker.nowSeconds + Limits.drainAcknowledgeSeconds
+    worker.watch(connection)
+  }
+
+  /// Ends the connection if the service stops and nothing is awaited of the device any more.
+  func endIfDrained() {
+    guard stopReason == .serviceStops, device?.inFlightCount ?? 0 == 0 else { return }
+    end(reason: StopReason.serviceStops.rawValue)
   }
 
   /// A newer connection of the device took its place; its shard has moved on already or is about to.

@@ -77,8 +77,6 @@ final class CourierConnection {
   /// The request for a certificate; nil before there is one.
   var issuing: CertificateIssuing?
 
-  static let drainSpreadSeconds: UInt64 = 5
-
   /// A keep-alive a second, and a burst of ten: clients send one each 5 seconds at the most.
   static let keepAliveLimit = RateLimit(capacity: 10, refill: 1)
 
@@ -198,6 +196,7 @@ final class CourierConnection {
       skippedFrames += 1
     }
     if authorityGeneration != worker.authorityGeneration { adviseRenewal() }
+    endIfDrained()
     worker.markDirty(connection)
   }
 
@@ -210,7 +209,7 @@ final class CourierConnection {
     let borrows = output.isEmpty
     if borrows { swap(&output, &worker.frameScratch) }
     answerTokenRequests()
-    while connection.mayWrite, !shard.isGathering, let device,
+    while connection.mayWrite, !shard.isGathering, stopReason != .serviceStops, let device,
       let delivery = shard.nextToSend(device)
     {
       encode(delivery)

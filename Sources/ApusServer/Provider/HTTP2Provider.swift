@@ -291,6 +291,7 @@ final class HTTP2Provider {
   /// Moves what the session has to say into the connection, a TLS record at a time; true when that was the last of it.
   func flush() -> Bool {
     if let rehearsal, rehearsal.ending != .none { return flushLast(rehearsal) }
+    if ending.isDraining { goOnDraining() }
     while connection.mayWrite, session.wantsWrite {
       worker.scratch.removeAll(keepingCapacity: true)
       session.pendingOutput(into: &worker.scratch, limit: TLSBuffers.recordBytes)
@@ -298,7 +299,6 @@ final class HTTP2Provider {
       connection.encrypt(worker.scratch, count: worker.scratch.count)
       activeSeconds = worker.nowSeconds
     }
-    if ending.isDraining { carryOut(ending.gap(openStreams: session.openStreamCount)) }
     if session.isFinished || (isOver && session.openStreamCount == 0 && !session.wantsWrite) {
       isOver = true
       return true
@@ -372,6 +372,12 @@ final class HTTP2Provider {
     if let rehearsal { letGo(rehearsal) }
     ending.begin(nowSeconds: Int64(worker.nowSeconds))
     worker.markDirty(connection)
+  }
+
+  private func goOnDraining() {
+    if session.isAnnouncementSeen { ending.announcementSeen() }
+    let open = session.unansweredStreamCount
+    carryOut(ending.flush(openStreams: open, isWriting: session.wantsWrite))
   }
 
   private func carryOut(_ action: Drain.Action) {

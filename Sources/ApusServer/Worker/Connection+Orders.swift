@@ -37,7 +37,10 @@ extension Connection {
     switch driver {
     case .provider(let provider): provider.drain()
     case .courier(let courier): courier.drain()
-    case .gateway(let provider): provider.drain()
+    case .gateway:
+      // What has arrived is decided; what comes later is told by the packet.
+      if stage == .open { socketReadable() }
+      if case .gateway(let provider) = driver { provider.drain() }
     // It ends by itself, and soon.
     case .feedback: break
     case .none: if stage == .handshaking || stage == .open { abort() }

@@ -16,7 +16,7 @@ extension Worker {
   /// be remembered of it than a row has.
   func fallDormant(_ connection: Connection) -> Bool {
     let now = Int64(loop.nowMilliseconds)
-    guard !isDraining, let courier = connection.quietCourier(atMilliseconds: now),
+    guard !isDrainingDevices, let courier = connection.quietCourier(atMilliseconds: now),
       let device = courier.device, device.mayFallDormant(atMilliseconds: now),
       let door = dormant.reserve(connection.slot, connection.door)
     else { return false }
@@ -45,7 +45,7 @@ extension Worker {
     shard.cache.keep(device)
     watch(connection)
     // It was dormant while this worker told its connections to end.
-    if isDraining { connection.drain() }
+    if isDrainingDevices { connection.drain() }
     return connection
   }
 
@@ -53,7 +53,7 @@ extension Worker {
   func lookAtDormant(_ slot: Int32, _ now: UInt64) {
     guard dormant.has(slot), UInt64(dormant.rows[Int(slot)].watchedSeconds) <= now else { return }
     dormant.rows[Int(slot)].watchedSeconds = .max
-    if isDraining || deadlineSeconds(of: dormant.rows[Int(slot)]) <= now {
+    if deadlineSeconds(of: dormant.rows[Int(slot)]) <= now {
       wake(slot).deadlineReached()
     } else {
       watchDormant(slot)
@@ -87,14 +87,6 @@ extension Worker {
       } else {
         watchDormant(slot)
       }
-    }
-  }
-
-  /// The service stops: they are woken when their turns come, which is over some seconds.
-  func drainDormant() {
-    for slot in dormant.slots {
-      let spread = UInt64(slot) % CourierConnection.drainSpreadSeconds
-      if spread == 0 { wake(slot) } else { watchDormant(slot, nowSeconds + spread) }
     }
   }
 }

@@ -37,13 +37,16 @@ import Glibc
   private(set) var authorityGeneration: UInt32 = 0
   private(set) var sealer: TokenSealer
   private(set) var isDraining = false
+  private(set) var isDrainingDevices = false
+  /// Milliseconds over which the devices that are told to go come back.
+  private var reconnectSpreadMilliseconds: UInt64 = 0
   private var owner: ShardDriver?
   private var peers: [Worker] = []
   private var outboxes: [[WorkerMessage]] = []
   private var inbox: Inbox<WorkerMessage>?
   /// In the order in which they were opened.
   private var doors: [Door] = []
-  private var listeners: [Listener] = []
+  private var listeners: [(kind: DoorConfiguration.Kind, listener: Listener)] = []
   /// By slots; nil also where the connection is dormant.
   var connections: [Connection?] = []
   var generations: [UInt32] = []
@@ -57,7 +60,7 @@ import Glibc
   var due: [DeadlineWheel.Entry] = []
   private var secondTimer: LoopTimer?
   private(set) var pauses: PauseQueue?
-  private var drains: DrainQueue?
+  private var drains: [DrainQueue] = []
   var handshakes = HandshakeQueue()
   var scarcity = MemoryScarcity()
   var untrusted = UntrustedQueue()
@@ -144,7 +147,7 @@ import Glibc
       ) { [unowned self] descriptor, peer in
         accept(descriptor, peer, rehearsal?.door(doors[place], at: place) ?? doors[place])
       }
-      listeners.append(listener)
+      listeners.append((door.kind, listener))
       return listener.localAddress ?? address
     }
   }
@@ -218,7 +221,7 @@ import Glibc
       connection.remainTrusted()
       connection.resume(CourierConnection(connection, resuming: device))
       // It was under way while this worker told its connections to end.
-      if isDraining { connection.drain() }
+      if isDrainingDevices { connection.drain() }
       markDirty(connection)
     } catch {
       refuse(slot, device.peer, error)
@@ -273,26 +276,64 @@ import Glibc
     judgeConnections(since: previous)
   }
 
-  /// Stops accepting, and lets every connection end in its protocol's way.
+  var workerCount: Int { peers.count }
+  var connectionCount: Int { connections.count - freeSlots.count }
+  var inboxDepth: Int { inbox?.count ?? 0 }
+
+  // MARK: The end
+
+  /// Stops accepting devices, and tells those that are here to go. Providers are served as before.
+  func beginDeviceDrain() {
+    isDrainingDevices = true
+    closeListeners { $0 == .courier }
+    let range = Limits.reconnectSpreadMilliseconds
+    let devices = UInt64(shard.shard.sessions.connected * peers.count)
+    reconnectSpreadMilliseconds = min(
+      max(devices * Limits.reconnectMillisecondsPerDevice, range.lowerBound), range.upperBound)
+    let awake = connections.compactMap { $0?.door.kind == .courier ? $0?.slot : nil }
+    drains.append(DrainQueue(devices: awake + dormant.slots, of: self))
+  }
+
+  /// When the device of that connection is to come back: each at a time of its own, without order, evenly over all.
+  func reconnectMilliseconds(_ slot: Int32) -> UInt32 {
+    let place = UInt64(UInt32(bitPattern: slot)) &* UInt64(peers.count) &+ UInt64(index)
+    // The golden ratio's multiples, taken modulo 1, leave no gaps and no crowds.
+    let fraction = place &* 0x9e37_79b9_7f4a_7c15
+    return UInt32(
+      clamping: fraction.multipliedFullWidth(by: reconnectSpreadMilliseconds).high)
+  }
+
+  /// Whether a device is still to be told, or to read it. One that was told and leaves our last words unread may do so
+  /// when the process has ended: the system has them.
+  var hasDevicesToDrain: Bool {
+    dormant.dormancy.count > 0
+      || connections.contains { $0?.door.kind == .courier && $0?.stage != .lingering }
+  }
+
+  /// Stops accepting anybody, and lets every connection end in its protocol's way.
   func beginDrain() {
     isDraining = true
-    for listener in listeners { listener.close() }
-    listeners = []
-    var gateways: [Connection] = []
-    for connection in connections.compactMap(\.self) {
+    closeListeners { _ in true }
+    var gateways: [Int32] = []
+    for connection in connections.compactMap(\.self) where connection.door.kind != .courier {
       if connection.door.kind == .gateway, connection.stage == .open {
-        gateways.append(connection)
+        gateways.append(connection.slot)
       } else {
         connection.drain()
       }
     }
-    drainDormant()
-    drains = DrainQueue(worker: self, gateways)
+    drains.append(DrainQueue(gateways: gateways, of: self))
   }
 
-  var workerCount: Int { peers.count }
-  var connectionCount: Int { connections.count - freeSlots.count }
-  var inboxDepth: Int { inbox?.count ?? 0 }
+  private func closeListeners(_ isMeant: (DoorConfiguration.Kind) -> Bool) {
+    for entry in listeners where isMeant(entry.kind) { entry.listener.close() }
+    listeners.removeAll { isMeant($0.kind) }
+  }
+
+  /// Whether anybody is still to be drained.
+  var hasConnectionsToDrain: Bool {
+    hasDevicesToDrain || connections.contains { $0.map { $0.door.kind != .courier } ?? false }
+  }
 
   /// Cuts what is left; the loop may stop afterwards.
   func finishDrain() {
@@ -310,7 +351,7 @@ import Glibc
     (peers, outboxes) = ([], [])
     inbox?.close()
     loop.onTurnEnd = nil
-    (owner, pauses, drains, secondTimer) = (nil, nil, nil, nil)
+    (owner, pauses, drains, secondTimer) = (nil, nil, [], nil)
     loop.abandonWork()
   }
 }

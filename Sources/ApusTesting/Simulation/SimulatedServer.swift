@@ -181,9 +181,24 @@ final class SimulatedServer: @unchecked Sendable {
     stopCount += 1
     trace("stop", generation)
     state = .stopping
-    service.beginDrain()
-    let deadline = host.timeline.now + UInt64(configuration.shutdownSeconds) * Timeline.second
-    awaitQuiet(generation, deadline, quietRounds: 0, downMicroseconds)
+    service.beginDeviceDrain()
+    let now = host.timeline.now
+    awaitDevices(
+      generation, now + UInt64(Limits.deviceDrainMilliseconds) * Timeline.second / 1000,
+      now + UInt64(configuration.shutdownSeconds) * Timeline.second, downMicroseconds)
+  }
+
+  private func awaitDevices(
+    _ generation: Int, _ devicesDeadline: UInt64, _ deadline: UInt64, _ downMicroseconds: UInt64
+  ) {
+    host.timeline.after(seconds: 0.02) { [weak self] in
+      guard let self, generation == self.generation, state == .stopping, let service else { return }
+      if host.timeline.now < devicesDeadline, service.hasDevicesToDrain {
+        return awaitDevices(generation, devicesDeadline, deadline, downMicroseconds)
+      }
+      service.beginDrain()
+      awaitQuiet(generation, deadline, quietRounds: 0, downMicroseconds)
+    }
   }
 
   private func awaitQuiet(
@@ -191,7 +206,7 @@ final class SimulatedServer: @unchecked Sendable {
   ) {
     host.timeline.after(seconds: 0.05) { [weak self] in
       guard let self, generation == self.generation, state == .stopping, let service else { return }
-      let rounds = service.connectionCount > 0 ? 0 : quietRounds + 1
+      let rounds = service.hasConnectionsToDrain ? 0 : quietRounds + 1
       if host.timeline.now < deadline, rounds < 2 {
         return awaitQuiet(generation, deadline, quietRounds: rounds, downMicroseconds)
       }

@@ -2,43 +2,60 @@ import ApusCore
 import Testing
 
 struct DrainTests {
-  @Test("An idle connection gets one GOAWAY and is closed")
+  @Test("An idle connection is told at once, and closed when it has answered the PING")
   func idle() {
     var drain = Drain()
     #expect(!drain.isDraining)
-    #expect(drain.gap(openStreams: 0) == .none)
+    #expect(drain.flush(openStreams: 0, isWriting: false) == .none)
     drain.begin(nowSeconds: 100)
     #expect(drain.isDraining && drain.acceptsStreams)
-    #expect(drain.gap(openStreams: 0) == .sendFinalGoAway)
+    #expect(drain.flush(openStreams: 0, isWriting: false) == .announce)
+    #expect(drain.flush(openStreams: 0, isWriting: true) == .none)
+    #expect(drain.acceptsStreams)
+    drain.announcementSeen()
+    #expect(drain.flush(openStreams: 0, isWriting: false) == .sendFinalGoAway)
     #expect(!drain.acceptsStreams)
-    #expect(drain.gap(openStreams: 0) == .close)
-    #expect(drain.gap(openStreams: 0) == .none)
+    #expect(drain.flush(openStreams: 0, isWriting: true) == .close)
+    #expect(drain.flush(openStreams: 0, isWriting: false) == .none)
     #expect(drain.tick(nowSeconds: 1_000) == .none)
   }
 
-  @Test("A busy connection is waited for, and announces nothing when a gap comes in time")
-  func gapInTime() {
+  @Test("The answer to the last open stream takes the announcement along")
+  func lastAnswer() {
     var drain = Drain()
     drain.begin(nowSeconds: 100)
-    #expect(drain.gap(openStreams: 3) == .none)
-    #expect(drain.tick(nowSeconds: 109) == .none)
-    #expect(drain.acceptsStreams)
-    #expect(drain.gap(openStreams: 1) == .none)
-    #expect(drain.gap(openStreams: 0) == .sendFinalGoAway)
-    #expect(drain.gap(openStreams: 0) == .close)
+    #expect(drain.flush(openStreams: 3, isWriting: true) == .none)
+    #expect(drain.flush(openStreams: 1, isWriting: true) == .none)
+    #expect(drain.flush(openStreams: 0, isWriting: true) == .announce)
+    // A request that crossed with it.
+    drain.announcementSeen()
+    #expect(drain.flush(openStreams: 1, isWriting: false) == .none)
+    #expect(drain.flush(openStreams: 0, isWriting: true) == .sendFinalGoAway)
+    #expect(drain.flush(openStreams: 0, isWriting: true) == .close)
   }
 
-  @Test("Without a gap: announce, answer what is open, then the final one")
-  func announced() {
+  @Test("Where streams are always open, the next answer after a second takes it along")
+  func busy() {
     var drain = Drain()
     drain.begin(nowSeconds: 100)
-    #expect(drain.gap(openStreams: 9) == .none)
-    #expect(drain.tick(nowSeconds: 110) == .announce)
-    #expect(drain.gap(openStreams: 9) == .none)
-    #expect(drain.acceptsStreams)
-    #expect(drain.tick(nowSeconds: 111) == .none)
-    #expect(drain.gap(openStreams: 0) == .sendFinalGoAway)
-    #expect(drain.gap(openStreams: 0) == .close)
+    #expect(drain.flush(openStreams: 9, isWriting: true) == .none)
+    #expect(drain.tick(nowSeconds: 101) == .none)
+    #expect(drain.flush(openStreams: 9, isWriting: false) == .none)
+    #expect(drain.flush(openStreams: 9, isWriting: true) == .announce)
+    drain.announcementSeen()
+    #expect(drain.flush(openStreams: 9, isWriting: true) == .none)
+    #expect(drain.flush(openStreams: 0, isWriting: true) == .sendFinalGoAway)
+  }
+
+  @Test("A client that does not answer the PING is waited for a second")
+  func noAnswer() {
+    var drain = Drain()
+    drain.begin(nowSeconds: 100)
+    #expect(drain.flush(openStreams: 0, isWriting: false) == .announce)
+    #expect(drain.tick(nowSeconds: 100) == .none)
+    #expect(drain.flush(openStreams: 0, isWriting: false) == .none)
+    #expect(drain.tick(nowSeconds: 101) == .none)
+    #expect(drain.flush(openStreams: 0, isWriting: false) == .sendFinalGoAway)
   }
 
   @Test(
@@ -50,11 +67,11 @@ struct DrainTests {
     #expect(drain.tick(nowSeconds: 110) == .announce)
     #expect(drain.tick(nowSeconds: 119) == .none)
     #expect(drain.tick(nowSeconds: 120) == .sendFinalGoAway)
-    #expect(drain.gap(openStreams: 5) == .none)
+    #expect(drain.flush(openStreams: 5, isWriting: true) == .none)
     #expect(!drain.acceptsStreams)
     #expect(drain.tick(nowSeconds: 129) == .none)
     var answered = drain
-    #expect(answered.gap(openStreams: 0) == .close)
+    #expect(answered.flush(openStreams: 0, isWriting: true) == .close)
     #expect(drain.tick(nowSeconds: 130) == .close)
     #expect(drain.tick(nowSeconds: 200) == .none)
   }
@@ -83,13 +100,13 @@ struct DrainTests {
   @Test("A connection that was not asked to end is not ended by time")
   func serving() {
     var drain = Drain()
+    drain.announcementSeen()
     #expect(drain.tick(nowSeconds: .max) == .none)
     #expect(drain.acceptsStreams)
   }
 
   @Test(
-    "On every path the final GOAWAY comes once, before the close and after any announcement",
-    arguments: 1...50 as ClosedRange<UInt64>)
+    "On every path each step comes once, in order", arguments: 1...50 as ClosedRange<UInt64>)
   func walk(seed: UInt64) {
     var random = SeededRandom(state: seed)
     var drain = Drain()
@@ -98,15 +115,20 @@ struct DrainTests {
     drain.begin(nowSeconds: now)
     for _ in 0..<200 {
       let action: Drain.Action
-      if Bool.random(using: &random) {
+      switch Int.random(in: 0..<5, using: &random) {
+      case 0...1:
         now += Int64.random(in: 0...4, using: &random)
         action = drain.tick(nowSeconds: now)
-      } else {
-        action = drain.gap(openStreams: Int.random(in: 0...8, using: &random))
+      case 2:
+        drain.announcementSeen()
+        action = .none
+      default:
+        action = drain.flush(
+          openStreams: Int.random(in: 0...8, using: &random), isWriting: Bool.random(using: &random)
+        )
       }
       if action != .none { actions.append(action) }
     }
-    let short: [Drain.Action] = [.sendFinalGoAway, .close]
-    #expect(actions == short || actions == [.announce] + short, "seed \(seed)")
+    #expect(actions == [.announce, .sendFinalGoAway, .close], "seed \(seed)")
   }
 }
