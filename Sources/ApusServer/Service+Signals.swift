@@ -1,0 +1,50 @@
+import Glibc
+
+// What the signals of an operator or a service manager do.
+
+extension Service {
+  /// Waits for SIGTERM or SIGINT, reloading on SIGHUP; then stops.
+  ///
+  /// The signals are taken by this thread alone: they are blocked in every other, so this must have been prepared with
+  /// ``blockSignals()`` before `start`.
+  package func runUntilSignal() {
+    var set = sigset_t()
+    Self.fill(&set)
+    while true {
+      var wait = timespec(tv_sec: 60, tv_nsec: 0)
+      let signal = unsafe sigtimedwait(&set, nil, &wait)
+      switch signal {
+      case SIGHUP: reload()
+      case SIGTERM, SIGINT: return stop { isInterrupted(milliseconds: $0) }
+      default: break
+      }
+      tickets.rotateIfDue()
+    }
+  }
+
+  /// Whether another SIGTERM or SIGINT came in that time: whoever sends one again does not want to wait.
+  private func isInterrupted(milliseconds: Int64) -> Bool {
+    var set = sigset_t()
+    Self.fill(&set)
+    var wait = timespec(tv_sec: 0, tv_nsec: Int(milliseconds) * 1_000_000)
+    let signal = unsafe sigtimedwait(&set, nil, &wait)
+    guard signal == SIGTERM || signal == SIGINT else { return false }
+    log(.warning, "stopping at once", .text("reason", "a second signal"))
+    return true
+  }
+
+  /// Keeps the signals of ``runUntilSignal()`` away from all threads that are started from now on, and SIGPIPE from the
+  /// process.
+  package static func blockSignals() {
+    var set = sigset_t()
+    fill(&set)
+    unsafe pthread_sigmask(SIG_BLOCK, &set, nil)
+    // The reader of a log on a pipe may end; a line that nobody reads must not end the service.
+    signal(SIGPIPE, SIG_IGN)
+  }
+
+  private static func fill(_ set: inout sigset_t) {
+    unsafe sigemptyset(&set)
+    for signal in [SIGTERM, SIGINT, SIGHUP] { unsafe sigaddset(&set, signal) }
+  }
+}
