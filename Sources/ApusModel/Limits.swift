@@ -320,6 +320,10 @@ public enum Limits {
 
   // MARK: Administration
 
+  /// Milliseconds that a change of the data directory waits for another one. The longest, a rotation, makes an RSA key
+  /// and syncs some ten files: less than two seconds on a slow disk.
+  public static let directoryLockMilliseconds = 10_000
+
   /// Tokens for the administration that there may be.
   public static let adminTokens = 256
   /// Bytes of a token's name.

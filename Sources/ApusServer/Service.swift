@@ -28,6 +28,7 @@ package final class Service {
   /// That of the start.
   private let trust: Trust
   private let loader: TrustLoader
+  private let identity: DirectoryIdentity
   private let watch: TrustWatch
   private let expiries: ExpiryWatch
   private let enrolment: EnrolmentDesk
@@ -47,6 +48,8 @@ package final class Service {
     let audit = AuditLog(path: dataDirectory.auditFile, log: configuration.log)
     let loader = TrustLoader(dataDirectory, configuration, audit)
     self.loader = loader
+    let identity = DirectoryIdentity(dataDirectory.path)
+    self.identity = identity
     let stamps = dataDirectory.trustStamps()
     let trust = try loader.load()
     self.trust = trust
@@ -88,7 +91,7 @@ package final class Service {
       AdminDoor($0, dataDirectory, trust, log: configuration.log)
     }
     self.admin = admin
-    watch = TrustWatch(dataDirectory, expiries, since: stamps) {
+    watch = TrustWatch(dataDirectory, identity, expiries, since: stamps, log: configuration.log) {
       loader.reload { trust in
         // First what may fail: all of it counts, or none.
         let renewed = try contexts.all(trust)
@@ -163,7 +166,7 @@ package final class Service {
         configuration: configuration, directory: DataDirectory(path: configuration.dataDirectory),
         workers: workers, store: store, expiries: expiries, audit: audit, doors: doors,
         startedMilliseconds: EventLoop.wallClockMilliseconds(), state: state,
-        history: ServiceHistory(), staleness: { [loader] in loader.staleness })
+        history: ServiceHistory(), staleness: { [loader] in loader.staleness }, identity: identity)
     }
   }
 

@@ -130,6 +130,7 @@ extension AdminRemote {
       body: .members([
         "what": .string(what.rawValue),
         "finish": isFinish ? .bool(true) : nil,
+        "force": invocation.isOn(TrustOptions.force) ? .bool(true) : nil,
       ]))
     show(said, Self.rows(said))
   }

@@ -164,15 +164,15 @@ struct RotateCommand {
       throw CommandFailure(.usage, "\"\(text)\" cannot be rotated", remedy: "Name one of \(known).")
     }
     let isFinish = invocation.isOn(TrustOptions.finish)
-    if let remote = try AdminRemote(invocation) {
-      try remote.refuse(TrustOptions.nextAuthority)
-      try remote.refuse(TrustOptions.nextAuthorityKey)
-      return try remote.rotate(what, isFinish: isFinish)
-    }
     if invocation.isOn(TrustOptions.force), !isFinish || what != .deviceAuthority {
       throw invocation.failure(
         about: TrustOptions.force, "only `device-authority --finish` locks anybody out",
         remedy: "Leave --force out.")
+    }
+    if let remote = try AdminRemote(invocation) {
+      try remote.refuse(TrustOptions.nextAuthority)
+      try remote.refuse(TrustOptions.nextAuthorityKey)
+      return try remote.rotate(what, isFinish: isFinish)
     }
     switch what {
     case .serviceAuthority: try rotate(.service, isFinish)
@@ -221,13 +221,14 @@ struct RotateCommand {
     let (directory, now) = (user.directory, Process.nowSeconds)
     let file = directory.authorityCertificate(which)
     if isFinish {
-      let lockedOut = try lockedOut(which)
-      let dropped = try user.attempt { try directory.finishRotation(of: which, nowSeconds: now) }
-      let names = dropped.map { $0.subject.commonName ?? $0.serial }.joined(separator: ", ")
+      let finished = try finish(which, now)
+      let lockedOut = finished.lockedOut.count
+      let names = finished.dropped.map { $0.subject.commonName ?? $0.serial }.joined(
+        separator: ", ")
       user.record(.authorityRotated, "\(which.rawValue) authority, dropped \(names)")
       let devices =
         lockedOut > 0
-        ? " \(lockedOut) known device\(lockedOut == 1 ? " is" : "s are") let in no more." : ""
+        ? " \(lockedOut) known device\(lockedOut == 1 ? "" : "s") can no longer connect." : ""
       report(which.rawValue, "Not trusted any more: \(names).\(devices)", file)
     } else {
       let outside = try OutsideAuthority(
@@ -241,19 +242,19 @@ struct RotateCommand {
     }
   }
 
-  /// How many devices would lose their way in, which somebody must want.
-  private func lockedOut(_ which: DataDirectory.Authority) throws(CommandFailure) -> Int {
-    guard which == .devices else { return 0 }
-    let devices = try user.attempt { try user.directory.devicesOfOlderAuthority() }
-    guard !devices.isEmpty, !invocation.isOn(TrustOptions.force) else { return devices.count }
-    let some = devices.prefix(5).map(\.text).joined(separator: ", ")
-    throw invocation.failure(
-      .failed, about: TrustOptions.finish,
-      "\(devices.count) known device\(devices.count == 1 ? "" : "s") would be let in no more: "
-        + some + (devices.count > 5 ? " …" : ""),
-      remedy:
-        "They get a certificate of the new authority when they connect to the running service. "
-        + "Wait for them, retire those that are gone (apus device --retire), or give --force.")
+  private func finish(
+    _ which: DataDirectory.Authority, _ nowSeconds: Int64
+  ) throws(CommandFailure) -> DataDirectory.FinishedRotation {
+    try user.attempt {
+      do {
+        return try user.directory.finishRotation(
+          of: which, locksOut: invocation.isOn(TrustOptions.force), nowSeconds: nowSeconds)
+      } catch let refusal as DevicesWithoutCertificate {
+        throw invocation.failure(
+          .failed, about: TrustOptions.finish, "\(refusal)",
+          remedy: "\(DevicesWithoutCertificate.remedy) (apus device --retire), or give --force.")
+      }
+    }
   }
 
   private func report(_ what: String, _ text: String, _ file: String) {

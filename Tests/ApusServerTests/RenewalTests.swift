@@ -150,7 +150,12 @@ struct RenewalTests {
     try renew(again, CertificateRequest.make(for: devices[0].key)).expectRefused(7)
     try data.retire(devices[2].id, nowSeconds: now)
     #expect(try data.devicesOfOlderAuthority() == [devices[1].id])
-    _ = try data.finishRotation(of: .devices, nowSeconds: now)
+    // Not by mistake.
+    #expect(throws: DevicesWithoutCertificate.self) {
+      try data.finishRotation(of: .devices, nowSeconds: now)
+    }
+    let finished = try data.finishRotation(of: .devices, locksOut: true, nowSeconds: now)
+    #expect(finished.lockedOut == [devices[1].id])
     #expect(try data.devicesOfOlderAuthority().isEmpty)
     service.service.reload()
     _ = try service.connect(renewed)

@@ -132,14 +132,40 @@ struct TrustCommandTests {
     // An identity of two files cannot be renewed: the device stays with the one that it has.
     let refusal = try run(
       ["rotate", "device-authority", "--finish"], in: installation, expecting: 1)
-    #expect(refusal.contains("1 known device would be let in no more"))
+    #expect(refusal.contains("1 known device could no longer connect"))
     #expect(refusal.contains("--force"))
     #expect(
       try run(["rotate", "sealing-key", "--force"], in: installation, expecting: 2)
         .contains("--force"))
     let said = try run(
       ["rotate", "device-authority", "--finish", "--force"], in: installation)
-    #expect(said.contains("1 known device is let in no more"))
+    #expect(said.contains("1 known device can no longer connect"))
+  }
+
+  @Test("Processes that rotate at the same time follow one another, and no authority is lost")
+  func processes() throws {
+    let installation = try Installation()
+    let file = installation.directory.appending(path: "authority/devices.crt")
+    let before = try String(contentsOf: file, encoding: .utf8)
+    let processes = try (0..<3).map { _ in
+      let process = Process()
+      process.executableURL = try Programs.product("apus")
+      process.arguments = [
+        "rotate", "device-authority", "--data", installation.directory.path,
+      ]
+      process.standardInput = FileHandle.nullDevice
+      return (process, try Programs.start(process))
+    }
+    for (process, output) in processes {
+      _ = try output.readToEnd()
+      process.waitUntilExit()
+      #expect(process.terminationStatus == 0)
+    }
+    let after = try String(contentsOf: file, encoding: .utf8)
+    #expect(after.components(separatedBy: "BEGIN CERTIFICATE").count - 1 == 4)
+    #expect(after.contains(before.trimmingCharacters(in: .whitespacesAndNewlines)))
+    // The key is that of the newest, with which certificates are issued.
+    _ = try run(["device", "--name", "after"], in: installation)
   }
 
   @Test("What rotates is what OpenSSL takes: old and new root both lead to the new certificate")

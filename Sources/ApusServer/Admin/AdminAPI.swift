@@ -98,6 +98,7 @@ struct AdminAPI: WebHandler {
     case .ledger: return try records.ledger()
     case .counters: return try records.counters()
     default:
+      if let loss = view.identity.loss { throw AdminProblem(.unavailable, loss) }
       // One at a time: some of them are more than one file.
       return try view.state.changing { () throws(AdminProblem) in try change(operation, changes) }
     }

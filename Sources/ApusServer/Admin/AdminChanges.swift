@@ -26,6 +26,12 @@ struct AdminChanges {
       throw problem
     } catch let problem as DirectoryProblem {
       throw AdminProblem(.conflict, "\(problem)")
+    } catch let refusal as DevicesWithoutCertificate {
+      throw AdminProblem(
+        .conflict,
+        "\(refusal). \(DevicesWithoutCertificate.remedy), or say \"force\": true to lock them out")
+    } catch let busy as DirectoryBusy {
+      throw AdminProblem(.unavailable, "\(busy)")
     } catch let fault as TrustFault {
       throw AdminProblem(.invalid, "\(fault)")
     } catch {
@@ -198,10 +204,15 @@ struct AdminChanges {
     let what = try input.required(
       try input.value("what", "one of \(known)") { Rotation(rawValue: $0) }, "what")
     let isFinish = try input.bool("finish")
+    let locksOut = try input.bool("force")
     try input.requireAllUsed()
+    guard !locksOut || isFinish && what == .deviceAuthority else {
+      throw AdminProblem(
+        .invalid, "only \"finish\" of the device-authority locks anybody out: no \"force\"")
+    }
     switch what {
-    case .serviceAuthority: return try rotate(.service, isFinish)
-    case .deviceAuthority: return try rotate(.devices, isFinish)
+    case .serviceAuthority: return try rotate(.service, isFinish, locksOut)
+    case .deviceAuthority: return try rotate(.devices, isFinish, locksOut)
     case .server, .sealingKey:
       guard !isFinish else {
         throw AdminProblem(.invalid, "only an authority has others to be dropped: no \"finish\"")
@@ -226,7 +237,7 @@ struct AdminChanges {
   }
 
   private func rotate(
-    _ which: DataDirectory.Authority, _ isFinish: Bool
+    _ which: DataDirectory.Authority, _ isFinish: Bool, _ locksOut: Bool
   ) throws(AdminProblem) -> WebResponse {
     let now = view.nowSeconds
     guard isFinish else {
@@ -239,14 +250,17 @@ struct AdminChanges {
           "certificate": .string(new.pem),
         ]))
     }
-    let dropped = try attempt { try directory.finishRotation(of: which, nowSeconds: now) }
-    let names = dropped.map { $0.subject.commonName ?? $0.serial }
+    let finished = try attempt {
+      try directory.finishRotation(of: which, locksOut: locksOut, nowSeconds: now)
+    }
+    let names = finished.dropped.map { $0.subject.commonName ?? $0.serial }
     record(
       .authorityRotated,
       "\(which.rawValue) authority, dropped \(names.joined(separator: ", "))")
     return WebResponse(
       json: .fields([
         "rotated": .string(which.rawValue), "dropped": .array(names.map(JSONValue.string)),
+        "locked_out": .number(finished.lockedOut.count),
       ]))
   }
 

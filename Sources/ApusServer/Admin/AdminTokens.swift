@@ -130,13 +130,13 @@ extension DataDirectory {
 
   private func editAdminTokens(_ change: (inout AdminTokens) throws -> Void) throws {
     try requireProvisioned()
-    let lock = try FileLock("\(adminTokenFile).lock")
-    defer { lock.unlock() }
-    var tokens = try adminTokens()
-    try change(&tokens)
-    try Files.write(
-      tokens.file.text(heading: "Who administers this service from elsewhere, by `apus admin`."),
-      to: adminTokenFile, isPrivate: true)
+    try changing {
+      var tokens = try adminTokens()
+      try change(&tokens)
+      try Files.write(
+        tokens.file.text(heading: "Who administers this service from elsewhere, by `apus admin`."),
+        to: adminTokenFile, isPrivate: true)
+    }
   }
 }
 

@@ -20,6 +20,8 @@ struct ServiceView: Sendable {
   let history: ServiceHistory
   /// Whether the trust data in force is older than the files.
   var staleness: @Sendable () -> TrustStaleness? = { nil }
+  /// The data directory of the start.
+  var identity: DirectoryIdentity
 
   var version: String { configuration.admin?.version ?? "" }
   var log: Log { configuration.log }
@@ -87,6 +89,7 @@ struct ServiceView: Sendable {
   /// Why the service should not be sent work; nil where it should.
   var unreadiness: String? {
     if state.isDraining { return "the service stops" }
+    if let loss = identity.loss { return loss }
     if doors.isEmpty { return "no door is open" }
     if !store.isAvailable { return "the store takes no writes" }
     return nil

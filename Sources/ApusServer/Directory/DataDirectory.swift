@@ -30,6 +30,7 @@ package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
 /// crls/                     revocation lists of the authorities, PEM or DER
 /// audit.jsonl               every change of trust and every refusal
 /// store/                    the embedded database
+/// lock                      held by whoever changes any of the files above, but for the service's own
 /// ```
 package struct DataDirectory: Sendable {
   package let path: String

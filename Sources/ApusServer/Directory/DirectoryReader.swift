@@ -12,6 +12,11 @@ struct DirectoryReader {
   ) throws -> DirectoryBuilder {
     var builder = DirectoryBuilder()
     var apps: [String: AppID] = [:]
+    guard !file.sections.isEmpty else {
+      throw DirectoryProblem(
+        "\(directory.directoryFile) is empty: without it nothing is known of teams, keys, apps and "
+          + "revocations. Put it back from a backup")
+    }
     for section in file.sections {
       switch section.kind {
       case "team":
@@ -21,7 +26,11 @@ struct DirectoryReader {
         apps[section.name] = app.id
         builder.apps.append(app)
       case "retired": builder.retiredDevices.append(try retiredDevice(section))
-      case "key", "revoked", "": continue
+      case "key", "revoked": continue
+      case "":
+        throw DirectoryProblem(
+          "\(directory.directoryFile), line \(section.line): this stands before the first section; "
+            + "put it below a heading such as [key ABC123DEFG], or take it out")
       default:
         throw problem(
           section, "unknown kind of section, expected team, key, app, revoked or retired")

@@ -1,5 +1,3 @@
-import Glibc
-
 /// The text of `directory.conf`, changed as a person would change it: what others wrote, comments too, stays as it is.
 package struct DirectoryText: Sendable {
   package private(set) var lines: [String]
@@ -57,18 +55,16 @@ extension DataDirectory {
   /// before it takes the file's place: a change that would leave it wrong is refused, and the file stays as it was.
   package func edit(_ change: (inout DirectoryText, SectionFile) throws -> Void) throws {
     try requireProvisioned()
-    let lock = try FileLock("\(directoryFile).lock")
-    defer { lock.unlock() }
-    var text = DirectoryText(try Files.readText(directoryFile))
-    try change(&text, try records())
-    let records: SectionFile
-    do {
-      records = try SectionFile(text: text.text)
-      _ = try trust(of: records, generation: 1, allowsES512: true)
-    } catch {
-      throw DirectoryProblem("\(error); nothing was changed")
+    try changing {
+      var text = DirectoryText(try Files.readText(directoryFile))
+      try change(&text, try records())
+      do {
+        _ = try trust(of: SectionFile(text: text.text), generation: 1, allowsES512: true)
+      } catch {
+        throw DirectoryProblem("\(error); nothing was changed")
+      }
+      try Files.write(text.text, to: directoryFile, isPrivate: false)
     }
-    try Files.write(text.text, to: directoryFile, isPrivate: false)
   }
 
   /// The section of that kind and name; throws when there is none.
@@ -84,24 +80,4 @@ extension DataDirectory {
     }
     return section
   }
-}
-
-/// A lock that one process has at a time, given up at its end in any case.
-package struct FileLock: ~Copyable {
-  private let descriptor: Int32
-
-  /// Waits for it.
-  package init(_ path: String) throws(FileError) {
-    descriptor = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-    guard descriptor >= 0 else { throw FileError(path: path, operation: "open", code: errno) }
-    while flock(descriptor, LOCK_EX) != 0 {
-      guard errno == EINTR else {
-        let code = errno
-        Glibc.close(descriptor)
-        throw FileError(path: path, operation: "lock", code: code)
-      }
-    }
-  }
-
-  package func unlock() { Glibc.close(descriptor) }
 }

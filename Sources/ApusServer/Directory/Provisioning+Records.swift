@@ -68,31 +68,33 @@ extension DataDirectory {
   package func addKey(
     _ id: ShortID? = nil, scope: KeyScope, publicPEM: String? = nil
   ) throws -> ShortID {
-    let id = id ?? Self.randomShortID()
-    let publicKey = try publicPEM.map { try PublicKey(spkiPEM: $0) }
-    if let publicKey, publicKey.kind != .p256 {
-      throw DirectoryProblem("a provider key is ECDSA on P-256: ES256 is all that APNs takes")
-    }
-    guard !Files.exists(self.publicKey(id)) else {
-      throw DirectoryProblem("there is a key \(id.text) already (\(self.publicKey(id)))")
-    }
-    // The file first: a service that looks in between must find what the record names.
-    if let publicKey {
-      try Files.write(publicKey.spkiPEM, to: self.publicKey(id), isPrivate: false)
-    } else {
-      try savePrivateKey(.generateP256(), as: id)
-    }
-    do {
-      try edit { text, records in
-        try refuseSecond("key", id.text, records)
-        text.append(.init(kind: "key", name: id.text, values: scope.values))
+    try changing {
+      let id = id ?? Self.randomShortID()
+      let publicKey = try publicPEM.map { try PublicKey(spkiPEM: $0) }
+      if let publicKey, publicKey.kind != .p256 {
+        throw DirectoryProblem("a provider key is ECDSA on P-256: ES256 is all that APNs takes")
       }
-    } catch {
-      Files.remove(self.publicKey(id))
-      Files.remove(privateKey(id))
-      throw error
+      guard !Files.exists(self.publicKey(id)) else {
+        throw DirectoryProblem("there is a key \(id.text) already (\(self.publicKey(id)))")
+      }
+      // The file first: a service that looks in between must find what the record names.
+      if let publicKey {
+        try Files.write(publicKey.spkiPEM, to: self.publicKey(id), isPrivate: false)
+      } else {
+        try savePrivateKey(.generateP256(), as: id)
+      }
+      do {
+        try edit { text, records in
+          try refuseSecond("key", id.text, records)
+          text.append(.init(kind: "key", name: id.text, values: scope.values))
+        }
+      } catch {
+        Files.remove(self.publicKey(id))
+        Files.remove(privateKey(id))
+        throw error
+      }
+      return id
     }
-    return id
   }
 
   /// For good: "revocation is permanent". Connections that were authenticated with it are closed.

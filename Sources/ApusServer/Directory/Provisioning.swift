@@ -48,48 +48,51 @@ extension DataDirectory {
     names: [String], topic: String, teamName: String, service: OutsideAuthority? = nil,
     devices: OutsideAuthority? = nil, nowSeconds: Int64
   ) throws -> ProvisionedService {
-    guard !isProvisioned else {
-      throw DirectoryProblem("\(path) already holds a service; choose another --data, or keep it")
-    }
-    for part in ["authority", "server", "keys", "certificates"] {
-      try Files.makeDirectory("\(path)/\(part)")
-    }
-    for (which, outside) in [(Authority.service, service), (.devices, devices)] {
-      if let outside {
-        try adopt(outside, as: which, nowSeconds: nowSeconds)
-      } else {
-        try save(
-          .create(
-            commonName: which.title,
-            validity: Validity(now: nowSeconds, days: ValidityDays.authority)), as: which)
+    try Files.makeDirectory(path)
+    return try changing {
+      guard !isProvisioned else {
+        throw DirectoryProblem("\(path) already holds a service; choose another --data, or keep it")
       }
-    }
-    var requests: [String] = []
-    if canIssue(as: .service) {
-      try issueServerCertificates(
-        names: names, by: authority(.service), chain: serviceChain(), nowSeconds: nowSeconds)
-    } else {
-      requests = try requestServerCertificates(names: names)
-    }
-    try save(TokenSealingKeys([.random(id: 1)]))
+      for part in ["authority", "server", "keys", "certificates"] {
+        try Files.makeDirectory("\(path)/\(part)")
+      }
+      for (which, outside) in [(Authority.service, service), (.devices, devices)] {
+        if let outside {
+          try adopt(outside, as: which, nowSeconds: nowSeconds)
+        } else {
+          try save(
+            .create(
+              commonName: which.title,
+              validity: Validity(now: nowSeconds, days: ValidityDays.authority)), as: which)
+        }
+      }
+      var requests: [String] = []
+      if canIssue(as: .service) {
+        try issueServerCertificates(
+          names: names, by: authority(.service), chain: serviceChain(), nowSeconds: nowSeconds)
+      } else {
+        requests = try requestServerCertificates(names: names)
+      }
+      try save(TokenSealingKeys([.random(id: 1)]))
 
-    let team = Self.randomShortID()
-    let keyID = Self.randomShortID()
-    try savePrivateKey(PrivateKey.generateP256(), as: keyID)
-    try save(
-      SectionFile(sections: [
-        .init(kind: "team", name: team.text, values: [("name", teamName)]),
-        .init(
-          kind: "key", name: keyID.text,
-          values: [("team", team.text), ("environments", "production development")]),
-        .init(kind: "app", name: topic, values: [("id", "1"), ("team", team.text)]),
-      ]))
-    // What was written must be what can be read.
-    _ = try trust(generation: 1, allowsES512: false)
-    return ProvisionedService(
-      teamID: team, keyID: keyID, keyFile: privateKey(keyID), topic: topic,
-      authorityFile: clientAuthorityFile,
-      deviceAuthorityFile: authorityCertificate(.devices), names: names, requestFiles: requests)
+      let team = Self.randomShortID()
+      let keyID = Self.randomShortID()
+      try savePrivateKey(PrivateKey.generateP256(), as: keyID)
+      try save(
+        SectionFile(sections: [
+          .init(kind: "team", name: team.text, values: [("name", teamName)]),
+          .init(
+            kind: "key", name: keyID.text,
+            values: [("team", team.text), ("environments", "production development")]),
+          .init(kind: "app", name: topic, values: [("id", "1"), ("team", team.text)]),
+        ]))
+      // What was written must be what can be read.
+      _ = try trust(generation: 1, allowsES512: false)
+      return ProvisionedService(
+        teamID: team, keyID: keyID, keyFile: privateKey(keyID), topic: topic,
+        authorityFile: clientAuthorityFile,
+        deviceAuthorityFile: authorityCertificate(.devices), names: names, requestFiles: requests)
+    }
   }
 
   /// One with ECDSA for everybody, and one with RSA for clients that are too old to know anything else.
@@ -128,29 +131,33 @@ extension DataDirectory {
     topic: String, team: ShortID, extraTopics: TopicsExtension?, environments: EnvironmentSet,
     rsaBits: Int? = nil, nowSeconds: Int64, days: Int = ValidityDays.provider
   ) throws -> IssuedIdentity {
-    let key = try Self.newKey(rsaBits: rsaBits)
-    let certificate = try issuer(.service).issueProvider(
-      ProviderCertificateRequest(
-        bundleID: topic, teamID: team.text, environments: environments, topics: extraTopics,
-        publicKey: key.publicKey, validity: Validity(now: nowSeconds, days: days)))
-    var identity = try save(certificate, key, name: topic)
-    let pemFile = String(identity.keyFile.dropLast(".key".count)) + ".pem"
-    // The certificate first: readers of a single one take the first that they find.
-    try Files.write(certificate.pem + key.pkcs8PEM, to: pemFile, isPrivate: true)
-    identity.pemFile = pemFile
-    return identity
+    try changing {
+      let key = try Self.newKey(rsaBits: rsaBits)
+      let certificate = try issuer(.service).issueProvider(
+        ProviderCertificateRequest(
+          bundleID: topic, teamID: team.text, environments: environments, topics: extraTopics,
+          publicKey: key.publicKey, validity: Validity(now: nowSeconds, days: days)))
+      var identity = try save(certificate, key, name: topic)
+      let pemFile = String(identity.keyFile.dropLast(".key".count)) + ".pem"
+      // The certificate first: readers of a single one take the first that they find.
+      try Files.write(certificate.pem + key.pkcs8PEM, to: pemFile, isPrivate: true)
+      identity.pemFile = pemFile
+      return identity
+    }
   }
 
   /// A certificate for a device, with an id drawn for it.
   package func issueDevice(
     name: String, rsaBits: Int? = nil, nowSeconds: Int64, days: Int = ValidityDays.device
   ) throws -> (identity: IssuedIdentity, device: DeviceID) {
-    let key = try Self.newKey(rsaBits: rsaBits)
-    let device = DeviceID(randomID().high)
-    let certificate = try issuer(.devices).issueDevice(
-      deviceID: device, name: name, publicKey: key.publicKey,
-      validity: Validity(now: nowSeconds, days: days))
-    return (try save(certificate, key, name: "device-\(device.text)"), device)
+    try changing {
+      let key = try Self.newKey(rsaBits: rsaBits)
+      let device = DeviceID(randomID().high)
+      let certificate = try issuer(.devices).issueDevice(
+        deviceID: device, name: name, publicKey: key.publicKey,
+        validity: Validity(now: nowSeconds, days: days))
+      return (try save(certificate, key, name: "device-\(device.text)"), device)
+    }
   }
 
   /// Says that a device is gone for good. A running service learns of it within a second.
@@ -177,10 +184,12 @@ extension DataDirectory {
   }
   /// Keeps a certificate whose key is none of ours to have, and says where.
   package func save(_ certificate: Certificate, name: String) throws -> String {
-    try Files.makeDirectory(issuedPath)
-    // The serial keeps certificates of one name apart.
-    let file = "\(issuedPath)/\(name)-\(certificate.serial.prefix(8)).crt"
-    try Files.write(certificate.pem, to: file, isPrivate: false)
-    return file
+    try changing {
+      try Files.makeDirectory(issuedPath)
+      // The serial keeps certificates of one name apart.
+      let file = "\(issuedPath)/\(name)-\(certificate.serial.prefix(8)).crt"
+      try Files.write(certificate.pem, to: file, isPrivate: false)
+      return file
+    }
   }
 }

@@ -68,7 +68,7 @@ package struct SectionFile: Sendable, Equatable {
       }
       let key = line[..<equals].trimmed
       guard !key.isEmpty else { throw Fault(line: index + 1, problem: "the key is missing") }
-      if sections.isEmpty { sections.append(Section(kind: "", name: "", line: 1)) }
+      if sections.isEmpty { sections.append(Section(kind: "", name: "", line: index + 1)) }
       sections[sections.count - 1].values.append(
         (String(key), String(line[line.index(after: equals)...].trimmed)))
     }

@@ -13,32 +13,36 @@ extension DataDirectory {
     _ prefix: String, certificatePEM: String? = nil, name: String? = nil, nowSeconds: Int64,
     days: Int = ValidityDays.device
   ) throws -> (request: PendingEnrolments.Request, certificate: Certificate) {
-    try requireProvisioned()
-    let list = pendingEnrolments
-    let request = try list.request(prefix)
-    let asked = try list.certificateRequest(request.key)
-    guard asked.keyFingerprint.hex == request.key else {
-      throw DirectoryProblem("\(list.requestFile(request.key)) is of another key")
+    try changing {
+      try requireProvisioned()
+      let list = pendingEnrolments
+      let request = try list.request(prefix)
+      let asked = try list.certificateRequest(request.key)
+      guard asked.keyFingerprint.hex == request.key else {
+        throw DirectoryProblem("\(list.requestFile(request.key)) is of another key")
+      }
+      let certificate: Certificate
+      if let certificatePEM {
+        certificate = try check(Certificate(pem: certificatePEM), for: request, asked, nowSeconds)
+      } else {
+        guard Files.exists(authorityKey(.devices)) else { throw keyIsElsewhere(request) }
+        certificate = try issueDevice(
+          request.device, name: name ?? request.name, to: asked.publicKey, nowSeconds: nowSeconds,
+          days: days)
+      }
+      try list.approve(request, certificate)
+      return (request, certificate)
     }
-    let certificate: Certificate
-    if let certificatePEM {
-      certificate = try check(Certificate(pem: certificatePEM), for: request, asked, nowSeconds)
-    } else {
-      guard Files.exists(authorityKey(.devices)) else { throw keyIsElsewhere(request) }
-      certificate = try issueDevice(
-        request.device, name: name ?? request.name, to: asked.publicKey, nowSeconds: nowSeconds,
-        days: days)
-    }
-    try list.approve(request, certificate)
-    return (request, certificate)
   }
 
   /// - Parameter prefix: As for `approveEnrolment`.
   package func rejectEnrolment(_ prefix: String) throws -> PendingEnrolments.Request {
-    try requireProvisioned()
-    let request = try pendingEnrolments.request(prefix)
-    try pendingEnrolments.reject(request)
-    return request
+    try changing {
+      try requireProvisioned()
+      let request = try pendingEnrolments.request(prefix)
+      try pendingEnrolments.reject(request)
+      return request
+    }
   }
 
   private func check(

@@ -119,12 +119,14 @@ extension DataDirectory {
   package func requestCertificate(
     _ what: RequestedCertificate, name: String, rsaBits: Int?
   ) throws -> (pem: String, keyFile: String) {
-    let key = try Self.newKey(rsaBits: rsaBits)
-    let request = try CertificateRequest.make(what, for: key)
-    try Files.makeDirectory(issuedPath)
-    let base = "\(issuedPath)/\(name)-\(key.publicKey.spkiSHA256.hex.prefix(8))"
-    try Files.write(key.pkcs8PEM, to: "\(base).key", isPrivate: true)
-    return (CertificateRequest.pem(request), "\(base).key")
+    try changing {
+      let key = try Self.newKey(rsaBits: rsaBits)
+      let request = try CertificateRequest.make(what, for: key)
+      try Files.makeDirectory(issuedPath)
+      let base = "\(issuedPath)/\(name)-\(key.publicKey.spkiSHA256.hex.prefix(8))"
+      try Files.write(key.pkcs8PEM, to: "\(base).key", isPrivate: true)
+      return (CertificateRequest.pem(request), "\(base).key")
+    }
   }
 
   static func newKey(rsaBits: Int?) throws -> PrivateKey {
@@ -146,41 +148,43 @@ extension DataDirectory {
   ///
   /// - Parameter pem: The certificate, and behind it those that lead to the authority, if it did not issue it itself.
   package func importCertificate(pem: String, nowSeconds: Int64) throws -> ImportedCertificate {
-    try requireProvisioned()
-    let chain = try Certificate.all(pem: pem)
-    let certificate = chain[0]
-    guard certificate.isValid(now: nowSeconds) else {
-      throw DirectoryProblem("the certificate is not valid now: it has ended, or begins later")
-    }
-    for files in [serverFiles, serverRSAFiles] {
-      guard let key = try key(files.nextKey, of: certificate) else { continue }
-      try requireIssued(chain, by: .service, for: .server)
-      guard !certificate.serverNames.isEmpty else {
-        throw DirectoryProblem("the certificate has no name in its subjectAltName")
+    try changing {
+      try requireProvisioned()
+      let chain = try Certificate.all(pem: pem)
+      let certificate = chain[0]
+      guard certificate.isValid(now: nowSeconds) else {
+        throw DirectoryProblem("the certificate is not valid now: it has ended, or begins later")
       }
-      let shown = chain.count > 1 ? chain.filter { !$0.isSelfIssued }.map(\.pem).joined() : nil
-      try Files.write(
-        try shown ?? certificate.pem + serviceChain(), to: files.certificate, isPrivate: false)
-      try Files.write(key.pkcs8PEM, to: files.key, isPrivate: true)
-      for file in [files.nextKey, files.request] { Files.remove(file) }
-      return ImportedCertificate(
-        certificate: certificate, certificateFile: files.certificate, keyFile: files.key,
-        isOwn: true)
+      for files in [serverFiles, serverRSAFiles] {
+        guard let key = try key(files.nextKey, of: certificate) else { continue }
+        try requireIssued(chain, by: .service, for: .server)
+        guard !certificate.serverNames.isEmpty else {
+          throw DirectoryProblem("the certificate has no name in its subjectAltName")
+        }
+        let shown = chain.count > 1 ? chain.filter { !$0.isSelfIssued }.map(\.pem).joined() : nil
+        try Files.write(
+          try shown ?? certificate.pem + serviceChain(), to: files.certificate, isPrivate: false)
+        try Files.write(key.pkcs8PEM, to: files.key, isPrivate: true)
+        for file in [files.nextKey, files.request] { Files.remove(file) }
+        return ImportedCertificate(
+          certificate: certificate, certificateFile: files.certificate, keyFile: files.key,
+          isOwn: true)
+      }
+      for name in try Files.names(in: issuedPath).sorted() where name.hasSuffix(".key") {
+        let keyFile = "\(issuedPath)/\(name)"
+        guard let key = try key(keyFile, of: certificate) else { continue }
+        try requireIssued(chain, by: Self.authority(for: certificate), for: nil)
+        let base = String(keyFile.dropLast(".key".count))
+        let text = chain.map(\.pem).joined()
+        try Files.write(text, to: "\(base).crt", isPrivate: false)
+        try Files.write(text + key.pkcs8PEM, to: "\(base).pem", isPrivate: true)
+        return ImportedCertificate(
+          certificate: certificate, certificateFile: "\(base).crt", keyFile: keyFile, isOwn: false)
+      }
+      throw DirectoryProblem(
+        "no key here is the certificate's: import what an authority made of a request from here "
+          + "(apus cert --csr-out, apus device --csr-out, apus rotate server)")
     }
-    for name in try Files.names(in: issuedPath).sorted() where name.hasSuffix(".key") {
-      let keyFile = "\(issuedPath)/\(name)"
-      guard let key = try key(keyFile, of: certificate) else { continue }
-      try requireIssued(chain, by: Self.authority(for: certificate), for: nil)
-      let base = String(keyFile.dropLast(".key".count))
-      let text = chain.map(\.pem).joined()
-      try Files.write(text, to: "\(base).crt", isPrivate: false)
-      try Files.write(text + key.pkcs8PEM, to: "\(base).pem", isPrivate: true)
-      return ImportedCertificate(
-        certificate: certificate, certificateFile: "\(base).crt", keyFile: keyFile, isOwn: false)
-    }
-    throw DirectoryProblem(
-      "no key here is the certificate's: import what an authority made of a request from here "
-        + "(apus cert --csr-out, apus device --csr-out, apus rotate server)")
   }
 
   private func key(_ file: String, of certificate: Certificate) throws -> PrivateKey? {

@@ -22,31 +22,36 @@ extension DataDirectory {
   /// - Returns: The requests for them, where the authority's key is kept elsewhere; else nothing.
   @discardableResult
   package func rotateServer(names: [String] = [], nowSeconds: Int64) throws -> [String] {
-    try requireProvisioned()
-    let names =
-      try names.isEmpty
-      ? Certificate(pem: Files.readText(serverFiles.certificate)).serverNames : names
-    guard canIssue(as: .service) else { return try requestServerCertificates(names: names) }
-    try issueServerCertificates(
-      names: names, by: authority(.service), chain: try serviceChain(), nowSeconds: nowSeconds)
-    return []
+    try changing {
+      try requireProvisioned()
+      let names =
+        try names.isEmpty
+        ? Certificate(pem: Files.readText(serverFiles.certificate)).serverNames : names
+      guard canIssue(as: .service) else { return try requestServerCertificates(names: names) }
+      try issueServerCertificates(
+        names: names, by: authority(.service), chain: try serviceChain(), nowSeconds: nowSeconds)
+      return []
+    }
   }
 
   /// Another key for new device tokens. Tokens of the older ones stay good; a device that connects gets the new ones.
   package func rotateSealingKey() throws -> UInt8 {
-    try requireProvisioned()
-    let keys = try sealingKeys().keys
-    let used = Set(keys.map(\.id))
-    guard let id = (1...UInt8.max).first(where: { !used.contains($0) }) else {
-      throw DirectoryProblem(
-        "\(sealingFile) has \(used.count) keys, which is all that tokens can tell apart; "
-          + "take those out that no token of your providers begins with")
+    try changing {
+      try requireProvisioned()
+      let keys = try sealingKeys().keys
+      let used = Set(keys.map(\.id))
+      guard let id = (1...UInt8.max).first(where: { !used.contains($0) }) else {
+        throw DirectoryProblem(
+          "\(sealingFile) has \(used.count) keys, which is all that tokens can tell apart; "
+            + "take those out that no token of your providers begins with")
+      }
+      try save(TokenSealingKeys(keys + [.random(id: id)]))
+      return id
     }
-    try save(TokenSealingKeys(keys + [.random(id: id)]))
-    return id
   }
 
-  /// Another authority, which issues from now on; the older ones are trusted until ``finishRotation(of:)``.
+  /// Another authority, which issues from now on; the older ones are trusted until
+  /// ``finishRotation(of:locksOut:nowSeconds:)``.
   ///
   /// Of the authority for servers the older one signs the newer, and the service shows that beside its new certificate:
   /// who knows only the old authority (providers, devices) goes on without a change, and has time to learn the new one.
@@ -56,62 +61,80 @@ extension DataDirectory {
   package func rotateAuthority(
     _ which: Authority, to outside: OutsideAuthority? = nil, nowSeconds: Int64
   ) throws -> Certificate {
-    try requireProvisioned()
-    let trusted = try certificates(of: which)
-    // Before the change: a certificate that is issued in between counts as one of the older authority.
-    if which == .devices {
-      try Files.write("\(nowSeconds)\n", to: rotationTimeFile, isPrivate: false)
-    }
-    if let outside {
-      try adopt(outside, as: which, besides: trusted, nowSeconds: nowSeconds)
+    try changing {
+      try requireProvisioned()
+      let trusted = try certificates(of: which)
+      // Before the change: a certificate that is issued in between counts as one of the older authority.
+      if which == .devices {
+        try Files.write("\(nowSeconds)\n", to: rotationTimeFile, isPrivate: false)
+      }
+      if let outside {
+        try adopt(outside, as: which, besides: trusted, nowSeconds: nowSeconds)
+        if which == .service { try rotateServer(nowSeconds: nowSeconds) }
+        return try issuingCertificate(of: which)
+      }
+      guard canIssue(as: which), which == .devices || !Files.exists(aboveFile) else {
+        throw DirectoryProblem(
+          "the \(which.rawValue) authority is an operator's own: give its successor with --authority"
+        )
+      }
+      let old = try authority(which)
+      let new = try CertificateAuthority.create(
+        commonName: Self.successorName(of: old.certificate.subject.commonName ?? which.title),
+        validity: Validity(now: nowSeconds, days: ValidityDays.authority))
+      if which == .service {
+        let link = try old.crossSign(new, validity: Validity(now: nowSeconds, days: 825))
+        try Files.write(link.pem, to: linkFile, isPrivate: false)
+      }
+      // The certificates first: until the key follows, the old one still has its own among them.
+      try Files.write(
+        ([new.certificate] + trusted).map(\.pem).joined(), to: authorityCertificate(which),
+        isPrivate: false)
+      try Files.write(new.key.pkcs8PEM, to: authorityKey(which), isPrivate: true)
       if which == .service { try rotateServer(nowSeconds: nowSeconds) }
-      return try issuingCertificate(of: which)
+      return new.certificate
     }
-    guard canIssue(as: which), which == .devices || !Files.exists(aboveFile) else {
-      throw DirectoryProblem(
-        "the \(which.rawValue) authority is an operator's own: give its successor with --authority")
-    }
-    let old = try authority(which)
-    let new = try CertificateAuthority.create(
-      commonName: Self.successorName(of: old.certificate.subject.commonName ?? which.title),
-      validity: Validity(now: nowSeconds, days: ValidityDays.authority))
-    if which == .service {
-      let link = try old.crossSign(new, validity: Validity(now: nowSeconds, days: 825))
-      try Files.write(link.pem, to: linkFile, isPrivate: false)
-    }
-    // The certificates first: until the key follows, the old one still has its own among them.
-    try Files.write(
-      ([new.certificate] + trusted).map(\.pem).joined(), to: authorityCertificate(which),
-      isPrivate: false)
-    try Files.write(new.key.pkcs8PEM, to: authorityKey(which), isPrivate: true)
-    if which == .service { try rotateServer(nowSeconds: nowSeconds) }
-    return new.certificate
   }
 
-  /// Ends the trust in the authorities that came before. What they issued is worth nothing from then on.
+  /// What ``finishRotation(of:locksOut:nowSeconds:)`` did.
+  package struct FinishedRotation: Sendable {
+    /// The authorities that are no longer trusted.
+    package var dropped: [Certificate]
+    /// The known devices that can no longer connect.
+    package var lockedOut: [DeviceID]
+  }
+
+  /// Ends the trust in the authorities that came before, and in everything that they issued.
   ///
-  /// - Returns: The authorities that are trusted no more.
-  package func finishRotation(of which: Authority, nowSeconds: Int64) throws -> [Certificate] {
+  /// - Parameter locksOut: Whether to do it although known devices have no certificate of the new authority yet; else
+  ///   that throws ``DevicesWithoutCertificate``.
+  package func finishRotation(
+    of which: Authority, locksOut: Bool = false, nowSeconds: Int64
+  ) throws -> FinishedRotation {
     try requireProvisioned()
-    let current = try issuingCertificate(of: which)
-    let older = try certificates(of: which).filter { $0 != current }
-    guard !older.isEmpty else {
-      throw DirectoryProblem("\(authorityCertificate(which)) has one authority only")
+    return try changing {
+      let current = try issuingCertificate(of: which)
+      let older = try certificates(of: which).filter { $0 != current }
+      guard !older.isEmpty else {
+        throw DirectoryProblem("\(authorityCertificate(which)) has one authority only")
+      }
+      let devices = which == .devices ? try devicesOfOlderAuthority() : []
+      guard devices.isEmpty || locksOut else { throw DevicesWithoutCertificate(devices: devices) }
+      if which == .service {
+        Files.remove(linkFile)
+        try rotateServer(nowSeconds: nowSeconds)
+      }
+      try Files.write(current.pem, to: authorityCertificate(which), isPrivate: false)
+      if which == .devices { Files.remove(rotationTimeFile) }
+      return FinishedRotation(dropped: older, lockedOut: devices)
     }
-    if which == .service {
-      Files.remove(linkFile)
-      try rotateServer(nowSeconds: nowSeconds)
-    }
-    try Files.write(current.pem, to: authorityCertificate(which), isPrivate: false)
-    if which == .devices { Files.remove(rotationTimeFile) }
-    return older
   }
 
   /// Since when the devices' authority issues that issues now, Unix seconds, while older ones are trusted beside it.
   private var rotationTimeFile: String { "\(path)/authority/devices.since" }
 
-  /// The devices that were last let in by a certificate of an authority that ``finishRotation(of:nowSeconds:)`` drops,
-  /// and would be let in no more. The service may be running.
+  /// The devices whose newest known certificate is of an authority that ``finishRotation(of:locksOut:nowSeconds:)``
+  /// drops, so that they could no longer connect. The service may be running.
   ///
   /// What the store knows of a device is since when its newest certificate is valid: those that are issued here begin
   /// an hour before they are made.
@@ -140,6 +163,22 @@ extension DataDirectory {
     else { return name + " 2" }
     return "\(name[..<space]) \(number + 1)"
   }
+}
+
+/// Finishing the rotation would lock out devices, which somebody must want.
+package struct DevicesWithoutCertificate: Error, CustomStringConvertible {
+  package var devices: [DeviceID]
+
+  package var description: String {
+    let some = devices.prefix(5).map(\.text).joined(separator: ", ")
+    return "\(devices.count) known device\(devices.count == 1 ? "" : "s") could no longer connect: "
+      + some + (devices.count > 5 ? " …" : "")
+  }
+
+  /// What to do instead.
+  package static let remedy =
+    "They get a certificate of the new authority when they connect to the running service. Wait for "
+    + "them, or retire those that are gone"
 }
 
 extension DataDirectory.Authority {

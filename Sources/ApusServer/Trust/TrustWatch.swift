@@ -14,6 +14,9 @@ import ApusLoop
 
   let loop = EventLoop(name: "apus-trust")
   private let directory: DataDirectory
+  private let identity: DirectoryIdentity
+  private let log: Log
+  private var isLost = false
   private let expiries: ExpiryWatch
   private let reloads: @Sendable () -> Bool
   private var stamps: [FileStamp]
@@ -26,10 +29,12 @@ import ApusLoop
   ///   - reloads: Called on the loop's thread; false where it failed, to be called again. What is changed while it
   ///     runs is seen the next time.
   init(
-    _ directory: DataDirectory, _ expiries: ExpiryWatch, since stamps: [FileStamp],
-    reloads: @escaping @Sendable () -> Bool
+    _ directory: DataDirectory, _ identity: DirectoryIdentity, _ expiries: ExpiryWatch,
+    since stamps: [FileStamp], log: Log, reloads: @escaping @Sendable () -> Bool
   ) {
     self.directory = directory
+    self.identity = identity
+    self.log = log
     self.expiries = expiries
     self.reloads = reloads
     self.stamps = stamps
@@ -47,6 +52,9 @@ import ApusLoop
   }
 
   private func look() {
+    let loss = identity.loss
+    if let loss, !isLost { log(.error, "data directory lost", .text("reason", loss)) }
+    isLost = loss != nil
     let now = directory.trustStamps()
     guard now != stamps || retry.isDue(nowMilliseconds: loop.nowMilliseconds) else { return }
     // Before they are read: a change in between is one more change.

@@ -141,6 +141,7 @@ struct AdminAPITests {
       ("POST", "/v1/keys", #"{"environments":"sandbox?"}"#, 400, "invalid"),
       ("POST", "/v1/rotations", #"{"what":"moon"}"#, 400, "invalid"),
       ("POST", "/v1/rotations", #"{"what":"server","finish":true}"#, 400, "invalid"),
+      ("POST", "/v1/rotations", #"{"what":"sealing-key","force":true}"#, 400, "invalid"),
       ("POST", "/v1/rotations", #"{"what":"device-authority","finish":true}"#, 409, "conflict"),
       ("POST", "/v1/certificates/abc/revoke", nil, 400, "invalid"),
       ("POST", "/v1/devices/123/retire", nil, 400, "invalid"),

@@ -19,8 +19,8 @@ struct AdminBench {
   static let stranger = WebPeer.address([192, 0, 2, 1], port: 40_000)
   static let owner = WebPeer.local(user: 1000, process: 1)
 
-  init() throws {
-    directory = try TestDirectory()
+  init(_ given: TestDirectory? = nil) throws {
+    directory = try given ?? TestDirectory()
     var configuration = ServerConfiguration(dataDirectory: directory.data.path, doors: [])
     configuration.admin = AdminConfiguration(hasSocket: true, version: "1.2.3")
     configuration.log = Log(minimumLevel: .error, sink: { _ in })
@@ -29,7 +29,8 @@ struct AdminBench {
     let view = ServiceView(
       configuration: configuration, directory: directory.data, workers: [], store: MemoryStore(),
       expiries: ExpiryWatch(log: configuration.log), audit: audit, doors: [],
-      startedMilliseconds: 1_700_000_000_000, state: AdminState(trust), history: ServiceHistory())
+      startedMilliseconds: 1_700_000_000_000, state: AdminState(trust), history: ServiceHistory(),
+      identity: DirectoryIdentity(directory.data.path))
     api = AdminAPI(
       view: view, gate: AdminGate(directory.data, audit: audit, log: configuration.log))
   }

@@ -1,0 +1,128 @@
+import ApusCore
+import ApusModel
+import ApusServer
+import ApusTesting
+import ApusTrust
+import Foundation
+import Synchronization
+import Testing
+
+/// Of those who change a data directory, each sees what the others did.
+@Suite("The lock of the data directory")
+struct DirectoryLockTests {
+  private let directory: TestDirectory
+  private var data: DataDirectory { directory.data }
+
+  init() throws { directory = try TestDirectory() }
+
+  /// Runs `body` on threads of their own, all at once, and waits for all of them.
+  private func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) {
+    let group = DispatchGroup()
+    for index in 0..<count {
+      group.enter()
+      Thread {
+        body(index)
+        group.leave()
+      }.start()
+    }
+    group.wait()
+  }
+
+  @Test("Who waits in vain learns which command and process holds it, and changes nothing")
+  func holder() throws {
+    let words = Mutex("")
+    let data = data
+    try data.changing {
+      onThreads(1) { _ in
+        do {
+          try data.changing(waitMilliseconds: 0) {}
+        } catch {
+          words.withLock { $0 = "\(error)" }
+        }
+      }
+    }
+    let text = words.withLock { $0 }
+    #expect(text.contains("\(data.path)/lock"), "\(text)")
+    #expect(text.contains("process \(getpid())"), "\(text)")
+    #expect(text.contains("nothing was changed"), "\(text)")
+    // It is free again.
+    try data.changing(waitMilliseconds: 0) {}
+  }
+
+  @Test("Rotations at the same time follow one another: every authority stays trusted")
+  func rotations() throws {
+    let failures = Mutex<[String]>([])
+    let data = data
+    let now = TestDirectory.nowSeconds
+    onThreads(4) { _ in
+      do {
+        _ = try data.rotateAuthority(.devices, nowSeconds: now)
+      } catch {
+        failures.withLock { $0.append("\(error)") }
+      }
+    }
+    #expect(failures.withLock { $0 } == [])
+    let trust = try data.trust(generation: 1, allowsES512: false)
+    #expect(trust.deviceAuthorities.certificates.count == 5)
+    #expect(try data.authority(.devices).certificate == trust.deviceAuthorities.certificates[0])
+    #expect(trust.deviceAuthorities.certificates.contains(directory.deviceAuthority.certificate))
+  }
+
+  @Test("Sealing keys and tokens of administrators that are made at the same time are all kept")
+  func others() throws {
+    let failures = Mutex<[String]>([])
+    let data = data
+    let now = TestDirectory.nowSeconds
+    onThreads(8) { index in
+      do {
+        _ = try data.rotateSealingKey()
+        _ = try data.addAdminToken(name: "token\(index)", scopes: .all, nowSeconds: now)
+      } catch {
+        failures.withLock { $0.append("\(error)") }
+      }
+    }
+    #expect(failures.withLock { $0 } == [])
+    #expect(try data.sealingKeys().keys.count == 9)
+    #expect(try data.adminTokens().tokens.count == 8)
+  }
+
+  // MARK: directory.conf
+
+  @Test("A line before the first section is an error with its number")
+  func lineBeforeSections() throws {
+    let text = try Files.readText(data.directoryFile)
+    try Files.write("# ours\n\nrevoked = yes\n" + text, to: data.directoryFile, isPrivate: false)
+    #expect {
+      _ = try data.trust(generation: 1, allowsES512: false)
+    } throws: { error in
+      "\(error)".hasPrefix("\(data.directoryFile), line 3: ")
+        && "\(error)".contains("before the first section")
+    }
+  }
+
+  @Test(
+    "A file without a section is an error, not a service without teams",
+    arguments: ["", "# only\n"])
+  func empty(text: String) throws {
+    try Files.write(text, to: data.directoryFile, isPrivate: false)
+    #expect {
+      _ = try data.trust(generation: 1, allowsES512: false)
+    } throws: { error in
+      "\(error)".contains("\(data.directoryFile) is empty") && "\(error)".contains("backup")
+    }
+  }
+
+  // MARK: A directory that is gone
+
+  @Test("A running service says that its directory is gone")
+  func gone() throws {
+    let lines = Mutex<[String]>([])
+    let service = try TestService(
+      directory, .init { $0.logSink = { line in lines.withLock { $0.append(line) } } })
+    defer { service.stop() }
+    try FileManager.default.moveItem(atPath: data.path, toPath: data.path + ".away")
+    try waitUntil("the line of the log") {
+      lines.withLock { $0.contains { $0.contains("data directory lost") } }
+    }
+  }
+}
