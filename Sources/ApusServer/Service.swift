@@ -124,7 +124,7 @@ package final class Service {
     options.blockCacheBytes = configuration.storeCacheMegabytes * 1024 * 1024
     options.onMessage = { text in log(.warning, "store engine", .text("message", text)) }
     options.onEvent = { event in log(.warning, "store", .text("event", "\(event)")) }
-    return try RocksStore(path: directory.storePath, options: options)
+    return try directory.openStore(options)
   }
 
   /// The numbers of accepted notifications, once the first block of them is durable.

@@ -43,6 +43,7 @@ struct Apus {
     case .app: try AppCommand(invocation).run()
     case .key: try KeyCommand(invocation).run()
     case .rotate: try RotateCommand(invocation).run()
+    case .store: try StoreCommand(invocation).run()
     case .admin: try AdminCommand(invocation).run()
     case .status: try StatusCommand(invocation).run()
     case .cert: try CertificateCommand(invocation).run()

@@ -1,5 +1,6 @@
 import ApusModel
 import Foundation
+import Synchronization
 import Testing
 
 @testable import ApusStore
@@ -45,6 +46,28 @@ struct LogDamageTests {
       Issue.record("\(String(describing: error))")
       return
     }
+  }
+
+  @Test("Where the operator accepts the loss, all but the rest of the damaged block is there")
+  func acceptedLoss() async throws {
+    try await make { $0[$0.count / 2] ^= 0x10 }
+    let messages = Mutex<[String]>([])
+    var options = RocksOptions()
+    options.acceptsLoss = true
+    options.onMessage = { line in messages.withLock { $0.append(line) } }
+    let store = try RocksStore(path: scratch.path, options: options)
+    let lost = try (0..<count).filter { try store.get(.meta, key($0)) == nil }
+    // The rest of the block of 32 KB that the damage is in, as its length may be what is wrong.
+    #expect(!lost.isEmpty && lost.count <= 32 && lost.count < count / 2, "\(lost)")
+    #expect(lost.last == lost.first.map { $0 + lost.count - 1 }, "\(lost)")
+    #expect(lost.last ?? count < count - 1, "\(lost)")
+    // The engine says which file, how many bytes and why.
+    #expect(
+      messages.withLock { $0 }.contains {
+        $0.contains(".log: dropping") && $0.contains("checksum")
+      },
+      "\(messages.withLock { $0 })")
+    store.close()
   }
 
   @Test("A log whose last record is cut off opens, with everything before it")

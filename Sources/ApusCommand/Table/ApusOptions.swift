@@ -3,7 +3,8 @@ package import ApusModel
 /// The options of `apus`. Each is described here and nowhere else.
 package enum ApusOptions {
   private static let working = [
-    Verb.initialize, .serve, .team, .app, .key, .cert, .device, .code, .rotate, .admin, .status,
+    Verb.initialize, .serve, .team, .app, .key, .cert, .device, .code, .rotate, .store, .admin,
+    .status,
     .send, .listen, .log, .token, .doctor, .feedback,
   ]
   /// What acts as a provider.

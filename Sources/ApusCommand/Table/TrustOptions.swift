@@ -27,6 +27,10 @@ package enum TrustOptions {
     scope: .flagOnly, note: "1",
     help: "How many of its newest notifications wait for a device that is away.")
 
+  package static let acceptLoss = Option(
+    "--accept-loss", .flag, in: [Verb.store], group: .change,
+    help: "Go on without what cannot be read; the damaged files are kept beside the store.")
+
   package static let keyToAdd = Option(
     "--add", .flag, in: [Verb.key], group: .change, scope: .flagOnly,
     help: "Add a provider key.")
@@ -118,6 +122,6 @@ package enum TrustOptions {
     request.description, requestOut.description, serverNames.description,
     serviceAuthority.description, serviceAuthorityKey.description, deviceAuthority.description,
     deviceAuthorityKey.description, nextAuthority.description, nextAuthorityKey.description,
-    finish.description, force.description,
+    finish.description, force.description, acceptLoss.description,
   ]
 }

@@ -78,4 +78,23 @@ extension Verb {
         "apus rotate device-authority --finish"
       ),
     ])
+
+  static let storeDescription = CommandDescription(
+    name: "store", summary: "check the store of notifications, or go on after damage",
+    details: [
+      """
+      Opens the store while the service does not run, and counts what waits in it. The service does not start with a \
+      store that is damaged, cut off or missing: it would tell providers that tokens are dead, and lose what it has \
+      accepted.
+      """,
+      """
+      Restore a backup of the data directory where there is one. --accept-loss copies the damaged files, leaves out \
+      what cannot be read, and prints what the engine says of that. Where nothing can be read, or the store is gone, \
+      the next start makes a new one: devices then ask for new tokens, and providers learn of that from 410.
+      """,
+    ],
+    examples: [
+      ("Whether it is whole", "apus store"),
+      ("Without what cannot be read", "apus store --accept-loss"),
+    ])
 }

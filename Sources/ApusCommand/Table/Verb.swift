@@ -10,6 +10,7 @@ package enum Verb: String, Sendable, CaseIterable {
   case device
   case code
   case rotate
+  case store
   case admin
   case status
   case send
@@ -47,6 +48,7 @@ extension Verb {
     case .app: Self.appDescription
     case .key: Self.keyDescription
     case .rotate: Self.rotateDescription
+    case .store: Self.storeDescription
     case .admin: Self.adminDescription
     case .status: Self.statusDescription
     case .cert: Self.certDescription

@@ -31,6 +31,7 @@ package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
 /// audit.jsonl               every change of trust and every refusal
 /// store/                    the embedded database
 /// lock                      held by whoever changes any of the files above, but for the service's own
+/// store.made                says that there has been one
 /// ```
 package struct DataDirectory: Sendable {
   package let path: String

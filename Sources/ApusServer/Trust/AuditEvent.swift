@@ -17,6 +17,7 @@ package enum AuditEvent: String, Sendable, CaseIterable {
   case authorityRotated = "authority.rotated"
   case sealingKeyRotated = "sealing-key.rotated"
   case deviceRetired = "device.retired"
+  case storeLossAccepted = "store.loss-accepted"
   case administratorAdded = "administrator.added"
   case administratorRemoved = "administrator.removed"
 

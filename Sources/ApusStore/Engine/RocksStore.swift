@@ -98,6 +98,7 @@ private final class RocksCore: @unchecked Sendable {
   let expiryFinder = ExpiryFinder()
   /// Changed by the commit thread under the writer's side of `readers`.
   private var database: RocksDatabase?
+  private var progress: StoreProgressKeeper
   /// Where the commit thread merges groups.
   private var merged: [UInt8] = []
 
@@ -106,6 +107,7 @@ private final class RocksCore: @unchecked Sendable {
 
   init(path: String, options: RocksOptions) {
     directory = StoreDirectory(path: path)
+    progress = StoreProgressKeeper(directory)
     self.options = options
     engineLog = EngineLog(onMessage: options.onMessage)
     queue = CommitQueue(
@@ -135,9 +137,11 @@ private final class RocksCore: @unchecked Sendable {
 
   func open(creating: Bool) throws(StoreError) {
     let content = try directory.prepare(creating: creating)
+    if !options.acceptsLoss { try progress.check() }
     let opened = try RocksDatabase(
       path: directory.path, creating: content == .fresh, options: options, log: engineLog,
       expiryFinder: expiryFinder)
+    progress.note(isForced: true)
     readers.write()
     database = opened
     readers.unlock()
@@ -178,6 +182,7 @@ private final class RocksCore: @unchecked Sendable {
       try database.write(bytes.span)
       syncs.add(1, ordering: .relaxed)
       groups.add(UInt64(submissions.count), ordering: .relaxed)
+      progress.note()
       return nil
     } catch {
       return error

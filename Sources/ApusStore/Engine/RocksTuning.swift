@@ -34,8 +34,11 @@ struct RocksTuning {
     unsafe log.take(over: made)
     // Damage stops the opening. The engine's default drops what is behind it, and says nothing. A record that a crash
     // cut off at the end of the log is no damage.
-    unsafe rocksdb_options_set_wal_recovery_mode(
-      made, Int32(rocksdb_tolerate_corrupted_tail_records_recovery))
+    let recovery =
+      options.acceptsLoss
+      ? rocksdb_skip_any_corrupted_records_recovery
+      : rocksdb_tolerate_corrupted_tail_records_recovery
+    unsafe rocksdb_options_set_wal_recovery_mode(made, Int32(recovery))
     unsafe rocksdb_options_set_stats_dump_period_sec(made, 0)
     unsafe rocksdb_options_set_stats_persist_period_sec(made, 0)
     return unsafe made

@@ -38,7 +38,9 @@ struct StoreDirectory {
     try checkFormat()
     if names.contains(Self.engineFile) { return .database }
     // The engine would take this for a new database and remove the tables.
-    if let orphan = names.first(where: { $0.hasSuffix(".sst") || $0.hasSuffix(".log") }) {
+    if let orphan = names.first(where: {
+      $0.hasSuffix(".sst") || $0.hasSuffix(".log") || $0 == StoreProgress.file
+    }) {
       throw .corrupted(
         path: path, detail: "its file \(Self.engineFile) is missing, yet there is \(orphan)")
     }
@@ -63,7 +65,7 @@ struct StoreDirectory {
   }
 
   /// The names in the directory, after checking that it is one and may be written.
-  private func list() throws(StoreError) -> [String] {
+  func list() throws(StoreError) -> [String] {
     guard let directory = unsafe opendir(path) else {
       throw failure(errno, "opening the directory")
     }
@@ -81,7 +83,9 @@ struct StoreDirectory {
 
   // MARK: The format file
 
-  private var temporaryName: String { Self.formatFile + ".new" }
+  private var temporaryName: String { Self.temporaryName(for: Self.formatFile) }
+
+  private static func temporaryName(for name: String) -> String { name + ".new" }
 
   private func checkFormat() throws(StoreError) {
     let text = try read(Self.formatFile)
@@ -98,7 +102,15 @@ struct StoreDirectory {
     }
   }
 
-  private func read(_ name: String) throws(StoreError) -> String {
+  /// A small file's text; nil where there is none.
+  func readIfThere(_ name: String) throws(StoreError) -> String? {
+    do throws(StoreError) { return try read(name) } catch {
+      if case .missing = error { return nil }
+      throw error
+    }
+  }
+
+  func read(_ name: String) throws(StoreError) -> String {
     let file = unsafe open(path + "/" + name, O_RDONLY | O_CLOEXEC)
     guard file >= 0 else { throw failure(errno, "opening \(name)") }
     defer { Glibc.close(file) }
@@ -108,25 +120,37 @@ struct StoreDirectory {
     return String(decoding: bytes[..<count], as: UTF8.self)
   }
 
-  /// Writes under another name, then renames: a crash leaves the file whole or absent.
   private func writeFormat() throws(StoreError) {
+    try write("\(Self.formatPrefix)\(Self.formatVersion)\n", to: Self.formatFile)
+  }
+
+  /// Writes a small file under another name, then renames: a crash leaves the file whole or as it was.
+  func write(_ text: String, to name: String) throws(StoreError) {
+    let temporaryName = Self.temporaryName(for: name)
     let temporary = path + "/" + temporaryName
-    let text = Array("\(Self.formatPrefix)\(Self.formatVersion)\n".utf8)
+    let text = Array(text.utf8)
     let file = unsafe open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
     guard file >= 0 else { throw failure(errno, "creating \(temporaryName)") }
-    let written = unsafe write(file, text, text.count)
+    let written = unsafe Glibc.write(file, text, text.count)
     let writeError = written == text.count ? 0 : (written < 0 ? errno : ENOSPC)
     let syncError = fsync(file) == 0 ? 0 : errno
     Glibc.close(file)
     if writeError != 0 { throw failure(writeError, "writing \(temporaryName)") }
     if syncError != 0 { throw failure(syncError, "syncing \(temporaryName)") }
-    if unsafe rename(temporary, path + "/" + Self.formatFile) != 0 {
+    if unsafe rename(temporary, path + "/" + name) != 0 {
       throw failure(errno, "renaming \(temporaryName)")
     }
-    let directory = unsafe open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-    guard directory >= 0 else { throw failure(errno, "opening the directory") }
-    defer { Glibc.close(directory) }
-    if fsync(directory) != 0 { throw failure(errno, "syncing the directory") }
+    try sync(nil)
+  }
+
+  /// Syncs a file of the directory, or the directory itself.
+  func sync(_ name: String?) throws(StoreError) {
+    let what = name ?? "the directory"
+    let target = name.map { "\(path)/\($0)" } ?? path
+    let file = unsafe open(target, O_RDONLY | O_CLOEXEC)
+    guard file >= 0 else { throw failure(errno, "opening \(what)") }
+    defer { Glibc.close(file) }
+    if fsync(file) != 0 { throw failure(errno, "syncing \(what)") }
   }
 
   private func failure(_ error: Int32, _ action: String) -> StoreError {

@@ -1,0 +1,114 @@
+package import ApusStore
+import Glibc
+import Synchronization
+
+// A data directory's store, as the operator meets it: whether there is the one that was there before, and what to do
+// when there is not.
+
+extension DataDirectory {
+  /// Says that this directory has had a store. Without it an unmounted volume would look like a new service, which
+  /// tells providers that all their tokens are dead.
+  private var storeMark: String { "\(path)/store.made" }
+  private var storeFormatFile: String { "\(storePath)/FORMAT" }
+
+  /// Whether the store that was there is not.
+  package var lacksItsStore: Bool { Files.exists(storeMark) && !Files.exists(storeFormatFile) }
+
+  /// Opens the store, or makes it where there never was one.
+  package func openStore(_ options: RocksOptions) throws -> RocksStore {
+    guard !lacksItsStore else {
+      throw DirectoryProblem(
+        "\(storePath) is missing or empty, and this data directory has had a store: mount what holds it or restore a "
+          + "backup; `apus store --accept-loss` begins without the notifications and device tokens that were in it"
+      )
+    }
+    let store: RocksStore
+    do throws(StoreError) { store = try RocksStore(path: storePath, options: options) } catch {
+      guard case .corrupted(_, let detail) = error else { throw error }
+      throw DirectoryProblem(
+        "the store \(storePath) is damaged (\(detail)): restore a backup, or run `apus store --accept-loss`, which "
+          + "keeps a copy and goes on with what can be read")
+    }
+    _ = try DurableFile.create([], at: storeMark)
+    return store
+  }
+
+  /// Notifications that wait in the store, of which every file was there and every record could be read. The service
+  /// must not run: opening the store replays its log.
+  package func storedNotificationCount() throws -> Int {
+    let store = try openStore(RocksOptions())
+    defer { store.close() }
+    return try Self.notificationCount(in: store)
+  }
+
+  private static func notificationCount(in store: RocksStore) throws(StoreError) -> Int {
+    var count = 0
+    try store.scan(.mailbox, prefix: Span(), from: Span()) { key, _ in
+      if (try? MailboxKey(decoding: key)) != nil { count += 1 }
+      return true
+    }
+    return count
+  }
+
+  /// What `acceptLoss` did.
+  package struct StoreRepair: Sendable {
+    /// Where the damaged files are; nil where there were none.
+    package var copy: String?
+    /// Notifications that wait in the store now; nil where a new one is made with the next start.
+    package var notifications: Int?
+    /// What the engine said of what it left out.
+    package var messages: [String]
+  }
+
+  /// Goes on with what can be read of the store, after a copy was made of all of it. The service must not run.
+  ///
+  /// - Parameter nowSeconds: Unix seconds, for the copy's name.
+  package func acceptLoss(nowSeconds: Int64) throws -> StoreRepair {
+    guard !lacksItsStore, Files.exists(storePath) else {
+      try DurableFile.remove(storeMark)
+      return StoreRepair(copy: nil, notifications: nil, messages: [])
+    }
+    let copy = "\(storePath).damaged-\(nowSeconds)"
+    try copyStore(to: copy)
+    let messages = Collected()
+    var options = RocksOptions()
+    options.acceptsLoss = true
+    options.onMessage = { messages.add($0) }
+    do throws(StoreError) {
+      let store = try RocksStore(path: storePath, options: options)
+      defer { store.close() }
+      return StoreRepair(
+        copy: copy, notifications: try Self.notificationCount(in: store),
+        messages: messages.lines)
+    } catch {
+      guard case .corrupted(_, let detail) = error else { throw error }
+      // Not even the engine's list of its tables can be read.
+      try removeStore()
+      try DurableFile.remove(storeMark)
+      return StoreRepair(copy: copy, notifications: nil, messages: messages.lines + [detail])
+    }
+  }
+
+  /// Tables never change, so links to them are a copy; the other files are small.
+  private func copyStore(to copy: String) throws {
+    try Files.makeDirectory(copy)
+    for name in try Files.names(in: storePath) where name != "LOCK" {
+      let (from, to) = ("\(storePath)/\(name)", "\(copy)/\(name)")
+      if name.hasSuffix(".sst"), unsafe link(from, to) == 0 { continue }
+      try Files.create(Files.read(from), at: to, isPrivate: true)
+    }
+    try Files.syncFolder(of: "\(copy)/FORMAT")
+  }
+
+  private func removeStore() throws {
+    for name in try Files.names(in: storePath) { try DurableFile.remove("\(storePath)/\(name)") }
+  }
+}
+
+/// What the engine says while a store is opened, on any of its threads.
+private final class Collected: Sendable {
+  private let all = Mutex<[String]>([])
+
+  func add(_ line: String) { all.withLock { $0.append(line) } }
+  var lines: [String] { all.withLock { $0 } }
+}

@@ -1,0 +1,96 @@
+import ApusServer
+import ApusStore
+import ApusTesting
+import Foundation
+import Testing
+
+@Suite("A data directory whose store is damaged or gone")
+struct StoreLossTests {
+  private let directory: TestDirectory
+  private let durable = TestService.Options { $0.isEphemeral = false }
+  private var data: DataDirectory { directory.data }
+
+  init() throws { directory = try TestDirectory() }
+
+  /// A device with a token and a notification that waits.
+  private func useOnce() throws -> (TestDevice, token: String) {
+    let service = try TestService(directory, durable)
+    defer { service.stop() }
+    let device = try service.connect()
+    let token = try device.token()
+    try device.enable(TestDirectory.topic)
+    device.client.tls.reset()
+    #expect(try push(service, token) == 200)
+    return (device.device, token)
+  }
+
+  private func push(_ service: TestService, _ token: String) throws -> Int? {
+    let headers = try service.pushHeaders(to: token, authorization: service.authorization())
+      .setting("apns-expiration", "\(TestDirectory.nowSeconds + 1000)")
+    return try service.provider().exchange(headers, body: TestService.payload).status
+  }
+
+  private func expectRefusal(_ words: String...) {
+    let error = #expect(throws: DirectoryProblem.self) { try TestService(directory, durable) }
+    for word in words { #expect(error.map { "\($0)".contains(word) } == true, "\(error as Any)") }
+  }
+
+  @Test("Without its store it does not start, and starts when the store is back")
+  func unmounted() throws {
+    let (_, token) = try useOnce()
+    let away = data.path + "/away"
+    try FileManager.default.moveItem(atPath: data.storePath, toPath: away)
+    expectRefusal("is missing or empty", "apus store --accept-loss")
+    // A mount point without its volume.
+    try FileManager.default.createDirectory(
+      atPath: data.storePath, withIntermediateDirectories: true)
+    expectRefusal("is missing or empty")
+    try FileManager.default.removeItem(atPath: data.storePath)
+    try FileManager.default.moveItem(atPath: away, toPath: data.storePath)
+    let service = try TestService(directory, durable)
+    defer { service.stop() }
+    #expect(try push(service, token) == 200)
+  }
+
+  @Test("Where the operator accepts the loss it begins anew")
+  func acceptedLoss() throws {
+    let (_, token) = try useOnce()
+    try FileManager.default.removeItem(atPath: data.storePath)
+    let repair = try data.acceptLoss(nowSeconds: 1)
+    #expect(repair.copy == nil && repair.notifications == nil)
+    let service = try TestService(directory, durable)
+    defer { service.stop() }
+    #expect(try push(service, token) == 410)
+  }
+
+  @Test(
+    "A MANIFEST that was cut off stops the start; what can be read is kept when the loss is accepted"
+  )
+  func cutManifest() throws {
+    let (device, token) = try useOnce()
+    let name = try #require(
+      FileManager.default.contentsOfDirectory(atPath: data.storePath)
+        .filter { $0.hasPrefix("MANIFEST") }.max())
+    let file = URL(filePath: "\(data.storePath)/\(name)")
+    let content = try Data(contentsOf: file)
+    try content.prefix(content.count * 60 / 100).write(to: file)
+    expectRefusal("is damaged", name, "apus store --accept-loss")
+    let repair = try data.acceptLoss(nowSeconds: 7)
+    #expect(repair.copy == "\(data.storePath).damaged-7")
+    #expect(
+      try Data(contentsOf: URL(filePath: "\(data.storePath).damaged-7/\(name)")).count
+        == content.count * 60 / 100)
+    // A service that starts again, and knows the device as far as the log has it.
+    let service = try TestService(directory, durable)
+    defer { service.stop() }
+    _ = try service.connect(device)
+    #expect(try [200, 410].contains(push(service, token)))
+  }
+
+  @Test("A whole store is counted, and nothing of it is touched")
+  func check() throws {
+    _ = try useOnce()
+    #expect(try data.storedNotificationCount() == 1)
+    #expect(try data.storedNotificationCount() == 1)
+  }
+}

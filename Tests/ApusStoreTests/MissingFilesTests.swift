@@ -1,0 +1,117 @@
+import Foundation
+import Testing
+
+@testable import ApusStore
+
+/// A backup that was cut off, a file that somebody removed: the engine by itself would begin anew, or where the list of
+/// its tables ends.
+@Suite("Files of the store that are missing or cut off")
+struct MissingFilesTests {
+  private let scratch = Scratch()
+  private let count = 40
+
+  private func key(_ number: Int) -> [UInt8] { [0, UInt8(number)] }
+
+  private func names(_ isMeant: (String) -> Bool) throws -> [String] {
+    try FileManager.default.contentsOfDirectory(atPath: scratch.path).filter(isMeant)
+  }
+
+  private func remove(_ name: String) throws {
+    try FileManager.default.removeItem(atPath: "\(scratch.path)/\(name)")
+  }
+
+  /// A store with some tables and a log, as a kill leaves it.
+  private func make() async throws {
+    let store = try RocksStore(path: scratch.path)
+    for number in 0..<count {
+      #expect(await commit(store) { $0.put(.meta, key(number), [UInt8(number)]) } == nil)
+      if number % 10 == 9 { try store.compact(.meta) }
+    }
+    try await Task.sleep(for: .milliseconds(1100))
+    #expect(await commit(store) { $0.put(.meta, key(count), [UInt8(count)]) } == nil)
+    let copy = scratch.root + "/copy"
+    try FileManager.default.copyItem(atPath: scratch.path, toPath: copy)
+    store.close()
+    try FileManager.default.removeItem(atPath: scratch.path)
+    try FileManager.default.moveItem(atPath: copy, toPath: scratch.path)
+  }
+
+  private func expectCorrupted(_ detail: String) {
+    let error = #expect(throws: StoreError.self) { try RocksStore(path: scratch.path) }
+    guard case .corrupted(scratch.path, let found) = error, found.contains(detail) else {
+      Issue.record("\(String(describing: error)) without '\(detail)'")
+      return
+    }
+  }
+
+  private func expectAll() throws {
+    let store = try RocksStore(path: scratch.path)
+    for number in 0...count { #expect(try store.get(.meta, key(number)) == [UInt8(number)]) }
+    store.close()
+  }
+
+  @Test("A store that a kill left opens, again and again")
+  func intact() async throws {
+    try await make()
+    for _ in 0..<4 { try expectAll() }
+  }
+
+  @Test("A MANIFEST that ends early", arguments: [60, 90, 99])
+  func shortManifest(percent: Int) async throws {
+    try await make()
+    let name = try #require(names { $0.hasPrefix("MANIFEST") }.max())
+    let file = URL(filePath: "\(scratch.path)/\(name)")
+    let content = try Data(contentsOf: file)
+    try content.prefix(content.count * percent / 100).write(to: file)
+    expectCorrupted("bytes and had \(content.count)")
+    // Nothing was touched: with the file as it was, everything is there.
+    try content.write(to: file)
+    try expectAll()
+  }
+
+  @Test("An older MANIFEST, by a CURRENT of a backup")
+  func olderManifest() async throws {
+    try await make()
+    let current = URL(filePath: "\(scratch.path)/CURRENT")
+    let name = try #require(names { $0.hasPrefix("MANIFEST") }.max())
+    try FileManager.default.copyItem(
+      atPath: "\(scratch.path)/\(name)", toPath: "\(scratch.path)/MANIFEST-000001")
+    try Data("MANIFEST-000001\n".utf8).write(to: current)
+    expectCorrupted("had gone on to \(name)")
+  }
+
+  @Test("No MANIFEST, or no CURRENT", arguments: ["MANIFEST", "CURRENT"])
+  func missing(prefix: String) async throws {
+    try await make()
+    for name in try names({ $0.hasPrefix(prefix) }) { try remove(name) }
+    expectCorrupted(prefix)
+  }
+
+  @Test("No log")
+  func missingLog() async throws {
+    try await make()
+    for name in try names({ $0.hasSuffix(".log") }) { try remove(name) }
+    expectCorrupted(".log is missing")
+  }
+
+  @Test("Nothing but the notes beside the engine's files")
+  func nothing() async throws {
+    try await make()
+    for name in try names({ $0 != "FORMAT" && $0 != "PROGRESS" }) { try remove(name) }
+    expectCorrupted("CURRENT is missing")
+  }
+
+  @Test("Where the operator accepts the loss it opens with what is left")
+  func acceptedLoss() async throws {
+    try await make()
+    for name in try names({ $0.hasSuffix(".log") }) { try remove(name) }
+    var options = RocksOptions()
+    options.acceptsLoss = true
+    let store = try RocksStore(path: scratch.path, options: options)
+    for number in 0..<count { #expect(try store.get(.meta, key(number)) == [UInt8(number)]) }
+    #expect(try store.get(.meta, key(count)) == nil)
+    store.close()
+    // From now on it is whole.
+    try RocksStore(path: scratch.path).close()
+  }
+}
