@@ -19,11 +19,40 @@ package final class Listener {
     keepAlive: TCPKeepAlive? = .standard,
     handler: @escaping (Int32, SocketAddress) -> Void
   ) throws(SocketError) {
-    let descriptor = try Self.bind(
+    let descriptor = try Self.listen(
       address, backlog: backlog, reusePort: reusePort, keepAlive: keepAlive)
-    let socket = try Socket(adopting: descriptor, loop: loop)
-    self.socket = socket
-    acceptor = Acceptor(descriptor: descriptor, loop: loop, handler: handler)
+    socket = try Socket(adopting: descriptor, loop: loop)
+    acceptor = Acceptor(
+      descriptor: descriptor, loop: loop, perTurn: Acceptor.perTurn, handler: handler)
+    begin()
+  }
+
+  /// Accepts on a socket that listens already, through a duplicate of its descriptor. Others may accept on it as well:
+  /// listeners of other loops, and the process that is started next.
+  ///
+  /// All loops that share a socket wake up for a connection, and one of them gets it. EPOLLEXCLUSIVE would not change
+  /// that: it has no effect on an epoll that another epoll watches, as the loop's is.
+  package init(
+    loop: EventLoop, sharing listening: Int32, keepAlive: TCPKeepAlive? = .standard,
+    handler: @escaping (Int32, SocketAddress) -> Void
+  ) throws(SocketError) {
+    let descriptor = fcntl(listening, F_DUPFD_CLOEXEC, 0)
+    guard descriptor >= 0 else { throw .system(.open, code: errno, nil) }
+    var code = fcntl(descriptor, F_SETFL, O_NONBLOCK) == 0 ? 0 : errno
+    for (level, option, value) in Self.inheritedOptions(keepAlive) where code == 0 {
+      code = setSocketOption(descriptor, level, option, value)
+    }
+    guard code == 0 else {
+      Glibc.close(descriptor)
+      throw .system(.configure, code: code, nil)
+    }
+    socket = try Socket(adopting: descriptor, loop: loop)
+    acceptor = Acceptor(
+      descriptor: descriptor, loop: loop, perTurn: Acceptor.perTurnShared, handler: handler)
+    begin()
+  }
+
+  private func begin() {
     acceptor.socket = socket
     socket.handler = acceptor
     socket.setInterest(reading: true, writing: false)
@@ -40,14 +69,47 @@ package final class Listener {
 
   package func resume() { acceptor.isPaused = false }
 
-  /// Stops listening; the system resets what waits in the backlog. Repeating it does nothing.
+  /// Stops listening; the system resets what waits in the backlog, unless others share the socket. Repeating it does
+  /// nothing.
   package func close() {
     acceptor.close()
     socket.close()
   }
 
-  private static func bind(
+  /// Throws where another socket listens on the address, one that would share it (SO_REUSEPORT) included.
+  package static func requireFree(_ address: SocketAddress) throws(SocketError) {
+    Glibc.close(try bind(address, reusePort: false))
+  }
+
+  /// Options that accepted sockets inherit: calls here instead of calls for each connection.
+  private static func inheritedOptions(
+    _ keepAlive: TCPKeepAlive?
+  ) -> [(level: Int32, option: Int32, value: Int32)] {
+    [(Int32(IPPROTO_TCP), TCP_NODELAY, 1)] + (keepAlive?.options ?? [])
+  }
+
+  private static func listen(
     _ address: SocketAddress, backlog: Int32, reusePort: Bool, keepAlive: TCPKeepAlive?
+  ) throws(SocketError) -> Int32 {
+    let descriptor = try bind(address, reusePort: reusePort)
+    var code: Int32 = 0
+    for (level, option, value) in inheritedOptions(keepAlive) where code == 0 {
+      code = setSocketOption(descriptor, level, option, value)
+    }
+    guard code == 0 else {
+      Glibc.close(descriptor)
+      throw .system(.configure, code: code, address)
+    }
+    guard Glibc.listen(descriptor, backlog) == 0 else {
+      code = errno
+      Glibc.close(descriptor)
+      throw .system(.listen, code: code, address)
+    }
+    return descriptor
+  }
+
+  private static func bind(
+    _ address: SocketAddress, reusePort: Bool
   ) throws(SocketError) -> Int32 {
     let descriptor = try Socket.openStream(address)
     var code = setSocketOption(descriptor, SOL_SOCKET, SO_REUSEADDR, Int32(1))
@@ -56,13 +118,6 @@ package final class Listener {
     }
     if code == 0, address.family == .ipv6 {
       code = setSocketOption(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, Int32(1))
-    }
-    // Accepted sockets inherit these: calls here instead of calls for each connection.
-    if code == 0 {
-      code = setSocketOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, Int32(1))
-    }
-    for (level, option, value) in keepAlive?.options ?? [] where code == 0 {
-      code = setSocketOption(descriptor, level, option, value)
     }
     guard code == 0 else {
       Glibc.close(descriptor)
@@ -75,11 +130,6 @@ package final class Listener {
       Glibc.close(descriptor)
       throw .system(.bind, code: code, address)
     }
-    guard Glibc.listen(descriptor, backlog) == 0 else {
-      code = errno
-      Glibc.close(descriptor)
-      throw .system(.listen, code: code, address)
-    }
     return descriptor
   }
 }
@@ -88,6 +138,8 @@ package final class Listener {
 private final class Acceptor: SocketHandler {
   /// Connections accepted before other work of the loop gets its turn; the rest is reported again.
   static let perTurn = 64
+  /// The same on a socket that loops share: a loop that took all of a burst would leave the others idle.
+  static let perTurnShared = 4
   /// For how long accepting rests when the system lacks something that only time can bring.
   static let restMilliseconds: UInt64 = 100
 
@@ -97,6 +149,7 @@ private final class Acceptor: SocketHandler {
   private(set) var refusedForDescriptors = 0
 
   private let descriptor: Int32
+  private let perTurn: Int
   private var handler: ((Int32, SocketAddress) -> Void)?
   /// Held in reserve: without a free descriptor a waiting connection can be neither accepted nor refused, and a
   /// level-triggered loop would spin on it.
@@ -104,8 +157,12 @@ private final class Acceptor: SocketHandler {
   private var isResting = false { didSet { update() } }
   private var restTimer: LoopTimer?
 
-  init(descriptor: Int32, loop: EventLoop, handler: @escaping (Int32, SocketAddress) -> Void) {
+  init(
+    descriptor: Int32, loop: EventLoop, perTurn: Int,
+    handler: @escaping (Int32, SocketAddress) -> Void
+  ) {
     self.descriptor = descriptor
+    self.perTurn = perTurn
     self.handler = handler
     restTimer = LoopTimer(loop: loop) { [weak self] in self?.goOn()
     }
@@ -122,7 +179,7 @@ private final class Acceptor: SocketHandler {
   func socketWritable() {}
 
   func socketReadable() {
-    for _ in 0..<Self.perTurn {
+    for _ in 0..<perTurn {
       // Asked each time: the handler may pause or close the listener.
       guard !isPaused, let handler else { return }
       switch accept() {
@@ -156,7 +213,7 @@ private final class Acceptor: SocketHandler {
       Glibc.close(accepted)
       return .failed(ECONNABORTED)
     }
-    return .connection(accepted, address)
+    return .connection(accepted, address.unmapped)
   }
 
   /// Spends the spare descriptor on closing the connection that waits longest. False when there is no spare.

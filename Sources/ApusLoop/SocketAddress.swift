@@ -63,6 +63,13 @@ package struct SocketAddress: Hashable, Sendable {
     SocketAddress(family: family, port: 0, high: high, low: family == .ipv4 ? low : 0)
   }
 
+  /// The IPv4 address of a peer on an IPv6 socket that takes both families (RFC 4291, section 2.5.5.2); any other
+  /// address as it is. Limits would otherwise take all IPv4 peers for one site.
+  package var unmapped: SocketAddress {
+    guard family == .ipv6, high == 0, low >> 32 == 0xFFFF else { return self }
+    return SocketAddress(family: .ipv4, port: port, high: 0, low: low & 0xFFFF_FFFF)
+  }
+
   /// The address without its port.
   package var hostText: String {
     let text = description

@@ -77,6 +77,8 @@ package struct ServerConfiguration: Sendable {
   package var enrolment = EnrolmentMode.all
   /// Days for which the certificates are valid that the running service issues.
   package var deviceDays = DataDirectory.ValidityDays.device
+  /// Descriptors of sockets that listen already, by their addresses: used in place of opening these addresses.
+  package var inheritedSockets: [SocketAddress: Int32] = [:]
   /// Where it can be administered; nil nowhere.
   package var admin: AdminConfiguration?
   /// Keeps everything in memory, for tests and development.

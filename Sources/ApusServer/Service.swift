@@ -88,7 +88,9 @@ package final class Service {
     self.workers = workers
     self.audit = audit
     let admin = configuration.admin.map {
-      AdminDoor($0, dataDirectory, trust, log: configuration.log)
+      AdminDoor(
+        $0, dataDirectory, trust, inherited: configuration.inheritedSockets,
+        log: configuration.log)
     }
     self.admin = admin
     watch = TrustWatch(dataDirectory, identity, expiries, since: stamps, log: configuration.log) {
@@ -179,12 +181,18 @@ package final class Service {
   /// Where a browser finds the console, besides those.
   package var consoleURLs: [String] { admin?.consoles ?? [] }
 
-  /// Every worker listens on every address; the kernel spreads the connections (SO_REUSEPORT).
+  /// Every worker listens on every address; the kernel spreads the connections (SO_REUSEPORT). An inherited socket is
+  /// shared by all of them.
   private func open(_ configured: DoorConfiguration, _ context: TLSContext) throws {
     var door = Door(
       kind: configured.kind, environment: configured.environment,
       context: context, authorities: trust.authorities(of: configured.kind),
       addresses: configured.addresses, rules: configured.rules)
+    // Sockets with SO_REUSEPORT would share the address with those of another service of the same user.
+    for address in configured.addresses
+    where workers.count > 1 && configuration.inheritedSockets[address] == nil {
+      try Listener.requireFree(address)
+    }
     for (index, worker) in workers.enumerated() {
       let bound = try worker.listen(door, reusePort: workers.count > 1)
       // Port 0 is chosen once; the others follow.

@@ -36,6 +36,8 @@ package struct WebServerConfiguration: Sendable {
     case unix(path: String)
     /// A numeric address; port 0 takes a free one.
     case tcp(host: String, port: UInt16)
+    /// A TCP socket that listens already. It is duplicated, and stays the caller's.
+    case inherited(descriptor: Int32, port: UInt16)
   }
 
   package var place: Place

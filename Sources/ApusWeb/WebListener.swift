@@ -17,6 +17,7 @@ struct WebListener: Sendable {
     switch place {
     case .unix(let path): try self.init(unix: path)
     case .tcp(let host, let port): try self.init(host: host, port: port)
+    case .inherited(let descriptor, let port): try self.init(sharing: descriptor, port: port)
     }
   }
 
@@ -105,6 +106,19 @@ struct WebListener: Sendable {
     self.descriptor = descriptor
     path = nil
     self.port = Self.port(of: descriptor)
+  }
+
+  private init(sharing listening: Int32, port: UInt16) throws(WebError) {
+    let descriptor = fcntl(listening, F_DUPFD_CLOEXEC, 0)
+    guard descriptor >= 0 else {
+      throw .system(operation: "duplicate", place: "port \(port)", code: errno)
+    }
+    guard fcntl(descriptor, F_SETFL, 0o4000) == 0 else {  // O_NONBLOCK
+      throw Self.failure("configure", "port \(port)", closing: descriptor)
+    }
+    self.descriptor = descriptor
+    path = nil
+    self.port = port
   }
 
   private static func port(of descriptor: Int32) -> UInt16 {

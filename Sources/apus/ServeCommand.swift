@@ -11,8 +11,10 @@ struct ServeCommand {
   init(_ invocation: Invocation) { self.invocation = invocation }
 
   func run() throws(CommandFailure) {
-    let openings = try Opening.all(invocation)
-    let configuration = try configuration(openings)
+    let inherited = try InheritedListeners()
+    var openings = try Opening.all(invocation)
+    var configuration = try configuration(openings)
+    try inherited.assign(&configuration, &openings)
     // Each device holds one.
     Process.raiseDescriptorLimit()
     // Before any thread is started: threads inherit what is blocked.

@@ -84,6 +84,11 @@ enum Programs {
   // before both have: suites run side by side.
   private static let starting = NSLock()
 
+  /// Starts a program otherwise than by a `Process`, while no pipe of another one is open.
+  static func startAlone<Result>(_ body: () throws -> Result) rethrows -> Result {
+    try starting.withLock(body)
+  }
+
   /// Starts the program and returns its output.
   static func start(_ process: Process) throws -> FileHandle {
     try starting.withLock {

@@ -126,6 +126,11 @@ extension Verb {
       Behind each address of a gateway or feedback door may stand modifiers, for that listener alone: \
       `2195,10.0.0.7:3195+legacy-tls+confirm`.
       """,
+      """
+      Sockets that systemd opened (LISTEN_FDS) are used in place of these: each belongs to the listener that \
+      FileDescriptorName= calls by its option, such as `http2` or `gateway-development`, `admin` or `console`; else to \
+      the one with its address. They stay open over a restart, so that no connection is refused.
+      """,
     ],
     glossary: .init(
       heading: "Modifiers", group: .doors,

@@ -19,13 +19,17 @@ final class AdminDoor: Sendable {
   private let configuration: AdminConfiguration
   private let log: Log
   private let directory: DataDirectory
+  /// Descriptors of sockets that listen already, by their addresses.
+  private let inherited: [SocketAddress: Int32]
   private let facts: AdminState
   private let state = Mutex(State())
 
   init(
-    _ configuration: AdminConfiguration, _ directory: DataDirectory, _ trust: Trust, log: Log
+    _ configuration: AdminConfiguration, _ directory: DataDirectory, _ trust: Trust,
+    inherited: [SocketAddress: Int32], log: Log
   ) {
     self.configuration = configuration
+    self.inherited = inherited
     self.directory = directory
     self.log = log
     facts = AdminState(trust)
@@ -78,7 +82,8 @@ final class AdminDoor: Sendable {
     on address: SocketAddress, isSecure: Bool, _ api: AdminAPI
   ) throws -> SocketAddress {
     var server = WebServerConfiguration(
-      place: .tcp(host: address.hostText, port: address.port))
+      place: inherited[address].map { .inherited(descriptor: $0, port: address.port) }
+        ?? .tcp(host: address.hostText, port: address.port))
     if isSecure { server.identity = WebIdentity(try directory.serverFiles.read()) }
     let opened = try WebServer(server, handler: api)
     let bound = address.with(port: opened.port ?? address.port)

@@ -141,12 +141,18 @@ import Glibc
     doors.append(door)
     return try door.addresses.map { address in
       // A probe would wake a device's radio, and the courier has an idle limit of its own.
-      let listener = try Listener(
-        loop: loop, address: address, reusePort: reusePort,
-        keepAlive: door.kind == .courier ? nil : .standard
-      ) { [unowned self] descriptor, peer in
+      let keepAlive: TCPKeepAlive? = door.kind == .courier ? nil : .standard
+      let handler = { [unowned self] (descriptor: Int32, peer: SocketAddress) in
         accept(descriptor, peer, rehearsal?.door(doors[place], at: place) ?? doors[place])
       }
+      let listener =
+        if let inherited = configuration.inheritedSockets[address] {
+          try Listener(loop: loop, sharing: inherited, keepAlive: keepAlive, handler: handler)
+        } else {
+          try Listener(
+            loop: loop, address: address, reusePort: reusePort, keepAlive: keepAlive,
+            handler: handler)
+        }
       listeners.append((door.kind, listener))
       return listener.localAddress ?? address
     }
