@@ -46,6 +46,8 @@ public enum Limits {
   /// Seconds that a drain waits for a moment without open streams before the next answer announces it; and those that a
   /// client has to answer the PING behind that.
   public static let drainPatienceSeconds = 1
+  /// Seconds that a provider has left for its handshake when the service stops. A handshake takes two round trips.
+  public static let drainHandshakeSeconds: UInt64 = 2
   /// Milliseconds for which devices are waited for when the service stops, before its providers are told. The operator
   /// expects a restart of seconds.
   public static let deviceDrainMilliseconds: Int64 = 1500

@@ -30,6 +30,9 @@ extension Service {
     let signal = unsafe sigtimedwait(&set, nil, &wait)
     guard signal == SIGTERM || signal == SIGINT else { return false }
     log(.warning, "stopping at once", .text("reason", "a second signal"))
+    // What is left closes the store. A third signal does not wait even for that: what was accepted is durable.
+    unsafe sigdelset(&set, SIGHUP)
+    unsafe pthread_sigmask(SIG_UNBLOCK, &set, nil)
     return true
   }
 

@@ -286,22 +286,18 @@ package final class Service {
     func awaitQuiet(until deadline: ContinuousClock.Instant, _ isBusy: (Worker) -> Bool) {
       // Twice, because a device that is being handed over is for a moment on no worker's list.
       var quietRounds = 0
-      while !isCutShort, ContinuousClock.now < deadline, quietRounds < 2 {
-        quietRounds = workers.contains(where: isBusy) ? 0 : quietRounds + 1
+      repeat {
+        quietRounds = workers.filter(isBusy).isEmpty ? quietRounds + 1 : 0
+        if isCutShort || quietRounds == 2 { return }
         isCutShort = wait(quietRounds == 0 ? 20 : 5)
-      }
+      } while ContinuousClock.now < deadline
     }
     for worker in workers { worker.ask { $0.beginDeviceDrain() } }
     awaitQuiet(until: devicesDeadline) { $0.ask { $0.hasDevicesToDrain } }
     for worker in workers { worker.ask { $0.beginDrain() } }
     awaitQuiet(until: deadline) { $0.ask { $0.hasConnectionsToDrain } }
     for worker in workers { worker.ask { $0.finishDrain() } }
-    let lastDeadline = ContinuousClock.now + .seconds(5)
-    while ContinuousClock.now < lastDeadline,
-      workers.contains(where: { !$0.ask { $0.shard.stop() } })
-    {
-      usleep(5_000)
-    }
+    awaitQuiet(until: ContinuousClock.now + .seconds(5)) { !$0.ask { $0.shard.stop() } }
     // Its answers ask workers and store, so it goes before them.
     admin?.stop()
     store.close()

@@ -183,6 +183,46 @@ struct StopTests {
     #expect(try provider.end().goAways.last?.lastStream == 2 * answers + 1)
   }
 
+  @Test("A provider in its handshake when the service stops finishes it, and gets its answer")
+  func handshaking() throws {
+    let service = try TestService()
+    let headers = try service.pushHeaders(to: "00", authorization: service.authorization())
+    let address = service.address(.provider)
+    let tcp = try RawTCPClient(address)
+    let deadline = Deadline()
+    while service.service.connectionCount() == 0, deadline.remainingMilliseconds > 0 {
+      sched_yield()
+    }
+    let thread = StopThread(service)
+    defer { thread.join() }
+    // The listeners of providers close last.
+    while deadline.remainingMilliseconds > 0, let other = try? RawTCPClient(address) {
+      other.close()
+      sched_yield()
+    }
+    let provider = RawHTTP2Client(try RawTLSClient(tcp, service.providerContext()))
+    try provider.begin()
+    #expect(try provider.exchange(headers, body: TestService.payload).status == 400)
+    #expect(try provider.end().end == .closeNotify)
+  }
+
+  @Test("A stop that is cut short waits for nobody")
+  func cutShort() throws {
+    let service = try TestService()
+    let provider = try service.provider()
+    let headers = try service.pushHeaders(
+      to: Shared.absentToken(of: service), authorization: service.authorization())
+    // Half a request, which the service has seen and would wait for.
+    try provider.send(.headers(provider.takeStream(), headers))
+    try provider.ping()
+    var waits = 0
+    service.stop { _ in
+      waits += 1
+      return true
+    }
+    #expect(waits == 1)
+  }
+
   @Test("A device that says who it is while the service stops is let go like the others")
   func arriving() throws {
     let service = try TestService()

@@ -18,10 +18,7 @@ struct SocketActivationTests {
       service = try ActivatedService(installation, [("http2", socket)])
     }
     for client in clients { client.awaitMore(5) }
-    // CURLE_COULDNT_CONNECT.
-    for client in clients {
-      #expect(client.finish().filter { $0.contains("ended with 7") } == [])
-    }
+    for client in clients { #expect(client.finish() == []) }
     #expect(service.stop() == 0)
   }
 

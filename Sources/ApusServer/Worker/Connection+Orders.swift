@@ -43,9 +43,20 @@ extension Connection {
       if case .gateway(let provider) = driver { provider.drain() }
     // It ends by itself, and soon.
     case .feedback: break
-    case .none: if stage == .handshaking || stage == .open { abort() }
+    case .none: drainHandshake()
     }
     worker.markDirty(self)
+  }
+
+  /// A provider finishes its handshake, and its protocol then ends the connection without losing a request. A device
+  /// tries again by itself.
+  private func drainHandshake() {
+    guard stage == .handshaking, door.kind != .courier else {
+      if stage == .handshaking || stage == .open { abort() }
+      return
+    }
+    deadlineSeconds = min(deadlineSeconds, worker.nowSeconds + Limits.drainHandshakeSeconds)
+    worker.watch(self)
   }
 
   /// A frame of the binary interface was decided about.

@@ -349,7 +349,7 @@ final class Connection: SocketHandler {
   func deadlineReached() {
     switch stage {
     case .closed: return
-    case .handshaking where isHeldBack:
+    case .handshaking where isHeldBack && !worker.isDraining:
       // The peer has done its part.
       deadlineSeconds = worker.nowSeconds + UInt64(Limits.handshakeSeconds)
     case .handshaking:

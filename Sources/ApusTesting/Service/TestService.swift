@@ -94,6 +94,9 @@ package final class TestService: Sendable {
   /// Stops the service, once; returns when it has stopped.
   package func stop() { service.stop() }
 
+  /// - Parameter wait: as that of `Service.stop(wait:)`.
+  package func stop(wait: (Int64) -> Bool) { service.stop(wait: wait) }
+
   /// - Parameter listener: of several gateways, by their place in the options.
   package func address(
     _ kind: DoorConfiguration.Kind, _ environment: Environment = .production, listener: Int = 0
@@ -109,12 +112,23 @@ package final class TestService: Sendable {
     listener: Int = 0, protocols: [String], identity: TLSIdentity? = nil,
     session: TLSSession? = nil, change: (inout TLSClientConfiguration) -> Void = { _ in }
   ) throws -> RawTLSClient {
-    var configuration = TLSClientConfiguration(
-      trustRoots: .authorities(PEM: Array(directory.serviceAuthority.certificate.pem.utf8)),
-      identity: identity, applicationProtocols: protocols, serverName: "localhost")
+    var configuration = clientConfiguration(protocols: protocols, identity: identity)
     change(&configuration)
     return try RawTLSClient(
       address(kind, environment, listener: listener), configuration, session: session)
+  }
+
+  private func clientConfiguration(
+    protocols: [String], identity: TLSIdentity? = nil
+  ) -> TLSClientConfiguration {
+    TLSClientConfiguration(
+      trustRoots: .authorities(PEM: Array(directory.serviceAuthority.certificate.pem.utf8)),
+      identity: identity, applicationProtocols: protocols, serverName: "localhost")
+  }
+
+  /// With which a provider shakes hands over a connection that is there already.
+  package func providerContext() throws -> TLSContext {
+    try TLSContext(client: clientConfiguration(protocols: ["h2"]))
   }
 
   /// A provider that has sent its preface.
@@ -174,6 +188,13 @@ package final class TestServiceHandle: Sendable {
   package func stop() {
     running.withLock { running in
       running?.service.stop()
+      running = nil
+    }
+  }
+
+  func stop(wait: (Int64) -> Bool) {
+    running.withLock { running in
+      running?.service.stop(wait: wait)
       running = nil
     }
   }
