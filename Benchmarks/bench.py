@@ -25,8 +25,8 @@ import harness
 import rows
 from harness import check, say
 
-NAMES = ["ingest", "binary", "delivery", "latency", "idle", "storm", "growth", "bad-input", "store", "trust", "client",
-         "start-up", "page"]
+NAMES = ["ingest", "binary", "delivery", "latency", "idle", "storm", "stop", "growth", "bad-input", "store", "trust",
+         "client", "start-up", "page"]
 
 
 def suites():
