@@ -280,6 +280,9 @@ public enum Limits {
 
   // MARK: Enrolment
 
+  /// Certificates of one device that are valid at a time: the one that it uses, and the next.
+  public static let certificatesPerDevice = 2
+
   /// Bytes of a certificate request (PKCS#10). One with RSA 4096 and a few attributes has 1,300.
   public static let certificateRequestBytes = 8192
   /// Bits of an RSA key that a device may bring: checking a signature of a larger one costs more than it is worth.
@@ -294,9 +297,10 @@ public enum Limits {
   public static let enrolmentCodes = 10_000
   /// Seconds for which a code is kept after its time, so that a device whose answer was lost gets it again.
   public static let enrolmentCodeKeptSeconds: Int64 = 7 * 24 * 3600
-  /// Requests that wait for the operator at a time.
+  /// Requests that wait for the operator at a time: of strangers, of those with a code, and of devices that renew,
+  /// each. More than anybody decides about by hand.
   public static let pendingEnrolments = 1000
-  /// Those of them from one address, or from one /64 of IPv6.
+  /// Those of strangers from one address, or from one /64 of IPv6.
   public static let pendingEnrolmentsPerAddress = 50
   /// Seconds for which one of them is kept, decided or not.
   public static let pendingEnrolmentSeconds: Int64 = 14 * 24 * 3600

@@ -138,16 +138,23 @@ extension AdminRemote {
   // MARK: Devices and codes
 
   func device() throws(CommandFailure) {
-    if let device = invocation[ApusOptions.retired] {
-      return show(
-        try ask("POST", ["devices", device.text, "retire"]),
-        "The device \(device.text) is retired. The service learns of it within a second.\n")
-    }
-    if let key = invocation[EnrolmentOptions.approve] { return try approve(key) }
-    if let key = invocation[EnrolmentOptions.reject] {
-      return show(
-        try ask("POST", ["enrolments", key, "reject"]),
-        "The request is refused. The device learns of it when it asks again.\n")
+    let (retired, approved, rejected) = (
+      invocation.all(ApusOptions.retired), invocation.all(EnrolmentOptions.approve),
+      invocation.all(EnrolmentOptions.reject)
+    )
+    guard retired.isEmpty, approved.isEmpty, rejected.isEmpty else {
+      for device in retired {
+        show(
+          try ask("POST", ["devices", device.text, "retire"]),
+          "The device \(device.text) is retired. The service learns of it within a second.\n")
+      }
+      for key in approved { try approve(key) }
+      for key in rejected {
+        show(
+          try ask("POST", ["enrolments", key, "reject"]),
+          "The request \(key) is refused. The device learns of it when it asks again.\n")
+      }
+      return
     }
     guard invocation.isOn(EnrolmentOptions.pending) else {
       throw CommandFailure(

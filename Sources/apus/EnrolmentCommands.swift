@@ -114,22 +114,25 @@ struct PendingCommand {
 
   /// False where the command is about something else.
   func run(_ directory: DataDirectory) throws(CommandFailure) -> Bool {
-    let approved = invocation[EnrolmentOptions.approve]
-    let rejected = invocation[EnrolmentOptions.reject]
-    if approved == nil, invocation.isGiven(EnrolmentOptions.certificate) {
+    let approved = invocation.all(EnrolmentOptions.approve)
+    let rejected = invocation.all(EnrolmentOptions.reject)
+    if approved.count != 1, invocation.isGiven(EnrolmentOptions.certificate) {
       throw invocation.failure(
-        about: EnrolmentOptions.certificate, "there is no --approve that it could be for")
+        about: EnrolmentOptions.certificate,
+        approved.isEmpty
+          ? "there is no --approve that it could be for"
+          : "there are several --approve, and it is for one")
     }
-    if approved != nil, rejected != nil {
+    if !approved.isEmpty, !rejected.isEmpty {
       throw invocation.failure(
         about: EnrolmentOptions.reject, "there is an --approve beside it",
         remedy: "Leave one of them out.")
     }
     do {
-      if let approved {
-        try approve(approved, directory)
-      } else if let rejected {
-        try reject(rejected, directory)
+      if !approved.isEmpty {
+        for key in approved { try approve(key, directory) }
+      } else if !rejected.isEmpty {
+        for key in rejected { try reject(key, directory) }
       } else if invocation.isOn(EnrolmentOptions.pending) {
         try directory.requireProvisioned()
         for request in try directory.pendingEnrolments.all() { list(request, directory) }
@@ -197,7 +200,7 @@ struct PendingCommand {
         \(table([
           "state": state, "name": request.name, "address": request.address,
           "since": Log.timestamp(request.seconds * 1000), "device": request.device.text,
-          "came": request.origin,
+          "came": request.origin.rawValue,
           "request": file,
         ]))
         """

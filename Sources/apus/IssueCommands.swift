@@ -133,7 +133,11 @@ struct DeviceCommand {
   func run() throws(CommandFailure) {
     if let remote = try AdminRemote(invocation) { return try remote.device() }
     let directory = DataDirectory(path: invocation.value(ApusOptions.data))
-    if let device = invocation[ApusOptions.retired] { return try retire(device, in: directory) }
+    let retired = invocation.all(ApusOptions.retired)
+    guard retired.isEmpty else {
+      for device in retired { try retire(device, in: directory) }
+      return
+    }
     if try PendingCommand(invocation).run(directory) { return }
     if try RequestCommand(user).device(name: invocation.value(ApusOptions.deviceName)) { return }
     let (identity, device) = try user.attempt {

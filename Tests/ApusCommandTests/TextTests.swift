@@ -46,12 +46,13 @@ struct TextTests {
                                   authority elsewhere.
 
         Device
-          --retire ID             Retire the device of that id, and issue nothing.
+          --retire ID             Retire the device of that id, and issue nothing. May
+                                  be repeated.
           --pending               List the devices that ask for a certificate and wait
                                   for a decision.
           --approve KEY           Issue the certificate to the one whose key begins with
-                                  these digits.
-          --reject KEY            Refuse that one.
+                                  these digits. May be repeated.
+          --reject KEY            Refuse that one. May be repeated.
           --certificate FILE      With --approve: the certificate, where the devices'
                                   authority is kept elsewhere.
 

@@ -81,8 +81,8 @@ package enum ApusOptions {
     default: "730", help: "Days for which it is valid.")
 
   package static let retired = Option(
-    "--retire", .deviceID, in: [Verb.device], group: .device, scope: .flagOnly,
-    help: "Retire the device of that id, and issue nothing.")
+    "--retire", .deviceID, in: [Verb.device], group: .device, scope: .flagOnly, repeats: true,
+    help: "Retire the device of that id, and issue nothing. May be repeated.")
 
   private static func rsa(in verb: Verb, help: String) -> Option<Int> {
     Option(

@@ -30,11 +30,11 @@ package enum EnrolmentOptions {
     "--pending", .flag, in: [Verb.device], group: .device, scope: .flagOnly,
     help: "List the devices that ask for a certificate and wait for a decision.")
   package static let approve = Option(
-    "--approve", .keyPrefix, in: [Verb.device], group: .device, scope: .flagOnly,
-    help: "Issue the certificate to the one whose key begins with these digits.")
+    "--approve", .keyPrefix, in: [Verb.device], group: .device, scope: .flagOnly, repeats: true,
+    help: "Issue the certificate to the one whose key begins with these digits. May be repeated.")
   package static let reject = Option(
-    "--reject", .keyPrefix, in: [Verb.device], group: .device, scope: .flagOnly,
-    help: "Refuse that one.")
+    "--reject", .keyPrefix, in: [Verb.device], group: .device, scope: .flagOnly, repeats: true,
+    help: "Refuse that one. May be repeated.")
   package static let certificate = Option(
     "--certificate", .file, in: [Verb.device], group: .device, scope: .flagOnly,
     help: "With --approve: the certificate, where the devices' authority is kept elsewhere.")

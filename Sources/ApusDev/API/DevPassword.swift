@@ -6,7 +6,7 @@ import ApusWeb
 /// What everybody must show who asks a stand-in that listens elsewhere than on loopback.
 package struct DevPassword: Sendable {
   private let digest: [UInt8]
-  private let bearers = BearerGuard()
+  private let bearers = BearerGuard(isGuessable: true)
 
   /// Bytes of a password that may be chosen.
   package static let lengths = 16...256

@@ -19,7 +19,7 @@ struct AdminCaller: Sendable, Hashable {
 final class AdminGate: Sendable {
   private let tokens: AdminTokenFile
   private let audit: AuditLog
-  private let bearers = BearerGuard()
+  private let bearers = BearerGuard(isGuessable: false)
 
   init(_ directory: DataDirectory, audit: AuditLog, log: Log) {
     tokens = AdminTokenFile(directory, log)

@@ -17,7 +17,7 @@ extension AdminChanges {
         "key": .string(request.key), "state": .string(request.state.text),
         "name": .string(request.name), "address": .string(request.address),
         "since": .string(Log.timestamp(request.seconds * 1000)),
-        "device": .string(request.device.text), "origin": .string(request.origin),
+        "device": .string(request.device.text), "origin": .string(request.origin.rawValue),
       ])
     }
     return WebResponse(json: .fields(["enrolments": .array(values)]))

@@ -15,8 +15,12 @@ package final class BearerGuard: Sendable {
   }
 
   private let attempts = Mutex(AttemptGuard())
+  private let isGuessable: Bool
 
-  package init() {}
+  /// - Parameter isGuessable: Whether people choose the secrets. Then an address that failed too often is not heard,
+  ///   whatever it shows, so that it cannot learn that it was right. Of 256 random bits nobody guesses any: there the
+  ///   right one is always accepted, because many share an address and one of them may hold a wrong one.
+  package init(isGuessable: Bool) { self.isGuessable = isGuessable }
 
   /// - Parameter known: What a secret opens; nil for one that opens nothing.
   package func look<Known: Sendable>(
@@ -30,12 +34,15 @@ package final class BearerGuard: Sendable {
     let prefix = AddressPrefix(address.span)
     // A clock that nobody sets.
     let now = monotonicMilliseconds()
+    let shown = fields.count == 1 ? Self.secret(fields[0]) : nil
+    // What others at the address got wrong stays counted.
+    if !isGuessable, let found = shown.flatMap(known) { return .known(found) }
     if case .refuse(let seconds) = attempts.withLock({
       $0.attempt(from: prefix, nowMilliseconds: now)
     }) {
       return .notHeard(seconds: seconds, wasWrong: false)
     }
-    guard fields.count == 1, let secret = Self.secret(fields[0]), let found = known(secret) else {
+    guard isGuessable, let found = shown.flatMap(known) else {
       switch attempts.withLock({ $0.failed(from: prefix, nowMilliseconds: now) }) {
       case .answer: return .wrong(holdMilliseconds: 0)
       case .hold(let milliseconds): return .wrong(holdMilliseconds: milliseconds)

@@ -119,6 +119,13 @@ package enum Files {
     guard unsafe rename(path, other) == 0 else { throw failure("rename", path) }
   }
 
+  /// When a file's content was changed last, Unix seconds; nil for one that is not there.
+  static func changedSeconds(_ path: String) -> Int64? {
+    var status = stat()
+    guard unsafe stat(path, &status) == 0 else { return nil }
+    return Int64(status.st_mtim.tv_sec)
+  }
+
   /// The names in a directory, in no order; none where there is no such directory. One that is there and cannot be
   /// read is an error, because what it holds may matter.
   package static func names(in path: String) throws(FileError) -> [String] {

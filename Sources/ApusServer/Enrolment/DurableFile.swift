@@ -39,10 +39,9 @@ enum DurableFile {
   /// Removes what interrupted calls of `create` left.
   static func removeLeftovers(in directory: String, nowSeconds: Int64) throws(FileError) {
     for name in try allNames(in: directory) where name.contains(leftover) {
-      var status = stat()
       let file = "\(directory)/\(name)"
-      guard unsafe stat(file, &status) == 0,
-        Int64(status.st_mtim.tv_sec) < nowSeconds - Int64(leftoverSeconds)
+      guard let changed = Files.changedSeconds(file),
+        changed < nowSeconds - Int64(leftoverSeconds)
       else { continue }
       try remove(file)
     }
@@ -65,6 +64,7 @@ extension DataDirectory {
   /// enrolment/pending/<SHA-256 of the key>.csr   the certificate request itself, as PEM
   /// enrolment/pending/<SHA-256 of the key>.crt   the operator approved: the certificate
   /// enrolment/pending/<SHA-256 of the key>.rejected
+  /// enrolment/renewed/<device>.pem               the certificates that the device was given by renewal
   /// ```
   ///
   /// The service and the command line both write here, each file once and whole: nobody waits for a lock, and a crash

@@ -74,6 +74,7 @@ struct Enroller: Sendable {
     }
     try directory.enrolmentCodes.prune(nowSeconds: nowSeconds)
     try directory.pendingEnrolments.prune(nowSeconds: nowSeconds)
+    try directory.renewals.prune(nowSeconds: nowSeconds, days: days)
   }
 
   // MARK: By a code
@@ -205,17 +206,54 @@ struct Enroller: Sendable {
         .early, "the certificate is not in the last third of its life", .early, device.text,
         retrySeconds: due - query.nowSeconds)
     }
+    let issued = try directory.renewals.certificates(of: device).filter {
+      isGood($0, of: device, query)
+    }
+    if let next = issued.last, CertificateNames(next).fingerprint != renewal.names.fingerprint,
+      next.spkiDER == request.publicKey.spkiDER, query.trust.isOfNewestDeviceAuthority(next)
+    {
+      // The answer was lost, or the device asks at each connect: it gets what it was given before.
+      return accept(next.der, .repeated(device))
+    }
+    let others = issued.filter { CertificateNames($0).fingerprint != renewal.names.fingerprint }
+    guard others.count + 1 < Limits.certificatesPerDevice else {
+      return refuseThird(device, others, presented: old, query)
+    }
     let name = old.commonName ?? "device"
     guard let certificate = try issue(request, device, name: name, nowSeconds: query.nowSeconds)
     else {
       return try goOn(
         request, device: device, name: name, hasCode: false, renewing: renewal.names, query)
     }
+    // Durable before the certificate leaves.
+    try directory.renewals.keep(issued + [certificate], of: device)
     return accept(
       certificate.der,
       .renewed(
         device, CertificateNote(certificate),
         isNewKey: request.keyFingerprint.bytes != renewal.keyFingerprint))
+  }
+
+  /// A device that lost the key of its newer certificate waits until one of the two has expired. The operator ends that
+  /// by revoking the one that is lost.
+  private func refuseThird(
+    _ device: DeviceID, _ others: [Certificate], presented: PresentedCertificate,
+    _ query: EnrolmentQuery
+  ) -> EnrolmentDecision {
+    let end = others.reduce(presented.notAfter) { min($0, $1.notAfter) }
+    let newest = others.last.map { "device \(device.text), newest \($0.fingerprint.hex)" }
+    return refuse(
+      .tooMany, "the device has two valid certificates: use the newer one, or have it revoked",
+      .tooManyCertificates, newest ?? device.text, retrySeconds: max(60, end - query.nowSeconds))
+  }
+
+  /// Whether a certificate would let its device in.
+  private func isGood(
+    _ certificate: Certificate, of device: DeviceID, _ query: EnrolmentQuery
+  ) -> Bool {
+    certificate.notAfter > query.nowSeconds
+      && query.trust.deviceAuthorities.certificates.contains { certificate.names($0) }
+      && isWelcome(device, CertificateNames(certificate), query.trust)
   }
 
   // MARK: Certificates

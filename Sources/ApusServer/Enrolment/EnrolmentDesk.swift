@@ -147,7 +147,7 @@ final class EnrolmentDesk: Sendable {
         ]
       }
       audit.note(
-        .enrolmentPending, actor: host, reason: request.origin,
+        .enrolmentPending, actor: host, reason: request.origin.rawValue,
         nowMilliseconds: query.nowSeconds * 1000
       ) { [.text("key", request.key), .text("device", request.device.text)] }
     case .pending(_, isNew: false): break

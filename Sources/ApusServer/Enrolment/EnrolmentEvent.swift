@@ -19,6 +19,7 @@ enum EnrolmentEvent: Sendable {
     case listFull = "too many wait"
     case slowedDown = "asked too often"
     case early
+    case tooManyCertificates = "two certificates are valid"
     case retired
     /// The service's own trouble.
     case failed
@@ -37,7 +38,9 @@ enum EnrolmentEvent: Sendable {
   /// Whether it counts against the address that it came from.
   var isFailure: Bool {
     switch self {
-    case .refused(.early, _), .refused(.retired, _), .refused(.failed, _): false
+    case .refused(.early, _), .refused(.tooManyCertificates, _), .refused(.retired, _),
+      .refused(.failed, _):
+      false
     case .refused: true
     case .pending(let request, let isNew): isNew && !request.hasCode && !request.isRenewal
     case .codeUsed, .repeated, .collected, .renewed: false

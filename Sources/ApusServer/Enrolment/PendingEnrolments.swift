@@ -27,10 +27,14 @@ package struct PendingEnrolments: Sendable {
     package var hasCode: Bool
     package var state: State
 
-    /// What brought it here: one of a closed list.
-    package var origin: String {
-      isRenewal ? "renewal" : hasCode ? "with a code" : "without a code"
+    /// What brought it here. Each has room of its own on the list: strangers cannot take that of the others.
+    package enum Origin: String, Sendable {
+      case renewal
+      case code = "with a code"
+      case stranger = "without a code"
     }
+
+    package var origin: Origin { isRenewal ? .renewal : hasCode ? .code : .stranger }
 
     package init(
       key: String, name: String, address: String, seconds: Int64, device: DeviceID,
@@ -86,17 +90,21 @@ package struct PendingEnrolments: Sendable {
 
   // MARK: The service's side
 
-  enum Addition { case added, full, tooManyFromAddress }
+  enum Addition: Equatable { case added, full, tooManyFromAddress }
+
+  /// Whether there is room for a request on a list of others. Those that were decided take none.
+  static func judge(_ request: Request, among others: [Request]) -> Addition {
+    let rivals = others.filter { $0.state == .waiting && $0.origin == request.origin }
+    if rivals.count >= Limits.pendingEnrolments { return .full }
+    guard request.origin == .stranger else { return .added }
+    let near = rivals.count { $0.address == request.address }
+    return near >= Limits.pendingEnrolmentsPerAddress ? .tooManyFromAddress : .added
+  }
 
   /// Puts a request on the list.
   func add(_ request: Request, _ certificateRequest: CertificateRequest) throws -> Addition {
-    let others = try all()
-    if others.count >= Limits.pendingEnrolments { return .full }
-    // Who brought a code or is a device already is no stranger.
-    if !request.hasCode, !request.isRenewal {
-      let near = others.count { $0.address == request.address && $0.state == .waiting }
-      if near >= Limits.pendingEnrolmentsPerAddress { return .tooManyFromAddress }
-    }
+    let judgement = Self.judge(request, among: try all())
+    guard judgement == .added else { return judgement }
     try Files.makeDirectory(path)
     try Files.write(certificateRequest.pem, to: requestFile(request.key), isPrivate: true)
     var values = [

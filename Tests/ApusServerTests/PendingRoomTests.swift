@@ -1,0 +1,62 @@
+import ApusModel
+import Testing
+
+@testable import ApusServer
+
+@Suite("Room on the list of devices that wait for the operator")
+struct PendingRoomTests {
+  private typealias Request = PendingEnrolments.Request
+
+  private func request(
+    _ number: Int, _ origin: Request.Origin, address: String = "192.0.2.1",
+    state: PendingEnrolments.State = .waiting
+  ) -> Request {
+    Request(
+      key: "\(number)", name: "", address: address, seconds: 0,
+      device: DeviceID(UInt64(bitPattern: Int64(number))),
+      isRenewal: origin == .renewal, hasCode: origin == .code, state: state)
+  }
+
+  /// As many of a kind as there may be, each from an address of its own.
+  private func full(_ origin: Request.Origin, state: PendingEnrolments.State = .waiting)
+    -> [Request]
+  {
+    (0..<Limits.pendingEnrolments).map {
+      request($0, origin, address: "198.51.100.\($0)", state: state)
+    }
+  }
+
+  @Test("A list full of strangers refuses strangers, and neither codes nor renewals")
+  func strangers() {
+    let others = full(.stranger)
+    #expect(PendingEnrolments.judge(request(-1, .stranger), among: others) == .full)
+    #expect(PendingEnrolments.judge(request(-1, .code), among: others) == .added)
+    #expect(PendingEnrolments.judge(request(-1, .renewal), among: others) == .added)
+    #expect(PendingEnrolments.judge(request(-1, .stranger), among: others.dropLast()) == .added)
+  }
+
+  @Test("Codes and renewals have a bound of their own, too")
+  func known() {
+    for origin in [Request.Origin.code, .renewal] {
+      #expect(PendingEnrolments.judge(request(-1, origin), among: full(origin)) == .full)
+      #expect(PendingEnrolments.judge(request(-1, .stranger), among: full(origin)) == .added)
+    }
+  }
+
+  @Test("Requests that were decided take no room")
+  func decided() {
+    for state in [PendingEnrolments.State.rejected, .approved(certificateDER: [])] {
+      let others = full(.stranger, state: state)
+      #expect(PendingEnrolments.judge(request(-1, .stranger), among: others) == .added)
+    }
+  }
+
+  @Test("The bound of an address is for strangers alone")
+  func address() {
+    let others = (0..<Limits.pendingEnrolmentsPerAddress).map { request($0, .stranger) }
+    #expect(PendingEnrolments.judge(request(-1, .stranger), among: others) == .tooManyFromAddress)
+    #expect(PendingEnrolments.judge(request(-1, .code), among: others) == .added)
+    let elsewhere = request(-1, .stranger, address: "192.0.2.2")
+    #expect(PendingEnrolments.judge(elsewhere, among: others) == .added)
+  }
+}
