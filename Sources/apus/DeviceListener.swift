@@ -20,6 +20,8 @@ final class DeviceListener: DeviceConnectionDelegate {
   private let names: [TopicHash: String]
   private let log: Log
   private let isJSON: Bool
+  /// The app's texts by their keys.
+  private let strings: [String: String]
   /// Keeps a renewed identity and makes the context for it.
   private let renewal: ((DeviceIdentity) throws -> TLSContext)?
   /// Notifications after which it ends.
@@ -32,11 +34,12 @@ final class DeviceListener: DeviceConnectionDelegate {
 
   init(
     loop: EventLoop, topics: [String], invocation: Invocation,
-    configuration: DeviceConnection.Configuration,
+    configuration: DeviceConnection.Configuration, strings: [String: String],
     renewal: ((DeviceIdentity) throws -> TLSContext)? = nil
   ) {
     self.loop = loop
     self.renewal = renewal
+    self.strings = strings
     self.topics = topics
     self.invocation = invocation
     self.configuration = configuration
@@ -223,8 +226,13 @@ final class DeviceListener: DeviceConnectionDelegate {
     let sent = notification.sentNanoseconds.map { Int64(clamping: $0 / 1_000_000) }
     guard isJSON else {
       let time = Log.timestamp(sent ?? EventLoop.wallClockMilliseconds())
+      let shown = Presentation(payload: Array(payload.utf8), strings: strings)
+      let texts = [
+        shown?.title, shown?.subtitle, shown?.body, shown?.actionTitle.map { "[\($0)]" },
+      ]
       let card = NotificationCard(
-        topic: topic ?? "(unknown topic)", payload: payload, isFromStorage: isFromStorage,
+        topic: topic ?? "(unknown topic)", texts: texts.compactMap(\.self), payload: payload,
+        isFromStorage: isFromStorage,
         time: time)
       return Output.standard(card.text(columns: Process.columns))
     }

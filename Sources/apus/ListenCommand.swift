@@ -38,7 +38,10 @@ struct ListenCommand {
       loop: loop, topics: topics, invocation: invocation,
       configuration: DeviceConnection.Configuration(
         endpoint: endpoint(), context: context,
+        client: CourierClient.Configuration(
+          keepAliveMilliseconds: UInt64(invocation.value(ApusOptions.keepAlive)) * 1000),
         renewal: file == nil ? nil : RenewalPlan(identity, .sameKey)),
+      strings: try strings(),
       renewal: file.map { file in
         { [invocation] identity in
           let context = try Self.context(identity, authority, invocation)
@@ -60,6 +63,19 @@ struct ListenCommand {
       throw CommandFailure(.failed, "\(error)")
     }
     if let failure = listener.failure { throw failure }
+  }
+
+  /// The app's texts, by which keys of payloads are shown.
+  private func strings() throws(CommandFailure) -> [String: String] {
+    guard let path = invocation[ApusOptions.strings] else { return [:] }
+    let text = try Process.text(of: path, for: ApusOptions.strings, invocation)
+    guard let object = JSONValue(text: text)?.object else {
+      throw invocation.failure(
+        about: ApusOptions.strings, "\(path) is not a JSON object of keys and texts")
+    }
+    return Dictionary(
+      object.members.compactMap { member in member.value.string.map { (member.key, $0) } }
+    ) { first, _ in first }
   }
 
   private func topics() throws(CommandFailure) -> [String] {

@@ -43,10 +43,28 @@ struct SendCredentials {
     if let given = invocation[ApusOptions.keyID] {
       keyID = given
     } else {
-      keyID = try user.only("key", for: ApusOptions.keyID).name
+      keyID = try ownKey()
     }
     return .providerToken(
       keyPEM: try keyPEM(keyID), keyID: keyID, teamID: try team(of: keyID))
+  }
+
+  /// The key to sign with: the first that is good for every app and environment of its team and whose private half is
+  /// here. There are several after one was added, as the console does it; of several teams one has to be named.
+  private func ownKey() throws(CommandFailure) -> String {
+    let team = invocation[ApusOptions.team]
+    let usable = try user.attempt {
+      try user.directory.isProvisioned ? user.sections("key") : []
+    }.filter { section in
+      let environments = section["environments"].map { $0.split(separator: " ").count } ?? 2
+      return section["revoked"] != "yes" && section["topics"] == nil && environments == 2
+        && (team == nil || section["team"] == team)
+        && ShortID(section.name).map { Files.exists(directory.privateKey($0)) } == true
+    }
+    if let first = usable.first, usable.allSatisfy({ $0["team"] == first["team"] }) {
+      return first.name
+    }
+    return try user.only("key", for: ApusOptions.keyID).name
   }
 
   private func keyPEM(_ keyID: String) throws(CommandFailure) -> [UInt8] {

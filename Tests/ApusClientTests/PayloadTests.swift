@@ -16,6 +16,7 @@ struct PayloadTests {
     payload.localizedTitle = LocalizedText("TITLE", "Jenna")
     payload.localizedSubtitle = LocalizedText("SUB")
     payload.localizedBody = LocalizedText("PLAY_%@_%@", "Jenna", "Frank")
+    payload.actionKey = "OPEN"
     payload.launchImage = "Launch.png"
     payload.category = "INVITE"
     payload.threadID = "game-4"
@@ -31,7 +32,7 @@ struct PayloadTests {
       text(payload)
         == #"{"aps":{"alert":{"title":"T","title-loc-key":"TITLE","title-loc-args":["Jenna"],"#
         + #""subtitle":"S","subtitle-loc-key":"SUB","body":"B","loc-key":"PLAY_%@_%@","#
-        + #""loc-args":["Jenna","Frank"],"launch-image":"Launch.png"},"badge":0,"#
+        + #""loc-args":["Jenna","Frank"],"action-loc-key":"OPEN","launch-image":"Launch.png"},"badge":0,"#
         + #""sound":"bell.aiff","category":"INVITE","thread-id":"game-4","#
         + #""interruption-level":"time-sensitive","relevance-score":0.25,"#
         + #""target-content-id":"board","filter-criteria":"work","url-args":["a","b"],"#

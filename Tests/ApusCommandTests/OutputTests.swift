@@ -60,9 +60,12 @@ struct OutputTests {
     #expect(explicit.pushType == .voip && explicit.priority == .immediate)
   }
 
-  private func card(_ payload: String, isFromStorage: Bool = false) -> String {
+  private func card(
+    _ payload: String, texts: [String] = [], isFromStorage: Bool = false
+  ) -> String {
     NotificationCard(
-      topic: "com.example.app", payload: payload, isFromStorage: isFromStorage, time: "12:00:00"
+      topic: "com.example.app", texts: texts, payload: payload, isFromStorage: isFromStorage,
+      time: "12:00:00"
     ).text(columns: 44)
   }
 
@@ -73,16 +76,18 @@ struct OutputTests {
       "badge":3,"sound":{"name":"bell"}},"id":[1]}
       """
     #expect(
-      card(payload, isFromStorage: true) == """
-        ┌─ com.example.app · 12:00:00 · was kept
-        │ Door
-        │ It rang.
-        │ Twice, and nobody went to see who it was.
-        │ badge 3 · sound bell
-        │ id: [1]
-        └
+      card(
+        payload, texts: ["Door", "It rang.\nTwice, and nobody went to see who it was."],
+        isFromStorage: true) == """
+          ┌─ com.example.app · 12:00:00 · was kept
+          │ Door
+          │ It rang.
+          │ Twice, and nobody went to see who it was.
+          │ badge 3 · sound bell
+          │ id: [1]
+          └
 
-        """)
+          """)
   }
 
   @Test(
@@ -94,7 +99,7 @@ struct OutputTests {
 
   @Test("A payload cannot steer the terminal")
   func harmless() {
-    let text = card("{\"aps\":{\"alert\":\"\\u001b]0;x\\u0007\\u009b2J\\u202egpj.exe\"}}")
+    let text = card("{\"aps\":{}}", texts: ["\u{1b}]0;x\u{07}\u{9b}2J\u{202e}gpj.exe"])
     #expect(text.contains("│ \u{fffd}]0;x\u{fffd}\u{fffd}2J\u{fffd}gpj.exe\n"))
   }
 }

@@ -42,6 +42,17 @@ struct PresentationTests {
     #expect(shown.isMutable)
   }
 
+  @Test("The button's title and the launch image, as older systems show them")
+  func action() throws {
+    let payload =
+      #"{"aps":{"alert":{"body":"b","action-loc-key":"PLAY","launch-image":"Start.png"}}}"#
+    let shown = try presentation(payload, strings: ["PLAY": "Play now"])
+    #expect(shown.actionTitle == "Play now" && shown.launchImage == "Start.png")
+    #expect(try presentation(payload).actionTitle == "PLAY")
+    let plain = try presentation(#"{"aps":{"alert":{"action-loc-key":null,"launch-image":1}}}"#)
+    #expect(plain.actionTitle == nil && plain.launchImage == nil)
+  }
+
   @Test(
     "A critical sound",
     arguments: [

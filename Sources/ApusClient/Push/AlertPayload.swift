@@ -17,6 +17,8 @@ public struct AlertPayload: PushPayload, Hashable {
   public var localizedSubtitle: LocalizedText?
   /// The body in the device's language.
   public var localizedBody: LocalizedText?
+  /// The key of the title of the button that opens the app, which older systems show (`action-loc-key`).
+  public var actionKey: String?
   /// The file that an app shows while it starts.
   public var launchImage: String?
   /// The number on the app's icon; 0 takes it away.
@@ -80,7 +82,7 @@ public struct AlertPayload: PushPayload, Hashable {
   }
 
   private func putAlert(_ writer: inout PayloadWriter) {
-    let texts = [title, subtitle, body, launchImage]
+    let texts = [title, subtitle, body, actionKey, launchImage]
     let localized = [localizedTitle, localizedSubtitle, localizedBody]
     guard texts.contains(where: { $0 != nil }) || localized.contains(where: { $0 != nil }) else {
       return
@@ -96,6 +98,7 @@ public struct AlertPayload: PushPayload, Hashable {
     writer.put("body", body)
     writer.put("loc-key", localizedBody?.key)
     writer.put("loc-args", localizedBody?.argumentsIfAny)
+    writer.put("action-loc-key", actionKey)
     writer.put("launch-image", launchImage)
     writer.json.endObject()
   }

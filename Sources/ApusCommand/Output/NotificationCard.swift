@@ -3,14 +3,19 @@ import ApusWire
 /// How `apus listen` shows a notification to a person.
 package struct NotificationCard: Sendable {
   package var topic: String
+  /// Title, subtitle and text as the device shows them, without those that it has not.
+  package var texts: [String]
   /// The payload as it came.
   package var payload: String
   package var isFromStorage: Bool
   /// The time on top, ready to be shown.
   package var time: String
 
-  package init(topic: String, payload: String, isFromStorage: Bool, time: String) {
+  package init(
+    topic: String, texts: [String], payload: String, isFromStorage: Bool, time: String
+  ) {
     self.topic = topic
+    self.texts = texts
     self.payload = payload
     self.isFromStorage = isFromStorage
     self.time = time
@@ -31,14 +36,7 @@ package struct NotificationCard: Sendable {
 
   private func content() -> [String] {
     guard let json = JSONValue(text: payload), let aps = json["aps"] else { return [payload] }
-    var lines: [String] = []
-    switch aps["alert"] {
-    case .string(let body)?: lines.append(body)
-    case .some(let alert):
-      lines += ["title", "subtitle", "body"].compactMap { alert[$0]?.string }
-      if lines.isEmpty, let key = alert["loc-key"]?.string { lines.append(key) }
-    case nil: break
-    }
+    var lines = texts
     var details: [String] = []
     if let badge = aps["badge"]?.integer { details.append("badge \(badge)") }
     if let sound = aps["sound"] {

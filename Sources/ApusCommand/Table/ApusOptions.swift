@@ -268,6 +268,14 @@ package enum ApusOptions {
   package static let topics = Option(
     "--topic", .topic, in: [Verb.listen], group: .device, note: "the data directory's only app",
     repeats: true, help: "An app to be registered. May be repeated.")
+  package static let keepAlive = Option(
+    "--keep-alive", .seconds(0...86_400), in: [Verb.listen], group: .device, default: "900",
+    help:
+      "Silence after which the service is asked whether it is there; 0 for never. Below the time after which a NAT in "
+      + "between forgets the connection.")
+  package static let strings = Option(
+    "--strings", .file, in: [Verb.listen], group: .device, scope: .flagOnly,
+    help: "A JSON object with the app's texts, for payloads that name them by key (loc-key).")
   package static let unregister = Option(
     "--unregister", .topic, in: [Verb.listen], group: .device, scope: .flagOnly, repeats: true,
     help: "An app to be dropped; without --topic the command ends then. May be repeated.")
@@ -313,7 +321,8 @@ package enum ApusOptions {
       EnrolmentOptions.identity.description, EnrolmentOptions.enroll.description,
       EnrolmentOptions.name.description,
       deviceCertificate.description, deviceKey.description, topics.description,
-      unregister.description, count.description, tokenFile.description,
+      keepAlive.description, strings.description, unregister.description, count.description,
+      tokenFile.description,
       LogOptions.id.description, LogOptions.uniqueID.description, LogOptions.token.description,
       LogOptions.topic.description, LogOptions.device.description, LogOptions.state.description,
       LogOptions.since.description, LogOptions.until.description, LogOptions.limit.description,

@@ -28,8 +28,12 @@ export class VirtualList {
     this.#measure()
   }
 
+  /** The style sheet speaks for what is in the document alone: while another view is shown, the height stays. */
   #measure() {
-    this.height = parseFloat(getComputedStyle(this.element).getPropertyValue('--row')) || 60
+    const height = parseFloat(getComputedStyle(this.element).getPropertyValue('--row')) || this.height || 60
+    if (height === this.height) return
+    this.height = height
+    for (const element of this.#drawn.values()) delete element.dataset.at
   }
 
   drawNow = () => this.#draw()
@@ -69,6 +73,7 @@ export class VirtualList {
 
   #draw() {
     if (!this.element.isConnected || this.element.clientHeight === 0) return
+    this.#measure()
     this.#resize()
     const top = this.element.scrollTop
     const first = Math.max(0, Math.floor(top / this.height) - BESIDE)

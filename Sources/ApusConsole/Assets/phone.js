@@ -71,7 +71,7 @@ export function besides(shown) {
   return [
     ['Sound', shown.sound && `${soundName(shown.sound)}${volume}`],
     ['Badge', shown.badge ?? null], ['Category', shown.category], ['Thread', shown.thread],
-    ['Level', shown.interruptionLevel], ['Relevance', shown.relevance ?? null], ['Language', shown.language],
+    ['Button', shown.action], ['Launch image', shown.launchImage], ['Level', shown.interruptionLevel], ['Relevance', shown.relevance ?? null], ['Language', shown.language],
   ].filter(([, value]) => value != null && value !== '' && value !== false)
 }
 

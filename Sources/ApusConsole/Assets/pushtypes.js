@@ -101,7 +101,8 @@ export function preview(payload, type) {
   const text = (value, key) => (typeof value === 'string' ? value : alert[key] ? `(${alert[key]})` : undefined)
   const shown = {
     title: text(alert.title, 'title-loc-key'), subtitle: text(alert.subtitle, 'subtitle-loc-key'),
-    body: text(alert.body, 'loc-key'), badge: aps.badge, sound: aps.sound, interruptionLevel: aps['interruption-level'],
+    body: text(alert.body, 'loc-key'), action: text(undefined, 'action-loc-key'), launchImage: alert['launch-image'],
+    badge: aps.badge, sound: aps.sound, interruptionLevel: aps['interruption-level'],
   }
   if (type === 'liveactivity') shown.liveActivity = { event: aps.event, state: aps['content-state'] }
   shown.silent = type !== 'alert' && type !== 'liveactivity'

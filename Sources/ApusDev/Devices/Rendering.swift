@@ -43,6 +43,8 @@ package struct Rendering: Sendable, Hashable {
     writer.text("title", presentation.title)
     writer.text("subtitle", presentation.subtitle)
     writer.text("body", presentation.body)
+    writer.text("action", presentation.actionTitle)
+    writer.text("launchImage", presentation.launchImage)
     writer.integer("badge", presentation.badge.map(Int64.init))
     writer.text("sound", presentation.sound.map(Self.name))
     writer.text("category", presentation.category)

@@ -24,6 +24,11 @@ public struct Presentation: Sendable, Hashable {
   public var title: String?
   public var subtitle: String?
   public var body: String?
+  /// The title of the button that opens the app; nil for the system's own. Apple's older documents have it
+  /// (`action-loc-key`), and old senders use it.
+  public var actionTitle: String?
+  /// The file that the app shows while it starts (`launch-image`).
+  public var launchImage: String?
   /// The number on the app's icon; 0 takes it away, nil leaves it.
   public var badge: Int?
   public var sound: Sound?
@@ -85,6 +90,10 @@ public struct Presentation: Sendable, Hashable {
       subtitle = Self.text(
         alert, "subtitle", key: "subtitle-loc-key", arguments: "subtitle-loc-args", strings)
       body = Self.text(alert, "body", key: "loc-key", arguments: "loc-args", strings)
+      actionTitle = alert["action-loc-key"]?.string.map {
+        LocalizedFormat.text(key: $0, arguments: [], strings: strings)
+      }
+      launchImage = alert["launch-image"]?.string
     default: break
     }
   }

@@ -15,6 +15,18 @@ class Inbox(PageCase):
         self.assertEqual(names[:2], ["Your order is on its way", "New message from Jörg"])
         self.expect("20 pushes", ".total")
 
+    def test_rows_do_not_overlap_behind_another_view(self):
+        # The list is made while another view is shown, where no style sheet tells how high its rows are.
+        browser = self.show("devices")
+        browser.run("location.hash = '#/inbox'")
+        browser.wait("document.querySelectorAll('.row').length > 5")
+        gaps = browser.run(
+            """const rows = [...document.querySelectorAll('.row')].sort((a, b) => a.dataset.at - b.dataset.at)
+            const boxes = rows.map((row) => row.getBoundingClientRect())
+            return boxes.slice(1).map((box, index) => box.top - boxes[index].bottom)"""
+        )
+        self.assertTrue(all(gap > -1 for gap in gaps), gaps)
+
     def test_live(self):
         browser = self.show()
         self.world.add(samples.with_payload({"aps": {"alert": {"title": "Just now", "body": "arrived"}}}))

@@ -40,6 +40,13 @@ class Console(Eventually, unittest.TestCase):
         self.browser.wait("document.querySelector('main').dataset.view === arguments[0]", name)
         return self.browser
 
+    def test_key_from_the_console_leaves_the_command_line_alone(self):
+        """`apus send` signs with the key whose private half lies here, however many others there are."""
+        team = self.serving.made["team"]
+        self.serving.call("POST", "keys", {"team": team})
+        self.assertEqual(len(self.serving.call("GET", "keys")["keys"]), 2)
+        self.assertEqual(self.serving.send(self.serving.token, "still"), 0)
+
     def test_way_of_a_push(self):
         """A device is connected, a test push reaches it, and the ledger has its whole way."""
         browser = self.view("devices")
