@@ -54,6 +54,7 @@ public enum LedgerCause: UInt8, Sendable, CaseIterable, Hashable {
   case connectionEnded = 5
   case foundInStore = 6
   case replacementFailed = 7
+  case serviceEnded = 8
 
   /// In words for the operator; empty where there is none.
   public var text: StaticString {
@@ -66,6 +67,8 @@ public enum LedgerCause: UInt8, Sendable, CaseIterable, Hashable {
     case .connectionEnded: "the connection ended before the device acknowledged it"
     case .foundInStore: "a write that was reported as failed had kept it"
     case .replacementFailed: "what was to replace it could not be stored"
+    case .serviceEnded:
+      "a newer one took its place in the store, and the service crashed before the device acknowledged it"
     }
   }
 }

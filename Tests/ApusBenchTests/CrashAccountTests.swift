@@ -174,6 +174,34 @@ struct CrashAccountTests {
     #expect(account.violations == [.seenAfterRestart(late, life: 2)])
   }
 
+  @Test("Where an app retains two, one newer notification does not account for a missing one")
+  func retention() {
+    var account = CrashAccount(aloneDevices: 0..<1, retention: 2)
+    let first = accept(&account)
+    arrive(&account, accept(&account))
+    #expect(account.missing() == [first])
+    arrive(&account, accept(&account))
+    #expect(account.missing() == [])
+  }
+
+  @Test("What was accepted, stored and not taken has an end in the ledger, by its id")
+  func finalState() {
+    var account = account()
+    func accept(_ low: UInt64, isTaken: Bool) -> NotificationID {
+      let id = NotificationID(high: 1, low: low)
+      let number = account.send(to: Self.busy, isStored: true, id: id)
+      account.end(number, .accepted)
+      if isTaken { account.take(number) }
+      return id
+    }
+    let ended = accept(0, isTaken: false)
+    _ = accept(1, isTaken: true)
+    _ = accept(2, isTaken: false)
+    account.compare(ended: [ended])
+    #expect(account.violations == [.withoutFinalState(2)])
+    #expect(account.unrecorded == 1)
+  }
+
   @Test("A payload gives its number back, and only as a whole")
   func payload() {
     for number in [0, 9, 10, 12_345, 4_000_000_000] {

@@ -45,6 +45,54 @@ struct LedgerTests {
     #expect(read.counters.isBalanced)
   }
 
+  @Test("The trace of a superseded notification is written and read as the layout says")
+  func superseded() throws {
+    var value: [UInt8] = []
+    SupersededRecord.encode(Self.facts, into: &value)
+    let key = SupersededRecord.key(worker: 0x0102, order: Self.facts.order)
+    #expect(key == Array("superseded/".utf8) + [1, 2, 1, 2, 3, 4, 5, 6, 7, 8])
+    let expected = hex(
+      """
+      01  # version
+      12 3e 45 67 e8 9b 12 d3 a4 56 42 66 55 44 00 00  # notification id
+      11 11 11 11 22 22 22 22 33 33 33 33 44 44 44 44  # unique id
+      21 22 23 24 25 26 27 28  # device
+      31 32 33 34 35 36 37 38  # token
+      0a 0b 0c 0d 0f 02 05 01  # app, environment and suffix, push type, priority, interface
+      """)
+    #expect(value.dropLast(3) == expected.dropLast(3))
+    let read = try SupersededRecord.decode(key: key.span, value: value.span)
+    #expect(read.worker == 0x0102 && read.facts == Self.facts)
+    #expect(throws: RecordError.self) {
+      try SupersededRecord.decode(key: key.span, value: Array(value.dropLast()).span)
+    }
+  }
+
+  @Test("Lines that happen with a group are in the ledger if it is written, and not otherwise")
+  func groupEvents() throws {
+    let store = MemoryStore(mode: .manual)
+    var writer = try Self.writer(store)
+    func flush(isWritten: Bool, _ number: UInt64) {
+      writer.record([Self.event(number)], milliseconds: Self.now)
+      var group = store.makeGroup()
+      writer.seal(
+        into: &group, milliseconds: Self.now, groupEvents: [Self.event(number, .replaced)])
+      if isWritten {
+        store.commit(group) { _ in }
+        store.runCommits()
+      }
+      writer.committed(succeeded: isWritten)
+    }
+    flush(isWritten: true, 1)
+    #expect(try read(store).numbers == [1, 1])
+    flush(isWritten: false, 2)
+    #expect(try read(store).numbers == [1, 1])
+    // What gathered is written again, what was to happen is not.
+    Self.flush(&writer, store)
+    #expect(try read(store).numbers == [1, 1, 2])
+    #expect(try read(store) { $0.states = [.replaced] }.numbers == [1])
+  }
+
   // MARK: A writer and a reader
 
   /// A notification of the number, to one of 50 devices.

@@ -3,21 +3,42 @@
 #
 #   Tests/Crash/run.sh [--kills N] [--seed N]
 #
-# After a failure the data directory stays, with what the service printed.
+# Half of the kills hit an app of which one notification waits for a device, the other half one that retains five. After
+# a failure the data directory stays, with what the service printed.
 set -euo pipefail
 
 programs=${PROGRAMS:-$(dirname "$0")/../../.build/release}
-data=$(mktemp --directory "${TMPDIR:-/tmp}/apus-crash-XXXXXX")
-"$programs/apus" init --data "$data" --name localhost --topic com.example.app >/dev/null
-# The names of the files that were issued.
-issued=$("$programs/apus" cert --data "$data" --topic com.example.app --json)
-file() { sed -E "s/.*\"$1\":\"([^\"]*)\".*/\1/" <<<"$issued"; }
+topic=com.example.app
+kills=100
+others=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --kills) kills=$2; shift 2 ;;
+    --kills=*) kills=${1#*=}; shift ;;
+    *) others+=("$1"); shift ;;
+  esac
+done
 
-if "$programs/apus-bench" crash --apus "$programs/apus" --data "$data" --certificate "$(file certificate_file)" \
-  --key "$(file key_file)" --authority "$(file authority_file)" "$@"; then
-  rm -rf "$data"
-else
-  status=$?
-  echo "The data directory is kept: $data" >&2
-  exit $status
-fi
+# The arguments: how many kills, and how many notifications the app retains.
+round() {
+  local data issued status
+  data=$(mktemp --directory "${TMPDIR:-/tmp}/apus-crash-XXXXXX")
+  "$programs/apus" init --data "$data" --name localhost --topic "$topic" >/dev/null
+  "$programs/apus" app --data "$data" --change "$topic" --retain "$2" >/dev/null
+  # The names of the files that were issued.
+  issued=$("$programs/apus" cert --data "$data" --topic "$topic" --json)
+  file() { sed -E "s/.*\"$1\":\"([^\"]*)\".*/\1/" <<<"$issued"; }
+
+  if "$programs/apus-bench" crash --apus "$programs/apus" --data "$data" --certificate "$(file certificate_file)" \
+    --key "$(file key_file)" --authority "$(file authority_file)" --topic "$topic" --kills "$1" --retention "$2" \
+    ${others[@]+"${others[@]}"}; then
+    rm -rf "$data"
+  else
+    status=$?
+    echo "The data directory is kept: $data" >&2
+    exit $status
+  fi
+}
+
+round $(((kills + 1) / 2)) 1
+if [ "$kills" -gt 1 ]; then round $((kills / 2)) 5; fi

@@ -1,3 +1,5 @@
+import ApusModel
+
 /// The commands of `apus-bench`, which is for measuring and for trying things out.
 package enum BenchVerb: String, Sendable, CaseIterable {
   case jwt
@@ -227,6 +229,11 @@ package enum BenchOptions {
     scope: .flagOnly, note: "a new one, which is printed",
     help: "Where the random numbers begin: the same plan for the same seed.")
 
+  package static let retention = Option(
+    "--retention", .integer("N", 1...Limits.retainedNotifications), in: [BenchVerb.crash],
+    group: .load, scope: .flagOnly, default: "1",
+    help: "How many notifications of the app wait for a device: what apus app --retain says.")
+
   // MARK: Trust
 
   package static let handshakes = Option(
@@ -280,7 +287,7 @@ package enum BenchOptions {
       certificate.description, certificateKey.description, authority.description,
       tokens.description, frames.description, expiration.description, records.description,
       unlike.description, oneAtATime.description, halfClose.description, apus.description,
-      kills.description,
+      kills.description, retention.description,
       seed.description, numberedDevices.description, registered.description, first.description,
       store.description, notifications.description, groupSize.description, frameBytes.description,
       removed.description, http2.description, sinkAuthority.description, connections.description,

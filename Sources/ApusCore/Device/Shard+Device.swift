@@ -213,7 +213,8 @@ extension Shard {
       emptySlot(
         delivery.notification.slot, order: delivery.notification.order, delivery.device)
     case .inDoubt: delivery.device.unwrittenOrders.insert(delivery.notification.order)
-    case .none, .superseded: break
+    case .superseded: endSuperseded(delivery)
+    case .none: break
     }
     releaseIfFree(delivery)
   }
@@ -324,7 +325,9 @@ extension Shard {
       note(.storedDeviceOffline, notification, cause: cause)
       group.promote(delivery)
     case .sealed, .durable: note(.storedDeviceOffline, notification, cause: cause)
-    case .superseded: note(.replaced, notification)
+    case .superseded:
+      note(.replaced, notification)
+      endSuperseded(delivery)
     case .none, .inDoubt:
       // What was to be stored and is not met a failing store; its provider was told so.
       note(

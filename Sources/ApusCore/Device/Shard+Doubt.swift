@@ -69,14 +69,17 @@ extension Shard {
   }
 
   /// What was known to have the slot is not there any more: the write that failed has replaced it.
-  private mutating func endOverwritten(_ slot: MailboxSlot, _ device: Device) {
+  mutating func endOverwritten(_ slot: MailboxSlot, _ device: Device) {
     guard let known = device.stored(slot)?.facts else { return }
     endStored(slot, order: known.order, device)
     var isInSession = false
     device.session?.forEach(of: slot.topic) { delivery in
       guard delivery.notification.order == known.order else { return }
       isInSession = true
-      if delivery.storage == .durable { delivery.storage = .superseded }
+      guard delivery.storage == .durable else { return }
+      delivery.storage = .superseded
+      counters.countStored(known, 1)
+      traces.keep(known)
     }
     if !isInSession { note(.replaced, known, causeCode: LedgerCause.foundInStore.rawValue) }
   }

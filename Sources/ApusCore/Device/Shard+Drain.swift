@@ -49,7 +49,8 @@ extension Shard {
         release(notification)
         continue
       }
-      guard isSettled(notification.storedFacts, device) else {
+      guard !traces.isLeaving(notification.order), isSettled(notification.storedFacts, device)
+      else {
         more = true
         release(notification)
         continue
@@ -75,12 +76,7 @@ extension Shard {
     let known = device.stored(found.slot)?.facts
     if known?.order == found.facts.order { return true }
     guard device.pendingWrites == 0 else { return false }
-    if let known {
-      endStored(found.slot, order: known.order, device)
-      if device.session?.holds(order: known.order) != true {
-        note(.replaced, known, causeCode: LedgerCause.foundInStore.rawValue)
-      }
-    }
+    if known != nil { endOverwritten(found.slot, device) }
     note(.received, found.facts, causeCode: LedgerCause.foundInStore.rawValue)
     addStored(found, device)
     return true
@@ -103,7 +99,7 @@ extension Shard {
     let slot = notification.slot
     let order = notification.order
     guard device.session?.holds(order: order) != true, !device.hasEnded(slot, order: order),
-      isSettled(notification.storedFacts, device)
+      !traces.isLeaving(order), isSettled(notification.storedFacts, device)
     else { return }
     note(state, notification)
     device.clearOverflow(of: slot, upTo: order)

@@ -32,6 +32,38 @@ extension Shard {
     events.append(LedgerEvent(state: state, causeCode: causeCode, facts: facts))
   }
 
+  /// Notes that the group which was just written replaced a notification that was in no session.
+  ///
+  /// The group has the line already, so that no crash can come between the two; see `forecast`.
+  mutating func noteReplaced(_ facts: NotificationFacts) {
+    // It was in the session when the group was sealed, and left it since.
+    guard !traces.isExpected(facts.order) else { return note(.replaced, facts) }
+    counters.count(.replaced, facts)
+    guard recordsEvents else { return }
+    writtenEvents.append(
+      LedgerEvent(state: .replaced, causeCode: LedgerCause.none.rawValue, facts: facts))
+  }
+
+  // MARK: Superseded notifications
+
+  /// A superseded notification has ended.
+  mutating func endSuperseded(_ delivery: Delivery) {
+    let facts = delivery.notification.facts
+    counters.countStored(facts, -1)
+    traces.remove(facts)
+  }
+
+  /// Ends a notification of which an earlier run left a trace: the service stopped without warning before the device
+  /// acknowledged it. `counters` must be restored.
+  package mutating func endTraced(_ facts: NotificationFacts) {
+    counters.countStored(facts, -1)
+    note(.replaced, facts, causeCode: LedgerCause.serviceEnded.rawValue)
+  }
+
+  /// Calls `body` with each change to the traces of superseded notifications. They are to be written with the group
+  /// that `takeDurableCounters` was called for, and after that call.
+  package mutating func takeTraces(_ body: (SupersededTrace) -> Void) { traces.seal(body) }
+
   // MARK: What is stored
 
   mutating func addStored(_ stored: StoredFacts, _ device: Device) {
@@ -69,9 +101,12 @@ extension Shard {
         forecast(entries[index].slot, of: entries[index].device, holding: facts)
       case .evict: forecast(entries[index].slot, of: entries[index].device, holding: nil)
       case .outdated:
-        guard let delivery = entries[index].delivery, delivery.place == .none else { continue }
+        guard let delivery = entries[index].delivery else { continue }
+        let facts = delivery.notification.facts
+        let isInSession = delivery.place != .none
         StoreForecast.add(
-          to: &forecasts, delivery.notification.facts, stored: 0, isReplaced: true)
+          to: &forecasts, facts, stored: isInSession ? 1 : 0, isReplaced: !isInSession)
+        if isInSession { traces.expect(facts) } else { forecastReplaced(facts) }
       case .delete, .record, .milestone: continue
       }
     }
@@ -90,14 +125,26 @@ extension Shard {
     if let key { forecastSlots[key] = .some(facts) }
     var isAdded = facts != nil
     if let previous = earlier ?? device.storedFacts(slot) {
-      let isReplaced = device.session?.holds(order: previous.order) != true
-      // One more and one less of the same are none.
-      let isEven = facts?.isCounted(with: previous) == true
-      if isEven { isAdded = false }
-      StoreForecast.add(
-        to: &forecasts, previous, stored: isEven ? 0 : -1, isReplaced: isReplaced)
+      if device.session?.holds(order: previous.order) == true {
+        // It counts as stored for as long as the store has its trace.
+        traces.expect(previous)
+      } else {
+        // One more and one less of the same are none.
+        let isEven = facts?.isCounted(with: previous) == true
+        if isEven { isAdded = false }
+        StoreForecast.add(to: &forecasts, previous, stored: isEven ? 0 : -1, isReplaced: true)
+        forecastReplaced(previous)
+        if device.session != nil { traces.leave(previous.order) }
+      }
     }
     guard isAdded, let facts else { return }
     StoreForecast.add(to: &forecasts, facts, stored: 1, isReplaced: false)
+  }
+
+  /// The line that the group is to have.
+  private mutating func forecastReplaced(_ facts: NotificationFacts) {
+    guard recordsEvents else { return }
+    groupEvents.append(
+      LedgerEvent(state: .replaced, causeCode: LedgerCause.none.rawValue, facts: facts))
   }
 }

@@ -51,6 +51,7 @@ extension Shard {
     for index in lent.indices {
       committed(lent, at: index, number, succeeded: succeeded, isInDoubt: isInDoubt)
     }
+    traces.committed(succeeded: succeeded)
     if !succeeded { repair(entries) }
     guard !drainWaiters.isEmpty else { return }
     for waiter in drainWaiters where waiter.group <= number {
@@ -149,10 +150,17 @@ extension Shard {
   /// It had no slot beside the newer ones, which are durable now.
   private mutating func outdated(_ delivery: Delivery) {
     delivery.groupReferences -= 1
-    delivery.storage = delivery.place == .none ? .none : .superseded
     delivery.replaced = nil
     answer(delivery)
-    if !delivery.hasEnded, delivery.place == .none { note(.replaced, delivery.notification) }
+    let facts = delivery.notification.facts
+    if delivery.place == .none {
+      delivery.storage = .none
+      if !delivery.hasEnded { noteReplaced(facts) }
+    } else {
+      delivery.storage = .superseded
+      counters.countStored(facts, 1)
+      traces.confirm(facts.order)
+    }
     releaseIfFree(delivery)
   }
 
@@ -171,21 +179,20 @@ extension Shard {
   ) {
     var isInSession = false
     device.session?.forEach(of: slot.topic) { other in
-      guard other.notification.order < order else { return }
-      if other.storage == .durable, other.notification.slotIndex == slot.index {
-        other.storage = .superseded
-      }
-      if other.notification.order == previous?.order { isInSession = true }
+      guard other.notification.order == previous?.order else { return }
+      other.storage = .superseded
+      isInSession = true
     }
-    // One more and one less of the same are none.
-    if let previous, let newer, newer.isCounted(with: previous) {
-      if !isInSession { note(.replaced, previous) }
-      return
+    if isInSession, let previous {
+      // It counts as stored for as long as the store has its trace.
+      traces.confirm(previous.order)
+    } else if let previous {
+      noteReplaced(previous)
+      // One more and one less of the same are none.
+      if let newer, newer.isCounted(with: previous) { return }
+      counters.countStored(previous, -1)
     }
     if let newer { counters.countStored(newer, 1) }
-    guard let previous else { return }
-    counters.countStored(previous, -1)
-    if !isInSession { note(.replaced, previous) }
   }
 
   /// The provider keeps the notification: it was not accepted. A copy that is in the session may still arrive.

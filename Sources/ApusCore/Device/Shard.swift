@@ -20,6 +20,11 @@ package struct Shard: ~Copyable {
   package private(set) var deadTokenPushes = DeadTokenPushes()
   /// What became of which notification, in order; the driver empties it.
   package var events: [LedgerEvent] = []
+  /// Lines for the ledger that are true once the group which was just sealed is written; the driver empties it.
+  package var groupEvents: [LedgerEvent] = []
+  /// Those that were written with their group and came true; the driver empties it.
+  package var writtenEvents: [LedgerEvent] = []
+  var traces = SupersededTraces()
   package var counters = DeliveryCounters()
   package internal(set) var sessions = SessionCensus()
   /// What its notifications take; a driver of several shards passes on what all take.
@@ -293,7 +298,8 @@ package struct Shard: ~Copyable {
       case .inDoubt:
         isDurableReplaced = true
         older.device.unwrittenOrders.insert(older.notification.order)
-      case .none, .superseded: break
+      case .superseded: endSuperseded(older)
+      case .none: break
       }
       older.hasEnded = true
       note(.replaced, older.notification)

@@ -19,6 +19,7 @@ extension ShardDriver {
     let configuration = worker.configuration
     ledger = try opening.ledger(for: worker.index, configuration, counters: &shard.counters)
     shard.recordsEvents = configuration.ledger != .off
+    for facts in opening.superseded(for: worker.index) { shard.endTraced(facts) }
   }
 
   // MARK: What is stored
@@ -65,6 +66,7 @@ extension ShardDriver {
 
   /// Takes over what the turn brought.
   func gatherLedger() {
+    if !shard.writtenEvents.isEmpty { showWritten() }
     guard !shard.events.isEmpty else { return }
     ledger.writer.record(shard.events, milliseconds: worker.wallMilliseconds)
     worker.configuration.ledgerWatcher?.noted(
@@ -73,6 +75,13 @@ extension ShardDriver {
     let dropped = ledger.writer.takeDroppedLines()
     guard dropped > 0 else { return }
     worker.log(.error, "ledger lines lost while the store fails", .number("lines", dropped))
+  }
+
+  /// These lines are in the ledger already: they were written with their group.
+  private func showWritten() {
+    worker.configuration.ledgerWatcher?.noted(
+      shard.writtenEvents, milliseconds: worker.wallMilliseconds)
+    shard.writtenEvents.removeAll(keepingCapacity: true)
   }
 
   /// Lines and counters wait for a second at most.
@@ -161,8 +170,16 @@ extension ShardDriver {
       let value = RejectionRecord.encode(count)
       group.put(.meta, key: key.span, value: value.span)
     }
+    shard.takeTraces { trace in
+      let key = SupersededRecord.key(worker: number, order: trace.facts.order)
+      guard trace.isKept else { return group.delete(.meta, key: key.span) }
+      SupersededRecord.encode(trace.facts, into: &value)
+      group.put(.meta, key: key.span, value: value.span)
+    }
     gatherLedger()
-    ledger.writer.seal(into: &group, milliseconds: worker.wallMilliseconds)
+    ledger.writer.seal(
+      into: &group, milliseconds: worker.wallMilliseconds, groupEvents: shard.groupEvents)
+    shard.groupEvents.removeAll(keepingCapacity: true)
     ledger.value = value
     ledger.isDue = false
   }

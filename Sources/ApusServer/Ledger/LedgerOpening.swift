@@ -7,6 +7,8 @@ struct LedgerOpening {
   private let store: any DurableStore
   private let counters: [(worker: UInt16, counters: TopicCounters)]
   private let rejections: [(worker: UInt16, reason: Reason, number: UInt64)]
+  /// Traces of notifications that ended with an earlier run.
+  private let superseded: [(worker: UInt16, facts: NotificationFacts)]
   private let workerCount: Int
   /// Whether the counters are the first.
   private let isCounted: Bool
@@ -16,6 +18,7 @@ struct LedgerOpening {
     self.store = store
     workerCount = workers
     rejections = try store.readRejections()
+    superseded = try store.readSuperseded()
     let kept = try store.readCounters()
     isCounted = kept.isEmpty
     counters = kept.isEmpty ? try Self.counted(store) : kept
@@ -36,6 +39,11 @@ struct LedgerOpening {
       return true
     }
     return found.snapshot().map { (0, $0) }
+  }
+
+  /// What the crash of an earlier run ended, of what worker `index` takes up.
+  func superseded(for index: Int) -> [NotificationFacts] {
+    superseded.filter { Int($0.worker) % workerCount == index }.map(\.facts)
   }
 
   /// What worker `index` takes up: its own, and what belongs to workers that are no more.
@@ -61,6 +69,9 @@ struct LedgerOpening {
       ledger.staleKeys.append(
         CountersRecord.key(
           worker: row.worker, topic: row.counters.topic, environment: row.counters.environment))
+    }
+    for row in superseded where Int(row.worker) % workerCount == index {
+      ledger.staleKeys.append(SupersededRecord.key(worker: row.worker, order: row.facts.order))
     }
     for row in rejections where Int(row.worker) % workerCount == index {
       guard Int(row.worker) != index else {

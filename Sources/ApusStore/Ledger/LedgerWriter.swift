@@ -44,6 +44,8 @@ package struct LedgerWriter: Sendable {
   private var retries: [Row]
   private var retriedBytes = 0
   private var sealed: [Row] = []
+  /// The row of `sealed` with lines that are true only if the group is written.
+  private var conditionalRow: Int?
   /// Lines that found no room while the store failed.
   private var droppedLines = 0
 
@@ -142,12 +144,16 @@ package struct LedgerWriter: Sendable {
 
   // MARK: Writing
 
-  /// Adds everything that gathered to a group.
-  package mutating func seal(into group: inout WriteGroup, milliseconds: Int64) {
+  /// Adds everything that gathered to a group, and `groupEvents`, which happen with it. If it is not written, these
+  /// have not happened.
+  package mutating func seal(
+    into group: inout WriteGroup, milliseconds: Int64, groupEvents: [LedgerEvent] = []
+  ) {
     sealed = retries
     retries = []
     retriedBytes = 0
     if !chunk.isEmpty { closeChunk(milliseconds) }
+    sealConditional(groupEvents, milliseconds)
     if isSegmentDue(milliseconds) { closeSegment() }
     var removals = 0
     while removals < Self.removalsPerGroup, isRemovalDue(milliseconds) {
@@ -155,6 +161,17 @@ package struct LedgerWriter: Sendable {
       removals += 1
     }
     for row in sealed { row.write(into: &group) }
+  }
+
+  private mutating func sealConditional(_ events: [LedgerEvent], _ milliseconds: Int64) {
+    for event in events where mode.follows(event.facts.id) {
+      if chunk.append(event, milliseconds: milliseconds) { hash(event.facts) }
+    }
+    guard !chunk.isEmpty else { return }
+    earliestMilliseconds = min(earliestMilliseconds, milliseconds)
+    latestMilliseconds = max(latestMilliseconds, milliseconds)
+    conditionalRow = sealed.count
+    closeChunk(milliseconds)
   }
 
   private mutating func closeChunk(_ milliseconds: Int64) {
@@ -202,10 +219,15 @@ package struct LedgerWriter: Sendable {
     }
   }
 
-  /// The group was written, or could not be. Then everything in it is written again, as far as there is room.
+  /// The group was written, or could not be. Then everything in it is written again, as far as there is room; what
+  /// was to happen with the group is removed.
   package mutating func committed(succeeded: Bool) {
+    defer { conditionalRow = nil }
     if !succeeded {
       retries = sealed
+      if let conditionalRow, case .put(let key, _) = sealed[conditionalRow] {
+        retries[conditionalRow] = .delete(key: key)
+      }
       retriedBytes = retries.reduce(0) { $0 + $1.byteCount }
     }
     sealed = []

@@ -88,6 +88,11 @@ extension Simulation {
       guard let place = try? MailboxKey(decoding: row.key.span) else { continue }
       stored[FeedbackTopic(topic: place.topic, environment: place.environment), default: 0] += 1
     }
+    // What only a session holds is pending as well, as long as its trace is there.
+    for row in (try? disk.image.readSuperseded()) ?? [] {
+      let place = FeedbackTopic(topic: row.facts.topic, environment: row.facts.environment)
+      stored[place, default: 0] += 1
+    }
     let counters = ((try? disk.image.readCounters()) ?? []).map(\.counters).added()
     for topic in counters {
       let place = FeedbackTopic(topic: topic.topic, environment: topic.environment)

@@ -23,6 +23,8 @@ struct CrashAccount {
     var stream: Int?
     /// False: expiration 0, so that nothing of it survives the service.
     var isStored: Bool
+    /// Whether it has a collapse id: of those of one device that have one, the newest takes the place of the others.
+    var collapses: Bool
     var sentAt: Int
     var sentLife: Int
     var outcome = Outcome.open
@@ -36,6 +38,11 @@ struct CrashAccount {
     var lastConnection = -1
     var messageID: UInt32 = 0
     var id: NotificationID?
+    /// Connections of one life that ended, or will end, without an acknowledgement.
+    var declines = 0
+    var declinedLife = 0
+    /// The service may have set it aside as one that its device never acknowledges.
+    var mayBeSetAside = false
 
     /// An event by which the service had decided about it, if it ever did.
     fileprivate var decidedBy: Int {
@@ -52,6 +59,8 @@ struct CrashAccount {
     case idChanged(Int)
     case twiceOnOneConnection(Int)
     case damaged(device: Int)
+    case withoutFinalState(Int)
+    case unbalanced(topic: UInt32)
 
     var description: String {
       switch self {
@@ -62,6 +71,9 @@ struct CrashAccount {
         "\(number) was not to be stored and arrived in life \(life)"
       case .idChanged(let number): "\(number) came again with another message id or identity"
       case .twiceOnOneConnection(let number): "\(number) came twice on one connection"
+      case .withoutFinalState(let number):
+        "\(number) was accepted, and the ledger does not say how it ended"
+      case .unbalanced(let topic): "the counters of app \(topic) do not add up"
       case .damaged(let device): "device \(device) got a payload that nobody sent"
       }
     }
@@ -73,11 +85,19 @@ struct CrashAccount {
   var life = 0
   /// Devices that never have two accepted notifications under way: nothing of theirs may be replaced.
   let aloneDevices: Range<Int>
+  /// How many notifications wait for a device.
+  let retention: Int
+  /// Accepted notifications that ended before they were stored, within a second of a kill: the ledger does not have
+  /// their last lines.
+  private(set) var unrecorded = 0
   private var lastEvent = 0
   /// Accepted, to be stored, not taken: by number.
   private(set) var awaited: Set<Int> = []
 
-  init(aloneDevices: Range<Int>) { self.aloneDevices = aloneDevices }
+  init(aloneDevices: Range<Int>, retention: Int = 1) {
+    self.aloneDevices = aloneDevices
+    self.retention = retention
+  }
 
   private mutating func nextEvent() -> Int {
     lastEvent += 1
@@ -88,12 +108,13 @@ struct CrashAccount {
 
   /// Enters a notification that is about to be sent, and returns its number.
   mutating func send(
-    to device: Int, on stream: Int? = nil, isStored: Bool, id: NotificationID? = nil
+    to device: Int, on stream: Int? = nil, isStored: Bool, collapses: Bool = false,
+    id: NotificationID? = nil
   ) -> Int {
     entries.append(
       Entry(
-        device: device, stream: stream, isStored: isStored, sentAt: nextEvent(), sentLife: life,
-        id: id))
+        device: device, stream: stream, isStored: isStored, collapses: collapses,
+        sentAt: nextEvent(), sentLife: life, id: id))
     return entries.count - 1
   }
 
@@ -145,11 +166,24 @@ struct CrashAccount {
     entry.messageID = messageID
     entry.id = id
     entry.lastConnection = connection
-    if isTaken {
-      entry.timesTaken += 1
-      awaited.remove(number)
-    }
     entries[number] = entry
+    if isTaken { take(number) } else { decline(number, life: connectedLife) }
+  }
+
+  /// A device acknowledged a notification.
+  mutating func take(_ number: Int) {
+    entries[number].timesTaken += 1
+    awaited.remove(number)
+  }
+
+  private mutating func decline(_ number: Int, life: Int) {
+    if entries[number].declinedLife != life {
+      (entries[number].declinedLife, entries[number].declines) = (life, 0)
+    }
+    entries[number].declines += 1
+    if entries[number].declines >= Limits.unacknowledgedEnds {
+      entries[number].mayBeSetAside = true
+    }
   }
 
   mutating func arriveDamaged(at device: Int) { violations.append(.damaged(device: device)) }
@@ -158,8 +192,9 @@ struct CrashAccount {
 
   /// Accepted notifications that neither arrived nor were replaced, so far.
   ///
-  /// One slot for each device: a notification that did not arrive is accounted for by one that did, and that the
-  /// service did not certainly decide about before the missing one was sent.
+  /// A device has as many slots as its app retains. A notification that did not arrive is accounted for by as many that
+  /// did, and that the service did not certainly decide about before the missing one was sent; where both have a
+  /// collapse id, by one.
   func missing() -> [Int] {
     var taken: [Int: [Int]] = [:]
     let devices = Set(awaited.map { entries[$0].device })
@@ -173,12 +208,41 @@ struct CrashAccount {
     return awaited.filter { number in
       let entry = entries[number]
       if aloneDevices.contains(entry.device) { return true }
-      return !(taken[entry.device] ?? []).lazy
+      if entry.mayBeSetAside { return false }
+      let newer = (taken[entry.device] ?? []).lazy
         .prefix { entries[$0].decidedBy > entry.sentAt }
-        .contains { newer in
+        .filter { newer in
           entry.stream == nil || entries[newer].stream != entry.stream || newer > number
         }
+      if entry.collapses, newer.contains(where: { entries[$0].collapses }) { return false }
+      return newer.prefix(retention).count < retention
     }.sorted()
+  }
+
+  /// Compares what was accepted with the ledger, which says of each id whether it has ended.
+  ///
+  /// What ended before it was ever stored may be unknown: its lines wait in memory for a second at most.
+  mutating func compare(ended: Set<NotificationID>) {
+    for (number, entry) in entries.enumerated() where entry.outcome == .accepted {
+      guard let id = entry.id, !ended.contains(id) else { continue }
+      let isReplacedInMemory =
+        entry.collapses
+        && entries[(number + 1)...].contains {
+          $0.device == entry.device && $0.collapses && $0.timesTaken > 0
+        }
+      if entry.timesTaken > 0 || !entry.isStored || isReplacedInMemory {
+        unrecorded += 1
+      } else {
+        violations.append(.withoutFinalState(number))
+      }
+    }
+  }
+
+  /// Once everything has ended, nothing is pending.
+  mutating func compare(counters: [TopicCounters]) {
+    for topic in counters where !topic.isBalanced || topic.pending != 0 {
+      violations.append(.unbalanced(topic: topic.topic.app.rawValue))
+    }
   }
 
   /// Closes the books: whatever is missing is lost.
@@ -198,6 +262,7 @@ struct CrashAccount {
     var unknown = 0
     var unknownDelivered = 0
     var lost = 0
+    var withoutFinalState = 0
   }
 
   /// After `close`.
@@ -205,6 +270,9 @@ struct CrashAccount {
     var totals = Totals()
     totals.sent = entries.count
     totals.lost = violations.count { if case .lost = $0 { true } else { false } }
+    totals.withoutFinalState = violations.count {
+      if case .withoutFinalState = $0 { true } else { false }
+    }
     for entry in entries {
       totals.redelivered += max(0, entry.timesSeen - 1)
       switch entry.outcome {

@@ -16,12 +16,13 @@ struct CrashCommand {
     let loop = EventLoop(name: "crash")
     let run = CrashRun(
       try CrashSetting(invocation), kills: invocation.value(BenchOptions.kills), seed: seed,
-      loop: loop)
+      retention: invocation.value(BenchOptions.retention), loop: loop)
     do {
       let signals = try [SIGINT, SIGTERM].map { (signal) throws(SocketError) in
         try SignalWatcher(loop: loop, signal: signal) { run.interrupt() }
       }
       try withExtendedLifetime(signals) { try run.perform() }
+      try run.readLedger()
     } catch {
       throw error as? CommandFailure ?? CommandFailure(.failed, "\(error)")
     }
@@ -37,6 +38,7 @@ struct CrashCommand {
       "replaced": totals.replaced, "not_stored": totals.notStored,
       "redelivered": totals.redelivered, "refused": totals.refused, "unanswered": totals.unknown,
       "unanswered_delivered": totals.unknownDelivered, "lost": totals.lost,
+      "without_final_state": totals.withoutFinalState, "unrecorded": run.account.unrecorded,
       "violations": run.account.violations.count,
     ]
     func member(_ key: String, _ count: Int) -> JSONObject.Member {

@@ -29,11 +29,33 @@ final class CrashDevices: DeviceConnectionDelegate {
   private(set) var complaints: [String] = []
 
   private var random: SeededGenerator
+  private let loop: EventLoop
+
+  /// What a device does with what it gets.
+  enum Manner {
+    /// Takes nearly everything at once.
+    case prompt
+    /// Takes everything, after a while.
+    case late
+    /// Acknowledges nothing before the last life.
+    case silent
+  }
+
+  private struct LateAcknowledgement {
+    var index: Int
+    var connection: Int
+    var messageID: UInt32
+    var number: Int
+    var dueMilliseconds: UInt64
+  }
+
+  private var late: [LateAcknowledgement] = []
 
   init(run: CrashRun, loop: EventLoop, topic: TopicHash, seed: UInt64) {
     self.run = run
     random = SeededGenerator(seed: seed)
     self.topic = topic
+    self.loop = loop
     shared = DeviceLoop(loop: loop)
   }
 
@@ -121,12 +143,36 @@ final class CrashDevices: DeviceConnectionDelegate {
       return .acknowledge
     }
     // Without room the notification has to come again, on a later connection. The last life is for taking.
-    let isTaken = run.isLastLife || Int.random(in: 0..<8, using: &random) > 0
+    let manner = CrashLoad.manner(of: index)
+    let isTaken =
+      run.isLastLife || manner == .prompt && Int.random(in: 0..<8, using: &random) > 0
+    if !isTaken, manner == .late {
+      late.append(
+        LateAcknowledgement(
+          index: index, connection: members[index].connection,
+          messageID: notification.messageID, number: number,
+          dueMilliseconds: loop.nowMilliseconds + .random(in: 10...500, using: &random)))
+    }
     run.account.arrive(
       number, at: index, messageID: notification.messageID, id: notification.id,
       connection: members[index].connection, connectedLife: members[index].life, isTaken: isTaken)
     run.progressed()
     return isTaken ? .acknowledge : .decline
+  }
+
+  /// Sends the acknowledgements whose time has come, on the connections that brought the notifications.
+  func acknowledgeDue(nowMilliseconds: UInt64) {
+    guard !late.isEmpty else { return }
+    var waiting: [LateAcknowledgement] = []
+    for entry in late {
+      if entry.dueMilliseconds > nowMilliseconds {
+        waiting.append(entry)
+      } else if isConnected(entry.index), members[entry.index].connection == entry.connection {
+        run.account.take(entry.number)
+        members[entry.index].device.acknowledge(entry.messageID)
+      }
+    }
+    late = waiting
   }
 }
 

@@ -12,10 +12,19 @@ import ApusWire
 /// has to arrive.
 final class CrashLoad {
   static let aloneCount = 120
-  static let busyCount = 6
+  static let busyCount = 10
   static let senderCount = 4
   private static let all = 0..<aloneCount + busyCount
   private static let busy = aloneCount..<aloneCount + busyCount
+  /// Of the busy devices some acknowledge late, and some nothing before the last life.
+  static func manner(of device: Int) -> CrashDevices.Manner {
+    switch device - aloneCount {
+    case 0, 1: .silent
+    case 2, 3: .late
+    default: .prompt
+    }
+  }
+
   /// Devices that register at the same time.
   private static let atOnce = 32
 
@@ -98,7 +107,16 @@ final class CrashLoad {
       if Int.random(in: 0..<4, using: &random) == 0 { sender.ask() }
     }
     for device in targets(.random(in: 0...6, using: &random)) {
-      pusher.send(to: device, isStored: drawStored())
+      pusher.send(to: device, isStored: drawStored(), collapses: drawCollapses(device))
+    }
+  }
+
+  /// The rule for collapse ids is another one than that for slots, so only one device of each manner has them. Among
+  /// them are some that are not to be stored, and must not take the place of one that is.
+  private func drawCollapses(_ device: Int) -> Bool {
+    switch device - Self.aloneCount {
+    case 0, 2, 4: Int.random(in: 0..<4, using: &random) == 0
+    default: false
     }
   }
 

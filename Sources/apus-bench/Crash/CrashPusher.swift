@@ -40,17 +40,19 @@ final class CrashPusher: @unchecked Sendable {
     Task { await old.close() }
   }
 
-  func send(to device: Int, isStored: Bool) {
+  func send(to device: Int, isStored: Bool, collapses: Bool) {
     guard underWay < Self.windowCount, let client, let token = load?.devices.tokens[device] else {
       return
     }
     let id = NotificationID(
       high: run.seed, low: UInt64(run.account.entries.count))
-    let number = run.account.send(to: device, isStored: isStored, id: id)
+    let number = run.account.send(
+      to: device, isStored: isStored, collapses: collapses, id: id)
     load?.sent(number, to: device)
     var request = PushRequest(token: token, topic: topic, payload: CrashPayload.bytes(number))
     request.expirationSeconds = isStored ? Int64(run.expirationSeconds) : 0
     request.id = id
+    if collapses { request.collapseID = "score" }
     let push = request
     underWay += 1
     Task { [self] in

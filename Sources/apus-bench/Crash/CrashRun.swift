@@ -23,11 +23,11 @@ final class CrashRun {
   let seed: UInt64
   /// Of everything that is stored: far beyond the end of the run.
   let expirationSeconds = UInt32(clamping: time(nil)) + 86_400
-  var account = CrashAccount(aloneDevices: 0..<CrashLoad.aloneCount)
+  var account: CrashAccount
   private(set) var killCounts: [String: Int] = [:]
   private(set) var failures: [String] = []
 
-  private let setting: CrashSetting
+  let setting: CrashSetting
   private let kills: Int
   private let loop: EventLoop
   private var load: CrashLoad?
@@ -48,7 +48,10 @@ final class CrashRun {
   /// A kill that waits for something comes after this time at the latest.
   private static let longestServingMilliseconds: UInt64 = 2000
 
-  init(_ setting: CrashSetting, kills: Int, seed: UInt64, loop: EventLoop) {
+  init(
+    _ setting: CrashSetting, kills: Int, seed: UInt64, retention: Int, loop: EventLoop
+  ) {
+    account = CrashAccount(aloneDevices: 0..<CrashLoad.aloneCount, retention: retention)
     self.setting = setting
     self.kills = kills
     self.seed = seed
@@ -143,6 +146,7 @@ final class CrashRun {
   // MARK: Ticks
 
   private func tick() {
+    load?.devices.acknowledgeDue(nowMilliseconds: loop.nowMilliseconds)
     if let code = service?.ended() { return ended(code) }
     let elapsed = loop.nowMilliseconds - stageSince
     switch stage {

@@ -140,6 +140,73 @@ struct LedgerTests: ShardSuite {
     expectLawful()
   }
 
+  @Test(
+    "Each of ten for a device that never acknowledges has an end after a crash, or is pending",
+    arguments: [false, true])
+  func crashWithoutAcknowledgement(isOneGroup: Bool) throws {
+    serve()
+    let orders = (0..<10).compactMap { _ in
+      let order = model.submit(device, topic)
+      model.send(device)
+      if !isOneGroup {
+        model.seal(all: true)
+        model.commit()
+      }
+      return order
+    }
+    model.settle()
+    expectLawful()
+    #expect(orders.allSatisfy { model.letters[$0]?.isAccepted == true })
+    model.crash()
+    expectLawful()
+    #expect(orders.dropLast().allSatisfy { model.states[$0]?.last == .replaced })
+    #expect(model.store.values.sorted() == [orders[9]])
+    let counters = try #require(model.shard.counters.snapshot().first)
+    #expect(counters.accepted == 10 && counters.ended == 9 && counters.pending == 1)
+    // The next crash finds no traces: these were removed with the lines.
+    model.settle()
+    #expect(model.traces.isEmpty)
+    model.crash()
+    expectLawful()
+    #expect(model.shard.counters.snapshot().first == counters)
+  }
+
+  @Test("The trace of a notification that only a session holds is removed when it ends")
+  func traceRemoved() throws {
+    serve()
+    let orders = (0..<3).compactMap { _ in model.submit(device, topic) }
+    sendAll()
+    model.seal(all: true)
+    model.commit()
+    #expect(Set(model.traces.keys) == Set(orders.prefix(2)))
+    acknowledge(orders[0])
+    model.disconnect(device)
+    model.settle()
+    #expect(model.traces.isEmpty)
+    expectLawful()
+    #expect(model.states[orders[0]]?.last == .delivered)
+    #expect(model.states[orders[1]]?.last == .replaced)
+  }
+
+  @Test("What a group replaces has its last line in it, and none if the group is not written")
+  func replacedWithGroup() throws {
+    serve()
+    model.disconnect(device)
+    let old = try #require(model.submit(device, topic))
+    model.settle()
+    model.submit(device, topic)
+    model.seal()
+    #expect(model.sealed?.lines == [old])
+    model.commit(succeeded: false)
+    #expect(states(old).last == .storedDeviceOffline)
+    model.submit(device, topic)
+    model.seal()
+    model.write()
+    model.crash()
+    expectLawful()
+    #expect(model.durableEnds.contains(old))
+  }
+
   @Test("Past its time in the store: expired when the device comes")
   func expired() {
     serve()

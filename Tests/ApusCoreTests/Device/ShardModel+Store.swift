@@ -14,6 +14,10 @@ extension ShardModel {
     shard.assignSlots(&entries)
     var counters: [TopicCounters] = []
     shard.takeDurableCounters(with: entries) { counters.append($0) }
+    var traces = staleTraces.map { SupersededTrace(facts: $0, isKept: false) }
+    shard.takeTraces { traces.append($0) }
+    let lines = Set(shard.groupEvents.map(\.facts.order))
+    shard.groupEvents.removeAll()
     var writes: [Write] = []
     var outdated: Set<UInt64> = []
     var seen: Set<ObjectIdentifier> = []
@@ -47,7 +51,8 @@ extension ShardModel {
       fault("the record of \(device.key) is said to be written and is not")
     }
     sealed = Group(
-      number: number, entries: entries, writes: writes, outdated: outdated, counters: counters)
+      number: number, entries: entries, writes: writes, outdated: outdated, counters: counters,
+      traces: traces, lines: lines, ends: endsBySeal().union(lines))
     for order in outdated { expectOutdated(order) }
     takeVerdicts(allowed: [], "seal")
   }
@@ -57,6 +62,11 @@ extension ShardModel {
     guard var group = sealed, !group.isOnDisk else { return }
     group.isOnDisk = true
     sealed = group
+    // A crash forgets what the memory knew of earlier ends, the disk does not.
+    durableEnds.formUnion(group.ends)
+    everStored.formUnion(group.writes.compactMap(\.order))
+    everStored.formUnion(group.outdated)
+    for trace in group.traces { traces[trace.facts.order] = trace.isKept ? trace.facts : nil }
     for write in group.writes {
       let old = store[write.slot]
       store[write.slot] = write.order
@@ -79,6 +89,7 @@ extension ShardModel {
     let succeeded = group.isOnDisk && !keeps
     sealed = nil
     let session = inSession()
+    if succeeded || keeps { staleTraces = [] }
     if succeeded {
       for old in overwritten where session[old] == nil { live.remove(old) }
       overwritten = []
@@ -89,6 +100,7 @@ extension ShardModel {
     let eventsBefore = shard.events.count
     shard.committed(
       group.entries, number: group.number, succeeded: succeeded, isInDoubt: !succeeded)
+    takeWrittenLines(group)
     for event in shard.events[eventsBefore...]
     where event.causeCode == LedgerCause.replacementFailed.rawValue {
       let order = event.facts.order
@@ -106,6 +118,15 @@ extension ShardModel {
     if succeeded || keeps { noteDurable(group.counters) }
     if !succeeded { shard.counters.markAllChanged() }
     checkDurable()
+  }
+
+  /// Every line that was written with a group has to come true with it, and no other may be said to be written.
+  private func takeWrittenLines(_ group: Group) {
+    for event in shard.writtenEvents where !group.lines.contains(event.facts.order) {
+      fault("\(event.facts.order) has no line in its group")
+    }
+    shard.events += shard.writtenEvents
+    shard.writtenEvents.removeAll()
   }
 
   /// What is not written has as many newer ones before it as may wait, or is merged into one.
@@ -133,6 +154,9 @@ extension ShardModel {
   private func checkDurable() {
     var kept: [Slot.Topic: Int64] = [:]
     for slot in store.keys { kept[slot.counted, default: 0] += 1 }
+    for facts in traces.values {
+      kept[Slot.Topic(topic: facts.topic, environment: facts.environment), default: 0] += 1
+    }
     for topic in Set(kept.keys).union(durable.keys) {
       let counters = durable[topic]
       if counters?.pending ?? 0 != kept[topic] ?? 0 {
@@ -246,7 +270,7 @@ extension ShardModel {
     shard.expired(notification, of: device)
     let counted = count(.expired) - before
     // What the shard has not heard to be stored is for the next drain.
-    if isInSession || isOnlyOnDisk(order) {
+    if isInSession || isOnlyOnDisk(order) || sealed?.lines.contains(order) == true && counted == 0 {
       if counted != 0 { fault("\(order) is counted as expired, and is on its way") }
     } else if live.remove(order) != nil {
       if counted != 1 { fault("\(order) expired without being counted") }

@@ -52,6 +52,11 @@ final class ShardModel {
     /// Notifications that got no slot beside newer ones.
     var outdated: Set<UInt64>
     var counters: [TopicCounters]
+    var traces: [SupersededTrace] = []
+    /// Notifications of which it has the last line for the ledger.
+    var lines: Set<UInt64> = []
+    /// Notifications whose end the ledger has, once the group is written.
+    var ends: Set<UInt64> = []
     /// Whether the disk has it, though the shard has not heard so.
     var isOnDisk = false
   }
@@ -88,6 +93,14 @@ final class ShardModel {
   var overwritten: Set<UInt64> = []
   /// Kept by the disk from groups that failed; the shard does not know.
   var inDoubt: Set<UInt64> = []
+  /// What the disk knows of notifications that only a session holds.
+  var traces: [UInt64: NotificationFacts] = [:]
+  /// Those that an earlier run left: the first group removes them.
+  var staleTraces: [NotificationFacts] = []
+  /// Notifications whose end is in the ledger on the disk.
+  var durableEnds: Set<UInt64> = []
+  /// Notifications that the disk has had.
+  var everStored: Set<UInt64> = []
   /// The counters that a crash would leave.
   var durable: [Slot.Topic: TopicCounters] = [:]
 
@@ -112,31 +125,13 @@ final class ShardModel {
       lingerMilliseconds: 20, unregisterGraceMilliseconds: 60_000, memoryBytes: memoryBytes)
   }
 
-  /// The service is killed and started again: what was written is all that there is.
-  func crash() {
-    if let sealed, sealed.isOnDisk { noteDurable(sealed.counters) }
-    let retentions = shard.retentions
+  /// A new shard and new devices, as after a start.
+  func renewShard() {
     shard = Self.shard(memoryBytes: shard.memory.limitBytes)
-    shard.retentions = retentions
     devices = devices.map { old in
       let device = Device(key: old.key, registration: old.registration)
       device.retiredMilliseconds = old.retiredMilliseconds
       return device
-    }
-    for counters in durable.values { shard.counters.restore(counters) }
-    sealed = nil
-    overwritten = []
-    inDoubt = []
-    unanswered = [:]
-    heldBack = []
-    ends = [:]
-    filtered = []
-    live = Set(store.values)
-    pending = live
-    for order in live { letters[order]?.isAccepted = true }
-    for device in devices where device.retiredMilliseconds != nil {
-      shard.purge(device)
-      purging.insert(device.key)
     }
   }
 

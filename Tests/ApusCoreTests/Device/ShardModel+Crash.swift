@@ -1,0 +1,68 @@
+import ApusCore
+import ApusModel
+
+extension ShardModel {
+  /// The service is killed and started again: what was written is all that there is.
+  func crash() {
+    if let sealed, sealed.isOnDisk { noteDurable(sealed.counters) }
+    checkEnds()
+    restart()
+    sealed = nil
+    overwritten = []
+    inDoubt = []
+    unanswered = [:]
+    heldBack = []
+    ends = [:]
+    filtered = []
+    live = Set(store.values)
+    // These end with the start.
+    pending = live.union(traces.keys)
+    for order in pending { letters[order]?.isAccepted = true }
+    for device in devices where device.retiredMilliseconds != nil {
+      shard.purge(device)
+      purging.insert(device.key)
+    }
+  }
+
+  private func restart() {
+    let retentions = shard.retentions
+    renewShard()
+    shard.retentions = retentions
+    for counters in durable.values { shard.counters.restore(counters) }
+    for facts in traces.values { shard.endTraced(facts) }
+    staleTraces = Array(traces.values)
+  }
+
+  /// What a crash at this moment leaves says of every accepted notification that it is pending, or how it ended.
+  ///
+  /// What ended before it was ever written may be unknown: its line waits for a second at most.
+  private func checkEnds() {
+    noteAdmitted()
+    var last = states.compactMapValues(\.last)
+    for event in shard.events { last[event.facts.order] = event.state }
+    let kept = Set(store.values)
+    for (order, letter) in letters where letter.isAccepted == true && letter.mayBeStored {
+      guard !kept.contains(order), traces[order] == nil, !durableEnds.contains(order) else {
+        continue
+      }
+      if everStored.contains(order) {
+        fault("\(order) was stored, is no longer, and its end is unknown after a crash")
+      } else if last[order]?.isTerminal != true {
+        fault("\(order) was accepted, and nothing is known of it after a crash")
+      }
+    }
+  }
+
+  /// Which notifications have ended, as far as the group that is being sealed has their lines.
+  func endsBySeal() -> Set<UInt64> {
+    var ended = Set(states.filter { $0.value.last?.isTerminal == true }.keys)
+    for event in shard.events {
+      if event.state.isTerminal {
+        ended.insert(event.facts.order)
+      } else if event.state == .received {
+        ended.remove(event.facts.order)
+      }
+    }
+    return ended
+  }
+}
