@@ -120,10 +120,12 @@ final class CrashSender: BinaryLinkOwner {
     }
     // "The one that is named and everything behind it were not taken"; at a shutdown the one that is named was.
     let isShutdown = packet.status == BinaryStatus.shutdown.rawValue
-    guard let index = open.firstIndex(of: number) else {
+    let index = open.firstIndex(of: number)
+    // It may name one that was confirmed before, or identifier 0 where nothing was taken.
+    guard index != nil || isShutdown else {
       return run.fail("status \(packet.status) names \(number), which was not sent")
     }
-    take(isShutdown ? index + 1 : index)
+    if let index { take(isShutdown ? index + 1 : index) }
     for number in open { run.account.end(number, .refused) }
     open.removeAll()
     if !isShutdown, packet.status != BinaryStatus.processingError.rawValue {
