@@ -22,7 +22,7 @@ extension Service {
     }
   }
 
-  /// Whether another SIGTERM or SIGINT came in that time: whoever sends one again does not want to wait.
+  /// Whether another SIGTERM or SIGINT came in that time: then the operator does not want to wait.
   private func isInterrupted(milliseconds: Int64) -> Bool {
     var set = sigset_t()
     Self.fill(&set)

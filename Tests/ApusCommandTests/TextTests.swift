@@ -29,10 +29,10 @@ struct TextTests {
         the data directory, those with a code wait as well: have the authority sign the
         request's file and give the certificate with --certificate.
 
-        A device that is retired is let in no more. Its tokens are dead from that time
-        on: providers are told, by answers and by the feedback service, and what waits
-        for it is thrown away. The entry stands in directory.conf, which a running
-        service reads again when it changes.
+        A retired device can no longer connect. Its tokens are dead from that time on:
+        providers are told, by answers and by the feedback service, and what waits for
+        it is thrown away. The entry stands in directory.conf, which a running service
+        reads again when it changes.
 
         What to issue
           --name NAME             The device's name in its certificate, for people.
@@ -41,7 +41,7 @@ struct TextTests {
                                   an ECDSA key on P-256]
           --days N                Days for which it is valid. [default: 730]
           --request FILE          Certify the key of this request (PKCS#10), which stays
-                                  where it is. Of its names none is believed.
+                                  where it is. Names in the request are ignored.
           --csr-out FILE          Issue nothing; make a key, and write a request for an
                                   authority elsewhere.
 
@@ -75,10 +75,10 @@ struct TextTests {
                                   APUS_CONFIG]
           --json                  Print JSON on standard output, one object a line.
 
-        What has a name in capitals can also be set in the environment under that name,
-        and in the configuration file as `name = value`, where the name is the
-        variable's without APUS_, in lower case and with hyphens. A flag beats the
-        environment, and the environment beats the file.
+        Options with an upper-case name can be set as environment variables, and in the
+        configuration file as `name = value`, where the name is the variable's without
+        APUS_, in lower case and with hyphens. A flag beats the environment, and the
+        environment beats the file.
 
         Exit codes
           0  done
@@ -123,7 +123,7 @@ struct TextTests {
     #expect(try help("serve", columns: 1000) == help("serve", columns: 100))
     #expect(try help("serve", columns: nil) == help("serve", columns: 80))
     #expect(try !help("serve").contains("\u{1b}"))
-    #expect(try help("serve", isStyled: true).contains("\u{1b}[1mDoors\u{1b}[0m"))
+    #expect(try help("serve", isStyled: true).contains("\u{1b}[1mListeners\u{1b}[0m"))
   }
 
   @Test("Help and manual page explain each modifier, and say what legacy TLS costs")

@@ -7,7 +7,7 @@ import ApusTesting
 import ApusTrust
 import Testing
 
-/// Whoever was let in by a key, a certificate or an authority stays for as long as that is good, and no longer.
+/// A peer that connected by a key, a certificate or an authority stays for as long as that is valid, and no longer.
 @Suite("A connection ends when what authorized it ends")
 struct ConnectionLifetimeTests {
   private let service: TestService
@@ -139,7 +139,7 @@ struct ConnectionLifetimeTests {
 
   // MARK: Keys
 
-  @Test("Another public key under the same id: what the old one signed is worth nothing at once")
+  @Test("Another public key under the same id: what the old one signed is rejected at once")
   func keyReplaced() throws {
     defer { service.stop() }
     let token = try service.connect().token()

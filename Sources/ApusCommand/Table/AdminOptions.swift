@@ -19,7 +19,7 @@ package enum AdminOptions {
   package static let console = Option(
     "--console", .consolePlace("[ADDRESS:]PORT"), in: [Verb.serve], group: .doors, note: "off",
     help:
-      "The console for a browser: in clear on 127.0.0.1, which is meant where no address is given, and TLS elsewhere."
+      "The console for a browser: plain HTTP on 127.0.0.1 (the default), TLS on any other address."
   )
 
   // MARK: admin

@@ -2,7 +2,7 @@
 package enum DevOptions {
   package static let data = Option(
     "--data", .directory, in: [Verb.dev], group: .service, scope: .flagOnly,
-    note: "a directory that goes with the command",
+    note: "a temporary directory, deleted on exit",
     help: "Keeps authority, keys, apps and devices there for the next run; pushes never.")
   package static let strict = Option(
     "--strict", .flag, in: [Verb.dev], group: .service, scope: .flagOnly,

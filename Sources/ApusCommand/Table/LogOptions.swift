@@ -22,7 +22,7 @@ package enum LogOptions {
     "--follow", .flag, "Go on with the lines that come, until interrupted.")
   package static let refused = search(
     "--refused", .flag,
-    "Show notifications that were refused for want of trust instead, each with its explanation.")
+    "Show only notifications rejected as unauthorized, each with its explanation.")
   package static let counts = search(
     "--counts", .flag, "Print the counters of each topic instead of lines.")
   package static let by = Option(
@@ -33,7 +33,7 @@ package enum LogOptions {
         ("topic", CountsBy.topic), ("push-type", .pushType), ("priority", .priority),
         ("reason", .reason),
       ]), in: [Verb.log], group: .search, scope: .flagOnly, default: "topic",
-    help: "How --counts parts them: by topic, push-type, priority, or reason of refusal.")
+    help: "How --counts groups them: by topic, push-type, priority, or reason of refusal.")
 
   private static func search<Value>(
     _ flag: String, _ syntax: ValueSyntax<Value>, _ help: String

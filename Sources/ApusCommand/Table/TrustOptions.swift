@@ -71,7 +71,7 @@ package enum TrustOptions {
   package static let request = Option(
     "--request", .file, in: [Verb.cert, .device], group: .issue, scope: .flagOnly,
     help:
-      "Certify the key of this request (PKCS#10), which stays where it is. Of its names none is believed."
+      "Certify the key of this request (PKCS#10), which stays where it is. Names in the request are ignored."
   )
   package static let requestOut = Option(
     "--csr-out", .file, in: [Verb.cert, .device], group: .issue, scope: .flagOnly,

@@ -76,7 +76,7 @@ extension ValueSyntax where Value == String {
     ValueSyntax(placeholder) { text throws(ValueProblem) in
       let isGood =
         text.utf8.count == 10 && text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) }
-      guard isGood else { throw ValueProblem("has not ten letters and digits") }
+      guard isGood else { throw ValueProblem("is not an id (ten letters and digits)") }
       return text
     }
   }

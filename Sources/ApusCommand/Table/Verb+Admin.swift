@@ -25,7 +25,7 @@ extension Verb {
     ])
 
   static let statusDescription = CommandDescription(
-    name: "status", summary: "print how the running service is",
+    name: "status", summary: "show the status of the running service",
     details: [
       """
       Asks the service over the socket in its data directory or, with --admin, one elsewhere. Ends with 3 where none \

@@ -1,6 +1,6 @@
 extension Verb {
   static let benchDescription = CommandDescription(
-    name: bench.rawValue, summary: "measure: be many devices, or a provider of a steady rate",
+    name: bench.rawValue, summary: "load test: simulate many devices or a constant-rate provider",
     details: [
       """
       Runs `apus-bench`, which lies beside this program, with everything that follows. `apus bench help` lists its \

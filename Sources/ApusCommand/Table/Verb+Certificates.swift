@@ -11,8 +11,8 @@ extension Verb {
       All three stay in the data directory; keys are readable by their owner alone.
       """,
       """
-      With --request the provider makes its key itself. Believed of the request is that whoever made it has the key: \
-      it must be signed with it. Topics, team, environments and names are those that are given here. The certificate \
+      With --request the provider makes its key itself. The request only proves possession of its key, with which \
+      it must be signed. Topics, team, environments and names are those that are given here. The certificate \
       alone is printed and kept.
       """,
       """
@@ -56,7 +56,7 @@ extension Verb {
       --certificate.
       """,
       """
-      A device that is retired is let in no more. Its tokens are dead from that time on: providers are told, by \
+      A retired device can no longer connect. Its tokens are dead from that time on: providers are told, by \
       answers and by the feedback service, and what waits for it is thrown away. The entry stands in directory.conf, \
       which a running service reads again when it changes.
       """,

@@ -85,7 +85,7 @@ extension Verb {
     ])
 
   static let doctorDescription = CommandDescription(
-    name: "doctor", summary: "find out why nothing can be sent, or not faster",
+    name: "doctor", summary: "diagnose pushes that fail or are slow",
     details: [
       """
       Goes the way of a push step by step: the name, the connection, TLS and the service's certificate, the \

@@ -210,7 +210,7 @@ extension Verb {
     ])
 
   private static let logDescription = CommandDescription(
-    name: "log", summary: "tell what became of notifications",
+    name: "log", summary: "show what happened to notifications",
     details: [
       """
       Reads the ledger in the data directory, whether the service runs or not: for each notification the states that \

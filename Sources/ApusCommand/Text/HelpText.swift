@@ -100,15 +100,15 @@ package struct HelpText {
 
   private var sources: String {
     """
-    What has a name in capitals can also be set in the environment under that name, and in the configuration file \
-    as `name = value`, where the name is the variable's without APUS_, in lower case and with hyphens. A flag beats \
+    Options with an upper-case name can be set as environment variables, and in the configuration file as \
+    `name = value`, where the name is the variable's without APUS_, in lower case and with hyphens. A flag beats \
     the environment, and the environment beats the file.
     """
   }
 
   private var environmentOnly: String {
     """
-    What has a name in capitals can also be set in the environment under that name. A flag beats the environment.
+    Options with an upper-case name can be set as environment variables. A flag beats the environment.
     """
   }
 

@@ -99,7 +99,7 @@ export class Inbox {
       h('div', { class: 'list-pane' },
         h('header', { class: 'bar' }, this.search,
           h('div', { class: 'bar-row' }, this.choices, this.total,
-            button('Clear', () => this.#clear(), { class: 'small quiet', title: 'Forget all pushes' }))),
+            button('Clear', () => this.#clear(), { class: 'small quiet', title: 'Delete all pushes' }))),
         this.fresh, this.empty, this.list.element),
       h('div', { class: 'detail-pane' }, this.blank, this.detail))
   }
@@ -218,7 +218,7 @@ export class Inbox {
   #seen() { this.#unseen = 0; this.fresh.hidden = true }
 
   async #clear() {
-    if (!confirm('Forget all pushes? Devices and faults stay as they are.')) return
+    if (!confirm('Delete all pushes? Devices and faults stay as they are.')) return
     try {
       await remove('/pushes')
       this.go('/inbox')

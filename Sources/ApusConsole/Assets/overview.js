@@ -136,7 +136,7 @@ export class Overview extends Pane {
       ['Until accepted', ...latency('acceptance')],
       ['Until acknowledged', ...latency('delivery')],
       ['Stored', count(now.stored_notifications), 'wait for their devices'],
-      ['In flight', count(now.in_flight), `${count(now.open_requests)} requests are being decided`],
+      ['In flight', count(now.in_flight), `${count(now.open_requests)} ${now.open_requests === 1 ? 'request' : 'requests'} in progress`],
       ['Connections of providers', count(sum(Object.values(providers).map((one) => ({ one })), 'one')),
         `${count(providers.http2)} HTTP/2, ${count(providers.binary)} binary, ${count(providers.feedback)} feedback`],
       ['Memory', bytes(now.memory_bytes), 'resident'],

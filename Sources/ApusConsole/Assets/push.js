@@ -48,7 +48,7 @@ export function way(push) {
   if (!states.length) return null
   const start = push.receivedMilliseconds
   const after = (state) => state.atMilliseconds >= start && `+${duration(state.atMilliseconds - start)}`
-  return section('Its way', h('ol', { class: 'way' }, states.map((state, index) => h(
+  return section('Delivery path', h('ol', { class: 'way' }, states.map((state, index) => h(
     'li', { class: /^Discarded/.test(state.state) ? 'bad' : /^Delivered/.test(state.state) ? 'good' : '' },
     h('span', { class: 'state' }, literal(state.state)),
     h('span', { class: 'muted' }, (index > 0 || state.atMilliseconds > start) && after(state)),

@@ -43,7 +43,7 @@ export function nameOf(push) {
     fileprovider: 'File provider', mdm: 'Device management', pushtotalk: 'Push to talk', widgets: 'Widgets',
       controls: 'Controls',
   }
-  return { title: kinds[push.pushType] ?? 'Without text', body: push.payloadText ?? '', isText: false }
+  return { title: kinds[push.pushType] ?? '(no alert text)', body: push.payloadText ?? '', isText: false }
 }
 
 export const isRefused = (push) => !push.verdict?.accepted

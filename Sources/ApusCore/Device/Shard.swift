@@ -5,7 +5,7 @@ package import ApusModel
 /// A value in the sense that matters: verbs go in, and what is to be done comes out in `verdicts`, `dirty` and
 /// `drains`, which the driver empties after each turn. It touches no socket, no disk and no clock.
 ///
-/// Not to be copied, for speed: else another module calls what does not mutate on a copy, and counts all its parts.
+/// Noncopyable for speed: across modules a nonmutating call would copy the value and retain every field.
 package struct Shard: ~Copyable {
   /// Answers for providers.
   package var verdicts: [Verdict] = []

@@ -130,7 +130,7 @@ struct DeviceCache: ~Copyable {
     places[index(of: key)].device != nil || abridged.contains(key)
   }
 
-  /// Remembers a device that nobody has asked for, as its record says. What is folded of it goes on to count.
+  /// Remembers a device that nobody has asked for, as its record says. An existing folded entry stays valid.
   mutating func readAhead(_ key: DeviceKey, record: Span<UInt8>) {
     abridged.put(key, record: record)
   }

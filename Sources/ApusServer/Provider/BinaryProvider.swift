@@ -316,7 +316,7 @@ final class BinaryProvider {
     setDeadline()
   }
 
-  /// Ends the connection if its certificate is worth nothing any more; what came before is still decided.
+  /// Ends the connection if its certificate is no longer valid; what came before is still decided.
   private func judgeTrust() {
     guard !machine.isEnded, rehearsal?.isLenient != true else { return }
     do throws(Refusal) {

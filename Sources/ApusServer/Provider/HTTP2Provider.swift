@@ -351,7 +351,7 @@ final class HTTP2Provider {
     if sender.hasCertificate { setDeadline() }
   }
 
-  /// Ends the connection, with GOAWAY and the reason, if what authorized it is worth nothing any more.
+  /// Ends the connection, with GOAWAY and the reason, if what authorized it is no longer valid.
   private func judgeTrust() {
     guard !isOver, rehearsal?.isLenient != true,
       let refusal = sender.reexamine(
