@@ -82,9 +82,6 @@ final class SimulatedBinarySender: LineUser {
   // MARK: What the service says
 
   func lineReceived(_ bytes: [UInt8]) {
-    if case .simple = commands {
-      return world.oracle.violated("a sender with command 0 was told something")
-    }
     input += bytes
     while input.count >= BinaryErrorPacket.byteCount, !wasTold {
       let bytes = Array(input.prefix(BinaryErrorPacket.byteCount))
@@ -98,6 +95,10 @@ final class SimulatedBinarySender: LineUser {
 
   private func told(_ packet: BinaryErrorPacket) {
     let status = BinaryStatus(rawValue: packet.status)
+    // A service that stops says so where it has accepted nothing yet: it does not know the sender's commands then.
+    if case .simple = commands, status != .shutdown || packet.identifier != 0 {
+      return world.oracle.violated("a sender with command 0 was told something")
+    }
     guard let place = open.firstIndex(where: { $0.identifier == packet.identifier }) else {
       // Of a shutdown: everything was good and is forgotten already, or nothing was.
       guard status == .shutdown else {
