@@ -75,7 +75,11 @@ struct StoreLossTests {
     let content = try Data(contentsOf: file)
     try content.prefix(content.count * 60 / 100).write(to: file)
     expectRefusal("is damaged", name, "apus store --accept-loss")
+    // Longer than any file that is read as a whole, as logs are.
+    try Data(count: 17 << 20).write(to: URL(filePath: "\(data.storePath)/long"))
     let repair = try data.acceptLoss(nowSeconds: 7)
+    let long = URL(filePath: "\(data.storePath).damaged-7/long")
+    #expect(try Data(contentsOf: long).count == 17 << 20)
     #expect(repair.copy == "\(data.storePath).damaged-7")
     #expect(
       try Data(contentsOf: URL(filePath: "\(data.storePath).damaged-7/\(name)")).count

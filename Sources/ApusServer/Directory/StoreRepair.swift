@@ -89,12 +89,13 @@ extension DataDirectory {
     }
   }
 
-  /// Tables never change, so links to them are a copy; the other files are small.
+  /// The engine writes new files when it opens a store, and never changes those that were there. So links are a copy,
+  /// however long the logs are.
   private func copyStore(to copy: String) throws {
     try Files.makeDirectory(copy)
     for name in try Files.names(in: storePath) where name != "LOCK" {
       let (from, to) = ("\(storePath)/\(name)", "\(copy)/\(name)")
-      if name.hasSuffix(".sst"), unsafe link(from, to) == 0 { continue }
+      if unsafe link(from, to) == 0 { continue }
       try Files.create(Files.read(from), at: to, isPrivate: true)
     }
     try Files.syncFolder(of: "\(copy)/FORMAT")
