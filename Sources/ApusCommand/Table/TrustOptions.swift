@@ -28,7 +28,7 @@ package enum TrustOptions {
     help: "How many of its newest notifications wait for a device that is away.")
 
   package static let acceptLoss = Option(
-    "--accept-loss", .flag, in: [Verb.store], group: .change,
+    "--accept-loss", .flag, in: [Verb.store], group: .change, scope: .flagOnly,
     help: "Go on without what cannot be read; the damaged files are kept beside the store.")
 
   package static let keyToAdd = Option(
