@@ -89,7 +89,9 @@ struct LogCommandTests {
     #expect(line["reason"] as? String == "BadDeviceToken")
     #expect(line["topic"] as? String == "com.example.app")
     #expect(line["token"] as? String == "abababab…")
-    #expect((line["explanation"] as? String)?.contains("not minted") == true, "\(line)")
+    #expect(
+      (line["explanation"] as? String)?.contains("did not issue the device token") == true,
+      "\(line)")
     let id = try #require(line["id"] as? String)
     let found = try Self.log(["--id", id], in: past.installation)
     #expect(found.count == 1 && found.first?["id"] as? String == id)
