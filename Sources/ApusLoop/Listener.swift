@@ -38,14 +38,12 @@ package final class Listener {
   ) throws(SocketError) {
     let descriptor = fcntl(listening, F_DUPFD_CLOEXEC, 0)
     guard descriptor >= 0 else { throw .system(.open, code: errno, nil) }
-    var code = fcntl(descriptor, F_SETFL, O_NONBLOCK) == 0 ? 0 : errno
-    for (level, option, value) in Self.inheritedOptions(keepAlive) where code == 0 {
-      code = setSocketOption(descriptor, level, option, value)
-    }
-    guard code == 0 else {
+    guard fcntl(descriptor, F_SETFL, O_NONBLOCK) == 0 else {
+      let code = errno
       Glibc.close(descriptor)
       throw .system(.configure, code: code, nil)
     }
+    try Self.configure(descriptor, keepAlive, nil)
     socket = try Socket(adopting: descriptor, loop: loop)
     acceptor = Acceptor(
       descriptor: descriptor, loop: loop, perTurn: Acceptor.perTurnShared, handler: handler)
@@ -81,27 +79,28 @@ package final class Listener {
     Glibc.close(try bind(address, reusePort: false))
   }
 
-  /// Options that accepted sockets inherit: calls here instead of calls for each connection.
-  private static func inheritedOptions(
-    _ keepAlive: TCPKeepAlive?
-  ) -> [(level: Int32, option: Int32, value: Int32)] {
-    [(Int32(IPPROTO_TCP), TCP_NODELAY, 1)] + (keepAlive?.options ?? [])
-  }
-
-  private static func listen(
-    _ address: SocketAddress, backlog: Int32, reusePort: Bool, keepAlive: TCPKeepAlive?
-  ) throws(SocketError) -> Int32 {
-    let descriptor = try bind(address, reusePort: reusePort)
-    var code: Int32 = 0
-    for (level, option, value) in inheritedOptions(keepAlive) where code == 0 {
+  /// Sets options that accepted sockets inherit: calls here instead of calls for each connection. Closes the socket
+  /// where that fails.
+  private static func configure(
+    _ descriptor: Int32, _ keepAlive: TCPKeepAlive?, _ address: SocketAddress?
+  ) throws(SocketError) {
+    var code = setSocketOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, Int32(1))
+    for (level, option, value) in keepAlive?.options ?? [] where code == 0 {
       code = setSocketOption(descriptor, level, option, value)
     }
     guard code == 0 else {
       Glibc.close(descriptor)
       throw .system(.configure, code: code, address)
     }
+  }
+
+  private static func listen(
+    _ address: SocketAddress, backlog: Int32, reusePort: Bool, keepAlive: TCPKeepAlive?
+  ) throws(SocketError) -> Int32 {
+    let descriptor = try bind(address, reusePort: reusePort)
+    try configure(descriptor, keepAlive, address)
     guard Glibc.listen(descriptor, backlog) == 0 else {
-      code = errno
+      let code = errno
       Glibc.close(descriptor)
       throw .system(.listen, code: code, address)
     }

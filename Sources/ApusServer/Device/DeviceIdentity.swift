@@ -125,8 +125,8 @@ struct CertificateStanding: Sendable {
   }
 
   /// - Parameters:
-  ///   - hasLostAuthority: Whether an authority was removed since the last look: whoever's is not known is to show the
-  ///     certificate again.
+  ///   - hasLostAuthority: Whether an authority was removed since the last look. A device whose authority is not known
+  ///     has to show its certificate again.
   ///   - nowSeconds: The time by which handshakes judge certificates.
   func fault(
     _ trust: Trust, hasLostAuthority: Bool = false, nowSeconds: Int64

@@ -30,7 +30,7 @@ package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
 /// crls/                     revocation lists of the authorities, PEM or DER
 /// audit.jsonl               every change of trust and every refusal
 /// store/                    the embedded database
-/// lock                      held by whoever changes any of the files above, but for the service's own
+/// lock                      held while any of the files above is changed, except the service's own
 /// store.made                says that there has been one
 /// ```
 package struct DataDirectory: Sendable {

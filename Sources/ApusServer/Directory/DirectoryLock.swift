@@ -6,8 +6,8 @@ package struct DirectoryBusy: Error, CustomStringConvertible {
   package var description: String
 }
 
-/// The lock that whoever changes the data directory has: commands, and the service's administration. The kernel takes
-/// it back when its process ends, however that comes.
+/// The lock that commands and the service's administration take to change the data directory. The kernel releases it
+/// when the process ends, for whatever reason.
 struct DirectoryLock: ~Copyable {
   /// The directory that this thread has locked; its changes may be made of others.
   @TaskLocal static var held: String?
@@ -16,7 +16,7 @@ struct DirectoryLock: ~Copyable {
 
   private static let retryMicroseconds: UInt32 = 20_000
 
-  /// - Parameter waitMilliseconds: For how long to wait for whoever has it.
+  /// - Parameter waitMilliseconds: For how long to wait for its holder.
   init(_ path: String, waitMilliseconds: Int) throws {
     descriptor = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
     guard descriptor >= 0 else { throw FileError(path: path, operation: "open", code: errno) }

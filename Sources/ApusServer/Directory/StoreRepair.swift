@@ -29,7 +29,7 @@ extension DataDirectory {
         "the store \(storePath) is damaged (\(detail)): restore a backup, or run `apus store --accept-loss`, which "
           + "keeps a copy and goes on with what can be read")
     }
-    _ = try DurableFile.create([], at: storeMark)
+    if !Files.exists(storeMark) { _ = try DurableFile.create([], at: storeMark) }
     return store
   }
 

@@ -155,18 +155,8 @@ extension StoreReader {
 
   /// The counters of all workers as they were last written, by the worker that wrote them.
   package func readCounters() throws(StoreError) -> [(worker: UInt16, counters: TopicCounters)] {
-    var rows: [(worker: UInt16, counters: TopicCounters)] = []
-    var fault: RecordError?
-    let prefix = CountersRecord.prefix
-    try scan(.meta, prefix: prefix.span) { key, value in
-      do throws(RecordError) {
-        rows.append(try CountersRecord.decode(key: key, value: value))
-      } catch {
-        fault = error
-      }
-      return fault == nil
+    try metaRecords("counters", prefix: CountersRecord.prefix) { (key, value) throws(RecordError) in
+      try CountersRecord.decode(key: key, value: value)
     }
-    if let fault { throw .corrupted(path: "meta/counters", detail: "\(fault)") }
-    return rows
   }
 }

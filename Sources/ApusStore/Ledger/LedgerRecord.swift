@@ -87,18 +87,7 @@ struct LedgerChunkReader {
     let latest = introduced.last
     let difference = try cursor.signedVarint("order", in: value)
     let order = (latest?.order ?? 0) &+ UInt64(bitPattern: difference)
-    let id = NotificationID(
-      high: try cursor.integer("notification id", in: value),
-      low: try cursor.integer("notification id", in: value))
-    let uniqueID = NotificationID(
-      high: try cursor.integer("unique id", in: value),
-      low: try cursor.integer("unique id", in: value))
-    let device = DeviceID(try cursor.integer("device", in: value))
-    let tokenPrefix: UInt64 = try cursor.integer("token", in: value)
-    var facts = NotificationFacts(
-      order: order, id: id, uniqueID: uniqueID, device: device, topic: TopicKey(app: .base),
-      environment: .production, tokenPrefix: tokenPrefix, pushType: nil, priority: .immediate,
-      interface: .http2)
+    var facts = try cursor.identity(order: order, in: value)
     let kindLength: UInt8 = try cursor.integer("kind", in: value)
     switch Int(kindLength) {
     case 0:
@@ -108,35 +97,10 @@ struct LedgerChunkReader {
       facts.pushType = latest.pushType
       facts.priority = latest.priority
       facts.interface = latest.interface
-    case LedgerChunk.kindByteCount: try readKind(of: &facts, in: value)
+    case LedgerChunk.kindByteCount: try cursor.readKind(of: &facts, in: value)
     default: throw .malformed(field: "kind")
     }
     return facts
-  }
-
-  private mutating func readKind(
-    of facts: inout NotificationFacts, in value: Span<UInt8>
-  ) throws(RecordError) {
-    let app = AppID(try cursor.integer("app", in: value))
-    let flags = try TopicFlags.decode(cursor.integer("flags", in: value))
-    let typeCode: UInt8 = try cursor.integer("push type", in: value)
-    let priorityCode: UInt8 = try cursor.integer("priority", in: value)
-    let interfaceCode: UInt8 = try cursor.integer("interface", in: value)
-    guard let priority = Priority(rawValue: priorityCode) else {
-      throw .malformed(field: "priority")
-    }
-    guard let interface = ProviderInterface(rawValue: interfaceCode) else {
-      throw .malformed(field: "interface")
-    }
-    let type = PushType(rawValue: typeCode)
-    guard type != nil || typeCode == LedgerChunk.noPushType else {
-      throw .malformed(field: "push type")
-    }
-    facts.topic = TopicKey(app: app, suffix: flags.suffix)
-    facts.environment = flags.environment
-    facts.pushType = type
-    facts.priority = priority
-    facts.interface = interface
   }
 }
 

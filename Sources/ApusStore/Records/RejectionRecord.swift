@@ -46,18 +46,9 @@ extension StoreReader {
   package func readRejections() throws(StoreError) -> [(
     worker: UInt16, reason: Reason, number: UInt64
   )] {
-    var found: [(worker: UInt16, reason: Reason, number: UInt64)] = []
-    var fault: RecordError?
-    let prefix = RejectionRecord.prefix
-    try scan(.meta, prefix: prefix.span) { key, value in
-      do throws(RecordError) {
-        found.append(try RejectionRecord.decode(key: key, value: value))
-      } catch {
-        fault = error
-      }
-      return fault == nil
+    try metaRecords("rejections", prefix: RejectionRecord.prefix) {
+      (key, value) throws(RecordError) in
+      try RejectionRecord.decode(key: key, value: value)
     }
-    if let fault { throw .corrupted(path: "meta/rejections", detail: "\(fault)") }
-    return found
   }
 }

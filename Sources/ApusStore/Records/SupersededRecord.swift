@@ -47,55 +47,19 @@ package enum SupersededRecord {
     cursor = RecordCursor()
     let version: UInt8 = try cursor.integer("version", in: value)
     guard version == Self.version else { throw .unknownVersion(version) }
-    let id = NotificationID(
-      high: try cursor.integer("notification id", in: value),
-      low: try cursor.integer("notification id", in: value))
-    let uniqueID = NotificationID(
-      high: try cursor.integer("unique id", in: value),
-      low: try cursor.integer("unique id", in: value))
-    let device = DeviceID(try cursor.integer("device", in: value))
-    let tokenPrefix: UInt64 = try cursor.integer("token", in: value)
-    let app = AppID(try cursor.integer("app", in: value))
-    let flags = try TopicFlags.decode(cursor.integer("flags", in: value))
-    let typeCode: UInt8 = try cursor.integer("push type", in: value)
-    let priorityCode: UInt8 = try cursor.integer("priority", in: value)
-    let interfaceCode: UInt8 = try cursor.integer("interface", in: value)
+    var facts = try cursor.identity(order: order, in: value)
+    try cursor.readKind(of: &facts, in: value)
     try cursor.end(in: value)
-    guard let priority = Priority(rawValue: priorityCode) else {
-      throw .malformed(field: "priority")
-    }
-    guard let interface = ProviderInterface(rawValue: interfaceCode) else {
-      throw .malformed(field: "interface")
-    }
-    let type = PushType(rawValue: typeCode)
-    guard type != nil || typeCode == LedgerChunk.noPushType else {
-      throw .malformed(field: "push type")
-    }
-    return (
-      worker,
-      NotificationFacts(
-        order: order, id: id, uniqueID: uniqueID, device: device,
-        topic: TopicKey(app: app, suffix: flags.suffix), environment: flags.environment,
-        tokenPrefix: tokenPrefix, pushType: type, priority: priority, interface: interface)
-    )
+    return (worker, facts)
   }
 }
 
 extension StoreReader {
   /// Reads all traces, with the worker that wrote each.
   package func readSuperseded() throws(StoreError) -> [(worker: UInt16, facts: NotificationFacts)] {
-    var found: [(worker: UInt16, facts: NotificationFacts)] = []
-    var fault: RecordError?
-    let prefix = SupersededRecord.prefix
-    try scan(.meta, prefix: prefix.span) { key, value in
-      do throws(RecordError) {
-        found.append(try SupersededRecord.decode(key: key, value: value))
-      } catch {
-        fault = error
-      }
-      return fault == nil
+    try metaRecords("superseded", prefix: SupersededRecord.prefix) {
+      (key, value) throws(RecordError) in
+      try SupersededRecord.decode(key: key, value: value)
     }
-    if let fault { throw .corrupted(path: "meta/superseded", detail: "\(fault)") }
-    return found
   }
 }
