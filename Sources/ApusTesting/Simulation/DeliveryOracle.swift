@@ -30,6 +30,10 @@ struct SentNotification {
   /// Since it was sent its device was away or asleep for a moment, or the topic did not flow: a newer notification may
   /// have taken its place.
   var mayBeReplaced = false
+  /// The device has acknowledged it once, whether that arrived or not.
+  var isAcknowledged = false
+  /// From when on the device must have had it: what is newer cannot have taken its place.
+  var dueTime: UInt64?
   /// The topic was switched off or gone at some time around its acceptance.
   var mayBeDiscarded = false
   /// The service's clock has been past its expiration since it was sent.
@@ -51,7 +55,7 @@ final class DeliveryOracle {
   /// Those that are not settled.
   private var open: [[Int]]
   /// When the service's clock was set last.
-  private var clockSetTime: UInt64 = 0
+  private(set) var clockSetTime: UInt64 = 0
   /// The expirations that are still to come, by the service's clock.
   private var expiring: [Int] = []
 
@@ -164,8 +168,24 @@ final class DeliveryOracle {
       violated("law 1: notification \(serial) came twice and was not to be stored")
     }
     checkExpiration(notification, serial, arrival)
+    checkOrder(notification, serial)
     sent[serial].deliveries += 1
     sent[serial].lastDelivery = timeline.now
+  }
+
+  /// What is accepted for a device that is there comes before everything that was sent after the acceptance.
+  private func checkOrder(_ notification: SentNotification, _ serial: Int) {
+    guard notification.deliveries == 0, !notification.mayBeReplaced else { return }
+    clockMoved()
+    for other in open[notification.device] where other < serial {
+      let older = sent[other]
+      if older.app == notification.app, older.standing == .accepted, older.deliveries == 0,
+        !older.mayBeReplaced, !older.mayBeDiscarded, !older.mayHaveExpired,
+        older.answeredTime ?? .max < notification.sentTime
+      {
+        violated("law 1: notification \(serial) came before \(other), which is older")
+      }
+    }
   }
 
   private func checkExpiration(
@@ -182,6 +202,28 @@ final class DeliveryOracle {
       violated(
         "law 1: notification \(serial) left \(wall / 1000 - expiration) s after its expiration")
     }
+  }
+
+  func acknowledged(_ serial: Int) { sent[serial].isAcknowledged = true }
+
+  /// The device has been there for a while, and has acknowledged what it got: what was accepted before is delivered.
+  func expect(device: Int, app: Int, acceptedBefore time: UInt64) {
+    for serial in open[device] where sent[serial].app == app && sent[serial].dueTime == nil {
+      guard sent[serial].answeredTime ?? .max < time, isOwed(serial) else { continue }
+      sent[serial].dueTime = timeline.now
+      if !hasSuccessor(serial) {
+        violated("law 1: notification \(serial) waits for a device that has been there for a while")
+      }
+    }
+  }
+
+  /// Whether the service still owes the device the notification, or another one in its place.
+  private func isOwed(_ serial: Int) -> Bool {
+    let notification = sent[serial]
+    return notification.standing == .accepted && notification.mayBeStored
+      && (notification.deliveries == 0 || !notification.isAcknowledged)
+      && !notification.mayHaveExpired
+      && !notification.mayBeDiscarded && notification.deliveries < Limits.unacknowledgedEnds
   }
 
   /// Nothing can bring the notification back: the service had the acknowledgement, and everything is on the disk.
@@ -226,36 +268,46 @@ final class DeliveryOracle {
       if notification.standing == .waiting {
         violated("law 1: notification \(serial) was never answered")
       }
-      guard notification.standing == .accepted, notification.deliveries == 0,
-        notification.mayBeStored, !notification.mayHaveExpired, !notification.mayBeDiscarded
-      else { continue }
-      guard notification.mayBeReplaced else {
+      guard isOwed(serial) else { continue }
+      guard notification.mayBeReplaced || notification.deliveries > 0 else {
         violated("law 1: notification \(serial) was lost; its device was there all the time")
         continue
       }
-      if !hasSuccessor(serial) { violated("law 1: notification \(serial) was accepted and lost") }
+      if !hasSuccessor(serial) {
+        violated(
+          "law 1: notification \(serial) was accepted and "
+            + (notification.deliveries > 0 ? "did not come again unacknowledged" : "lost"))
+      }
     }
   }
 
-  /// Whether a notification that may be newer took the place of this one, or could have.
+  /// Whether notifications that may be newer took the place of this one, or could have: one with its collapse id, or
+  /// as many as wait for the app.
+  ///
+  /// Only while it waited: what was sent when the device must have had it explains nothing.
   private func hasSuccessor(_ serial: Int) -> Bool {
     let notification = sent[serial]
-    return ofDevice[notification.device].contains { other in
+    var newerCount = 0
+    for other in ofDevice[notification.device] where other != serial {
       let candidate = sent[other]
-      guard other != serial, candidate.app == notification.app,
-        candidate.environment == notification.environment,
-        candidate.standing != .refused
-      else { return false }
+      // What may not be stored takes no place in the store.
+      guard candidate.app == notification.app, candidate.environment == notification.environment,
+        candidate.standing != .refused, candidate.mayBeStored
+      else { continue }
+      // It was answered before this one was sent: it is older.
+      if candidate.standing == .accepted, let answered = candidate.answeredTime,
+        answered < notification.sentTime
+      {
+        continue
+      }
+      if let due = notification.dueTime, candidate.sentTime > due { continue }
+      newerCount += 1
       let collapses =
         candidate.collapseGroup != nil && candidate.collapseGroup == notification.collapseGroup
-      guard candidate.mayBeStored || collapses else { return false }
-      // It was answered before this one was sent: it is older.
-      if let answered = candidate.answeredTime, answered < notification.sentTime,
-        candidate.standing == .accepted
-      {
-        return false
+      if collapses || newerCount >= SimulationCredentials.retentions[notification.app] {
+        return true
       }
-      return true
     }
+    return false
   }
 }

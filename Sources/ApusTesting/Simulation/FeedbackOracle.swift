@@ -30,7 +30,7 @@ final class FeedbackOracle {
 
   func received(_ row: Row, by reader: SimulatedFeedbackReader) {
     world.trace("feedback", reader.index, row.app, Int(row.seconds))
-    guard let owner = world.owners[row.token], owner.app == row.app else {
+    guard let owner = world.owner(of: row.token), owner.app == row.app else {
       return world.oracle.violated("law 2: feedback for a token of another topic, or of nobody")
     }
     if !world.devices[owner.device].wasEverGone(owner.app) {

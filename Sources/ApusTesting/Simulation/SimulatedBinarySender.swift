@@ -89,6 +89,9 @@ final class SimulatedBinarySender: LineUser {
         return world.oracle.violated("an old sender cannot read the service")
       }
       input.removeFirst(BinaryErrorPacket.byteCount)
+      if world.options.canary == .closesSilently, packet.status != BinaryStatus.noError.rawValue {
+        continue
+      }
       told(packet)
     }
   }
@@ -153,13 +156,19 @@ final class SimulatedBinarySender: LineUser {
       case .simple: closedSilently()
       // A service that stops ends connections as cleanly, with what it has not decided on still open.
       case .enhanced:
-        if hasFinished, world.wasUntroubled(since: openedTime, generation) { takeAllAsGood() }
+        if world.wasUntroubled(since: openedTime, generation) { closedWithoutWord() }
       }
     }
     forgetRest()
     input = []
     hasFinished = false
     wasTold = false
+  }
+
+  /// Who has not finished is told why no more is taken.
+  private func closedWithoutWord() {
+    guard !hasFinished else { return takeAllAsGood() }
+    world.oracle.violated("law 5: an old sender was cut off without a word")
   }
 
   private func takeAllAsGood() {

@@ -20,8 +20,8 @@ final class SimulatedDevice: ChannelOwner {
   private var ghosts: [ClientChannel] = []
   /// Finds the notifications in what arrives, whatever the client makes of them.
   private var framer = CourierFramer()
-  /// Message ids on this connection, with the serial numbers behind them.
-  private var arrived: [(messageID: UInt32, serial: Int)] = []
+  /// Serial numbers by the message ids under which they came.
+  private var serials: [UInt32: Int] = [:]
 
   /// What the user wants of each app.
   private(set) var states: [TopicState]
@@ -32,10 +32,15 @@ final class SimulatedDevice: ChannelOwner {
   /// Since when nothing has come between the device and the service.
   private var steadySince: UInt64?
   /// How long an acknowledgement takes, in milliseconds; nil: for ever.
-  var acknowledgeMilliseconds: UInt64? = 20
+  var acknowledgeMilliseconds: UInt64? = 20 {
+    didSet { acknowledgementsChanged = world.timeline.now }
+  }
+  private var acknowledgementsChanged: UInt64 = 0
   var refusesPerThousand = 0
   /// What the app has not looked at.
   private var neglected: [UInt32] = []
+  private var tokens = SimulatedTokens(apps: SimulationCredentials.appCount)
+  private var reports = ArrivalReports()
   private var connects = true
   private(set) var connectionCount = 0
 
@@ -65,9 +70,37 @@ final class SimulatedDevice: ChannelOwner {
 
   /// Whether a notification for the app that is sent now must reach the device, and none in its place.
   func isSteady(_ app: Int) -> Bool {
-    guard let steadySince, states[app] == .enabled, power == .active else { return false }
+    guard let steadySince, states[app] == .enabled, power == .active, hasLiveLink else {
+      return false
+    }
     return world.timeline.now - steadySince > 10 * Timeline.second
   }
+
+  /// Whether the service has the filter, and has written it.
+  private var serviceSurelyKnowsFilter: Bool {
+    guard let steadySince, hasLiveLink else { return false }
+    return world.timeline.now - steadySince > 10 * Timeline.second
+      && world.server.upSince < steadySince
+      && world.wasUntroubled(since: steadySince, world.server.generation)
+  }
+
+  /// A service that lost power leaves its devices to believe that they are connected.
+  private var hasLiveLink: Bool {
+    guard let link = channel?.link else { return false }
+    return link.isServiceOpen && !link.isServiceGone && !link.isCut
+  }
+
+  /// Whether the device has been there, awake and acknowledging, with the app's notifications enabled, since then.
+  func isAttentive(_ app: Int, since time: UInt64) -> Bool {
+    guard let steadySince, steadySince < time, states[app] == .enabled, power == .active,
+      let milliseconds = acknowledgeMilliseconds, milliseconds <= 200, neglected.isEmpty,
+      acknowledgementsChanged + Self.latestAcknowledgement < time, hasLiveLink
+    else { return false }
+    return channel?.link?.isPeerReading == true
+  }
+
+  /// Acknowledgements that were planned before the manner changed are sent within this time.
+  private static let latestAcknowledgement = 140 * Timeline.second
 
   /// Whether a notification for the app may be discarded.
   func isSwitchedOff(_ app: Int) -> Bool {
@@ -113,7 +146,6 @@ final class SimulatedDevice: ChannelOwner {
     guard connects, channel == nil else { return }
     connectionCount += 1
     framer = CourierFramer()
-    arrived = []
     do {
       let channel = try ClientChannel(self, door: door, context: context, network: world.network)
       self.channel = channel
@@ -170,6 +202,9 @@ final class SimulatedDevice: ChannelOwner {
     case .appToken(let topic, let token):
       guard let app = app(of: topic) else { return }
       world.trace("device token", index, app)
+      if !tokens.isGood(token, of: app) {
+        world.oracle.violated("law 2: a dead token of device \(index) lives again")
+      }
       world.token(token, of: index, app)
     case .tokenRefused: world.oracle.violated("device \(index) was refused a token")
     case .notification(let arrival): acknowledgeLater(arrival.notification.messageID)
@@ -213,13 +248,13 @@ final class SimulatedDevice: ChannelOwner {
           world.oracle.violated("law 2: device \(index) got a payload that nobody sent")
           continue
         }
-        arrived.append((view.notification.messageID, serial))
-        world.oracle.delivered(
+        serials[view.notification.messageID] = serial
+        reports.pass(
           DeliveryOracle.Arrival(
             serial: serial, device: index, app: app(of: view.notification.topic),
             environment: environment,
             wallMilliseconds: channel.wasBlocked ? nil : wallMilliseconds,
-            isFromStorage: view.notification.storage.contains(.fromStorage)))
+            isFromStorage: view.notification.storage.contains(.fromStorage)), to: world, &random)
       }
     } catch {
       world.oracle.violated("device \(index) cannot read the service: \(error)")
@@ -232,6 +267,9 @@ final class SimulatedDevice: ChannelOwner {
 
   private func acknowledgeLater(_ messageID: UInt32) {
     guard let milliseconds = acknowledgeMilliseconds else {
+      guard world.options.canary != .forgetsUnacknowledged else {
+        return say { client, output in client.acknowledge(messageID, to: &output) }
+      }
       return neglected.append(messageID)
     }
     let channel = channel
@@ -245,11 +283,12 @@ final class SimulatedDevice: ChannelOwner {
     let refuses = random.chance(refusesPerThousand, in: 1000)
     var output: [UInt8] = []
     client.acknowledge(messageID, status: refuses ? .rejected : .taken, to: &output)
+    world.trace("acknowledges", index, serials[messageID] ?? -1, output.isEmpty ? 0 : 1)
+    // From now on the client acknowledges it by itself, should it come again.
+    if let serial = serials[messageID] { world.oracle.acknowledged(serial) }
     guard !output.isEmpty, let channel else { return }
     channel.send(output)
-    guard channel === arrivedOn,
-      let serial = arrived.first(where: { $0.messageID == messageID })?.serial
-    else { return }
+    guard channel === arrivedOn, let serial = serials[messageID] else { return }
     world.settle(serial) { [weak self, weak channel] in
       guard let channel, self?.channel === channel else { return nil }
       return channel.link
@@ -271,6 +310,8 @@ final class SimulatedDevice: ChannelOwner {
     guard states[app] != state else { return }
     world.trace("device filter", index, app, Int(state.rawValue))
     let wasGone = states[app] == .unlisted
+    if wasGone { tokens.comesBack(app, steadySince: steadySince, world) }
+    let wasSurelyListed = serviceSurelyKnowsFilter
     states[app] = state
     if isRestrictive(state) {
       isOff[app] = true
@@ -279,11 +320,16 @@ final class SimulatedDevice: ChannelOwner {
     disturbed()
     let topics = topics
     if wasGone { world.token(nil, of: index, app) }
-    if state == .unlisted { goneApps.insert(app) }
+    if state == .unlisted {
+      goneApps.insert(app)
+      tokens.goes(app, wasSurelyListed: wasSurelyListed, at: world.timeline.now)
+    }
+    // An app that was installed anew may have another token. It asks before the filter names it, or after.
+    let asksFirst = wasGone && random.chance(1, in: 2)
     say { client, output in
+      if asksFirst { _ = client.requestToken(SimulationCredentials.topicHash(app), to: &output) }
       client.setTopics(topics, to: &output)
-      // An app that was installed anew may have another token.
-      if wasGone {
+      if wasGone, !asksFirst {
         _ = client.requestToken(SimulationCredentials.topicHash(app), to: &output)
       }
     }
@@ -320,7 +366,10 @@ final class SimulatedDevice: ChannelOwner {
       let link = channel.link
       link?.isPeerReading = false
       disturbed()
-      world.timeline.after(random.between(1, 90) * Timeline.second) { link?.isPeerReading = true }
+      world.timeline.after(random.between(1, 90) * Timeline.second) { [weak self] in
+        link?.isPeerReading = true
+        self?.disturbed()
+      }
     case .isCutOff:
       let link = channel.link
       link?.cut()

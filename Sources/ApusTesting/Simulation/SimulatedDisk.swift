@@ -102,8 +102,22 @@ final class SimulatedDisk {
       image.runCommits()
       restore(.mailbox, kept, overwrites: false)
       restore(.meta, counters, overwrites: true)
+      if canary == .countsMore, random.chance(1, in: 3) { countMore() }
     }
     onWrite(image)
+  }
+
+  /// For a canary: in balance, and wrong.
+  private func countMore() {
+    guard var row = (try? image.readCounters())?.first else { return }
+    for state in [DeliveryState.received, .delivered] {
+      row.counters.cells[TopicCounters.cell(state, pushType: nil, priority: .immediate)] += 100
+    }
+    let key = CountersRecord.key(
+      worker: row.worker, topic: row.counters.topic, environment: row.counters.environment)
+    var value: [UInt8] = []
+    CountersRecord.encode(row.counters, into: &value)
+    restore(.meta, [(key, value)], overwrites: true)
   }
 
   // MARK: What waits for devices

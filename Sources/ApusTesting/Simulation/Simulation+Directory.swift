@@ -7,6 +7,8 @@ struct SimulatedDirectory {
   /// Whether the last app is registered.
   var hasLateApp = false
   var revokedKeys = 0
+  /// For a canary.
+  var retainsOne = false
   /// For each app, how many of its certificates are revoked: the first ones.
   var revokedEditions = Array(repeating: 0, count: SimulationCredentials.appCount)
 }

@@ -5,7 +5,8 @@ import ApusStore
 // What must hold at any time, and at the end.
 
 extension Simulation {
-  /// A notification was acknowledged: finds out when nothing can bring it back.
+  /// A notification was acknowledged: finds out when nothing can bring it back. A service that has ended a connection
+  /// reads what comes, and goes by none of it.
   func settle(_ serial: Int, isCurrent: @escaping () -> SimulatedLink?) {
     let generation = server.generation
     func look(_ attempts: Int) {
@@ -15,7 +16,7 @@ extension Simulation {
         else { return }
         let isTakenIn =
           link.toService.inFlightBytes == 0 && link.toService.unreadBytes == 0
-          && server.isServing && server.service?.isSettled == true
+          && !link.toPeer.hasEnded && server.isServing && server.service?.isSettled == true
         if isTakenIn { oracle.settled(serial) } else if attempts > 1 { look(attempts - 1) }
       }
     }
@@ -26,8 +27,40 @@ extension Simulation {
     timeline.after(seconds: 1) { [weak self] in
       guard let self else { return }
       oracle.clockMoved()
+      checkOnline()
       checkLimits()
       watchClock()
+    }
+  }
+
+  /// Whoever has been there for a while, and acknowledges, has what was accepted before.
+  private func checkOnline() {
+    guard !isCalm else { return }
+    let since = timeline.now - min(timeline.now, Self.onlineSeconds * Timeline.second)
+    guard wasUntroubled(since: since, server.generation), server.upSince < since else { return }
+    for device in devices {
+      for app in device.states.indices where device.isAttentive(app, since: since) {
+        oracle.expect(device: device.index, app: app, acceptedBefore: since)
+      }
+    }
+  }
+
+  private static let onlineSeconds: UInt64 = 60
+
+  /// As many were accepted as providers were told, where no crash took the last second's numbers and no fault of the
+  /// disk made the service count anything again.
+  func checkAnswers() {
+    guard disk.faultCount == 0, let service = server.service else { return }
+    let counted = Int(service.topicCounters().reduce(0) { $0 + $1.accepted })
+    let refused = oracle.sent.count { $0.standing == .refused }
+    if counted > oracle.sent.count - refused {
+      oracle.violated(
+        "law 4: \(counted) were accepted, and \(oracle.sent.count) sent, \(refused) of them refused"
+      )
+    }
+    if server.crashCount == 0, counted < oracle.acceptedCount {
+      oracle.violated(
+        "law 4: \(counted) were accepted, and \(oracle.acceptedCount) times a provider was told so")
     }
   }
 

@@ -66,7 +66,7 @@ package final class Simulation {
   /// By device and app: what apps gave their providers.
   private(set) var tokens: [[DeviceToken?]]
   /// Whose tokens they are, of all that were ever given.
-  private(set) var owners: [DeviceToken: (device: Int, app: Int)] = [:]
+  private var owners: [DeviceToken: (device: Int, app: Int)] = [:]
   /// What the service was told of its providers and their apps.
   var directory = SimulatedDirectory()
   /// What every worker goes by.
@@ -75,6 +75,8 @@ package final class Simulation {
   var troubledUntil: UInt64 = 0
   var random: SeededRandom
   var isCalm = false
+  /// For how long an app's tokens outlive the app.
+  private(set) var graceSeconds: UInt64 = 0
   var countedTurns = 0
   var writeCount = 0
 
@@ -86,6 +88,7 @@ package final class Simulation {
     random = SeededRandom(seed: options.seed)
     let credentials = try Self.sharedCredentials.get()
     self.credentials = credentials
+    directory.retainsOne = options.canary == .retainsOne
     trace = SimulationTrace(timeline, capacity: options.traceCapacity)
     host = SimulatedHost(timeline, random: random.split())
     network = SimulatedNetwork(timeline, host: host, random: random.split(), trace: trace)
@@ -99,7 +102,9 @@ package final class Simulation {
     // who is stored for it is remembered in another way where there is no ledger.
     if options.seed.isMultiple(of: 2) { configuration.deviceCacheMegabytes = 0 }
     if options.seed.isMultiple(of: 3) { configuration.ledger = .off }
-    configuration.unregisterGraceSeconds = Int64(random.between(1, 60))
+    graceSeconds = random.between(1, 60)
+    configuration.unregisterGraceSeconds =
+      options.canary == .revivesTokens ? 1_000_000 : Int64(graceSeconds)
     // Devices fall dormant between any two words, or only when they have been left alone for a while.
     configuration.dormantSeconds = 1 + options.seed % 8
     let log = trace.log
@@ -109,7 +114,7 @@ package final class Simulation {
       doors: SimulationDoor.all.map {
         ($0.configuration(options.canary), try $0.serverContext(credentials))
       },
-      configuration: configuration, trust: try credentials.trust(SimulatedDirectory()),
+      configuration: configuration, trust: try credentials.trust(directory),
       workers: 1 + random.below(3), random: random.split())
     server.sharesFeedbackDesk = options.canary != .splitsDesks
     server.ignoresReloads = options.canary == .ignoresReloads
@@ -218,6 +223,18 @@ package final class Simulation {
     if let token { owners[token] = (device, app) }
   }
 
+  /// Whose token it is. One that was issued and lost on its way to the device is known by what it says.
+  func owner(of token: DeviceToken) -> (device: Int, app: Int)? {
+    if let owner = owners[token] { return owner }
+    guard let claims = credentials.claims(of: token),
+      let device = devices.indices.first(where: {
+        SimulationCredentials.deviceID($0) == claims.device
+          && devices[$0].environment == claims.environment
+      })
+    else { return nil }
+    return (device, Int(claims.topic.app.rawValue) - 1)
+  }
+
   /// The provider was told that the token is of no use any more.
   func tokenDied(_ serial: Int) {
     let notification = oracle.sent[serial]
@@ -246,6 +263,7 @@ package final class Simulation {
       oracle.checkMailbox(waiting)
       oracle.finish()
       feedback.finish()
+      checkAnswers()
       checkPending()
     }
     let report = report

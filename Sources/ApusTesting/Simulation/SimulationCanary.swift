@@ -22,4 +22,18 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
   case takesBadPayloads = "takes-bad-payloads"
   /// Whoever looks for a device that is dormant is told that it is away.
   case losesDormant = "loses-dormant"
+  /// Every app retains one notification, whatever the operator says.
+  case retainsOne = "retains-one"
+  /// One notification in twenty from the store is taken for delivered, and is not sent.
+  case losesDrained = "loses-drained"
+  /// The counters of one group in three have a hundred notifications more than there were.
+  case countsMore = "counts-more"
+  /// Old senders are cut off without the packet that says why.
+  case closesSilently = "closes-silently"
+  /// What a device does not acknowledge is taken for acknowledged.
+  case forgetsUnacknowledged = "forgets-unacknowledged"
+  /// A token lives again when its app comes back to the device.
+  case revivesTokens = "revives-tokens"
+  /// One notification in twenty comes behind the next one.
+  case swapsOrder = "swaps-order"
 }

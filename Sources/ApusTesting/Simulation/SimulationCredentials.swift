@@ -12,6 +12,8 @@ final class SimulationCredentials: Sendable {
   /// The last one is registered while the service runs.
   static let appCount = 4
   static let lateApp = 3
+  /// How many notifications of each app wait for a device.
+  static let retentions = [1, 3, 1, 5]
   static let keyCount = 2
   /// Certificates of each app.
   static let editionCount = 3
@@ -71,6 +73,9 @@ final class SimulationCredentials: Sendable {
     deviceAuthorities = Authorities([devices.certificate])
   }
 
+  /// What a token of the service says.
+  func claims(of token: DeviceToken) -> TokenClaims? { TokenSealer(sealingKeys).open(token) }
+
   /// What the service goes by under that directory.
   func trust(_ state: SimulatedDirectory) throws -> Trust {
     Trust(
@@ -85,7 +90,9 @@ final class SimulationCredentials: Sendable {
     ]
     let known = state.hasLateApp ? Self.appCount : Self.lateApp
     builder.apps = (0..<known).map {
-      App(id: AppID(UInt32($0 + 1)), bundleID: Array(Self.topic($0).utf8), team: Self.teamID)
+      App(
+        id: AppID(UInt32($0 + 1)), bundleID: Array(Self.topic($0).utf8), team: Self.teamID,
+        retention: state.retainsOne ? 1 : Self.retentions[$0])
     }
     builder.apps.append(
       App(

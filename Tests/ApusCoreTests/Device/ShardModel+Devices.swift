@@ -107,18 +107,21 @@ extension ShardModel {
     return order
   }
 
-  /// What was found past its time instead of being sent. What was held back may come in, and replace something.
+  /// What was found past its time instead of being sent. What was held back may come in, and replace something, or be
+  /// replaced at once.
   private func expire(
     _ before: [UInt64: Delivery], expired expected: UInt64, replaced: UInt64
   ) {
+    let waiting = heldBack
     noteAdmitted()
+    let before = Set(before.keys).union(waiting.subtracting(heldBack))
     // A push may expire beside a newer one that would have taken its place elsewhere.
     if replaced > 0 {
-      noteReplaced(before.filter { letters[$0.key]?.isReplaceable ?? false }, replaced)
+      noteReplaced(before.filter { letters[$0]?.isReplaceable ?? false }, replaced)
     }
     let after = inSession()
     var found: UInt64 = 0
-    for order in before.keys where after[order] == nil && heirs[order] == nil {
+    for order in before where after[order] == nil && heirs[order] == nil {
       found += 1
       guard let letter = letters[order] else { continue }
       if letter.expirationSeconds == 0 || letter.expirationSeconds > wallSeconds {
@@ -127,7 +130,7 @@ extension ShardModel {
       live.remove(order)
     }
     if found != expected { fault("\(found) expired, \(expected) were counted") }
-    takeVerdicts(allowed: Set(before.keys).subtracting(after.keys), "send")
+    takeVerdicts(allowed: before.subtracting(after.keys), "send")
   }
 
   /// Says that time has passed to a session that waits for it.

@@ -21,6 +21,8 @@ extension ShardModel {
         let last = known ?? states[event.facts.order]?.last
         if last != .discardedStoreFailed { fault("\(event.facts.order) comes back after its end") }
         live.insert(event.facts.order)
+        // It had left its session, and its count with it.
+        ends[event.facts.order] = nil
       } else {
         live.remove(event.facts.order)
       }

@@ -151,10 +151,10 @@ final class ShardModel {
   }
 
   /// Notes what a newer notification took the place of: what waited before, and is gone before its time.
-  func noteReplaced(_ before: [UInt64: Delivery], _ expected: UInt64) {
+  func noteReplaced(_ before: Set<UInt64>, _ expected: UInt64) {
     let after = inSession()
     var found: UInt64 = 0
-    for order in before.keys.sorted() where after[order] == nil {
+    for order in before.sorted() where after[order] == nil {
       guard let older = letters[order] else { continue }
       let heir = after.keys.filter { newer in
         guard newer > order, let letter = letters[newer], letter.slot == older.slot else {
@@ -233,7 +233,7 @@ final class ShardModel {
       return nil
     }
     live.insert(order)
-    noteReplaced(before, count(.replaced) - replaced)
+    noteReplaced(Set(before.keys), count(.replaced) - replaced)
     let isDead = count(.discardedTokenUnregistered) > dead
     if isDead, interface.refusesDeadTokens { fault("a push to a dead token is accepted") }
     takeVerdicts(allowed: isIgnored || isDead ? [order] : [], "submit")

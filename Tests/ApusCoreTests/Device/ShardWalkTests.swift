@@ -25,7 +25,7 @@ struct ShardWalkTests {
   @Test("The walks come by everything that they are to hold to the laws")
   func coverage() {
     var counts = [UInt64](repeating: 0, count: DeliveryState.allCases.count)
-    for seed in 1...36 as ClosedRange<UInt64> {
+    for seed in 1...60 as ClosedRange<UInt64> {
       var walker = Walker(seed: seed)
       for _ in 0..<300 { _ = walker.step() }
       for state in DeliveryState.allCases {
@@ -111,7 +111,7 @@ struct Walker {
         expiresInSeconds: chance(15) ? 0 : Int64.random(in: 1...60, using: &random),
         payloadBytes: chance(5) ? 5120 : Int.random(in: 0...40, using: &random),
         collapseID: chance(70) ? "" : pick(["score", "weather"]), isBackground: chance(10),
-        interface: model.lastOrder.isMultiple(of: 3) ? .binary : .http2)
+        interface: chance(70) ? .http2 : .binary)
       if chance(30) { model.loopMilliseconds += 1 }
     }
     return "submit \(burst)"
