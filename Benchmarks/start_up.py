@@ -54,7 +54,7 @@ def arguments(parser):
 
 
 SUITE = Suite("start-up", __doc__, StartUp, tools=["openssl", *mosquitto.TOOLS], arguments=arguments,
-              rows={"empty": "from the start to open doors", "known": "with 100,000 devices in the store"})
+              rows={"empty": "from the start to open listeners", "known": "with 100,000 devices in the store"})
 
 if __name__ == "__main__":
     SUITE.main()

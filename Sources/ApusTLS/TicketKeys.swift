@@ -13,7 +13,7 @@ package final class TicketKeys: Sendable {
 
     /// When it was made, in seconds since 1970.
     package let madeSeconds: Int64
-    /// The name (16 bytes, in clear in each ticket), an AES-256 key and one for HMAC-SHA-256 (32 bytes each).
+    /// The name (16 bytes, unencrypted in each ticket), an AES-256 key and one for HMAC-SHA-256 (32 bytes each).
     package let bytes: [UInt8]
 
     /// Nil, where there are not `byteCount` bytes.

@@ -63,7 +63,7 @@ struct AdminCommand {
         text: "\(token.name)  \(token.scopes.text), \(isOver ? "expired" : "good until") \(until)\n"
       ).print(invocation)
     }
-    if tokens.isEmpty, !invocation.isOn(ApusOptions.json) { Output.standard("There is none.\n") }
+    if tokens.isEmpty, !invocation.isOn(ApusOptions.json) { Output.standard("There are none.\n") }
   }
 
   private func remove(_ name: String) throws(CommandFailure) {
@@ -71,7 +71,7 @@ struct AdminCommand {
     user.record(.administratorRemoved, "token \(name)")
     Report(
       fields: ["removed": .string(name)],
-      text: "The token \(name) is removed. A running service takes it no more.\n"
+      text: "The token \(name) is removed. A running service no longer accepts it.\n"
     ).print(invocation)
   }
 }

@@ -52,7 +52,7 @@ struct AdminRemote {
     guard !secret.isEmpty, secret.utf8.allSatisfy({ 0x21...0x7e ~= $0 }) else {
       // It is not shown: it may be a token with something beside it.
       throw CommandFailure(
-        .configuration, "what is given as the token is none",
+        .configuration, "the given token is not one of `apus admin add`",
         remedy: "The file has the line that `apus admin add` printed, and nothing else.")
     }
     return secret
@@ -133,7 +133,7 @@ struct AdminRemote {
           .map { "\($0.key.words) \(Self.text($0.value))" }.joined(separator: ", ")
       )
     }
-    Output.standard(rows.isEmpty ? "There is none.\n" : table(rows))
+    Output.standard(rows.isEmpty ? "There are none.\n" : table(rows))
   }
 
   /// The members of an object as a table.

@@ -281,8 +281,8 @@ extension AdminRemote {
       case .reason: "refused"
       case .pushType, .priority:
         throw invocation.failure(
-          about: LogOptions.by, "a service elsewhere parts them by topic or reason",
-          remedy: "Its /metrics parts them by push type and priority.")
+          about: LogOptions.by, "a service elsewhere groups them by topic or reason only",
+          remedy: "Its /metrics groups them by push type and priority.")
       }
     let wanted = invocation[LogOptions.topic]
     for part in said[name]?.array ?? [] where wanted == nil || part["topic"]?.string == wanted {

@@ -50,7 +50,7 @@ struct DevCommand {
     let devices = invocation.all(DevOptions.device)
     if !devices.isEmpty { configuration.devices = devices }
     if let twice = devices.first(where: { id in devices.count(where: { $0 == id }) > 1 }) {
-      throw invocation.failure(about: DevOptions.device, "\"\(twice)\" stands there twice")
+      throw invocation.failure(about: DevOptions.device, "\"\(twice)\" is given twice")
     }
     configuration.ports = ports
     configuration.keep = invocation.value(DevOptions.keep)

@@ -78,7 +78,7 @@ struct DoctorCommand {
     throw failure(
       "connection", .unavailable, problems.joined(separator: "; "),
       problems.allSatisfy { $0.contains("refused") }
-        ? "Nobody listens on port \(door.port) there: is the service running, is it the right port?"
+        ? "Nothing listens on port \(door.port) there. Check that the service runs and that the port is right."
         : "Something on the way drops the packets: a firewall, often. Apple's hosts listen on 443 and 2197."
     )
   }

@@ -20,12 +20,13 @@ struct FeedbackCommand {
 
   private func reader() throws(CommandFailure) -> FeedbackReader {
     let service = invocation.value(FeedbackOptions.service)
+    let pem = try invocation.certificateAndKey(
+      FeedbackOptions.certificate, FeedbackOptions.certificateKey)
     var configuration = FeedbackConfiguration(
       endpoint: Endpoint(host: service.host, port: service.port),
       trustRoots: .pem(try authority()),
       credential: .certificate(
-        certificatePEM: try pem(FeedbackOptions.certificate),
-        keyPEM: try pem(FeedbackOptions.certificateKey)))
+        certificatePEM: Array(pem.certificate.utf8), keyPEM: Array(pem.key.utf8)))
     let seconds = invocation.value(FeedbackOptions.timeout)
     configuration.silenceTimeoutSeconds = seconds
     configuration.connectTimeoutSeconds = min(configuration.connectTimeoutSeconds, seconds)
@@ -36,12 +37,10 @@ struct FeedbackCommand {
     }
   }
 
-  private func pem(_ option: Option<String>) throws(CommandFailure) -> [UInt8] {
-    Array(try Process.text(of: try invocation.require(option), for: option, invocation).utf8)
-  }
-
   private func authority() throws(CommandFailure) -> [UInt8] {
-    if invocation.isGiven(FeedbackOptions.authority) { return try pem(FeedbackOptions.authority) }
+    if let path = invocation[FeedbackOptions.authority] {
+      return Array(try Process.text(of: path, for: FeedbackOptions.authority, invocation).utf8)
+    }
     let path = DataDirectory(path: invocation.value(ApusOptions.data)).clientAuthorityFile
     guard let text = try Process.textIfPresent(path) else {
       var failure = invocation.missing(FeedbackOptions.authority.description)

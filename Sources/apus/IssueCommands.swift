@@ -110,7 +110,7 @@ struct CertificateCommand {
       let known = apps.map(\.name).joined(separator: ", ")
       throw invocation.failure(
         .configuration, about: ApusOptions.certifiedTopic, "the service has no app \"\(topic)\"",
-        remedy: "It has: \(known). Apps stand in \(directory.directoryFile).")
+        remedy: "It has: \(known). Apps are listed in \(directory.directoryFile).")
     }
     guard let team = app["team"].flatMap(ShortID.init) else {
       throw CommandFailure(

@@ -40,17 +40,15 @@ struct ListenIdentity: Sendable {
   }
 
   private func given() throws(CommandFailure) -> DeviceIdentity {
-    guard let certificate = invocation[ApusOptions.deviceCertificate] else {
+    guard invocation.isGiven(ApusOptions.deviceCertificate) else {
       var failure = invocation.missing(ApusOptions.deviceCertificate.description)
       failure.remedy =
         (failure.remedy ?? "") + "\nA device that has none yet asks for one with --identity FILE."
       throw failure
     }
-    let key = try invocation.require(ApusOptions.deviceKey)
-    return DeviceIdentity(
-      certificatePEM: try Process.text(
-        of: certificate, for: ApusOptions.deviceCertificate, invocation),
-      keyPEM: try Process.text(of: key, for: ApusOptions.deviceKey, invocation))
+    let pem = try invocation.certificateAndKey(
+      ApusOptions.deviceCertificate, ApusOptions.deviceKey)
+    return DeviceIdentity(certificatePEM: pem.certificate, keyPEM: pem.key)
   }
 
   // MARK: The first start

@@ -3,7 +3,7 @@ import ApusModel
 import ApusServer
 import ApusWire
 
-/// What `apus log` shows of notifications that were refused for want of trust: they have no lines in the ledger.
+/// What `apus log` shows of notifications that were rejected as unauthorized: they have no lines in the ledger.
 struct LogRefusals {
   let invocation: Invocation
 

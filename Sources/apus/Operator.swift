@@ -82,7 +82,7 @@ struct Operator {
             .joined(separator: ", ")
         )
       }
-      return Output.standard(rows.isEmpty ? "There is none.\n" : table(rows))
+      return Output.standard(rows.isEmpty ? "There are none.\n" : table(rows))
     }
     for section in sections {
       let members =

@@ -1,7 +1,6 @@
 import ApusCommand
 import ApusServer
 import Glibc
-import Synchronization
 
 /// The file of a list, or standard input.
 final class RecipientList: Sendable {
@@ -9,7 +8,6 @@ final class RecipientList: Sendable {
   /// Nil where it cannot be known before the end.
   let totalBytes: Int64?
   private let descriptor: Int32
-  private let read = Atomic<Int64>(0)
 
   init(_ invocation: Invocation) throws(CommandFailure) {
     name = try invocation.require(SendOptions.tokens)
@@ -26,8 +24,6 @@ final class RecipientList: Sendable {
 
   deinit { if descriptor != STDIN_FILENO { close(descriptor) } }
 
-  var readBytes: Int64 { read.load(ordering: .relaxed) }
-
   /// The next bytes; none at the end. Nil where the run is over before something comes: a pipe may be silent for long.
   func next(whileGoing isGoing: () -> Bool) throws(CommandFailure) -> [UInt8]? {
     while totalBytes == nil, isGoing() {
@@ -41,10 +37,7 @@ final class RecipientList: Sendable {
       let count = unsafe piece.withUnsafeMutableBytes { buffer in
         unsafe Glibc.read(descriptor, buffer.baseAddress, buffer.count)
       }
-      if count >= 0 {
-        read.add(Int64(count), ordering: .relaxed)
-        return Array(piece[..<count])
-      }
+      if count >= 0 { return Array(piece[..<count]) }
       guard errno == EINTR else {
         let reason = unsafe String(cString: strerror(errno))
         throw CommandFailure(.failed, "cannot read \(name): \(reason)")

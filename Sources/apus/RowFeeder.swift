@@ -67,7 +67,9 @@ struct RowFeeder {
 
   private mutating func nextRecord() throws(CommandFailure) -> Record? {
     do throws(RecordProblem) {
-      return try reader.next()
+      guard let record = try reader.next() else { return nil }
+      run.changeTally { $0.noteRead(rows: record.number, bytes: reader.readBytes) }
+      return record
     } catch {
       throw CommandFailure(.usage, "\(list.name): \(error)")
     }

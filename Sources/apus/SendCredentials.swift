@@ -30,12 +30,13 @@ struct SendCredentials {
     guard usesCertificate else { return try providerToken() }
     if invocation.isGiven(ApusOptions.providerKey) {
       throw invocation.failure(
-        about: ApusOptions.providerKey, "there is a certificate already",
+        about: ApusOptions.providerKey, "a certificate is already given",
         remedy: "Give a key or a certificate, not both.")
     }
+    let pem = try invocation.certificateAndKey(
+      ApusOptions.providerCertificate, ApusOptions.providerCertificateKey)
     return .certificate(
-      certificatePEM: try pem(ApusOptions.providerCertificate),
-      keyPEM: try pem(ApusOptions.providerCertificateKey))
+      certificatePEM: Array(pem.certificate.utf8), keyPEM: Array(pem.key.utf8))
   }
 
   func providerToken() throws(CommandFailure) -> ClientConfiguration.Credential {

@@ -136,8 +136,10 @@ final class SendRun: Sendable {
         last.perSecond = Int(Int64(tally.done) * 1000 / (now - start))
       }
       let line = ProgressLine(
-        done: tally.done, failed: tally.done - tally.accepted, readBytes: list.readBytes,
-        listBytes: list.totalBytes, milliseconds: now - start, perSecond: last.perSecond)
+        done: tally.done, failed: tally.done - tally.accepted,
+        settledBefore: tally.settledBefore + tally.leftInDoubt, readRows: tally.readRows,
+        readBytes: tally.readBytes, listBytes: list.totalBytes, milliseconds: now - start,
+        perSecond: last.perSecond)
       Output.diagnostic("\r\u{1b}[K" + line.text(columns: (Process.columns ?? 80) - 1))
     }
     Output.diagnostic("\r\u{1b}[K")

@@ -57,7 +57,7 @@ struct ServeCommand {
     }
     guard !openings.isEmpty else {
       throw CommandFailure(
-        .usage, "every door is off", remedy: "Give at least one of them an address.")
+        .usage, "every listener is off", remedy: "Give at least one of them an address.")
     }
     var configuration = ServerConfiguration(
       dataDirectory: directory.path, doors: openings.map(\.configuration))

@@ -158,7 +158,7 @@ struct TokenExamination {
     case .json(let segment, _):
       Problem(text: "the \(word(segment)) is not a JSON object", remedy: "Encode a JSON object.")
     case .duplicate(let name):
-      Problem(text: "\(name) stands there twice", remedy: "Write it once.")
+      Problem(text: "\(name) is given twice", remedy: "Write it once.")
     case .algorithm:
       Problem(
         text: "alg in the header is not ES256", remedy: "Sign with ES256 and say so in the header.")

@@ -229,7 +229,7 @@ struct RotateCommand {
       let devices =
         lockedOut > 0
         ? " \(lockedOut) known device\(lockedOut == 1 ? "" : "s") can no longer connect." : ""
-      report(which.rawValue, "Not trusted any more: \(names).\(devices)", file)
+      report(which.rawValue, "No longer trusted: \(names).\(devices)", file)
     } else {
       let outside = try OutsideAuthority(
         TrustOptions.nextAuthority, TrustOptions.nextAuthorityKey, invocation)

@@ -113,6 +113,24 @@ struct StreamTests {
 
 @Suite("Answers become outcomes")
 struct AnswerTests {
+  @Test("An outcome that is printed reads as a sentence, with the id as it is on the wire")
+  func printed() {
+    let id = NotificationID(high: 0x0123_4567_89ab_cdef, low: 0x0123_4567_89ab_cdef)
+    let text = "01234567-89AB-CDEF-0123-456789ABCDEF"
+    let rejection = PushRejection(
+      reason: RejectionReason(.tooManyRequests), status: 429, apnsID: id, retryAfterSeconds: 5)
+    #expect("\(SendOutcome.accepted(apnsID: id, uniqueID: nil))" == "accepted, apns-id \(text)")
+    #expect(
+      "\(SendOutcome.accepted(apnsID: id, uniqueID: text))"
+        == "accepted, apns-id \(text), apns-unique-id \(text)")
+    #expect(
+      "\(SendOutcome.rejected(rejection))"
+        == "rejected: 429 TooManyRequests, to be sent again in 5 s, apns-id \(text)")
+    #expect(
+      "\(SendOutcome.unknown(UnknownCause(.timedOut), retryMayDuplicate: true))"
+        == "no answer (timed out); sending it again may show it twice")
+  }
+
   private func outcome(_ frames: [UInt8]...) throws -> SendOutcome? {
     let bench = Bench()
     try bench.send(1...1)

@@ -22,7 +22,7 @@ struct FailureTests {
       ),
       (
         "send --token ab --push-type alrt",
-        "--push-type: \"alrt\" is none of alert, background, complication, controls, fileprovider, "
+        "--push-type: \"alrt\" is not one of alert, background, complication, controls, fileprovider, "
           + "liveactivity, location, mdm, pushtotalk, voip, widgets; did you mean alert?"
       ),
       (
@@ -49,7 +49,7 @@ struct FailureTests {
         "\n# x\nworkers = x\n", "a.conf, line 3, workers: \"x\" is not a whole number from 0 to 256"
       ),
       ("workers = 1\r\nwokers = 1", "a.conf, line 2, wokers: there is no such setting"),
-      ("workers = 1\nworkers = 2", "a.conf, line 2, workers: the setting stands in line 1 already"),
+      ("workers = 1\nworkers = 2", "a.conf, line 2, workers: the setting is already in line 1"),
       ("workers 3", "a.conf, line 1: \"workers 3\" is not a setting"),
       ("[serve]", "a.conf, line 1: \"[serve]\" is not a setting"),
       ("= 3", "a.conf, line 1: \"= 3\" is not a setting"),

@@ -59,16 +59,16 @@ struct ListenAddressTests {
     arguments: [
       (
         "gateway", "1,2+confrim",
-        "has +confrim, which is none of +legacy-tls, +confirm, +strict, +lenient; "
+        "has +confrim, which is not one of +legacy-tls, +confirm, +strict, +lenient; "
           + "did you mean +confirm?"
       ),
       (
         "gateway", "1+fast",
-        "has +fast, which is none of +legacy-tls, +confirm, +strict, +lenient"
+        "has +fast, which is not one of +legacy-tls, +confirm, +strict, +lenient"
       ),
       (
         "gateway", "1+Strict",
-        "has +Strict, which is none of +legacy-tls, +confirm, +strict, +lenient; "
+        "has +Strict, which is not one of +legacy-tls, +confirm, +strict, +lenient; "
           + "did you mean +strict?"
       ),
       (
@@ -82,7 +82,7 @@ struct ListenAddressTests {
       ("gateway", "1+confirm+confirm", "has +confirm twice; write it once"),
       ("gateway", "1+", "has a + with no modifier behind it"),
       ("gateway", "1++strict", "has a + with no modifier behind it"),
-      ("gateway", "off+strict", "has a modifier behind off; a closed door takes none"),
+      ("gateway", "off+strict", "has a modifier behind off; a listener that is off takes none"),
       (
         "gateway", "+strict",
         "is neither a port, nor addresses between commas such as "
@@ -90,11 +90,11 @@ struct ListenAddressTests {
       ),
       (
         "feedback", "1+confirm",
-        "has +confirm, which only gateway doors take; this one takes +legacy-tls"
+        "has +confirm, which only gateway listeners take; this one takes +legacy-tls"
       ),
       (
         "feedback-development", "1+legacy-tls+lenient",
-        "has +lenient, which only gateway doors take; this one takes +legacy-tls"
+        "has +lenient, which only gateway listeners take; this one takes +legacy-tls"
       ),
       ("feedback", "1+legacy", "has +legacy, which is not +legacy-tls"),
       (
@@ -102,13 +102,14 @@ struct ListenAddressTests {
         "has +legcy-tls, which is not +legacy-tls; did you mean +legacy-tls?"
       ),
       (
-        "http2", "127.0.0.1:1+strict", "has +strict, which only gateway doors take; leave it out"
+        "http2", "127.0.0.1:1+strict",
+        "has +strict, which only gateway listeners take; leave it out"
       ),
       (
         "courier-development", "1+legacy-tls",
-        "has +legacy-tls, which only gateway and feedback doors take; leave it out"
+        "has +legacy-tls, which only gateway and feedback listeners take; leave it out"
       ),
-      ("courier", "1+fast", "has +fast, but this door takes no modifiers; leave it out"),
+      ("courier", "1+fast", "has +fast, but this listener takes no modifiers; leave it out"),
     ])
   func mistakes(door: String, text: String, expected: String) {
     #expect(

@@ -196,9 +196,31 @@ struct RunTallyTests {
 struct ProgressTests {
   private func line(_ read: Int64, of list: Int64?, columns: Int) -> String {
     ProgressLine(
-      done: 520_000, failed: 12, readBytes: read, listBytes: list, milliseconds: 65_000,
-      perSecond: 8000
+      done: 520_000, failed: 12, settledBefore: 0, readRows: 520_000, readBytes: read,
+      listBytes: list, milliseconds: 65_000, perSecond: 8000
     ).text(columns: columns)
+  }
+
+  /// How far a run through 1,000 rows of 10 bytes is that has read up to row 500.
+  private func line(done: Int, settledBefore: Int = 0) -> String {
+    ProgressLine(
+      done: done, failed: 0, settledBefore: settledBefore, readRows: 500, readBytes: 5000,
+      listBytes: 10_000, milliseconds: 60_000, perSecond: 10
+    ).text(columns: 100)
+  }
+
+  @Test("It goes by the rows that have an outcome, not by those that were read")
+  func outcomes() {
+    #expect(line(done: 100).hasPrefix(" 10% █"))
+    #expect(line(done: 100).hasSuffix("9:00 left"))
+    #expect(line(done: 500).hasPrefix(" 50% █"))
+  }
+
+  @Test("The time left goes by the rows of this run alone")
+  func resumed() {
+    #expect(line(done: 100, settledBefore: 100).hasPrefix(" 20% █"))
+    #expect(line(done: 100, settledBefore: 100).hasSuffix("8:00 left"))
+    #expect(!line(done: 0, settledBefore: 400).contains("left"))
   }
 
   @Test("The line fits the terminal")

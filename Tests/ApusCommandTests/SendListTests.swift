@@ -19,6 +19,18 @@ struct RecordReaderTests {
     }
   }
 
+  @Test("It says after each row how many bytes of the list are read")
+  func readBytes() throws {
+    var reader = RecordReader()
+    reader.append(Array("token\n0a\n\n0b\r\n0".utf8))
+    var bytes: [Int64] = []
+    while try reader.next() != nil { bytes.append(reader.readBytes) }
+    reader.append(Array("c".utf8))
+    reader.append([])
+    while try reader.next() != nil { bytes.append(reader.readBytes) }
+    #expect(bytes == [9, 14, 16])
+  }
+
   private func fields(_ list: String) throws -> [[String: JSONValue]?] {
     try read(list).map { if case .good(let fields) = $0.fields { fields } else { nil } }
   }
@@ -148,7 +160,7 @@ struct TemplateTests {
     "A row that makes no message says why",
     arguments: [
       (["token": JSONValue.string("xyz")], "has a token that is not a device token"),
-      (["priority": .string("7")], "has a priority that is none of"),
+      (["priority": .string("7")], "has a priority that is not one of"),
       (["payload": .string("[]")], "has a payload that is not a JSON object"),
       (["expiration": .bool(true)], "has a expiration that is no text"),
     ])
@@ -204,15 +216,17 @@ struct PayloadEditTests {
 @Suite("Where a list is sent, and by whom it is vouched for")
 struct ProviderDoorTests {
   @Test(
-    "A door is a host with or without a port, or Apple's by name",
+    "A service is a host with or without a port, or Apple's by name",
     arguments: [
       ("localhost:2197", "localhost:2197", false),
-      ("push.example.com", "push.example.com:443", false),
+      ("push.example.com", "push.example.com:2197", false),
       ("apple", "api.push.apple.com:443", true),
       ("apple-sandbox", "api.sandbox.push.apple.com:443", true),
       ("api.push.apple.com:2197", "api.push.apple.com:2197", true),
-      ("evilpush.apple.com.example.com", "evilpush.apple.com.example.com:443", false),
-      ("notpush.apple.com:1", "notpush.apple.com:1", false), ("[::1]", "[::1]:443", false),
+      ("evilpush.apple.com.example.com", "evilpush.apple.com.example.com:2197", false),
+      ("notpush.apple.com:1", "notpush.apple.com:1", false), ("[::1]", "[::1]:2197", false),
+      ("localhost", "localhost:2197", false),
+      ("api.push.apple.com", "api.push.apple.com:443", true),
     ])
   func door(text: String, address: String, isApple: Bool) throws {
     let provider = try invocation("send --token ab --to \(text)").value(ApusOptions.provider)

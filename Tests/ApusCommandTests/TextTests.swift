@@ -13,26 +13,26 @@ struct TextTests {
   func snapshot() throws {
     #expect(
       try help("device") == """
-        apus device: issue a certificate to a device, decide on one that asks, or retire
-        one
+        apus device: issue a device certificate, decide on a pending request, or retire
+        a device
 
         Usage: apus device [options]
 
-        The device shows the certificate when it connects; its id, drawn here, is what
-        tokens lead to. With --request its key is made elsewhere, and nothing else of
-        the request is believed.
+        The device presents the certificate when it connects. Its id is generated here;
+        device tokens refer to it. With --request its key is made elsewhere, and the
+        rest of the request is ignored.
 
         A device can also make its key itself and ask the running service for a
         certificate, with a code from `apus code` or without. One without waits until it
-        is approved here; KEY is the SHA-256 of its public key, which the device can
-        show too, as --pending does. Where the key of the devices' authority is not in
-        the data directory, those with a code wait as well: have the authority sign the
-        request's file and give the certificate with --certificate.
+        is approved here; KEY is the SHA-256 of its public key, which both the device
+        and --pending show. Where the key of the devices' authority is not in the data
+        directory, those with a code wait as well: have the authority sign the request's
+        file and give the certificate with --certificate.
 
         A retired device can no longer connect. Its tokens are dead from that time on:
-        providers are told, by answers and by the feedback service, and what waits for
-        it is thrown away. The entry stands in directory.conf, which a running service
-        reads again when it changes.
+        providers learn of it from responses and from the feedback service, and
+        notifications waiting for it are discarded. The entry is in directory.conf,
+        which a running service reloads when it changes.
 
         What to issue
           --name NAME             The device's name in its certificate, for people.
@@ -40,19 +40,20 @@ struct TextTests {
           --rsa BITS              Make an RSA key of 2048, 3072 or 4096 bits. [default:
                                   an ECDSA key on P-256]
           --days N                Days for which it is valid. [default: 730]
-          --request FILE          Certify the key of this request (PKCS#10), which stays
-                                  where it is. Names in the request are ignored.
+          --request FILE          Certify the key of this request (PKCS#10); the private
+                                  key stays where it is. Names in the request are
+                                  ignored.
           --csr-out FILE          Issue nothing; make a key, and write a request for an
                                   authority elsewhere.
 
         Device
-          --retire ID             Retire the device of that id, and issue nothing. May
-                                  be repeated.
+          --retire ID             Retire the device with this id; issues nothing. May be
+                                  repeated.
           --pending               List the devices that ask for a certificate and wait
                                   for a decision.
           --approve KEY           Issue the certificate to the one whose key begins with
                                   these digits. May be repeated.
-          --reject KEY            Refuse that one. May be repeated.
+          --reject KEY            Reject that one. May be repeated.
           --certificate FILE      With --approve: the certificate, where the devices'
                                   authority is kept elsewhere.
 
@@ -60,8 +61,8 @@ struct TextTests {
           --admin URL             Act on a service elsewhere: https://HOST:PORT of its
                                   --admin-listen. [default: the data directory, on this
                                   machine; APUS_ADMIN]
-          --token-file FILE       A file with the token of `apus admin add`, for its
-                                  owner alone. [default: the token itself in
+          --token-file FILE       A file with the token from `apus admin add`, readable
+                                  only by its owner. [default: the token itself in
                                   APUS_ADMIN_TOKEN; APUS_ADMIN_TOKEN_FILE]
           --admin-authority FILE  The certificate of the authority that signed that
                                   service's. [default: authority/service.crt in the data
@@ -75,10 +76,10 @@ struct TextTests {
                                   APUS_CONFIG]
           --json                  Print JSON on standard output, one object a line.
 
-        Options with an upper-case name can be set as environment variables, and in the
-        configuration file as `name = value`, where the name is the variable's without
-        APUS_, in lower case and with hyphens. A flag beats the environment, and the
-        environment beats the file.
+        Options with an upper-case name can be set as environment variables of that
+        name, and in the configuration file as `name = value`, where the name is the
+        variable's without APUS_, in lower case and with hyphens. A flag overrides the
+        environment, and the environment overrides the file.
 
         Exit codes
           0  done
@@ -140,10 +141,10 @@ struct TextTests {
     }
   }
 
-  @Test("Completions offer a door's usual port with each modifier that the door takes")
+  @Test("Completions offer a listener's usual port with each modifier that it takes")
   func completedModifiers() {
     let offered = Dictionary(
-      uniqueKeysWithValues: Program.apus.options.filter { $0.group == .doors }
+      uniqueKeysWithValues: Program.apus.options.filter { $0.group == .listeners }
         .map { ($0.flag, $0.completion) })
     #expect(offered["--http2-listen"] == .words(["off"]))
     #expect(offered["--feedback-development-listen"] == .words(["off", "2296+legacy-tls"]))
@@ -175,6 +176,34 @@ struct TextTests {
       let flag = shell == .fish ? "-l \(option.flag.dropFirst(2)) " : option.flag
       #expect((completions + " ").contains(flag))
       #expect(manual.contains(option.flag.split(separator: "-").joined(separator: "\\-")))
+    }
+  }
+
+  @Test("Completions offer the words that follow a command", arguments: Shell.allCases)
+  func operandWords(shell: Shell) {
+    let completions = shell.completions(for: .apus)
+    for words in [
+      "add list remove", "make check", "server service-authority device-authority sealing-key",
+      "apple apple-sandbox", BenchVerb.allCases.map(\.rawValue).joined(separator: " "),
+    ] {
+      #expect(completions.contains(words), "\(words)")
+    }
+  }
+
+  @Test("Help is in plain English", arguments: [Program.apus, .bench])
+  func plainEnglish(program: Program) {
+    let help = HelpText(program: program, columns: 100, isStyled: false)
+    let texts = [help.overview()] + program.commands.map { help.text(for: $0) }
+    for text in texts {
+      let words = text.split { $0.isWhitespace || ",.;:()[]".contains($0) }.map { $0.lowercased() }
+      let line = " " + words.joined(separator: " ") + " "
+      for idiom in [
+        "door", "doors", "whoever", "minted", "in clear", "in the clear", "no more", "any more",
+        "let in", "stands in", "stand in", "stands", "for want of", "what becomes of",
+        "what became of", "of before", "none is", "is none", "between commas", "nobody",
+      ] {
+        #expect(!line.contains(" \(idiom) "), "\(idiom): \(text.prefix(60))")
+      }
     }
   }
 

@@ -215,7 +215,7 @@ struct TableTests {
       "--port": "2197", "--courier-port": "5223", "--gateway-port": "2195",
       "--feedback-port": "2196", "--console-port": "2190",
     ]
-    for option in Program.apus.options where option.group == .doors {
+    for option in Program.apus.options where option.group == .listeners {
       #expect(option.defaultText == ports[option.flag])
     }
   }

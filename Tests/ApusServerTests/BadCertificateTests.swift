@@ -274,7 +274,7 @@ struct BadCertificateTests {
     let cases: [(TLSIdentity, Reason, String)] = try [
       (
         directory.providerIdentity(environments: .development), .badCertificateEnvironment,
-        "other door"
+        "other listener"
       ),
       (directory.providerIdentity(topic: TestDirectory.unusableTopic), .badCertificate, "UID"),
       (

@@ -13,7 +13,7 @@ struct SealingKeyFileTests {
       ("", 1, "ends without a key"), ("# heading\n\n", 3, "ends without a key"),
       ("1 = \(key)\n2 = abcd", 2, "key 2 needs 64 hexadecimal digits and has 4"),
       ("# heading\n1", 2, "no `number = 64 hexadecimal digits`"),
-      ("1 = \(key)\n1 = \(key)\n", 2, "a key 1 already"),
+      ("1 = \(key)\n1 = \(key)\n", 2, "the key 1 is already defined"),
     ])
   func damaged(text: String, line: Int, fault: String) throws {
     let directory = try TestDirectory()

@@ -4,7 +4,7 @@ import Testing
 /// `apus feedback`, as the owner of an old sender runs it.
 @Suite("The list of dead tokens on the command line", .timeLimit(.minutes(30)))
 struct FeedbackCommandTests {
-  /// What the command printed, and its exit code.
+  /// What the command printed, and its exit code. The file of the certificate has its key as well.
   private func feedback(
     _ installation: Installation, to door: String, _ extra: [String] = []
   ) throws -> (code: Int, text: String) {
@@ -14,7 +14,7 @@ struct FeedbackCommandTests {
     process.arguments =
       [
         "feedback", "--to", door, "--data", installation.directory.path, "--certificate",
-        certificate, "--certificate-key", certificate,
+        certificate,
       ] + extra
     process.standardInput = FileHandle.nullDevice
     let printed = try Programs.start(process).readToEnd() ?? Data()

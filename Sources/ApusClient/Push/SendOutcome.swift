@@ -14,6 +14,20 @@ public enum SendOutcome: Sendable, Hashable {
   case unknown(UnknownCause, retryMayDuplicate: Bool)
 }
 
+extension SendOutcome: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .accepted(let id, let unique):
+      "accepted, \(HeaderName.apnsID.text) \(id.text)"
+        + (unique.map { ", \(HeaderName.apnsUniqueID.text) \($0)" } ?? "")
+    case .rejected(let rejection): "rejected: \(rejection)"
+    case .unknown(let cause, let retryMayDuplicate):
+      "no answer (\(cause)); sending it again "
+        + (retryMayDuplicate ? "may show it twice" : "cannot show it twice")
+    }
+  }
+}
+
 /// A service's refusal.
 public struct PushRejection: Sendable, Hashable {
   public var reason: RejectionReason
@@ -38,6 +52,15 @@ public struct PushRejection: Sendable, Hashable {
     self.timestampMilliseconds = timestampMilliseconds
     self.apnsID = apnsID
     self.retryAfterSeconds = retryAfterSeconds
+  }
+}
+
+extension PushRejection: CustomStringConvertible {
+  public var description: String {
+    var text = "\(status) \(reason)"
+    if let binaryStatus { text += ", status \(binaryStatus) on the binary interface" }
+    if let retryAfterSeconds { text += ", to be sent again in \(retryAfterSeconds) s" }
+    return text + ", \(HeaderName.apnsID.text) \(apnsID.text)"
   }
 }
 

@@ -102,7 +102,7 @@ package struct CommandLineParser {
     guard let last = entries.last else { return nil }
     if entries.count > 1, !option.repeats {
       throw CommandFailure(
-        .usage, "the setting stands in line \(entries[0].line) already",
+        .usage, "the setting is already in line \(entries[0].line)",
         origin: file.origin(of: last), remedy: "Keep one of them.")
     }
     return entries.flatMap { split($0.value, option, file.origin(of: $0)) }

@@ -27,7 +27,7 @@ package struct MessageTemplate: Sendable {
     } catch {
       throw CommandFailure(
         .usage, "the message \(error.text)",
-        remedy: "A field of a row stands as {{name}}, or as {{name|what else}}.")
+        remedy: "Write a field of a row as {{name}}, or as {{name|default}}.")
     }
   }
 

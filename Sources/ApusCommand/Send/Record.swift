@@ -56,6 +56,8 @@ package struct RecordReader: Sendable {
   private var bytes: [UInt8] = []
   /// What is before is read.
   private var start = 0
+  /// Bytes of the list before `bytes`.
+  private var droppedBytes: Int64 = 0
   /// What is before has no end of a row, from `start` on.
   private var scanned = 0
   private var isInQuotes = false
@@ -65,10 +67,14 @@ package struct RecordReader: Sendable {
 
   package init(format: RecordFormat? = nil) { self.format = format }
 
+  /// Bytes of the list up to the end of the last row that was read.
+  package var readBytes: Int64 { droppedBytes + Int64(start) }
+
   /// Takes the next piece; an empty one is the end.
   package mutating func append(_ piece: some Collection<UInt8>) {
     if start > 0 {
       bytes.removeFirst(start)
+      droppedBytes += Int64(start)
       scanned -= start
       start = 0
     }

@@ -12,6 +12,9 @@ package struct RunTally: Sendable {
   package var leftInDoubt = 0
   /// By reason; a service may say any word, so others are put together once there are many.
   package private(set) var reasons: [String: Int] = [:]
+  /// Rows of the list that were read, and the bytes up to the end of the last one.
+  package private(set) var readRows = 0
+  package private(set) var readBytes: Int64 = 0
   private var failuresToConnect = 0
   private var lastCause = ""
   /// Why the run should end early.
@@ -30,6 +33,11 @@ package struct RunTally: Sendable {
   package static let connectFailures = 1000
 
   package init() {}
+
+  package mutating func noteRead(rows: Int, bytes: Int64) {
+    readRows = rows
+    readBytes = bytes
+  }
 
   /// Rows that have an outcome of this run.
   package var done: Int { accepted + rejected + unknown + invalid }
@@ -128,7 +136,10 @@ package enum Digits {
 package struct ProgressLine: Sendable {
   package var done: Int
   package var failed: Int
-  /// Bytes of the list that were read; and all of them, where that is known.
+  /// Rows for which nothing was to do, because an earlier run had dealt with them.
+  package var settledBefore: Int
+  /// Rows that were read and their bytes; and those of the whole list, where that is known.
+  package var readRows: Int
   package var readBytes: Int64
   package var listBytes: Int64?
   package var milliseconds: Int64
@@ -136,10 +147,13 @@ package struct ProgressLine: Sendable {
   package var perSecond: Int
 
   package init(
-    done: Int, failed: Int, readBytes: Int64, listBytes: Int64?, milliseconds: Int64, perSecond: Int
+    done: Int, failed: Int, settledBefore: Int, readRows: Int, readBytes: Int64,
+    listBytes: Int64?, milliseconds: Int64, perSecond: Int
   ) {
     self.done = done
     self.failed = failed
+    self.settledBefore = settledBefore
+    self.readRows = readRows
     self.readBytes = readBytes
     self.listBytes = listBytes
     self.milliseconds = milliseconds
@@ -154,9 +168,13 @@ package struct ProgressLine: Sendable {
     guard let listBytes, listBytes > 0 else {
       return String((String(tail.dropFirst())).prefix(columns))
     }
-    let part = min(max(Double(readBytes) / Double(listBytes), 0), 1)
-    if part > 0.01, part < 1 {
-      let left = Int64(Double(milliseconds) / part * (1 - part)) / 1000
+    // Rows are read ahead of their outcomes, by whole pieces of the file.
+    let settled = done + settledBefore
+    let settledPart = readRows > 0 ? Double(settled) / Double(readRows) : 0
+    let part = min(max(Double(readBytes) / Double(listBytes) * settledPart, 0), 1)
+    if part > 0.01, part < 1, done > 0 {
+      let rowsLeft = Double(settled) / part * (1 - part)
+      let left = Int64(Double(milliseconds) / Double(done) * rowsLeft) / 1000
       tail += ", \(Self.time(left)) left"
     }
     let percent = "\(Int(part * 100))%"

@@ -9,15 +9,15 @@ package enum AdminOptions {
 
   package static let socket = Option(
     "--admin", .choice("WHERE", [("unix", AdminSocketChoice.unix), ("off", .off)]),
-    in: [Verb.serve], group: .doors, scope: .named("admin-socket"), default: "unix",
+    in: [Verb.serve], group: .listeners, scope: .named("admin-socket"), default: "unix",
     help:
       "The administration on this machine: admin.sock in the data directory, for its owner (unix), or off."
   )
   package static let listen = Option(
-    "--admin-listen", .listen(port: 2190), in: [Verb.serve], group: .doors, default: "off",
-    help: "The administration from elsewhere: TLS, for those with a token of `apus admin`.")
+    "--admin-listen", .listen(port: 2190), in: [Verb.serve], group: .listeners, default: "off",
+    help: "Administration from other machines: TLS, with a token from `apus admin`.")
   package static let console = Option(
-    "--console", .consolePlace("[ADDRESS:]PORT"), in: [Verb.serve], group: .doors, note: "off",
+    "--console", .consolePlace("[ADDRESS:]PORT"), in: [Verb.serve], group: .listeners, note: "off",
     help:
       "The console for a browser: plain HTTP on 127.0.0.1 (the default), TLS on any other address."
   )
@@ -26,10 +26,11 @@ package enum AdminOptions {
 
   package static let scopes = Option(
     "--scopes", .adminScopes, in: [Verb.admin], group: .change, scope: .flagOnly,
-    default: "read", help: "What its holder may do: read, send, operate, trust, between commas.")
+    default: "read",
+    help: "What its holder may do: read, send, operate, trust, separated by commas.")
   package static let expires = Option(
     "--expires", .integer("DAYS", 1...3650), in: [Verb.admin], group: .change, scope: .flagOnly,
-    note: "never", help: "Days after which it opens nothing.")
+    note: "never", help: "Days after which the token expires.")
 
   // MARK: At a service elsewhere
 
@@ -48,7 +49,7 @@ package enum AdminOptions {
   package static let tokenFile = Option(
     "--token-file", .file, in: remote, group: .elsewhere, scope: .named("admin-token-file"),
     note: "the token itself in \(tokenVariable)",
-    help: "A file with the token of `apus admin add`, for its owner alone.")
+    help: "A file with the token from `apus admin add`, readable only by its owner.")
   package static let authority = Option(
     "--admin-authority", .file, in: remote, group: .elsewhere,
     note: "authority/service.crt in the data directory, or else the system's",
@@ -67,7 +68,7 @@ extension ValueSyntax where Value == AdminScopes {
       text throws(ValueProblem) in
       guard let scopes = AdminScopes(text: text) else {
         let names = AdminScopes.names.map(\.name).joined(separator: ", ")
-        throw ValueProblem("is not some of \(names), between commas")
+        throw ValueProblem("is not a list of \(names), separated by commas")
       }
       return scopes
     }
@@ -88,7 +89,7 @@ extension ValueSyntax where Value == AdminURL {
     ValueSyntax("URL") { text throws(ValueProblem) in
       var rest = Substring(text)
       guard rest.lowercased().hasPrefix("https://") else {
-        throw ValueProblem("is not https://HOST:PORT; a token must not travel in the clear")
+        throw ValueProblem("is not https://HOST:PORT; a token must not be sent unencrypted")
       }
       rest = rest.dropFirst("https://".count)
       if rest.last == "/" { rest = rest.dropLast() }

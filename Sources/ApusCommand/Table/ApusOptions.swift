@@ -34,7 +34,7 @@ package enum ApusOptions {
         ("debug", LogLevel.debug), ("info", .info), ("notice", .notice), ("warning", .warning),
         ("error", .error),
       ]), in: [Verb.serve, .listen], group: .general, default: "info",
-    help: "The least that is logged: debug, info, notice, warning or error.")
+    help: "The lowest level that is logged: debug, info, notice, warning or error.")
 
   // MARK: init, cert, device
 
@@ -63,7 +63,7 @@ package enum ApusOptions {
       [
         ("production", EnvironmentSet.production), ("development", .development), ("both", .both),
       ]), in: [Verb.cert], group: .issue, scope: .flagOnly, default: "both",
-    help: "Where it is good: production, development or both.")
+    help: "Where it is valid: production, development or both.")
   package static let certificateRSABits = rsa(
     in: .cert,
     help: "Make an RSA key of 2048, 3072 or 4096 bits, the only kind that many old libraries read.")
@@ -82,7 +82,7 @@ package enum ApusOptions {
 
   package static let retired = Option(
     "--retire", .deviceID, in: [Verb.device], group: .device, scope: .flagOnly, repeats: true,
-    help: "Retire the device of that id, and issue nothing. May be repeated.")
+    help: "Retire the device with this id; issues nothing. May be repeated.")
 
   private static func rsa(in verb: Verb, help: String) -> Option<Int> {
     Option(
@@ -118,7 +118,7 @@ package enum ApusOptions {
     _ flag: String, port: UInt16, allowed: Set<ListenModifier> = [], help: String
   ) -> Option<ListenAddresses> {
     Option(
-      flag, .listen(port: port, allowed: allowed), in: [Verb.serve], group: .doors,
+      flag, .listen(port: port, allowed: allowed), in: [Verb.serve], group: .listeners,
       default: "\(port)", help: help)
   }
 
@@ -127,7 +127,7 @@ package enum ApusOptions {
     note: "0, one for each processor", help: "Threads that serve connections.")
   package static let noInBandCertificates = Option(
     "--no-in-band-certificates", .flag, in: [Verb.serve], group: .service,
-    help: "Refuse devices that prove themselves inside the connect message instead of in TLS.")
+    help: "Reject devices that authenticate in the connect message instead of in TLS.")
   package static let allowES512 = Option(
     "--allow-es512", .flag, in: [Verb.serve], group: .service,
     help: "Take provider tokens that say ES512 though they are signed with a P-256 key.")
@@ -139,7 +139,7 @@ package enum ApusOptions {
   )
   package static let unregisterGrace = Option(
     "--unregister-grace", .seconds(0...2_592_000), in: [Verb.serve], group: .service,
-    default: "60", help: "How long a device may have dropped an app before its token is dead.")
+    default: "60", help: "Time between a device dropping an app and its token becoming invalid.")
   package static let linger = Option(
     "--linger", .integer("MS", 0...1000), in: [Verb.serve], group: .service, default: "50",
     help:
@@ -149,7 +149,7 @@ package enum ApusOptions {
     "--token-rate", .integer("N", 0...1_000_000), in: [Verb.serve], group: .service,
     default: "\(Limits.requestsPerTokenPerSecond)",
     help:
-      "Requests a second for one device token, beyond which 429 is the answer; 0 for any number.")
+      "Requests a second for one device token, above which the answer is 429; 0 for no limit.")
   package static let tokenBurst = Option(
     "--token-burst", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
     default: "\(Limits.requestsPerToken)",
@@ -186,10 +186,10 @@ package enum ApusOptions {
   package static let provider = Option(
     "--to", .providerDoor, in: [Verb.send, .doctor], group: .connection, scope: .named("send-to"),
     default: "localhost:2197",
-    help: "The service's door for providers; apple and apple-sandbox are Apple's.")
+    help: "The service's listener for providers; apple and apple-sandbox are Apple's.")
   package static let courier = Option(
     "--to", .hostPort, in: [Verb.listen], group: .connection, scope: .named("listen-to"),
-    default: "localhost:5223", help: "The service's door for devices.")
+    default: "localhost:5223", help: "The service's listener for devices.")
   package static let authority = Option(
     "--authority", .file, in: [Verb.send, .listen, .doctor], group: .connection,
     note: "authority/service.crt in the data directory; for Apple's hosts the system's",
@@ -205,10 +205,10 @@ package enum ApusOptions {
     note: "keys/KEY-ID.p8 in the data directory",
     help: "The provider key that signs tokens.")
   package static let keyID = Option(
-    "--key-id", .shortID("ID"), in: providers, group: .credentials,
+    "--key-id", .keyID, in: providers, group: .credentials,
     note: "the data directory's only key", help: "Its id.")
   package static let team = Option(
-    "--team", .shortID("ID"), in: providers, group: .credentials, note: "the key's team",
+    "--team", .teamID, in: providers, group: .credentials, note: "the key's team",
     help: "The team that it belongs to.")
   package static let providerCertificate = Option(
     "--certificate", .file, in: [Verb.send, .doctor], group: .credentials,
@@ -267,18 +267,18 @@ package enum ApusOptions {
     help: "The private key of that certificate.")
   package static let topics = Option(
     "--topic", .topic, in: [Verb.listen], group: .device, note: "the data directory's only app",
-    repeats: true, help: "An app to be registered. May be repeated.")
+    repeats: true, help: "An app to register. May be repeated.")
   package static let keepAlive = Option(
     "--keep-alive", .seconds(0...86_400), in: [Verb.listen], group: .device, default: "900",
     help:
-      "Silence after which the service is asked whether it is there; 0 for never. Below the time after which a NAT in "
-      + "between forgets the connection.")
+      "Silence after which the service is pinged; 0 for never. Use less than the time after which a NAT on the path "
+      + "forgets the connection.")
   package static let strings = Option(
     "--strings", .file, in: [Verb.listen], group: .device, scope: .flagOnly,
     help: "A JSON object with the app's texts, for payloads that name them by key (loc-key).")
   package static let unregister = Option(
     "--unregister", .topic, in: [Verb.listen], group: .device, scope: .flagOnly, repeats: true,
-    help: "An app to be dropped; without --topic the command ends then. May be repeated.")
+    help: "An app to unregister; without --topic the command then ends. May be repeated.")
   package static let count = Option(
     "--count", .integer("N", 1...1_000_000_000), in: [Verb.listen], group: .device,
     scope: .flagOnly, help: "End after N notifications.")

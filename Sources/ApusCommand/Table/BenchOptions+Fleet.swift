@@ -1,7 +1,7 @@
 // Of `apus-bench fleet`, which is many devices.
 extension Program {
   static let fleetDescription = CommandDescription(
-    name: BenchVerb.fleet.rawValue, summary: "be many devices",
+    name: BenchVerb.fleet.rawValue, summary: "simulate many devices",
     details: [
       """
       Issues a certificate to each device from the data directory's authority, connects them all, registers the topic, \
@@ -52,11 +52,11 @@ package enum Misbehaviour: String, Sendable, CaseIterable {
     case .slowReader: "Once connected, it reads a byte a second and acknowledges nothing."
     case .oneByteWriter: "Each byte that it says has a TLS record and a segment of its own."
     case .halfOpen: "It connects and says nothing at all."
-    case .handshakeStall: "It says half of its first message (ClientHello) and no more."
+    case .handshakeStall: "It sends half of its first message (ClientHello), then nothing."
     case .connectionFlood: "It shakes hands, closes, and connects again at once."
     case .die:
       "A good device until SIGUSR2, which prints what SIGUSR1 does; from then on it is gone like one whose power "
-        + "failed: nothing is answered any more, and no end is said, for as long as the process lives."
+        + "failed: it answers nothing and closes nothing while the process lives."
     }
   }
 }

@@ -1,7 +1,7 @@
-// Of `apus-bench push`, which is a provider of a steady rate.
+// Of `apus-bench push`, a provider that sends at a constant rate.
 extension Program {
   static let pushDescription = CommandDescription(
-    name: BenchVerb.push.rawValue, summary: "be a provider that sends at a steady rate",
+    name: BenchVerb.push.rawValue, summary: "send at a constant rate",
     details: [
       """
       Sends to the tokens in turn through the client library, by a timetable that does not wait for answers: each \
@@ -34,7 +34,7 @@ extension BenchOptions {
 
   package static let pushTarget = ofPush(
     "--connect", .hostPort, group: .connection, default: "127.0.0.1:2197",
-    "The service's door for providers, its address in numbers.")
+    "The service's listener for providers, as a numeric address.")
   package static let pushConnections = ofPush(
     "--connections", .integer("N", 1...1000), group: .connection, default: "4", "How many at most.")
   package static let pushAuthority = ofPush(
@@ -44,10 +44,10 @@ extension BenchOptions {
     "--key", .file, group: .credentials, note: "keys/KEY-ID.p8 in the data directory",
     "The provider key that signs tokens.")
   package static let pushKeyID = ofPush(
-    "--key-id", .shortID("ID"), group: .credentials, note: "the data directory's first key",
+    "--key-id", .keyID, group: .credentials, note: "the data directory's first key",
     "Its id.")
   package static let pushTeam = ofPush(
-    "--team", .shortID("ID"), group: .credentials, note: "the key's team",
+    "--team", .teamID, group: .credentials, note: "the key's team",
     "The team that it belongs to.")
   package static let rate = ofPush(
     "--rate", .integer("N", 0...10_000_000), isRequired: true,

@@ -46,7 +46,7 @@ extension Program {
           )
         ]),
       CommandDescription(
-        name: BenchVerb.flood.rawValue, summary: "connect again and again to no good",
+        name: BenchVerb.flood.rawValue, summary: "connect repeatedly with bad notifications",
         details: [
           """
           From each source, one connection after the other sends one bad notification and waits for the service to \
@@ -82,7 +82,7 @@ extension Program {
           """
         ]),
       CommandDescription(
-        name: BenchVerb.credentials.rawValue, summary: "measure what it costs to believe a token",
+        name: BenchVerb.credentials.rawValue, summary: "measure the cost of checking tokens",
         details: [
           """
           Prints one JSON object with nanoseconds of one processor: unseal_ns for a device token, unseal_32_ns for one \
@@ -148,16 +148,16 @@ package enum BenchOptions {
     "--key", .file, in: [BenchVerb.jwt], group: .credentials, scope: .flagOnly, isRequired: true,
     help: "The provider key that signs.")
   package static let keyID = Option(
-    "--key-id", .shortID("ID"), in: [BenchVerb.jwt], group: .credentials, scope: .flagOnly,
+    "--key-id", .keyID, in: [BenchVerb.jwt], group: .credentials, scope: .flagOnly,
     isRequired: true, help: "Its id.")
   package static let team = Option(
-    "--team", .shortID("ID"), in: [BenchVerb.jwt], group: .credentials, scope: .flagOnly,
+    "--team", .teamID, in: [BenchVerb.jwt], group: .credentials, scope: .flagOnly,
     isRequired: true, help: "The team that it belongs to.")
 
   package static let connect = Option(
     "--connect", .hostPort, in: [BenchVerb.fleet, .fetch, .handshake], group: .load,
     scope: .flagOnly,
-    default: "127.0.0.1:5223", help: "The service's door for devices, its address in numbers.")
+    default: "127.0.0.1:5223", help: "The service's listener for devices, as a numeric address.")
   package static let topic = Option(
     "--topic", .topic, in: [BenchVerb.fleet, .push, .crash, .fetch], group: .load,
     scope: .flagOnly, default: "com.example.app", help: "The app that each device registers.")
@@ -179,7 +179,7 @@ package enum BenchOptions {
   package static let gateway = Option(
     "--connect", .hostPort, in: connecting, group: .connection, scope: .flagOnly,
     default: "127.0.0.1:2195",
-    help: "The service's door for binary providers, its address in numbers.")
+    help: "The service's listener for binary providers, as a numeric address.")
   package static let source = Option(
     "--source", .hostPort, in: connecting, group: .connection, scope: .flagOnly, repeats: true,
     help: "An address and port of this machine to connect from.")
@@ -264,7 +264,7 @@ package enum BenchOptions {
     group: .load, scope: .flagOnly, default: "0", help: "The number of the device to begin with.")
   package static let store = Option(
     "--store", .directory, in: [BenchVerb.engine], group: .load, scope: .flagOnly,
-    isRequired: true, help: "The store; made where there is none.")
+    isRequired: true, help: "The store; created if it does not exist.")
   package static let notifications = Option(
     "--notifications", .integer("N", 0...4_000_000_000), in: [BenchVerb.engine], group: .load,
     scope: .flagOnly, isRequired: true, help: "How many, to the devices in turn.")

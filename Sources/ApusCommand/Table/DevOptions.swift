@@ -3,7 +3,7 @@ package enum DevOptions {
   package static let data = Option(
     "--data", .directory, in: [Verb.dev], group: .service, scope: .flagOnly,
     note: "a temporary directory, deleted on exit",
-    help: "Keeps authority, keys, apps and devices there for the next run; pushes never.")
+    help: "Keep authority, keys, apps and devices there for the next run, but no pushes.")
   package static let strict = Option(
     "--strict", .flag, in: [Verb.dev], group: .service, scope: .flagOnly,
     help: "Refuse everything that the real service refuses.")
@@ -20,10 +20,10 @@ package enum DevOptions {
   )
   package static let faults = Option(
     "--faults", .file, in: [Verb.dev], group: .service, scope: .flagOnly,
-    help: "A JSON file of rules by which things go wrong.")
+    help: "A JSON file of faults to inject.")
   package static let keep = Option(
     "--keep", .integer("N", 1...1_000_000), in: [Verb.dev], group: .service, scope: .flagOnly,
-    default: "10000", help: "How many pushes are kept, the newest of all.")
+    default: "10000", help: "How many of the newest pushes are kept.")
   package static let keepMegabytes = Option(
     "--keep-mb", .integer("N", 1...65_536), in: [Verb.dev], group: .service, scope: .flagOnly,
     default: "128", help: "How much memory they may take.")
@@ -46,19 +46,20 @@ package enum DevOptions {
     "--feedback-port", "2196", "Their feedback service; development 100 above.")
   package static let consolePort = port("--console-port", "2190", "The console and the API.")
   package static let listen = Option(
-    "--listen", .consolePlace("ADDRESS[:PORT]"), in: [Verb.dev], group: .doors, scope: .flagOnly,
+    "--listen", .consolePlace("ADDRESS[:PORT]"), in: [Verb.dev], group: .listeners,
+    scope: .flagOnly,
     note: "127.0.0.1",
-    help: "Another address for the console and the API; whoever asks there needs a password.")
+    help: "Another address for the console and the API; requests there need a password.")
   package static let passwordFile = Option(
-    "--password-file", .file, in: [Verb.dev], group: .doors, scope: .flagOnly,
+    "--password-file", .file, in: [Verb.dev], group: .listeners, scope: .flagOnly,
     note: "one is made and shown", help: "A file with that password, 16 bytes or more.")
   package static let freePorts = Option(
-    "--free-ports", .flag, in: [Verb.dev], group: .doors, scope: .flagOnly,
+    "--free-ports", .flag, in: [Verb.dev], group: .listeners, scope: .flagOnly,
     help: "Take free ports everywhere; --json tells which.")
 
   private static func port(_ flag: String, _ number: String, _ help: String) -> Option<Int> {
     Option(
-      flag, .integer("PORT", 0...65_435), in: [Verb.dev], group: .doors, scope: .flagOnly,
+      flag, .integer("PORT", 0...65_435), in: [Verb.dev], group: .listeners, scope: .flagOnly,
       default: number, help: help + " 0 takes free ones.")
   }
 
@@ -73,17 +74,17 @@ package enum DevOptions {
 
 extension Verb {
   static let devDescription = CommandDescription(
-    name: "dev", summary: "stand in for APNs in development and in tests",
+    name: "dev", summary: "simulate APNs for development and tests",
     details: [
       """
       Starts the whole service in memory on this machine, with an authority, a key, an app and virtual devices of its \
       own, and tells what to write into a provider so that it sends there. A page shows each push as it comes: what \
-      was asked for, the answer with its reason in words, what is wrong with it though it was accepted, its way to \
-      the device, and what the device shows. Ctrl-C ends it.
+      was asked for, the answer with its reason in words, violations of accepted pushes, the delivery path, \
+      and what the device shows. Ctrl-C ends it.
       """,
       """
-      It is lenient: any well-formed device token and topic is taken, and any key that can be read; a device is made \
-      up for a token that nobody has seen. With --strict it refuses what the service refuses.
+      It is lenient: any well-formed device token and topic is taken, and any key that can be read; an \
+      unknown token gets a new virtual device. With --strict it refuses what the service refuses.
       """,
       """
       The page's address has an API as well, for tests: wait for a push, count, clear, switch devices, arm faults, set \
@@ -94,7 +95,7 @@ extension Verb {
       ("In a terminal beside your server", "apus dev"),
       ("Your own app's id, and its texts", "apus dev --topic com.example.shop --strings Resources"),
       (
-        "In CI: as strict as the service, on free ports, and red where a push was wrong",
+        "In CI: as strict as the service, on free ports, failing when a push was wrong",
         "apus dev --strict --free-ports --json --fail-on warning --junit violations.xml"
       ),
     ])

@@ -10,19 +10,19 @@ package enum EnrolmentOptions {
   package static let codeName = Option(
     "--name", .deviceName, in: [Verb.code], group: .issue, scope: .flagOnly,
     note: "what the device calls itself",
-    help: "The name of the device that the code makes, in its certificate.")
+    help: "The name in the certificate of the device that enrols with it.")
   package static let expires = Option(
     "--expires", .integer("HOURS", 1...8760), in: [Verb.code], group: .issue, scope: .flagOnly,
-    default: "24", help: "Hours for which the code is good.")
+    default: "24", help: "Hours for which the code is valid.")
   package static let uses = Option(
     "--uses", .integer("N", 1...Limits.enrolmentCodeUses), in: [Verb.code], group: .issue,
-    scope: .flagOnly, default: "1", help: "Devices that it makes, each once.")
+    scope: .flagOnly, default: "1", help: "How many devices can enrol with it.")
   package static let list = Option(
     "--list", .flag, in: [Verb.code], group: .issue, scope: .flagOnly,
-    help: "List the codes that there are; what they say themselves is not kept.")
+    help: "List the codes; the codes themselves are not stored.")
   package static let withdraw = Option(
     "--withdraw", .text("CODE"), in: [Verb.code], group: .issue, scope: .flagOnly,
-    help: "Take a code back, named by itself or by its digits in the list.")
+    help: "Withdraw a code, given by itself or by its digits in the list.")
 
   // MARK: device
 
@@ -34,7 +34,7 @@ package enum EnrolmentOptions {
     help: "Issue the certificate to the one whose key begins with these digits. May be repeated.")
   package static let reject = Option(
     "--reject", .keyPrefix, in: [Verb.device], group: .device, scope: .flagOnly, repeats: true,
-    help: "Refuse that one. May be repeated.")
+    help: "Reject that one. May be repeated.")
   package static let certificate = Option(
     "--certificate", .file, in: [Verb.device], group: .device, scope: .flagOnly,
     help: "With --approve: the certificate, where the devices' authority is kept elsewhere.")
@@ -51,7 +51,7 @@ package enum EnrolmentOptions {
   )
   package static let deviceDays = Option(
     "--device-days", .integer("N", 1...3650), in: [Verb.serve], group: .service, default: "730",
-    help: "Days for which certificates are valid that devices ask for.")
+    help: "Days for which certificates are valid that devices request.")
 
   // MARK: listen
 

@@ -2,7 +2,7 @@
 package enum FeedbackOptions {
   package static let service = Option(
     "--to", .hostPort, in: [Verb.feedback], group: .connection, scope: .named("feedback-to"),
-    default: "localhost:2196", help: "The service's feedback door.")
+    default: "localhost:2196", help: "The service's feedback listener.")
   package static let authority = Option(
     "--authority", .file, in: [Verb.feedback], group: .connection,
     scope: .named("feedback-authority"), note: "authority/service.crt in the data directory",
@@ -10,7 +10,7 @@ package enum FeedbackOptions {
   package static let timeout = Option(
     "--timeout", .seconds(1...600), in: [Verb.feedback], group: .connection,
     scope: .named("feedback-timeout"), default: "30",
-    help: "How long to wait for the connection, and for each further word.")
+    help: "How long to wait for the connection, and for each further answer.")
   package static let certificate = Option(
     "--certificate", .file, in: [Verb.feedback], group: .credentials,
     scope: .named("feedback-certificate"),
@@ -18,6 +18,7 @@ package enum FeedbackOptions {
   package static let certificateKey = Option(
     "--certificate-key", .file, in: [Verb.feedback], group: .credentials,
     scope: .named("feedback-certificate-key"),
+    note: "the certificate's file, if it has the key as well",
     help: "The private key of that certificate.")
   package static let follow = Option(
     "--follow", .flag, in: [Verb.feedback], group: .search, scope: .flagOnly,
@@ -41,12 +42,12 @@ extension Verb {
       at which the service found that out. A token that the app registered later than that is alive.
       """,
       """
-      The service gives each entry once. A list that does not come whole ends in exit code 3, after its entries were \
-      printed; a service that is Apus then keeps them for the next reader.
+      The service gives each entry once. An incomplete list ends in exit code 3, after its entries were printed; \
+      Apus then keeps them for the next reader.
       """,
     ],
     examples: [
-      ("Once", "apus feedback --certificate sender.crt --certificate-key sender.key"),
+      ("Once", "apus feedback --certificate sender.pem"),
       (
         "All the time, for a script",
         "apus feedback --certificate sender.crt --certificate-key sender.key "

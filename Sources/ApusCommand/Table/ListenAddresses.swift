@@ -53,7 +53,7 @@ extension ValueSyntax where Value == ListenAddresses {
       for part in text.split(separator: ",", omittingEmptySubsequences: false) {
         let pieces = part.split(separator: "+", omittingEmptySubsequences: false)
         if pieces.count > 1, pieces[0] == "off" {
-          throw ValueProblem("has a modifier behind off; a closed door takes none")
+          throw ValueProblem("has a modifier behind off; a listener that is off takes none")
         }
         guard let place = ListenAddress.Place(pieces[0]) else {
           throw ValueProblem(

@@ -22,37 +22,37 @@ package enum ListenModifier: String, Sendable, Hashable, CaseIterable {
     }
   }
 
-  /// The doors that take it, as an error names them.
+  /// The listeners that take it, as an error names them.
   private var owners: String {
-    self == .legacyTLS ? "gateway and feedback doors" : "gateway doors"
+    self == .legacyTLS ? "gateway and feedback listeners" : "gateway listeners"
   }
 
   package var help: String {
     switch self {
     case .legacyTLS:
       """
-      Speak TLS 1.0 and 1.1 as well, for senders that know nothing newer. Both are broken: whoever is on the path may \
-      read or change what is sent, tokens and payloads included. For addresses that only those senders can reach. \
+      Speak TLS 1.0 and 1.1 as well, for senders that know nothing newer. Both are broken: an attacker on the path can \
+      read or change what is sent, including tokens and payloads. For addresses that only those senders can reach. \
       Gateway and feedback.
       """
     case .confirm:
       """
       Answer each accepted notification of commands 1 and 2 with status 0 and its identifier, which Apple never did. \
-      For senders that know of it: others take it for an error. Gateway only.
+      For senders that expect it; others treat it as an error. Gateway only.
       """
     case .strict:
       """
-      Go by the letter of Apple's pages: at most 256 bytes of payload with commands 0 and 1, and priority 10 only for \
+      Follow Apple's pages to the letter: at most 256 bytes of payload with commands 0 and 1, and priority 10 only for \
       what can be seen or heard. Gateway only.
       """
     case .lenient:
       """
-      Pass over items of a frame that nobody defined, and take any payload as it is. Gateway only.
+      Skip undefined items of a frame, and accept any payload unchanged. Gateway only.
       """
     }
   }
 
-  /// Reads what stands behind an address, each part without its plus.
+  /// Reads what follows an address, each part without its plus.
   static func read(
     _ names: some Sequence<Substring>, allowed: Set<ListenModifier>
   ) throws(ValueProblem) -> Set<ListenModifier> {
@@ -82,11 +82,11 @@ package enum ListenModifier: String, Sendable, Hashable, CaseIterable {
     _ name: Substring, allowed: Set<ListenModifier>
   ) -> ValueProblem {
     if allowed.isEmpty {
-      return ValueProblem("has +\(name), but this door takes no modifiers; leave it out")
+      return ValueProblem("has +\(name), but this listener takes no modifiers; leave it out")
     }
     let hint = Suggestion.nearest(to: String(name), among: allowed.map(\.rawValue).sorted())
       .map { "; did you mean +\($0)?" }
-    let which = allowed.count > 1 ? "none of \(list(allowed))" : "not \(list(allowed))"
+    let which = allowed.count > 1 ? "not one of \(list(allowed))" : "not \(list(allowed))"
     return ValueProblem("has +\(name), which is \(which)\(hint ?? "")")
   }
 

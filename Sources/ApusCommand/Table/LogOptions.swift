@@ -19,7 +19,7 @@ package enum LogOptions {
     "--limit", .integer("N", 1...100_000_000), in: [Verb.log], group: .search, scope: .flagOnly,
     default: "1000", help: "Show the newest N lines at most.")
   package static let follow = search(
-    "--follow", .flag, "Go on with the lines that come, until interrupted.")
+    "--follow", .flag, "Keep printing new lines until interrupted.")
   package static let refused = search(
     "--refused", .flag,
     "Show only notifications rejected as unauthorized, each with its explanation.")
@@ -42,7 +42,7 @@ package enum LogOptions {
   }
 }
 
-/// How counters are parted.
+/// How counters are grouped.
 package enum CountsBy: Sendable { case topic, pushType, priority, reason }
 
 /// A point in time: a span before now, or a time of its own.
@@ -89,7 +89,7 @@ extension ValueSyntax where Value == [DeliveryState] {
       if let exact = states.first(where: { words[Int($0.rawValue)] == wanted }) { return [exact] }
       guard !wanted.isEmpty, !states.isEmpty else {
         let labels = DeliveryState.allCases.map { "\"\($0.label)\"" }
-        throw ValueProblem("is no label; there are \(labels.joined(separator: ", "))")
+        throw ValueProblem("is not a label; the labels are \(labels.joined(separator: ", "))")
       }
       return states
     }

@@ -43,7 +43,7 @@ package enum OptionGroup: String, Sendable, CaseIterable {
   case list = "Many recipients"
   case connection = "Connection"
   case credentials = "Credentials"
-  case doors = "Listeners"
+  case listeners = "Listeners"
   case service = "Service"
   case change = "What to change"
   case issue = "What to issue"

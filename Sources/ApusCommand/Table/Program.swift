@@ -5,10 +5,12 @@ package struct CommandDescription: Sendable {
   package var summary: String
   /// Paragraphs.
   package var details: [String]
-  /// What stands behind the command without a flag, as the usage line shows it.
+  /// Arguments without a flag, as the usage line shows them.
   package var operands: String
   package var operandCount: ClosedRange<Int>
-  /// Words that may stand inside values, which no option can describe for itself.
+  /// What the first operand may be, for the shell; empty where it is not one of a few words.
+  package var operandWords: [String]
+  /// Words that values may contain, which no option can describe for itself.
   package var glossary: Glossary?
   package var examples: [Example]
 
@@ -26,7 +28,7 @@ package struct CommandDescription: Sendable {
 
   package init(
     name: String, summary: String, details: [String] = [], operands: String = "",
-    operandCount: ClosedRange<Int> = 0...0, glossary: Glossary? = nil,
+    operandCount: ClosedRange<Int> = 0...0, operandWords: [String] = [], glossary: Glossary? = nil,
     examples: [(String, String)] = []
   ) {
     self.name = name
@@ -34,6 +36,7 @@ package struct CommandDescription: Sendable {
     self.details = details
     self.operands = operands
     self.operandCount = operandCount
+    self.operandWords = operandWords
     self.glossary = glossary
     self.examples = examples.map { Example(purpose: $0.0, line: $0.1) }
   }

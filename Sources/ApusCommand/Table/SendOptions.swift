@@ -13,7 +13,7 @@ package enum SendOptions {
   package static let dryRun = message(
     "--dry-run", .flag, "Show what would be sent and what is wrong with it, and send nothing.")
   package static let strict = message(
-    "--strict", .flag, "Send nothing that a rule objects to. Without it the objection is shown.")
+    "--strict", .flag, "Do not send what violates a rule; without this, violations are only shown.")
 
   package static let tokens = list(
     "--tokens", .file, "A list of recipients, one a line; - is standard input.")
@@ -21,7 +21,7 @@ package enum SendOptions {
     "--format", .choice("FORMAT", RecordFormat.allCases.map { ($0.rawValue, $0) }),
     "How the list is written: tokens, csv or jsonl. Its first line tells, as a rule.")
   package static let results = list(
-    "--results", .file, "Write what becomes of each row there, one JSON object a line.")
+    "--results", .file, "Write the outcome of each row there, one JSON object a line.")
   package static let resume = list(
     "--resume", .flag, "Go on with the run whose results are in that file.")
   package static let retryDoubtful = list(
@@ -59,22 +59,28 @@ extension HostPort {
     ("apple", "api.push.apple.com"), ("apple-sandbox", "api.sandbox.push.apple.com"),
   ]
 
+  /// Where a service listens for providers unless it is told otherwise; Apple's own is 443.
+  private static let providerPort = 2197
+
   /// Whether it is a host of Apple's, whose certificate the system's authorities vouch for.
   package var isApple: Bool { host == "push.apple.com" || host.hasSuffix(".push.apple.com") }
 }
 
 extension HostPort {
-  /// Reads a service's door for providers: a host with or without a port, or one of Apple's.
+  /// Reads a service's listener for providers: a host with or without a port, or one of Apple's.
   package init(providerDoor text: String) throws(ValueProblem) {
     if let apple = Self.appleNames.first(where: { $0.name == text }) {
       self.init(host: apple.host, port: 443)
       return
     }
-    guard let address = HostPort(text) ?? HostPort(text + ":443"), address.port > 0 else {
+    guard var address = HostPort(text) ?? HostPort("\(text):\(Self.providerPort)"),
+      address.port > 0
+    else {
       throw ValueProblem(
         "is neither a host such as localhost:2197 or [2001:db8::1]:2197, nor apple or apple-sandbox"
       )
     }
+    if address.isApple, HostPort(text) == nil { address.port = 443 }
     self = address
   }
 }

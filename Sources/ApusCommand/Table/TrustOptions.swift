@@ -6,7 +6,7 @@ package enum TrustOptions {
     "--add", .text("NAME"), in: [Verb.team], group: .change, scope: .flagOnly,
     help: "Add a team of that name.")
   package static let teamID = Option(
-    "--id", .shortID("ID"), in: [Verb.team], group: .change, scope: .flagOnly,
+    "--id", .teamID, in: [Verb.team], group: .change, scope: .flagOnly,
     note: "drawn at random", help: "The new team's id: ten letters and digits.")
 
   package static let appToAdd = Option(
@@ -14,9 +14,9 @@ package enum TrustOptions {
     help: "Add the app of that bundle id.")
   package static let appToRemove = Option(
     "--remove", .topic, in: [Verb.app], group: .change, scope: .flagOnly,
-    help: "Take the app out: its tokens lead nowhere from then on.")
+    help: "Remove the app: its tokens become invalid.")
   package static let appTeam = Option(
-    "--team", .shortID("ID"), in: [Verb.app], group: .change, scope: .flagOnly,
+    "--team", .teamID, in: [Verb.app], group: .change, scope: .flagOnly,
     note: "the data directory's only team", help: "The team that it belongs to.")
 
   package static let appToChange = Option(
@@ -25,7 +25,7 @@ package enum TrustOptions {
   package static let appRetention = Option(
     "--retain", .integer("N", 1...Limits.retainedNotifications), in: [Verb.app], group: .change,
     scope: .flagOnly, note: "1",
-    help: "How many of its newest notifications wait for a device that is away.")
+    help: "How many of its newest notifications are kept for an offline device.")
 
   package static let acceptLoss = Option(
     "--accept-loss", .flag, in: [Verb.store], group: .change, scope: .flagOnly,
@@ -35,13 +35,13 @@ package enum TrustOptions {
     "--add", .flag, in: [Verb.key], group: .change, scope: .flagOnly,
     help: "Add a provider key.")
   package static let keyToRevoke = Option(
-    "--revoke", .shortID("ID"), in: [Verb.key], group: .change, scope: .flagOnly,
-    help: "Revoke a key, for good.")
+    "--revoke", .keyID, in: [Verb.key], group: .change, scope: .flagOnly,
+    help: "Revoke a key permanently.")
   package static let keyTeam = Option(
-    "--team", .shortID("ID"), in: [Verb.key], group: .change, scope: .flagOnly,
-    note: "the data directory's only team", help: "The team that it is of.")
+    "--team", .teamID, in: [Verb.key], group: .change, scope: .flagOnly,
+    note: "the data directory's only team", help: "The team that it belongs to.")
   package static let keyID = Option(
-    "--id", .shortID("ID"), in: [Verb.key], group: .change, scope: .flagOnly,
+    "--id", .keyID, in: [Verb.key], group: .change, scope: .flagOnly,
     note: "drawn at random", help: "The key's id: ten letters and digits.")
   package static let keyEnvironment = Option(
     "--environment",
@@ -50,12 +50,12 @@ package enum TrustOptions {
       [
         ("production", EnvironmentSet.production), ("development", .development), ("both", .both),
       ]), in: [Verb.key], group: .change, scope: .flagOnly, default: "both",
-    help: "Where it is good: production, development or both.")
+    help: "Where it is valid: production, development or both.")
   package static let keyTopics = Option(
     "--topic", .topic, in: [Verb.key], group: .change, scope: .flagOnly, note: "all of its team",
-    repeats: true, help: "An app that it is for, and no others. May be repeated.")
+    repeats: true, help: "An app that the key is limited to. May be repeated.")
   package static let relatedKey = Option(
-    "--related", .shortID("ID"), in: [Verb.key], group: .change, scope: .flagOnly,
+    "--related", .keyID, in: [Verb.key], group: .change, scope: .flagOnly,
     help: "A key for single apps that may share a connection with it, to replace it later.")
   package static let publicKey = Option(
     "--public-key", .file, in: [Verb.key], group: .change, scope: .flagOnly,
@@ -71,7 +71,7 @@ package enum TrustOptions {
   package static let request = Option(
     "--request", .file, in: [Verb.cert, .device], group: .issue, scope: .flagOnly,
     help:
-      "Certify the key of this request (PKCS#10), which stays where it is. Names in the request are ignored."
+      "Certify the key of this request (PKCS#10); the private key stays where it is. Names in the request are ignored."
   )
   package static let requestOut = Option(
     "--csr-out", .file, in: [Verb.cert, .device], group: .issue, scope: .flagOnly,
@@ -86,18 +86,18 @@ package enum TrustOptions {
       "An authority of your own for servers and providers: its certificate, then those above it.")
   package static let serviceAuthorityKey = outside(
     "--service-authority-key", in: .initialize,
-    help: "The key of that; without it, it stays elsewhere and signs requests.")
+    help: "Its private key; without it, the key stays elsewhere and signs requests.")
   package static let deviceAuthority = outside(
     "--device-authority", in: .initialize, help: "An authority of your own for devices.")
   package static let deviceAuthorityKey = outside(
     "--device-authority-key", in: .initialize,
-    help: "The key of that; without it, it stays elsewhere and signs requests.")
+    help: "Its private key; without it, the key stays elsewhere and signs requests.")
   package static let nextAuthority = outside(
     "--authority", in: .rotate,
     help: "The next authority, of your own: its certificate, then those above it.")
   package static let nextAuthorityKey = outside(
     "--authority-key", in: .rotate,
-    help: "The key of that; without it, it stays elsewhere and signs requests.")
+    help: "Its private key; without it, the key stays elsewhere and signs requests.")
 
   private static func outside(_ flag: String, in verb: Verb, help: String) -> Option<String> {
     Option(
@@ -107,7 +107,7 @@ package enum TrustOptions {
 
   package static let finish = Option(
     "--finish", .flag, in: [Verb.rotate], group: .change, scope: .flagOnly,
-    help: "Drop the trust in the authorities that came before.")
+    help: "Stop trusting the previous authorities.")
 
   package static let force = Option(
     "--force", .flag, in: [Verb.rotate], group: .change, scope: .flagOnly,

@@ -71,12 +71,14 @@ extension ValueSyntax where Value == String {
     }
   }
 
-  /// Ids of teams and keys.
-  static func shortID(_ placeholder: String) -> ValueSyntax {
-    ValueSyntax(placeholder) { text throws(ValueProblem) in
+  static var keyID: ValueSyntax { shortID(of: "key") }
+  static var teamID: ValueSyntax { shortID(of: "team") }
+
+  private static func shortID(of kind: String) -> ValueSyntax {
+    ValueSyntax("ID") { text throws(ValueProblem) in
       let isGood =
         text.utf8.count == 10 && text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) }
-      guard isGood else { throw ValueProblem("is not an id (ten letters and digits)") }
+      guard isGood else { throw ValueProblem("is not a \(kind) id (ten letters and digits)") }
       return text
     }
   }
@@ -152,7 +154,7 @@ extension ValueSyntax {
     return ValueSyntax(placeholder, completion: .words(words)) { text throws(ValueProblem) in
       guard let choice = choices.first(where: { $0.0 == text }) else {
         let hint = Suggestion.nearest(to: text, among: words).map { "; did you mean \($0)?" }
-        throw ValueProblem("is none of \(words.joined(separator: ", "))\(hint ?? "")")
+        throw ValueProblem("is not one of \(words.joined(separator: ", "))\(hint ?? "")")
       }
       return choice.1
     }

@@ -3,10 +3,11 @@ extension Verb {
     name: bench.rawValue, summary: "load test: simulate many devices or a constant-rate provider",
     details: [
       """
-      Runs `apus-bench`, which lies beside this program, with everything that follows. `apus bench help` lists its \
-      commands, `apus bench fleet --help` describes one.
+      Runs `apus-bench`, which is in the same folder as this program, with all further arguments. `apus bench help` \
+      lists its commands, `apus bench fleet --help` describes one.
       """
     ], operands: "COMMAND [options]", operandCount: 0...Int.max,
+    operandWords: BenchVerb.allCases.map(\.rawValue),
     examples: [
       (
         "A thousand devices of the service on this machine",

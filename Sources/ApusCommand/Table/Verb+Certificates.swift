@@ -3,17 +3,17 @@ extension Verb {
     name: "cert", summary: "issue a certificate to a provider or a server, import or revoke one",
     details: [
       """
-      For providers that prove themselves with a certificate instead of a key. It covers TOPIC and each extra topic; \
+      For providers that authenticate with a certificate instead of a key. It covers TOPIC and each extra topic; \
       the label says what the extra one is for, such as voip or complication.
       """,
       """
       Certificate and key are written to files of their own and, for software that wants both in one, as a .pem file. \
-      All three stay in the data directory; keys are readable by their owner alone.
+      All three stay in the data directory; only their owner can read keys.
       """,
       """
-      With --request the provider makes its key itself. The request only proves possession of its key, with which \
-      it must be signed. Topics, team, environments and names are those that are given here. The certificate \
-      alone is printed and kept.
+      With --request the provider makes its key itself. The request only proves possession of its key, with which it \
+      must be signed. Topics, team, environments and names are taken from these options. Only the certificate is \
+      printed and kept.
       """,
       """
       Where the authority's key is kept elsewhere, --csr-out makes key and request here. The request names what was \
@@ -21,8 +21,8 @@ extension Verb {
       beside its key, also where it is one of the service's own (`apus init`, `apus rotate server`).
       """,
       """
-      A certificate that is revoked, a provider's or a device's, is refused within a second, and the connections end \
-      that were opened with it.
+      A revoked certificate, of a provider or a device, is rejected within a second, and connections opened with it \
+      are closed.
       """,
     ],
     examples: [
@@ -42,23 +42,23 @@ extension Verb {
 
   static let deviceDescription = CommandDescription(
     name: "device",
-    summary: "issue a certificate to a device, decide on one that asks, or retire one",
+    summary: "issue a device certificate, decide on a pending request, or retire a device",
     details: [
       """
-      The device shows the certificate when it connects; its id, drawn here, is what tokens lead to. With --request \
-      its key is made elsewhere, and nothing else of the request is believed.
+      The device presents the certificate when it connects. Its id is generated here; device tokens refer to it. With \
+      --request its key is made elsewhere, and the rest of the request is ignored.
       """,
       """
       A device can also make its key itself and ask the running service for a certificate, with a code from `apus \
-      code` or without. One without waits until it is approved here; KEY is the SHA-256 of its public key, which the \
-      device can show too, as --pending does. Where the key of the devices' authority is not in the data directory, \
+      code` or without. One without waits until it is approved here; KEY is the SHA-256 of its public key, which both \
+      the device and --pending show. Where the key of the devices' authority is not in the data directory, \
       those with a code wait as well: have the authority sign the request's file and give the certificate with \
       --certificate.
       """,
       """
-      A retired device can no longer connect. Its tokens are dead from that time on: providers are told, by \
-      answers and by the feedback service, and what waits for it is thrown away. The entry stands in directory.conf, \
-      which a running service reads again when it changes.
+      A retired device can no longer connect. Its tokens are dead from that time on: providers learn of it from \
+      responses and from the feedback service, and notifications waiting for it are discarded. The entry is in \
+      directory.conf, which a running service reloads when it changes.
       """,
     ],
     examples: [

@@ -3,20 +3,20 @@ extension Verb {
     name: "send", summary: "send a notification to a device, or to many",
     details: [
       """
-      What can be found in the data directory need not be given: the authority, and the key, team and topic where \
-      there is one of them. Otherwise give --authority, a topic, and either a key (--key, --key-id, --team) or a \
+      The data directory supplies what is not given: the authority, and the key, team and topic if there is only one \
+      of them. Otherwise give --authority, a topic, and either a key (--key, --key-id, --team) or a \
       certificate (--certificate, --certificate-key).
       """,
       """
       A notification that the service rejects ends in exit code 1, with the reason. TIME is a span such as +1h, \
-      seconds since 1970, or 0 for "now or never". What a service would accept although it comes to nothing is said on \
-      standard error before it is sent; --dry-run says it and sends nothing, --strict sends nothing of the kind.
+      seconds since 1970, or 0 for "now or never". A warning on standard error names what a service \
+      accepts although it has no effect; --dry-run only prints it, --strict does not send such notifications.
       """,
       """
       A list has a device token on each line, or is a table with names in its first line (RFC 4180), or has a JSON \
       object on each line. Of a row's fields `token` is the recipient; `topic`, `push-type`, `priority`, `expiration`, \
-      `collapse-id`, `id` and `payload` take the place of the option of that name; all others stand in texts as \
-      {{name}}, or as {{name|what else}}. A text that is {{name:json}} alone becomes a number, or whatever JSON it is.
+      `collapse-id`, `id` and `payload` replace the option of that name; all others can be used in texts as \
+      {{name}}, or as {{name|default}}. A text that is {{name:json}} alone becomes a number, or whatever JSON it is.
       """,
       """
       With --results each row's outcome is written down as it comes. Rows are marked on the disk before they are sent, \
@@ -29,7 +29,7 @@ extension Verb {
     examples: [
       (
         "From the machine of the service",
-        "apus send --token $TOKEN --title Door --alert 'It rang.'"
+        "apus send --token $TOKEN --title Doorbell --alert 'It rang.'"
       ),
       (
         "From another one",
@@ -74,7 +74,7 @@ extension Verb {
       service would refuse it (exit code 1). With --key, either half of the key, it checks the signature too; a \
       data directory that knows the key does as well. --key-id and --team say which ones there should be.
       """,
-    ], operands: "WHAT [JWT]", operandCount: 1...2,
+    ], operands: "WHAT [JWT]", operandCount: 1...2, operandWords: ["make", "check"],
     examples: [
       (
         "Send with curl",
@@ -88,19 +88,20 @@ extension Verb {
     name: "doctor", summary: "diagnose pushes that fail or are slow",
     details: [
       """
-      Goes the way of a push step by step: the name, the connection, TLS and the service's certificate, the \
-      credential, and requests with a device token of zeros, which a service in order refuses. Says in words what is \
-      wrong with the first step that fails, and what to do; and where all is well, what bounds the rate.
+      Checks the path of a push step by step: the name, the connection, TLS and the service's certificate, the \
+      credential, and requests with a device token of zeros, which a working service rejects. Explains the first step \
+      that fails and what to do about it; when all steps work, it says what limits the rate.
       """,
       """
       Without HOST it goes to --to. Credentials are found as by `apus send`. A name, a connection or a TLS handshake \
       that fails ends in exit code 3, a credential that cannot be read in 4, one that is refused in 1.
       """,
     ], operands: "[HOST:PORT]", operandCount: 0...1,
+    operandWords: HostPort.appleNames.map(\.name),
     examples: [
       ("The service of this machine", "apus doctor"),
       (
-        "Apple's, with a key of one's own",
+        "Apple's, with your own key",
         "apus doctor apple --key AuthKey_ABC123DEFG.p8 --key-id ABC123DEFG --team TEAM123456 "
           + "--topic com.example.app"
       ),

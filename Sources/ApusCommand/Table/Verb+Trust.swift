@@ -2,22 +2,22 @@ extension Verb {
   static let teamDescription = CommandDescription(
     name: "team", summary: "list the teams, or add one",
     details: [
-      "A team owns apps and the keys that sign for them, as at Apple. Nothing of one is another's to use."
+      "A team owns apps and the keys that sign for them, as at Apple. A team cannot use what belongs to another."
     ],
     examples: [("Another team", "apus team --add Kitchen")])
 
   static let appDescription = CommandDescription(
-    name: "app", summary: "list the apps, add or change one, or take one out",
+    name: "app", summary: "list the apps, or add, change or remove one",
     details: [
       """
-      An app is a bundle id. With it come the topics that it makes with a suffix, such as .voip. An app that is named \
-      by a key for single apps cannot be taken out before that key is.
+      An app is a bundle id. It includes the topics formed with a suffix, such as .voip. Revoke the keys that are \
+      limited to an app before you remove it.
       """
     ],
     examples: [
       ("Another app", "apus app --add com.example.clock"),
       ("One of another team", "apus app --add com.example.clock --team TEAM123456"),
-      ("The newest five shall wait", "apus app --change com.example.clock --retain 5"),
+      ("Keep its newest five notifications", "apus app --change com.example.clock --retain 5"),
     ])
 
   static let keyDescription = CommandDescription(
@@ -25,18 +25,18 @@ extension Verb {
     details: [
       """
       A provider key signs the tokens that providers authenticate with. One without --topic covers every app of its \
-      team; one with covers those apps alone. The private half of a key that is made here stays in the data directory, \
-      readable by its owner alone, for the provider to get; the service itself reads the public half.
+      team; one with --topic covers only those apps. The private half of a key that is made here stays in the data \
+      directory, where only its owner can read it; give it to the provider. The service itself reads the public half.
       """,
       """
       A key is replaced by adding another, letting the provider change over, and revoking the old one. Revocation is \
       permanent, and closes the connections that the key opened.
       """,
       """
-      With the operand rotate: replaces what device tokens are sealed with, as `apus rotate sealing-key` does. Tokens \
-      that were issued stay good.
+      With the operand rotate: replaces what device tokens are sealed with, as `apus rotate sealing-key` does. Issued \
+      tokens stay valid.
       """,
-    ], operands: "[rotate]", operandCount: 0...1,
+    ], operands: "[rotate]", operandCount: 0...1, operandWords: ["rotate"],
     examples: [
       ("Another key", "apus key --add"),
       (
@@ -53,23 +53,24 @@ extension Verb {
     details: [
       """
       WHAT is server (the service's own certificates), service-authority, device-authority, or sealing-key (what \
-      device tokens are sealed with). What was issued stays good: old tokens are opened with the old key, and old \
-      certificates checked against the old authority, until --finish drops it.
+      device tokens are sealed with). What was issued stays valid: the old key still opens old tokens, and the old \
+      authority still vouches for old certificates, until --finish removes it.
       """,
       """
-      Who knows only the older service authority goes on as before: it has signed the newer one, and the service shows \
-      that. Give clients the new authority file, then finish.
+      Clients that know only the older service authority go on as before: it has signed the newer one, and the service \
+      presents that signature. Give clients the new authority file, then finish.
       """,
       """
       Devices that connect are told to ask for a certificate of the new authority at once, those of Apus' own dialect: \
       others need one from `apus device`. --finish counts the known devices that have none yet, and does nothing \
-      without --force while there are such.
+      without --force while there are any.
       """,
       """
-      --authority takes one of your own as the next. Nobody else speaks for it: give it to clients first. Where its \
-      key stays elsewhere, `apus rotate server` makes requests for `apus cert --import`.
+      --authority takes one of your own as the next. No other authority vouches for it: give it to clients first. \
+      Where its key stays elsewhere, `apus rotate server` makes requests for `apus cert --import`.
       """,
     ], operands: "WHAT", operandCount: 1...1,
+    operandWords: ["server", "service-authority", "device-authority", "sealing-key"],
     examples: [
       ("A new certificate before the old one expires", "apus rotate server"),
       ("Another authority for devices", "apus rotate device-authority"),

@@ -32,7 +32,7 @@ extension Program {
     details: [
       """
       Apus takes notifications from providers, as Apple's push service does, and delivers them to devices, now or \
-      once they are there again. One program is the service, a provider and a device.
+      when they come back. One program is the service, a provider and a device.
       """
     ],
     commands: Verb.allCases.map(\.description), options: ApusOptions.all)
@@ -70,6 +70,7 @@ extension Verb {
       CommandDescription(
         name: rawValue, summary: "print completions for a shell",
         details: ["SHELL is bash, zsh or fish."], operands: "SHELL", operandCount: 1...1,
+        operandWords: Shell.allCases.map(\.rawValue),
         examples: [
           ("For bash, in ~/.bashrc", "source <(apus completions bash)"),
           ("For fish", "apus completions fish > ~/.config/fish/completions/apus.fish"),
@@ -94,9 +95,9 @@ extension Verb {
       leaves the directory.
       """,
       """
-      An authority of your own can take the place of either, best an intermediate that issues for this service alone: \
-      whom it certifies in the form of a provider or a device is let in. Where its key stays elsewhere, requests for \
-      the service's own certificates lie in the directory: have them signed, and give the certificates with `apus \
+      An authority of your own can take the place of either, best an intermediate that issues for this service only: \
+      every provider or device that it certifies can connect. If its key stays elsewhere, the directory contains \
+      requests for the service's own certificates: have them signed, and give the certificates with `apus \
       cert --import`.
       """,
     ],
@@ -113,17 +114,17 @@ extension Verb {
     name: "serve", summary: "run the service",
     details: [
       """
-      Opens doors in each environment: for providers (HTTP/2), for devices (courier), and for old senders the binary \
-      interface (gateway) and its feedback service. Runs until SIGTERM or SIGINT, which let connected peers finish \
-      first. A change of directory.conf is taken up within a second.
+      Opens listeners in each environment: for providers (HTTP/2), for devices (courier), and for old senders the \
+      binary interface (gateway) and its feedback service. Runs until SIGTERM or SIGINT; connected peers finish first. \
+      Changes of directory.conf apply within a second.
       """,
       """
-      An ADDRESS is a port (`2197`, on every address of the machine), addresses between commas \
+      An ADDRESS is a port (`2197`, on every address of the machine), addresses separated by commas \
       (`127.0.0.1:2197,[::1]:2197`), or `off`. Port 0 takes a free one: with --json the first line on standard \
       output is {"event":"ready", ...} and has the addresses that were bound.
       """,
       """
-      Behind each address of a gateway or feedback door may stand modifiers, for that listener alone: \
+      An address of a gateway or feedback listener may end with modifiers, which apply to that address only: \
       `2195,10.0.0.7:3195+legacy-tls+confirm`.
       """,
       """
@@ -133,12 +134,12 @@ extension Verb {
       """,
     ],
     glossary: .init(
-      heading: "Modifiers", group: .doors,
+      heading: "Modifiers", group: .listeners,
       entries: ListenModifier.allCases.map { (term: $0.text, help: $0.help) }),
     examples: [
       ("The service that `apus init` made here", "apus serve"),
       (
-        "Production only, on this machine only, without a door for old senders",
+        "Production only, on this machine only, without listeners for old senders",
         "apus serve --http2-listen 127.0.0.1:2197 --http2-development-listen off "
           + "--courier-listen 127.0.0.1:5223 --courier-development-listen off "
           + "--gateway-listen off --gateway-development-listen off --feedback-listen off "
@@ -156,12 +157,12 @@ extension Verb {
     name: "code", summary: "make a one-time code with which a device gets its certificate",
     details: [
       """
-      The device makes its key itself, shows the code to the running service, and is given a certificate. Case, spaces \
-      and hyphens do not count. Only the code's SHA-256 is kept; the service learns of it without a signal.
+      The device makes its own key, presents the code to the running service, and gets a certificate. Case, spaces and \
+      hyphens are ignored. Only the code's SHA-256 is stored; a running service needs no signal.
       """,
       """
-      A code makes as many devices as it has uses, whatever crashes in between. A device whose answer was lost asks \
-      again with the same key and gets the same certificate.
+      A code enrols as many devices as it has uses, even across crashes. A device that missed the answer asks again \
+      with the same key and gets the same certificate.
       """,
     ],
     examples: [
@@ -175,12 +176,12 @@ extension Verb {
     ])
 
   private static let listenDescription = CommandDescription(
-    name: "listen", summary: "be a device: show notifications as they come",
+    name: "listen", summary: "act as a device and show its notifications",
     details: [
       """
       Connects with a device's certificate (--certificate and --key, or --identity), registers each topic, prints its \
       token (which is what a provider needs to reach it), and shows and acknowledges every notification. A connection \
-      that is lost comes back by itself; only a first one that fails ends the command.
+      that is lost is opened again; only a first one that fails ends the command.
       """,
       """
       An app that is not named counts as uninstalled: its token dies after the service's grace time. With --json each \
@@ -215,22 +216,22 @@ extension Verb {
       """
       Reads the ledger in the data directory, whether the service runs or not: for each notification the states that \
       it went through, with time and reason, under the labels of Apple's Delivery Log. Without options it shows the \
-      newest lines; options narrow that down, each further.
+      newest lines; each option narrows the selection further.
       """,
       """
-      TIME is a span before now (30m, 12h, 7d), or a time such as 2026-01-31T12:00:00Z. All times are UTC. A token is \
-      shown by its first digits alone.
+      TIME is a span before now (30m, 12h, 7d), or a time such as 2026-01-31T12:00:00Z. All times are UTC. Only the \
+      first digits of a token are shown.
       """,
       """
-      With --counts it prints, for each topic, how many notifications were accepted, what became of them, and how many \
-      are pending: accepted is always all that ended and all that are pending. --by parts each topic's further, by \
-      push type or priority; --by reason counts requests that were refused, which are in none of these.
+      With --counts it prints, for each topic, how many notifications were accepted, how they ended, and how many are \
+      pending; accepted is always the sum of those that ended and those that are pending. --by groups each topic's \
+      notifications by push type or priority; --by reason counts rejected requests, which are in none of these.
       """,
     ],
     examples: [
-      ("What became of one notification", "apus log --id 123E4567-E89B-12D3-A456-426614174000"),
+      ("What happened to one notification", "apus log --id 123E4567-E89B-12D3-A456-426614174000"),
       ("Why a device gets nothing", "apus log --token $TOKEN --since 24h"),
-      ("What was thrown away, as it happens", "apus log --state discarded --follow"),
+      ("What is discarded, as it happens", "apus log --state discarded --follow"),
       ("How much was delivered", "apus log --counts"),
       ("Why requests were refused", "apus log --counts --by reason"),
     ])

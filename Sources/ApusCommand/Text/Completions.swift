@@ -17,11 +17,7 @@ package enum Shell: String, Sendable, CaseIterable {
   }
 
   private func operandWords(_ program: Program, _ command: CommandDescription) -> [String] {
-    switch command.operands {
-    case "SHELL": Shell.allCases.map(\.rawValue)
-    case "[COMMAND]": program.commands.map(\.name)
-    default: []
-    }
+    command.operands == "[COMMAND]" ? program.commands.map(\.name) : command.operandWords
   }
 
   // MARK: bash

@@ -100,15 +100,15 @@ package struct HelpText {
 
   private var sources: String {
     """
-    Options with an upper-case name can be set as environment variables, and in the configuration file as \
-    `name = value`, where the name is the variable's without APUS_, in lower case and with hyphens. A flag beats \
-    the environment, and the environment beats the file.
+    Options with an upper-case name can be set as environment variables of that name, and in the configuration file \
+    as `name = value`, where the name is the variable's without APUS_, in lower case and with hyphens. A flag \
+    overrides the environment, and the environment overrides the file.
     """
   }
 
   private var environmentOnly: String {
     """
-    Options with an upper-case name can be set as environment variables. A flag beats the environment.
+    Options with an upper-case name can be set as environment variables of that name. A flag overrides the variable.
     """
   }
 

@@ -51,7 +51,7 @@ export const EFFECTS = {
     label: 'Show a bad certificate', isOfConnections: true,
       note: 'To every connection of a provider that is opened while the rule is there.',
     fields: [{ key: 'which', label: 'Certificate', kind: 'choice', value: 'expired',
-      options: [['expired', 'expired'], ['foreign', 'of an authority nobody knows'],
+      options: [['expired', 'expired'], ['foreign', 'of an unknown authority'],
         ['otherName', 'for another name']] }],
   },
   connections: {

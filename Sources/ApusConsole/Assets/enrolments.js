@@ -69,7 +69,7 @@ export class Enrolments {
   }
 
   #withdraw({ sha256, name }) {
-    if (!confirm(`Take back the code ${name || sha256.slice(0, 12)}? No device can use it any more.`)) return
+    if (!confirm(`Withdraw the code ${name || sha256.slice(0, 12)}? Devices can no longer use it.`)) return
     this.#do(() => remove(`/codes/${segment(sha256)}`), 'Taken back.')
   }
 }

@@ -112,7 +112,7 @@ export class Fleet extends Pane {
         ['Address', one.address && literal(one.address)], ['Power', POWERS[one.power] ?? one.power],
         ['In flight', one.in_flight ?? null], ['Waiting in memory', one.waiting ?? null],
         ['Stored', count(one.stored_notifications)], ['Last seen', when(one.last_seen)],
-        ['Let in by the key', one.key_sha256 && h('code', {}, one.key_sha256)],
+        ['Last authenticated by key', one.key_sha256 && h('code', {}, one.key_sha256)],
       ]),
       table(`Topics in ${one.environment}`, TOPIC_COLUMNS, (one.topics ?? []).map((topic) => [
         plain(topic.topic), topic.list?.replace('_', ' '), when(topic.since), topic.generation ?? '–',
@@ -120,7 +120,7 @@ export class Fleet extends Pane {
   }
 
   async #retire(id) {
-    if (!confirm(`Retire ${id}, for good? Its tokens are dead from then on, and it is let in no more.`)) return
+    if (!confirm(`Retire ${id} permanently? It can no longer connect, and its tokens become invalid.`)) return
     if (await this.attempt(() => post(`/devices/${segment(id)}/retire`))) { toast(`Retired ${id}.`); this.load() }
   }
 }

@@ -91,7 +91,7 @@ export class Inbox {
     this.fresh = button('', () => { this.list.element.scrollTop = 0; this.#seen() }, { class: 'fresh', hidden: true })
     this.empty = h('div', { class: 'empty', hidden: true })
     this.detail = h('article', { class: 'detail', 'aria-labelledby': 'push-title', hidden: true })
-    this.blank = h('div', { class: 'blank' }, h('p', {}, 'Choose a push to see what became of it.'),
+    this.blank = h('div', { class: 'blank' }, h('p', {}, 'Choose a push to see what happened to it.'),
       h('p', { class: 'muted' }, h('kbd', {}, 'j'), ' ', h('kbd', {}, 'k'), ' move, ', h('kbd', {}, 'Enter'),
         ' opens, ',
         h('kbd', {}, '?'), ' tells the rest.'))
@@ -218,7 +218,7 @@ export class Inbox {
   #seen() { this.#unseen = 0; this.fresh.hidden = true }
 
   async #clear() {
-    if (!confirm('Delete all pushes? Devices and faults stay as they are.')) return
+    if (!confirm('Delete all pushes? Devices and faults are kept.')) return
     try {
       await remove('/pushes')
       this.go('/inbox')

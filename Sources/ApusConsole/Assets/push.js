@@ -1,4 +1,4 @@
-// One push: what was asked, what was answered and why, what became of it, and what the device shows.
+// One push: what was asked, what was answered and why, what happened to it, and what the device shows.
 
 import { get } from '/assets/api.js'
 import { append, button, copy, copyButton, facts, fill, h } from '/assets/dom.js'
@@ -42,7 +42,7 @@ function violations(list = []) {
       h('small', { class: 'muted' }, violation.rule)))))
 }
 
-/** What became of it, state by state. */
+/** What happened to it, state by state. */
 export function way(push) {
   const states = push.states ?? []
   if (!states.length) return null
@@ -111,7 +111,7 @@ function payload(push) {
     h('div', { class: 'tools' }, choices, h('span', { class: 'muted' }, bytes(push.payloadBytes ?? raw.length)),
       copyButton(text, 'the payload')),
     push.payloadBase64 && h('p', { class: 'callout' },
-      'This payload is not UTF-8. What could not be read stands here as \ufffd; Bytes shows it as it came.'),
+      'This payload is not UTF-8. Invalid bytes are shown here as \ufffd; Bytes shows the original.'),
     push.payload == null && !push.payloadBase64 && text && h('p', { class: 'callout' }, 'This payload is not JSON.'),
     text || raw.length ? view : h('p', { class: 'muted' }, 'There is none.'))
 }

@@ -41,7 +41,7 @@ export const standInSender = {
 
 export const serviceSender = {
   title: 'Send',
-  note: 'A test push takes the way of a provider’s, and reaches the real device. It stands in the audit log.',
+  note: 'A test push is handled like a provider’s, and reaches the real device. The audit log records it.',
 
   async devices() { return [] },
 
@@ -57,7 +57,7 @@ export const serviceSender = {
     return {
       good, words: good ? 'Accepted' : `Refused: ${answer.status} ${answer.reason}`, explanation: answer.explanation,
       ids: [['apns-id', answer.apns_id], ['apns-unique-id', answer.apns_unique_id]],
-      ...good && answer.apns_id && { href: `#/ledger/${answer.apns_id}`, link: 'See what becomes of it' },
+      ...good && answer.apns_id && { href: `#/ledger/${answer.apns_id}`, link: 'See what happens to it' },
     }
   },
 }

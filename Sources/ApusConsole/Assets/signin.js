@@ -23,7 +23,7 @@ export class SignIn {
       h('form', { class: 'box', onsubmit: (event) => { event.preventDefault(); this.#enter() } },
         h('h1', {}, 'Sign in'), h('p', { class: 'muted' }, WHERE[kind].map((one) => one.cloneNode?.(true) ?? one)),
         field(kind === 'dev' ? 'Password' : 'Token', this.secret,
-          'Kept until this tab is closed, and sent to nobody else.'),
+          'Kept until this tab is closed, and sent only to this service.'),
         this.fault, h('div', { class: 'actions' }, this.send)))
   }
 

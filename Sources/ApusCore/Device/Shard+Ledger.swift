@@ -113,7 +113,7 @@ extension Shard {
     forecastSlots.removeAll(keepingCapacity: true)
   }
 
-  /// What a slot will hold, and who is in it no more.
+  /// A slot's next occupant, and the one it replaces.
   private mutating func forecast(
     _ slot: MailboxSlot, of device: Device, holding facts: NotificationFacts?
   ) {

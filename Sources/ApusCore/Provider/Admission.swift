@@ -178,7 +178,7 @@ package enum Admission {
   ) throws(Refusal) -> TokenClaims {
     guard let claims else { throw Refusal(.deviceTokenForeign) }
     guard claims.environment == environment else {
-      throw Refusal(.deviceTokenEnvironment(minted: claims.environment))
+      throw Refusal(.deviceTokenEnvironment(issued: claims.environment))
     }
     return claims
   }

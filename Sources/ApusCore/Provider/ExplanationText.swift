@@ -35,7 +35,7 @@ extension Explanation {
       "the provider token is \(seconds) s old; it lives \(Limits.providerTokenSeconds) s: "
         + "issue a new one"
     case .keyEnvironment(let key, let door):
-      "key \(key.text) is for \(door.other.name); this door is \(door.name)"
+      "key \(key.text) is for \(door.other.name); this listener is for \(door.name)"
     case .otherTeam(let first, let now):
       "the connection was first used for team \(first.text), now for \(now.text): open a "
         + "connection for each team"
@@ -61,7 +61,7 @@ extension Explanation {
     case .certificateExpired:
       "the connection's certificate has expired: connect with one that is valid"
     case .certificateEnvironment(let door):
-      "the certificate is for \(door.other.name), and this door is \(door.name): go to the other door, or "
+      "the certificate is for \(door.other.name), and this listener is for \(door.name): use the other listener, or "
         + "have it issued for both"
     default: nil
     }
@@ -86,7 +86,7 @@ extension Explanation {
         + "\"\(type.topicSuffix.text)\", and not in the suffix of another type; it was "
         + shown(fields.value(.apnsTopic))
     case .deviceTokenOfOtherTopic(let token, let request):
-      "the device token was minted for topic \(name(token)); the request is for \(name(request))"
+      "the device token was issued for topic \(name(token)); the request is for \(name(request))"
     default: nil
     }
   }
@@ -124,9 +124,9 @@ extension Explanation {
     case .deviceTokenNotHex: "the device token is not hexadecimal"
     case .deviceTokenForeign:
       "this service did not issue the device token, or its sealing key has since been removed"
-    case .deviceTokenEnvironment(let minted):
-      "token is for the other environment: it was minted for \(minted.name), this door is "
-        + minted.other.name
+    case .deviceTokenEnvironment(let issued):
+      "token is for the other environment: it was issued for \(issued.name), this listener is for "
+        + issued.other.name
     case .inactiveToken: "the app was removed from the device, or the token is an old one"
     case .tooManyToDevice: "too many requests to one device token"
     default: "refused as \(reason.text)"

@@ -81,7 +81,7 @@ package enum Explanation: Sendable, Hashable {
   case deviceTokenLength(digitCount: Int)
   case deviceTokenNotHex
   case deviceTokenForeign
-  case deviceTokenEnvironment(minted: Environment)
+  case deviceTokenEnvironment(issued: Environment)
 
   // Steps 10 to 13: what the credential covers, and what the token leads to.
   case topicUnknown

@@ -31,7 +31,7 @@ final class Composer: Sendable {
 
   private func client(_ environment: Environment) throws(DevProblem) -> APNSClient {
     guard let port = settings.ports[environment] else {
-      throw DevProblem(.conflict, "there is no provider door for \(environment.name)")
+      throw DevProblem(.conflict, "there is no provider listener for \(environment.name)")
     }
     do {
       let offset = settings.clock.offsetMilliseconds

@@ -124,7 +124,7 @@ struct DevInput {
   func query(_ name: String) throws(DevProblem) -> String? {
     let values = request.query.filter { $0.name == name }.map(\.value)
     guard values.count <= 1 else {
-      throw DevProblem(.invalid, "stands there twice", field: name)
+      throw DevProblem(.invalid, "is given twice", field: name)
     }
     return values.first.flatMap { $0.isEmpty ? nil : $0 }
   }

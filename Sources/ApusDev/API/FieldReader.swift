@@ -105,7 +105,7 @@ struct FieldReader {
           member.key, "is unknown here" + (known.isEmpty ? "" : "; there are \(names)"))
       }
       guard seen.insert(member.key).inserted else {
-        throw fault(member.key, "stands there twice")
+        throw fault(member.key, "is given twice")
       }
     }
   }

@@ -155,7 +155,7 @@ struct TokenRoutes {
           ? [
             owner == nil
               ? "this service did not make it"
-              : "this service did not make it; it stands for \(owner?.device ?? "") in lenient mode"
+              : "this service did not issue it; in lenient mode it belongs to \(owner?.device ?? "")"
           ] : [], to: &writer)
     }
   }

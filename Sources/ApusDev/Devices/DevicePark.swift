@@ -59,7 +59,7 @@ final class DevicePark: @unchecked Sendable {
       throw DevProblem(.conflict, "there are \(Self.capacity) devices already")
     }
     guard device(id) == nil else {
-      throw DevProblem(.conflict, "there is a device \"\(id)\" already")
+      throw DevProblem(.conflict, "the device \"\(id)\" already exists")
     }
     let identity = try identity(id, name)
     guard let deviceID = identity.deviceID else {

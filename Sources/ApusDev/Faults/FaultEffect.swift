@@ -99,7 +99,7 @@ extension FaultEffect {
         throw InputFault("must have a reason or a status", at: reader.place)
       }
       throw reader.fault(
-        "reason", "\"\(text)\" is none of Apple's, so a status must stand beside it")
+        "reason", "\"\(text)\" is not one of Apple's, so a status is needed as well")
     }
     return PlannedFault.Answer(
       status: UInt16(status), reason: text ?? "",

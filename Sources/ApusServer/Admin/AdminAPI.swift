@@ -11,7 +11,7 @@ import ApusWire
 struct AdminAPI: WebHandler {
   let view: ServiceView
   let gate: AdminGate
-  /// Whether it is asked in clear by this machine alone: requests that come by way of other sites are refused there.
+  /// Whether it serves plain HTTP, to this machine only: requests caused by other sites are refused there.
   var isForLoopback = false
 
   // MARK: The head

@@ -7,7 +7,7 @@ package struct AdminConfiguration: Sendable {
   package var hasSocket: Bool
   /// Where there is TLS, for those with a token.
   package var addresses: [SocketAddress]
-  /// Where there is the console: for those with a token too, in clear on loopback, and with TLS elsewhere.
+  /// Where the console is served, with a token: plain HTTP on loopback, TLS on any other address.
   package var console: [SocketAddress]
   /// The console itself; nil shows none.
   package var page: WebPage?

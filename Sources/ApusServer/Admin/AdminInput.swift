@@ -61,7 +61,7 @@ final class AdminInput {
             + (known.isEmpty ? "; this takes none" : "; there are \(known)"))
       }
       guard seen.insert(member.key).inserted else {
-        throw AdminProblem(.invalid, "\"\(member.key)\" stands there twice")
+        throw AdminProblem(.invalid, "\"\(member.key)\" is given twice")
       }
     }
   }

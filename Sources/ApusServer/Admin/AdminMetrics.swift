@@ -55,7 +55,7 @@ struct AdminMetrics {
 
   private mutating func writeWorkers(_ workers: [ServiceView.WorkerFacts]) {
     let census = workers.reduce(ConnectionCensus()) { $0 + $1.connections }
-    writer.family("apus_connections", .gauge, "Open connections of a door.")
+    writer.family("apus_connections", .gauge, "Open connections of a listener.")
     for kind in ConnectionCensus.kinds {
       for environment in Environment.allCases {
         writer.sample(
@@ -65,7 +65,7 @@ struct AdminMetrics {
     if let gate = view.gate { writeGate(gate) }
     writer.family(
       "apus_open_requests", .gauge,
-      "Requests of providers whose notification is being decided about.")
+      "Requests of providers in progress.")
     for (index, worker) in workers.enumerated() {
       writer.sample(["worker": "\(index)"], worker.openRequests)
     }

@@ -104,7 +104,7 @@ extension DataDirectory {
     let secret = AdminTokens.makeSecret()
     try editAdminTokens { tokens in
       guard !tokens.tokens.contains(where: { $0.name == name }) else {
-        throw DirectoryProblem("there is a token \(name) already")
+        throw DirectoryProblem("the token \(name) already exists")
       }
       guard tokens.tokens.count < Limits.adminTokens else {
         throw DirectoryProblem("there are \(tokens.tokens.count) tokens; remove some")
@@ -164,7 +164,7 @@ final class AdminTokenFile: Sendable {
       return try directory.adminTokens()
     } catch {
       log(
-        .error, "no administrator is let in", .text("reason", "\(error)"),
+        .error, "all administrators are rejected", .text("reason", "\(error)"),
         .text("remedy", "mend the file, or remove it and run apus admin add"))
       return nil
     }

@@ -31,7 +31,7 @@ struct ServiceView: Sendable {
   /// What one worker says of itself.
   struct WorkerFacts: Sendable {
     var connections: ConnectionCensus
-    /// Requests whose notification is being decided about.
+    /// Requests in progress.
     var openRequests: Int
     /// Streams that were refused because others had the requests.
     var refusedStreams: UInt64
@@ -90,7 +90,7 @@ struct ServiceView: Sendable {
   var unreadiness: String? {
     if state.isDraining { return "the service stops" }
     if let loss = identity.loss { return loss }
-    if doors.isEmpty { return "no door is open" }
+    if doors.isEmpty { return "no listener is open" }
     if !store.isAvailable { return "the store takes no writes" }
     return nil
   }

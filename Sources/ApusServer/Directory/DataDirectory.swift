@@ -131,7 +131,7 @@ package struct DataDirectory: Sendable {
           "key \(id) needs \(digits) hexadecimal digits and has \(value.count) characters")
       }
       guard !keys.contains(where: { $0.id == id }) else {
-        throw sealingProblem(index + 1, "there is a key \(id) already, above this line")
+        throw sealingProblem(index + 1, "the key \(id) is already defined above this line")
       }
       keys.append(TokenSealingKeys.Key(id: id, bytes: bytes))
     }

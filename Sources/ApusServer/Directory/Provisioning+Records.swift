@@ -75,7 +75,7 @@ extension DataDirectory {
         throw DirectoryProblem("a provider key is ECDSA on P-256: ES256 is all that APNs takes")
       }
       guard !Files.exists(self.publicKey(id)) else {
-        throw DirectoryProblem("there is a key \(id.text) already (\(self.publicKey(id)))")
+        throw DirectoryProblem("the key \(id.text) already exists (\(self.publicKey(id)))")
       }
       // The file first: a service that looks in between must find what the record names.
       if let publicKey {
@@ -123,7 +123,7 @@ extension DataDirectory {
   ) throws(DirectoryProblem) {
     for section in records.sections where section.kind == kind && section.name == name {
       throw DirectoryProblem(
-        "there is a \(kind) \(name) already (\(directoryFile), line \(section.line))")
+        "the \(kind) \(name) already exists (\(directoryFile), line \(section.line))")
     }
   }
 }

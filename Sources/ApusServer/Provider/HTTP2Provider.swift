@@ -23,7 +23,7 @@ final class HTTP2Provider {
   /// Where somebody listens in; nil in a real service.
   let rehearsal: ProviderRehearsal?
   private var errors = RateLimit.Bucket()
-  /// Requests whose notification is being decided about.
+  /// Requests in progress.
   private var undecidedCount = 0
   /// Second of the worker's clock at which something last came or went.
   private var activeSeconds: UInt64

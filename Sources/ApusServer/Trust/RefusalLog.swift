@@ -1,7 +1,7 @@
 package import ApusModel
 package import ApusWire
 
-/// Notifications that were refused for want of trust, out of the audit log: what the ledger cannot know of, because
+/// Notifications that were rejected as unauthorized, from the audit log: what the ledger cannot know of, because
 /// they were never accepted. Whoever asks what became of a notification finds here which key, team, topic or
 /// environment was in the way.
 package struct RefusalLog {

@@ -67,7 +67,7 @@ extension Connection {
     case "unhandled critical extension":
       "it has an extension that is marked critical and unknown here: issue it without"
     default:
-      "it does not come from an authority that this door trusts: authority/service.crt for "
+      "it does not come from an authority that this listener trusts: authority/service.crt for "
         + "providers, authority/devices.crt for devices"
     }
   }

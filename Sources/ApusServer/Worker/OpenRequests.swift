@@ -2,7 +2,7 @@ import ApusCore
 import ApusHTTP2
 import ApusModel
 
-/// A request whose notification is being decided about.
+/// A request in progress.
 struct OpenRequest {
   var request: HTTP2Request
   var provider: HTTP2Provider

@@ -28,7 +28,7 @@ import Glibc
   /// Memory for a batch of an old sender's frames, likewise.
   let binaryScratch = BinaryScratch()
   var openRequests: OpenRequests
-  /// Pushes of the administration that are being decided about.
+  /// Pushes of the administration in progress.
   var testPushes = TestPushTable()
   var latencies = Latencies()
   /// What providers and devices are judged by; replaced as a whole.

@@ -22,7 +22,7 @@ struct ExplanationTests {
       .topicMissing, .topicMissingOfSeveral, .payloadEmpty,
       .payloadTooLarge(byteCount: 5000, limit: 4096), .payloadNotJSON(.truncated),
       .payloadWithoutAPS, .deviceTokenMissing, .deviceTokenLength(digitCount: 6),
-      .deviceTokenNotHex, .deviceTokenForeign, .deviceTokenEnvironment(minted: .development),
+      .deviceTokenNotHex, .deviceTokenForeign, .deviceTokenEnvironment(issued: .development),
       .topicUnknown,
       .topicOfOtherTeam(
         topic: TopicKey(app: World.foreignApp), owner: World.otherTeam, team: World.team),
@@ -51,19 +51,19 @@ struct ExplanationTests {
       text(.keyOfOtherTeam(key: World.teamKey, owner: World.team, issuer: World.otherTeam))
         == "key KEYTEAM001 belongs to team TEAM000001; the provider token says TEAM000002")
     #expect(
-      text(.deviceTokenEnvironment(minted: .development))
-        == "token is for the other environment: it was minted for development, this door is "
+      text(.deviceTokenEnvironment(issued: .development))
+        == "token is for the other environment: it was issued for development, this listener is for "
         + "production")
     #expect(
       text(
         .deviceTokenOfOtherTopic(
           token: TopicKey(app: World.app), request: TopicKey(app: World.secondApp, suffix: .voip))
       )
-        == "the device token was minted for topic \"com.example.mail\"; the request is for "
+        == "the device token was issued for topic \"com.example.mail\"; the request is for "
         + "\"com.example.chat.voip\"")
     #expect(
       text(.keyEnvironment(key: World.developmentKey, door: .production))
-        == "key KEYDEV0001 is for development; this door is production")
+        == "key KEYDEV0001 is for development; this listener is for production")
   }
 
   @Test("No explanation gives away a token, and none lets a value break the line")

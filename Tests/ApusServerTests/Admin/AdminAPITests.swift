@@ -222,7 +222,7 @@ struct AdminAPITests {
   func readiness() throws {
     let bench = try AdminBench()
     let answer = try bench.ask("GET", "/readyz", peer: AdminBench.stranger)
-    #expect(answer.status == 503 && answer.text == "no door is open\n")
+    #expect(answer.status == 503 && answer.text == "no listener is open\n")
     #expect(try bench.ask("HEAD", "/healthz", peer: AdminBench.stranger).status == 200)
     let status = try bench.ask("GET", "/v1/status").json
     #expect(status["ready"] == .bool(false) && status["version"]?.string == "1.2.3")

@@ -45,7 +45,7 @@ struct ConsoleTests {
     #expect(answer.status == 404 && answer.json["reason"]?.string == "not-found")
   }
 
-  @Test("The listener in clear answers this machine's own pages alone, whatever token they show")
+  @Test("The plain HTTP listener answers this machine's own pages alone, whatever token they show")
   func otherSites() throws {
     let bench = try ConsoleBench()
     let token = try bench.token(.all)

@@ -128,7 +128,7 @@ class Handler(mock_service.Handler):
             world.apps = [app for app in world.apps if app["topic"] != rest[0]]
         elif name == "apps":
             if any(app["topic"] == body["topic"] for app in world.apps):
-                raise Refusal(409, "conflict", f'there is an app "{body["topic"]}" already')
+                raise Refusal(409, "conflict", f'the app {body["topic"]} already exists')
             world.apps.append({"topic": body["topic"], "team": body.get("team", world.teams[0]["team"])})
         elif name == "keys" and rest:
             next(key for key in world.keys if key["key"] == rest[0])["revoked"] = stamp(time.time())

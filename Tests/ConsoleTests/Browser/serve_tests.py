@@ -62,7 +62,7 @@ class Console(Eventually, unittest.TestCase):
         shown = self.serving.device.stdout
         while b"From the console" not in (line := shown.readline()):
             self.assertNotEqual(line, b"", "the device ended")
-        browser.click("a", "See what becomes of it")
+        browser.click("a", "See what happens to it")
         for state in ["Received by APNs", "Sent to Device", "Delivered to Device"]:
             self.expect(state, ".way")
         browser.type("input[type=search]", f"{TOPIC}\n")
