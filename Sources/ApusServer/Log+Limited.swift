@@ -29,6 +29,9 @@ extension Log {
     case memoryScarce
     case memorySufficient
     case noncesNotKept
+    case deviceRecordUnreadable
+    case mailboxUnreadable
+    case notificationUnreadable
 
     package var event: StaticString {
       switch self {
@@ -54,6 +57,9 @@ extension Log {
       case .memoryScarce: "notifications take nearly all of their memory: providers are slowed down"
       case .memorySufficient: "notifications have enough memory again"
       case .noncesNotKept: "used nonces not kept for a restart"
+      case .deviceRecordUnreadable: "device record unreadable"
+      case .mailboxUnreadable: "mailbox unreadable"
+      case .notificationUnreadable: "stored notification unreadable"
       }
     }
   }

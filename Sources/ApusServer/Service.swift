@@ -124,17 +124,21 @@ package final class Service {
     options.ledgerBytes = (configuration.ledgerMegabytes * 5 / 4 + 32) * 1024 * 1024
     options.ledgerSeconds = (configuration.ledgerDays + 1) * 86_400
     options.blockCacheBytes = configuration.storeCacheMegabytes * 1024 * 1024
+    options.waitsForSpace = true
     options.onMessage = { text in log(.warning, "store engine", .text("message", text)) }
     options.onEvent = { event in log(.warning, "store", .text("event", "\(event)")) }
     return try directory.openStore(options)
   }
 
-  /// The numbers of accepted notifications, once the first block of them is durable.
+  /// The numbers of accepted notifications, once the first block of them is durable; or at once where the disk is full:
+  /// nothing is accepted until there is room.
   private static func acceptanceOrder(_ store: any DurableStore) throws -> AcceptanceOrder {
     let box = AnswerBox<StoreError?>()
     let order = try AcceptanceOrder(store: store) { box.put($0) }
-    if let error = box.take() { throw error }
-    return order
+    switch box.take() {
+    case nil, .unavailable, .diskFull: return order
+    case let error?: throw error
+    }
   }
 
   private static var coreCount: Int { max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN))) }

@@ -56,6 +56,9 @@ package protocol DurableStore: StoreReader {
   /// early; the completion has the last word.
   var isAvailable: Bool { get }
 
+  /// What keeps the store from taking writes; nil where nothing does, or where nobody knows.
+  var fault: StoreError? { get }
+
   /// Waits until everything submitted is written and its completions have returned, then closes. Later calls wait as
   /// well and do nothing else. Called from a completion, it returns at once and the closing follows.
   func close()
@@ -123,4 +126,8 @@ extension DurableStore {
     }
     cursor = next
   }
+}
+
+extension DurableStore {
+  package var fault: StoreError? { nil }
 }

@@ -71,6 +71,15 @@ final class FullDiskTests {
     var taken = Array(0..<(try await fill(store)))
     #expect(!taken.isEmpty)
     fillRest()
+    // Nobody else gets it meanwhile.
+    #expect(throws: StoreError.locked(path: path)) { try RocksStore(path: path) }
+    // Nor does that keep what is there from being read.
+    var first: [UInt8]?
+    for _ in 0..<3000 where first == nil {
+      first = try? store.get(.mailbox, key(0))
+      if first == nil { try await Task.sleep(for: .milliseconds(1)) }
+    }
+    #expect(first == value)
     // The store tries again and again to open what it had to close.
     for number in 1000..<1200 {
       if await commit(store, { $0.put(.mailbox, key(number), value) }) == nil {

@@ -34,6 +34,16 @@ struct SimulationTests {
     }
   }
 
+  @Test("A disk that is full for an hour costs nothing that was accepted", arguments: 1...2)
+  func fullDisk(seed: Int) throws {
+    var options = Simulation.Options(seed: UInt64(seed), seconds: 4200)
+    options.fullDiskSeconds = 300..<3900
+    let report = try Simulation(options).run()
+    #expect(report.violations.isEmpty, "\(report.violations)")
+    #expect(report.undeliveredWhileFull == 0)
+    #expect(report.acceptedAfterFull > 0)
+  }
+
   @Test("A seed gives the same run twice")
   func repeats() throws {
     let first = try run(seed: 5)

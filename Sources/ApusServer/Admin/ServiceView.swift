@@ -91,8 +91,13 @@ struct ServiceView: Sendable {
     if state.isDraining { return "the service stops" }
     if let loss = identity.loss { return loss }
     if doors.isEmpty { return "no listener is open" }
-    if !store.isAvailable { return "the store takes no writes" }
-    return nil
+    return Self.problem(ofStoreThatTakesWrites: store.isAvailable, fault: store.fault)
+  }
+
+  static func problem(ofStoreThatTakesWrites isAvailable: Bool, fault: StoreError?) -> String? {
+    guard !isAvailable else { return nil }
+    let reason = fault.map { ": \($0)" } ?? ""
+    return "notifications are answered 503, as the store takes no writes\(reason)"
   }
 
   /// What an operator should know first: why the service is not ready, or what is wrong although it is.

@@ -1,3 +1,4 @@
+import ApusLoop
 import ApusModel
 
 /// What of a device the store could not give.
@@ -6,11 +7,11 @@ enum Unreadable {
   case mailbox
   case notification
 
-  fileprivate var event: StaticString {
+  fileprivate var kind: Log.Kind {
     switch self {
-    case .record: "device record unreadable"
-    case .mailbox: "mailbox unreadable"
-    case .notification: "stored notification unreadable"
+    case .record: .deviceRecordUnreadable
+    case .mailbox: .mailboxUnreadable
+    case .notification: .notificationUnreadable
     }
   }
 }
@@ -18,6 +19,8 @@ enum Unreadable {
 extension Worker {
   /// Tells the operator so; what happens then is the caller's business.
   func logUnreadable(_ what: Unreadable, of device: DeviceID, _ error: some Error) {
-    log(.error, what.event, .text("device", device.text), .text("reason", "\(error)"))
+    log.limited(.error, what.kind, atMilliseconds: loop.nowMilliseconds) {
+      [.text("device", device.text), .text("reason", "\(error)")]
+    }
   }
 }

@@ -64,6 +64,10 @@ extension DataDirectory {
   ///
   /// - Parameter nowSeconds: Unix seconds, for the copy's name.
   package func acceptLoss(nowSeconds: Int64) throws -> StoreRepair {
+    try changing { try repair(nowSeconds: nowSeconds) }
+  }
+
+  private func repair(nowSeconds: Int64) throws -> StoreRepair {
     guard !lacksItsStore, Files.exists(storePath) else {
       try DurableFile.remove(storeMark)
       return StoreRepair(copy: nil, notifications: nil, messages: [])

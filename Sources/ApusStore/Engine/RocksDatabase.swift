@@ -6,6 +6,7 @@ import Glibc
 @safe
 final class RocksDatabase: @unchecked Sendable {
   let path: String
+  let takesWrites: Bool
   let handle: OpaquePointer
   private let families: [OpaquePointer]
   private let defaultFamily: OpaquePointer
@@ -15,17 +16,26 @@ final class RocksDatabase: @unchecked Sendable {
   /// For rows that will not be asked for again soon.
   let readOnceOptions: OpaquePointer
 
-  /// - Parameter follower: nil for the process that writes. Else the path of a directory of the reader's own: the
-  ///   database is read beside its writer, as it is and as `catchUp` finds it.
+  /// What a database is opened for.
+  enum Access {
+    case writing(creating: Bool)
+    /// As it is at this moment, of the process whose store it is: nothing is written, and no lock is taken.
+    case reading
+    /// Beside the process that writes: as it is, and as `catchUp` finds it. `scratch` is a directory of its own.
+    case following(scratch: String)
+  }
+
   init(
-    path: String, creating: Bool, follower: String? = nil, options: RocksOptions, log: EngineLog,
+    path: String, for access: Access, options: RocksOptions, log: EngineLog,
     expiryFinder: ExpiryFinder
   ) throws(StoreError) {
     self.path = path
+    takesWrites = if case .writing = access { true } else { false }
     let mailboxFilter = unsafe expiryFinder.makeFilter()
     let tuning = RocksTuning(options)
     defer { tuning.destroy() }
-    let database = unsafe tuning.database(creating: creating, log: log)
+    let isCreating = if case .writing(creating: true) = access { true } else { false }
+    let database = unsafe tuning.database(creating: isCreating, log: log)
     defer { unsafe rocksdb_options_destroy(database) }
     // The engine numbers families in the order in which they are made: `default`, then ours by raw value.
     let ours = StoreFamily.allCases.sorted { $0.rawValue < $1.rawValue }
@@ -41,13 +51,17 @@ final class RocksDatabase: @unchecked Sendable {
     var message: UnsafeMutablePointer<CChar>?
     let count = Int32(names.count)
     let opened: OpaquePointer?
-    if let follower {
-      // The writer removes tables when it likes; an open file stays readable.
-      unsafe opened = rocksdb_open_as_secondary_column_families(
-        database, path, follower, count, &cNames, &familyOptions, &handles, &message)
-    } else {
+    switch access {
+    case .writing:
       unsafe opened = rocksdb_open_column_families(
         database, path, count, &cNames, &familyOptions, &handles, &message)
+    case .reading:
+      unsafe opened = rocksdb_open_for_read_only_column_families(
+        database, path, count, &cNames, &familyOptions, &handles, 0, &message)
+    case .following(let scratch):
+      // The writer removes tables when it likes; an open file stays readable.
+      unsafe opened = rocksdb_open_as_secondary_column_families(
+        database, path, scratch, count, &cNames, &familyOptions, &handles, &message)
     }
     if let text = unsafe Self.take(&message) {
       unsafe rocksdb_compactionfilter_destroy(mailboxFilter)
@@ -67,7 +81,7 @@ final class RocksDatabase: @unchecked Sendable {
     unsafe readOptions = rocksdb_readoptions_create()
     unsafe readOnceOptions = rocksdb_readoptions_create()
     unsafe rocksdb_readoptions_set_fill_cache(readOnceOptions, 0)
-    if follower == nil {
+    if case .writing = access {
       // Where the engine refuses: without it its own 30 days hold.
       set("periodic_compaction_seconds", options.mailboxRewriteSeconds, of: .mailbox)
       set("ttl", options.ledgerSeconds, of: .ledger)

@@ -10,7 +10,7 @@ package final class RocksFollower: StoreReader {
   package init(path: String, scratch: String) throws(StoreError) {
     try StoreDirectory(path: path).prepareReading()
     database = try RocksDatabase(
-      path: path, creating: false, follower: scratch, options: RocksOptions(),
+      path: path, for: .following(scratch: scratch), options: RocksOptions(),
       log: EngineLog { _ in }, expiryFinder: ExpiryFinder())
   }
 

@@ -28,6 +28,9 @@ package struct RocksOptions: Sendable {
   package var retryMilliseconds: Int64 = 100
   /// The longest such pause.
   package var maximumRetryMilliseconds: Int64 = 10_000
+  /// Whether a store that is there opens although its disk is full: it can then be read, refuses what is to be written,
+  /// and takes it once there is room.
+  package var waitsForSpace = false
   /// Whether a damaged store is opened with what can be read of it. Only where the operator has said so.
   package var acceptsLoss = false
   /// Called on the commit thread when the store fails and recovers: for the log and the operator.

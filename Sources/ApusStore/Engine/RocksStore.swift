@@ -1,10 +1,12 @@
 package import ApusModel
+import Glibc
 import Synchronization
 
 /// The store on disk, over RocksDB.
 ///
 /// One directory, one process, one commit thread. After a fault the engine refuses writes for good, and the C interface
-/// of 7.8 lacks `DB::Resume`: the commit thread then closes the database and opens it again until that succeeds.
+/// of 7.8 lacks `DB::Resume`: the commit thread then closes the database and opens it again until that succeeds. Until
+/// then it is open for reading, so that devices get what waits for them.
 package final class RocksStore: DurableStore {
   private let core: RocksCore
 
@@ -13,9 +15,9 @@ package final class RocksStore: DurableStore {
   /// Blocks while the engine reads what its log holds beyond its tables, `RocksOptions.logBytes` at most.
   package init(path: String, options: RocksOptions = RocksOptions()) throws(StoreError) {
     let core = RocksCore(path: path, options: options)
-    try core.open(creating: true)
+    let shortage = try core.open()
     self.core = core
-    startThread { core.run() }
+    startThread { core.run(recoveringFrom: shortage) }
   }
 
   deinit { core.queue.close() }
@@ -56,6 +58,8 @@ package final class RocksStore: DurableStore {
 
   package var isAvailable: Bool { core.isAvailable }
 
+  package var fault: StoreError? { core.fault }
+
   package func takeExpired(nowSeconds: Int64, limit: Int, into keys: inout [MailboxKey]) {
     core.expiryFinder.take(limit: limit, into: &keys)
   }
@@ -91,6 +95,8 @@ private final class RocksCore: @unchecked Sendable {
   /// One for all openings, as its limit is to hold over a fault that lasts.
   private let engineLog: EngineLog
   private let takesWrites = Atomic(false)
+  /// What the last attempt to write, or to open the database again, failed with.
+  private let lastFault = Mutex<StoreError?>(nil)
   private let isClosed = Atomic(false)
   private let syncs = Atomic<UInt64>(0)
   private let groups = Atomic<UInt64>(0)
@@ -99,6 +105,8 @@ private final class RocksCore: @unchecked Sendable {
   /// Changed by the commit thread under the writer's side of `readers`.
   private var database: RocksDatabase?
   private var progress: StoreProgressKeeper
+  /// Held from the first opening on.
+  private var lock: Int32?
   /// Where the commit thread merges groups.
   private var merged: [UInt8] = []
 
@@ -114,9 +122,13 @@ private final class RocksCore: @unchecked Sendable {
       maximumPendingBytes: options.maximumPendingBytes, mergeBytes: options.mergeBytes)
   }
 
+  deinit { unlock() }
+
   // MARK: Any thread
 
   var isAvailable: Bool { takesWrites.load(ordering: .relaxed) }
+
+  var fault: StoreError? { lastFault.withLock { $0 } }
 
   var counters: RocksStore.Counters {
     .init(syncs: syncs.load(ordering: .relaxed), groups: groups.load(ordering: .relaxed))
@@ -135,21 +147,58 @@ private final class RocksCore: @unchecked Sendable {
 
   // MARK: The commit thread, and whoever opens the store before it runs
 
-  func open(creating: Bool) throws(StoreError) {
+  /// Opens the store for the first time. Returns why it can only be read, where `waitsForSpace` allows that.
+  func open() throws(StoreError) -> StoreError? {
+    do throws(StoreError) {
+      try open(creating: true)
+      return nil
+    } catch {
+      guard options.waitsForSpace, case .diskFull = error else { throw error }
+      lastFault.withLock { $0 = error }
+      // A store that is only being made has nothing to read.
+      do throws(StoreError) { try openForReading() } catch _ { throw error }
+      return error
+    }
+  }
+
+  private func open(creating: Bool) throws(StoreError) {
     let content = try directory.prepare(creating: creating)
+    if lock == nil { lock = try directory.lock() }
     if !options.acceptsLoss { try progress.check() }
     let opened = try RocksDatabase(
-      path: directory.path, creating: content == .fresh, options: options, log: engineLog,
-      expiryFinder: expiryFinder)
+      path: directory.path, for: .writing(creating: content == .fresh), options: options,
+      log: engineLog, expiryFinder: expiryFinder)
     progress.note(isForced: true)
-    readers.write()
-    database = opened
-    readers.unlock()
+    use(opened)
+    lastFault.withLock { $0 = nil }
     takesWrites.store(true, ordering: .relaxed)
   }
 
-  func run() {
+  private func unlock() {
+    if let lock { Glibc.close(lock) }
+    lock = nil
+  }
+
+  private func openForReading() throws(StoreError) {
+    try directory.prepareReading()
+    use(
+      try RocksDatabase(
+        path: directory.path, for: .reading, options: options, log: engineLog,
+        expiryFinder: expiryFinder))
+  }
+
+  /// Takes the place of the one that is open, which closes behind its last reader.
+  private func use(_ opened: RocksDatabase?) {
+    readers.write()
+    let old = database
+    database = opened
+    readers.unlock()
+    old?.close()
+  }
+
+  func run(recoveringFrom shortage: StoreError?) {
     queue.adopt()
+    if let shortage { recover(from: shortage) }
     while true {
       switch queue.next() {
       case .write(let batch):
@@ -162,6 +211,7 @@ private final class RocksCore: @unchecked Sendable {
       case .finish:
         isClosed.store(true, ordering: .relaxed)
         closeDatabase()
+        unlock()
         queue.finish()
         return
       }
@@ -202,18 +252,16 @@ private final class RocksCore: @unchecked Sendable {
 
   private func closeDatabase() {
     takesWrites.store(false, ordering: .relaxed)
-    readers.write()
-    let old = database
-    database = nil
-    readers.unlock()
-    old?.close()
+    use(nil)
   }
 
-  /// Opens the database again after a fault, and refuses what comes meanwhile. Returns once that succeeded or the
-  /// store is being closed.
+  /// Opens the database again after a fault, and refuses what is to be written meanwhile. Returns once that succeeded
+  /// or the store is being closed.
   private func recover(from failure: StoreError) {
+    lastFault.withLock { $0 = failure }
     options.onEvent(.failed(failure))
-    closeDatabase()
+    // It has the engine's lock. One that can only be read has none, and serves until another takes its place.
+    if database?.takesWrites == true { closeDatabase() }
     var pause: Int64 = 0
     while refuse(for: pause) {
       do throws(StoreError) {
@@ -221,6 +269,9 @@ private final class RocksCore: @unchecked Sendable {
         options.onEvent(.recovered)
         return
       } catch {
+        lastFault.withLock { $0 = error }
+        // What cannot be read either is unavailable until the next attempt.
+        if database == nil { do throws(StoreError) { try openForReading() } catch _ {} }
         let next = Self.canPass(error) ? max(options.retryMilliseconds, 2 * pause) : nil
         pause = min(next ?? .max, options.maximumRetryMilliseconds)
         options.onEvent(.stillFailing(error, retryMilliseconds: next.map { _ in pause }))

@@ -81,6 +81,17 @@ struct StoreDirectory {
     return names.sorted()
   }
 
+  /// Keeps others off until the descriptor that it returns is closed: the engine has a lock of its own, but only while
+  /// it writes, and not between a fault and the recovery.
+  func lock() throws(StoreError) -> Int32 {
+    let file = unsafe open("\(path)/\(Self.formatFile)", O_RDONLY | O_CLOEXEC)
+    guard file >= 0 else { throw failure(errno, "opening \(Self.formatFile)") }
+    if flock(file, LOCK_EX | LOCK_NB) == 0 { return file }
+    let error = errno
+    Glibc.close(file)
+    throw error == EWOULDBLOCK ? .locked(path: path) : failure(error, "locking the store")
+  }
+
   // MARK: The format file
 
   private var temporaryName: String { Self.temporaryName(for: Self.formatFile) }

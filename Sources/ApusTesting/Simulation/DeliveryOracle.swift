@@ -73,6 +73,15 @@ final class DeliveryOracle {
     trace("VIOLATION", text: law)
   }
 
+  /// Accepted notifications that may be stored and were sent in those seconds, and how many of them never arrived.
+  func storable(sentIn seconds: Range<Int>) -> (accepted: Int, undelivered: Int) {
+    let found = sent.filter {
+      $0.standing == .accepted && $0.mayBeStored
+        && seconds.contains(Int($0.sentTime / Timeline.second))
+    }
+    return (found.count, found.count { $0.deliveries == 0 })
+  }
+
   var acceptedCount: Int { sent.count { $0.standing == .accepted } }
   var deliveredCount: Int { sent.count { $0.deliveries > 0 } }
 

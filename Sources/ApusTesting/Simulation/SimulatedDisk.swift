@@ -20,7 +20,10 @@ final class SimulatedDisk {
   var syncMicroseconds: UInt64 = 400
   /// Of a thousand syncs so many fail.
   var faultsPerThousand = 0
-  var isFull = false
+  var isFull: Bool { isBrieflyFull || timeline.now < fullUntil }
+  var isBrieflyFull = false
+  /// Until when there is no room, whatever else happens.
+  var fullUntil: UInt64 = 0
   private(set) var faultCount = 0
   private(set) var syncCount = 0
   /// When the last fault was over, or will be.
@@ -81,6 +84,9 @@ final class SimulatedDisk {
     return .failed(
       .inputOutput(path: "(simulated)", detail: "sync failed"), keeps: random.chance(1, in: 2))
   }
+
+  /// Whether the store can be read until it takes writes again, as far as the fault lets it.
+  func isReadableMeanwhile() -> Bool { random.chance(3, in: 4) }
 
   /// For how long the store is being opened anew after a fault.
   func noteFault() -> UInt64 {
@@ -170,10 +176,12 @@ final class SimulatedStore: DurableStore, @unchecked Sendable {
   private var waiting: [PendingGroup] = []
   private(set) var inFlight: [PendingGroup] = []
   private var state = State.open
+  /// While it recovers.
+  private var isReadable = true
 
   private enum State {
     case open
-    /// After a fault: refuses everything.
+    /// After a fault: refuses what is to be written.
     case recovering
     case closing
     case closed
@@ -240,21 +248,25 @@ final class SimulatedStore: DurableStore, @unchecked Sendable {
       sync()
     case .failed(let error, let keeps):
       if state == .open { state = .recovering }
+      // Nobody can tell what the disk has kept of the group that failed.
+      if keeps { disk.apply(done) }
       for pending in done { pending.completion(error) }
-      let pause = disk.noteFault()
+      recoverLater()
       refuseSoon()
-      disk.timeline.after(pause) { [self] in recover(keeps ? done : []) }
     }
     if state == .closing, inFlight.isEmpty, waiting.isEmpty { state = .closed }
   }
 
-  /// The store was opened anew: nobody could tell before what the disk had kept of the group that failed.
-  private func recover(_ kept: [PendingGroup]) {
+  private func recoverLater() {
+    isReadable = disk.isReadableMeanwhile()
+    disk.timeline.after(disk.noteFault()) { [self] in recover() }
+  }
+
+  /// The store is opened anew.
+  private func recover() {
     guard state == .recovering else { return }
-    disk.apply(kept)
     if disk.isFull {
-      let pause = disk.noteFault()
-      disk.timeline.after(pause) { [self] in recover([]) }
+      recoverLater()
     } else {
       state = .open
       sync()
@@ -272,7 +284,7 @@ final class SimulatedStore: DurableStore, @unchecked Sendable {
   private func check() throws(StoreError) {
     switch state {
     case .open, .closing: return
-    case .recovering: throw .unavailable
+    case .recovering: if !isReadable { throw .unavailable }
     case .closed, .dead: throw .closed
     }
   }

@@ -83,7 +83,11 @@ final class SimulatedServer: @unchecked Sendable {
     do {
       order = try AcceptanceOrder(store: store, blockSize: orderBlockSize) { [weak self] error in
         guard let self, self.generation == generation, state == .starting else { return }
-        if error == nil { serve() } else { fail() }
+        // As `Service`: what is full may get room again.
+        switch error {
+        case nil, .unavailable, .diskFull: serve()
+        default: fail()
+        }
       }
     } catch {
       fail()

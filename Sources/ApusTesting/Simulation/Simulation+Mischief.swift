@@ -118,13 +118,24 @@ extension Simulation {
     }
   }
 
+  /// No room on the disk for that long.
+  func planFullDisk(_ seconds: Range<Int>) {
+    let end = UInt64(seconds.upperBound) * Timeline.second
+    timeline.at(UInt64(seconds.lowerBound) * Timeline.second) { [weak self] in
+      guard let self else { return }
+      trace("disk full", seconds.count)
+      disk.fullUntil = end
+      troubledUntil = max(troubledUntil, end + 10 * Timeline.second)
+    }
+  }
+
   private func troubleDisk() {
     let usual = disk.syncMicroseconds
     let kind = random.below(4)
     trace("disk trouble", kind)
     switch kind {
     case 0: disk.faultsPerThousand = Int(random.between(10, 500))
-    case 1: disk.isFull = true
+    case 1: disk.isBrieflyFull = true
     default: disk.syncMicroseconds = random.between(20_000, 4_000_000)
     }
     let end = timeline.now + random.between(1, 40) * Timeline.second
@@ -132,7 +143,7 @@ extension Simulation {
     timeline.at(end) { [weak self] in
       guard let self else { return }
       disk.faultsPerThousand = 0
-      disk.isFull = false
+      disk.isBrieflyFull = false
       disk.syncMicroseconds = min(usual, 4_000)
     }
   }
@@ -159,7 +170,7 @@ extension Simulation {
   func endMischief() {
     network.healAll()
     disk.faultsPerThousand = 0
-    disk.isFull = false
+    disk.isBrieflyFull = false
     disk.syncMicroseconds = 1_000
     host.stalledUntil = 0
     correctClock()

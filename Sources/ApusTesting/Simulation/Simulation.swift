@@ -17,6 +17,8 @@ package final class Simulation {
     /// Simulated seconds of traffic; the calm that follows comes on top.
     package var seconds: Int
     package var canary: SimulationCanary?
+    /// Simulated seconds in which the disk has no room.
+    package var fullDiskSeconds: Range<Int>?
     /// Events of the trace that are kept in words.
     package var traceCapacity = 0
     /// Microseconds between two bursts of one provider, on average.
@@ -38,6 +40,10 @@ package final class Simulation {
     package var sent: Int
     package var accepted: Int
     package var delivered: Int
+    /// Of those that were sent while the disk had no room, and may be stored: accepted and never delivered.
+    package var undeliveredWhileFull = 0
+    /// Those that were sent after that and accepted.
+    package var acceptedAfterFull = 0
     package var crashes: Int
     package var stops: Int
     package var diskFaults: Int
@@ -266,7 +272,12 @@ package final class Simulation {
       checkAnswers()
       checkPending()
     }
-    let report = report
+    var report = report
+    if let full = options.fullDiskSeconds {
+      report.undeliveredWhileFull = oracle.storable(sentIn: full).undelivered
+      report.acceptedAfterFull =
+        oracle.storable(sentIn: full.upperBound..<options.seconds).accepted
+    }
     // What is planned holds everything that it is about.
     timeline.clear()
     server.discard()
@@ -294,6 +305,7 @@ package final class Simulation {
     watchClock()
     beginMischief()
     planReloads()
+    if let seconds = options.fullDiskSeconds { planFullDisk(seconds) }
   }
 
   private func calmDown() {
