@@ -135,10 +135,8 @@ package final class Service {
   private static func acceptanceOrder(_ store: any DurableStore) throws -> AcceptanceOrder {
     let box = AnswerBox<StoreError?>()
     let order = try AcceptanceOrder(store: store) { box.put($0) }
-    switch box.take() {
-    case nil, .unavailable, .diskFull: return order
-    case let error?: throw error
-    }
+    if let error = box.take(), !error.letsServiceRun { throw error }
+    return order
   }
 
   private static var coreCount: Int { max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN))) }

@@ -56,7 +56,7 @@ package protocol DurableStore: StoreReader {
   /// early; the completion has the last word.
   var isAvailable: Bool { get }
 
-  /// What keeps the store from taking writes; nil where nothing does, or where nobody knows.
+  /// Why the store takes no writes; nil while it takes them, and for stores that cannot say.
   var fault: StoreError? { get }
 
   /// Waits until everything submitted is written and its completions have returned, then closes. Later calls wait as

@@ -37,6 +37,15 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     }
   }
 
+  /// Whether a service may run with a store that gives this error: it refuses what is to be stored, and accepts it once
+  /// there is room.
+  package var letsServiceRun: Bool {
+    switch self {
+    case .unavailable, .diskFull: true
+    default: false
+    }
+  }
+
   package var description: String {
     switch self {
     case .locked(let path):

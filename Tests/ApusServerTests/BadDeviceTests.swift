@@ -125,8 +125,9 @@ struct BadDeviceTests {
       let device = try service.connect()
       let token = try device.token()
       try device.filter([(5, TestDirectory.topic)])
-      // That nothing waits is said in a turn of its own.
+      // That nothing waits is said in a turn of its own, before or after the answer to a flush.
       _ = try device.client.expect(0x0e)
+      try device.settle()
       let provider = try service.provider()
       let now = TestDirectory.nowSeconds
       for (issuedAt, status) in [(now - 3700, 403), (now + 3700, 403), (now - 1800, 200)] {

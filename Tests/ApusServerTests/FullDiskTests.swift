@@ -41,22 +41,6 @@ final class FullDiskServiceTests {
       #"{"aps":{"alert":"\#(number)"},"filler":"\#(String(repeating: "x", count: 3000))"}"#.utf8)
   }
 
-  private func connect(_ service: TestService) throws -> (ConnectedDevice, token: String) {
-    let device = try service.connect()
-    let token = try device.token()
-    try device.enable(TestDirectory.topic)
-    return (device, token)
-  }
-
-  /// A device that was there once, and is away.
-  private func absentDevice(_ service: TestService) throws -> (TestDevice, token: String) {
-    let count = service.service.connectionCount()
-    let (device, token) = try connect(service)
-    device.client.tls.close()
-    try wait { service.service.connectionCount() == count }
-    return (device.device, token)
-  }
-
   private func wait(_ condition: () throws -> Bool) throws {
     let deadline = EventLoop.monotonicMilliseconds() + 30_000
     while try !condition() {
@@ -101,8 +85,10 @@ final class FullDiskServiceTests {
   func running() throws {
     let service = try TestService(directory, options)
     defer { service.stop() }
-    let (absent, absentToken) = try absentDevice(service)
-    let (present, presentToken) = try connect(service)
+    let (absent, absentToken) = try service.absentDevice()
+    let present = try service.connect()
+    let presentToken = try present.token()
+    try present.enable(TestDirectory.topic)
     _ = try push(0..., to: absentToken, service, until: 200)
     fillDisk()
     let last = try push(1..., to: absentToken, service, until: 503)
@@ -129,7 +115,7 @@ final class FullDiskServiceTests {
   @Test("Full when it starts: it starts, answers 503, delivers what waits, and recovers by itself")
   func starting() throws {
     let first = try TestService(directory, options)
-    let (device, token) = try absentDevice(first)
+    let (device, token) = try first.absentDevice()
     _ = try push(0..., to: token, first, until: 200)
     first.stop()
     fillDisk()

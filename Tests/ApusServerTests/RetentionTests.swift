@@ -1,4 +1,3 @@
-import ApusLoop
 import ApusModel
 import ApusServer
 import ApusTesting
@@ -29,23 +28,6 @@ struct RetentionTests {
     Array(#"{"aps":{"alert":"\#(number)"}}"#.utf8)
   }
 
-  private func awaitAbsence(_ service: TestService) throws {
-    let deadline = EventLoop.wallClockMilliseconds() + 20_000
-    while service.service.connectionCount() > 0 {
-      try #require(EventLoop.wallClockMilliseconds() < deadline)
-    }
-  }
-
-  /// A device that was there once, and is away.
-  private func absentDevice(_ service: TestService) throws -> (device: TestDevice, token: String) {
-    let device = try service.connect()
-    let token = try device.token()
-    try device.enable(TestDirectory.topic)
-    device.client.tls.close()
-    try awaitAbsence(service)
-    return (device.device, token)
-  }
-
   private func push(
     _ numbers: ClosedRange<Int>, to token: String, _ service: TestService
   ) throws -> [Int?] {
@@ -67,14 +49,14 @@ struct RetentionTests {
     }
     try connected.settle()
     connected.client.tls.close()
-    try awaitAbsence(service)
+    try service.awaitConnections(0)
     return payloads
   }
 
   @Test("As many of an app's newest wait as its entry says, and a reload changes the number")
   func retained() throws {
     let service = try service { $0.isEphemeral = false }
-    let (device, token) = try absentDevice(service)
+    let (device, token) = try service.absentDevice()
     #expect(try push(1...3, to: token, service) == [200, 200, 200])
     #expect(try fetch(device, service) == [payload(3)])
     try retain("3", service)
@@ -179,7 +161,7 @@ struct RetentionTests {
       $0.requestsPerTokenPerSecond = 0
       $0.requestsPerToken = 1
     }
-    let (_, token) = try absentDevice(service)
+    let (_, token) = try service.absentDevice()
     #expect(try push(1...20, to: token, service) == [Int?](repeating: 200, count: 20))
     service.stop()
   }

@@ -2,6 +2,7 @@ import ApusLoop
 import ApusModel
 import ApusTesting
 import ApusTrust
+import Glibc
 import Testing
 
 /// One service for all tests that do not stop it: each test brings devices of its own.
@@ -27,6 +28,28 @@ enum Shared {
   private static let rsa = Result { try PrivateKey.generateRSA(bits: 2048) }
 
   static var rsaKey: PrivateKey { get throws { try rsa.get() } }
+}
+
+extension TestService {
+  /// A device that was there once, and is away.
+  func absentDevice() throws -> (device: TestDevice, token: String) {
+    let count = service.connectionCount()
+    let device = try connect()
+    let token = try device.token()
+    try device.enable(TestDirectory.topic)
+    device.client.tls.close()
+    try awaitConnections(count)
+    return (device.device, token)
+  }
+
+  /// Waits until no more than so many are left.
+  func awaitConnections(_ count: Int) throws {
+    let deadline = EventLoop.monotonicMilliseconds() + 20_000
+    while service.connectionCount() > count {
+      try #require(EventLoop.monotonicMilliseconds() < deadline, "connections stay")
+      sched_yield()
+    }
+  }
 }
 
 /// Lower-case digits, two for each byte; spaces do not count.

@@ -59,8 +59,9 @@ extension HostPort {
     ("apple", "api.push.apple.com"), ("apple-sandbox", "api.sandbox.push.apple.com"),
   ]
 
-  /// Where a service listens for providers unless it is told otherwise; Apple's own is 443.
+  /// Where a service listens for providers unless it is told otherwise, and where Apple's does.
   private static let providerPort = 2197
+  private static let appleProviderPort: UInt16 = 443
 
   /// Whether it is a host of Apple's, whose certificate the system's authorities vouch for.
   package var isApple: Bool { host == "push.apple.com" || host.hasSuffix(".push.apple.com") }
@@ -69,18 +70,17 @@ extension HostPort {
 extension HostPort {
   /// Reads a service's listener for providers: a host with or without a port, or one of Apple's.
   package init(providerDoor text: String) throws(ValueProblem) {
-    if let apple = Self.appleNames.first(where: { $0.name == text }) {
-      self.init(host: apple.host, port: 443)
-      return
+    let host = Self.appleNames.first { $0.name == text }?.host ?? text
+    var address = HostPort(host)
+    if address == nil {
+      address = HostPort("\(host):\(Self.providerPort)")
+      if address?.isApple == true { address?.port = Self.appleProviderPort }
     }
-    guard var address = HostPort(text) ?? HostPort("\(text):\(Self.providerPort)"),
-      address.port > 0
-    else {
+    guard let address, address.port > 0 else {
       throw ValueProblem(
         "is neither a host such as localhost:2197 or [2001:db8::1]:2197, nor apple or apple-sandbox"
       )
     }
-    if address.isApple, HostPort(text) == nil { address.port = 443 }
     self = address
   }
 }

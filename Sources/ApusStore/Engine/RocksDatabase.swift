@@ -81,7 +81,7 @@ final class RocksDatabase: @unchecked Sendable {
     unsafe readOptions = rocksdb_readoptions_create()
     unsafe readOnceOptions = rocksdb_readoptions_create()
     unsafe rocksdb_readoptions_set_fill_cache(readOnceOptions, 0)
-    if case .writing = access {
+    if takesWrites {
       // Where the engine refuses: without it its own 30 days hold.
       set("periodic_compaction_seconds", options.mailboxRewriteSeconds, of: .mailbox)
       set("ttl", options.ledgerSeconds, of: .ledger)

@@ -154,9 +154,8 @@ private final class RocksCore: @unchecked Sendable {
       return nil
     } catch {
       guard options.waitsForSpace, case .diskFull = error else { throw error }
-      lastFault.withLock { $0 = error }
       // A store that is only being made has nothing to read.
-      do throws(StoreError) { try openForReading() } catch _ { throw error }
+      guard (try? openForReading()) != nil else { throw error }
       return error
     }
   }
@@ -271,7 +270,7 @@ private final class RocksCore: @unchecked Sendable {
       } catch {
         lastFault.withLock { $0 = error }
         // What cannot be read either is unavailable until the next attempt.
-        if database == nil { do throws(StoreError) { try openForReading() } catch _ {} }
+        if database == nil { try? openForReading() }
         let next = Self.canPass(error) ? max(options.retryMilliseconds, 2 * pause) : nil
         pause = min(next ?? .max, options.maximumRetryMilliseconds)
         options.onEvent(.stillFailing(error, retryMilliseconds: next.map { _ in pause }))

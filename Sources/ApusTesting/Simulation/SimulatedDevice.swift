@@ -70,18 +70,20 @@ final class SimulatedDevice: ChannelOwner {
 
   /// Whether a notification for the app that is sent now must reach the device, and none in its place.
   func isSteady(_ app: Int) -> Bool {
-    guard let steadySince, states[app] == .enabled, power == .active, hasLiveLink else {
-      return false
-    }
-    return world.timeline.now - steadySince > 10 * Timeline.second
+    states[app] == .enabled && power == .active && steadyForLong != nil
+  }
+
+  /// Since when the device has been steady, where that is long enough for the service to have heard everything.
+  private var steadyForLong: UInt64? {
+    guard let steadySince, hasLiveLink, world.timeline.now - steadySince > 10 * Timeline.second
+    else { return nil }
+    return steadySince
   }
 
   /// Whether the service has the filter, and has written it.
   private var serviceSurelyKnowsFilter: Bool {
-    guard let steadySince, hasLiveLink else { return false }
-    return world.timeline.now - steadySince > 10 * Timeline.second
-      && world.server.upSince < steadySince
-      && world.wasUntroubled(since: steadySince, world.server.generation)
+    guard let since = steadyForLong, world.server.upSince < since else { return false }
+    return world.wasUntroubled(since: since, world.server.generation)
   }
 
   /// A service that lost power leaves its devices to believe that they are connected.

@@ -83,11 +83,7 @@ final class SimulatedServer: @unchecked Sendable {
     do {
       order = try AcceptanceOrder(store: store, blockSize: orderBlockSize) { [weak self] error in
         guard let self, self.generation == generation, state == .starting else { return }
-        // As `Service`: what is full may get room again.
-        switch error {
-        case nil, .unavailable, .diskFull: serve()
-        default: fail()
-        }
+        if error?.letsServiceRun ?? true { serve() } else { fail() }
       }
     } catch {
       fail()

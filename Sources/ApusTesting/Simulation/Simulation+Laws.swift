@@ -33,7 +33,7 @@ extension Simulation {
     }
   }
 
-  /// Whoever has been there for a while, and acknowledges, has what was accepted before.
+  /// A device that has been online and acknowledging for a minute has everything that was accepted before.
   private func checkOnline() {
     guard !isCalm else { return }
     let since = timeline.now - min(timeline.now, Self.onlineSeconds * Timeline.second)
