@@ -150,10 +150,11 @@ package struct Registration: Sendable, Equatable {
       at: place(of: topic).index)
   }
 
-  /// The generation for which an app's token is to be minted.
+  /// The generation for which an app's token is to be issued.
   ///
   /// The same as before for as long as the app is there. An app that was gone and asks again was installed anew: its
-  /// old token was reported dead and stays so.
+  /// old token was reported dead and stays so. An app that was dropped and asks within its grace is back, and that is
+  /// on record before it gets its token: else the token would die if the filter that lists the app is lost.
   package mutating func generationForToken(
     of topic: TopicKey, nowMilliseconds: Int64, graceMilliseconds: Int64
   ) -> (generation: UInt16, changed: Bool) {
@@ -164,10 +165,13 @@ package struct Registration: Sendable, Equatable {
     }
     let entry = topics[index]
     let isGone = entry.isGone(nowMilliseconds, graceMilliseconds)
-    guard entry.generation == 0 || isGone else { return (entry.generation, false) }
-    topics[index].renewGeneration(
-      sinceMilliseconds: isGone ? entry.stateSinceMilliseconds : nowMilliseconds)
-    if isGone {
+    let isBack = entry.state == .unlisted && entry.wasListed
+    guard entry.generation == 0 || isBack else { return (entry.generation, false) }
+    if entry.generation == 0 || isGone {
+      topics[index].renewGeneration(
+        sinceMilliseconds: isGone ? entry.stateSinceMilliseconds : nowMilliseconds)
+    }
+    if isBack {
       topics[index].wasListed = false
       topics[index].stateSinceMilliseconds = nowMilliseconds
     }

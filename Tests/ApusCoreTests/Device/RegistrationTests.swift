@@ -59,6 +59,26 @@ struct RegistrationTests {
     #expect(standing(registration, app, new, at: 202) == .active(.enabled))
   }
 
+  @Test("An app that asks within its grace keeps its token, though its filter comes after that")
+  func backWithinGrace() {
+    var registration = Registration()
+    let token = registration.generationForToken(
+      of: app, nowMilliseconds: 1, graceMilliseconds: 100
+    ).generation
+    _ = registration.apply(lists: [app: .enabled], nowMilliseconds: 2, graceMilliseconds: 100)
+    _ = registration.apply(lists: [:], nowMilliseconds: 3, graceMilliseconds: 100)
+    let again = registration.generationForToken(
+      of: app, nowMilliseconds: 50, graceMilliseconds: 100)
+    // It is on record before the app has it.
+    #expect(again == (token, true))
+    #expect(standing(registration, app, token, at: 1000) == .active(.unlisted))
+    _ = registration.apply(lists: [app: .enabled], nowMilliseconds: 1001, graceMilliseconds: 100)
+    #expect(standing(registration, app, token, at: 1002) == .active(.enabled))
+    // From then on it is as any other: dropped for longer than the grace, it is dead.
+    _ = registration.apply(lists: [:], nowMilliseconds: 2000, graceMilliseconds: 100)
+    #expect(standing(registration, app, token, at: 2100) == .dead(sinceMilliseconds: 2000))
+  }
+
   @Test("The lists from which notifications flow", arguments: TopicState.allCases)
   func flows(state: TopicState) {
     #expect(state.flows == [.enabled, .nonWaking, .opportunistic].contains(state))
@@ -113,11 +133,11 @@ struct RegistrationTests {
     #expect(standing(registration, app, 1, at: 109) == .active(.unlisted))
     #expect(standing(registration, app, 1, at: 110) == .dead(sinceMilliseconds: 10))
     #expect(standing(registration, app, 0, at: 110) == .dead(sinceMilliseconds: 10))
-    // Within the grace it is an update, and keeps its token.
+    // Within the grace it is an update, which is put on record, and keeps its token.
     var updated = registration
     #expect(
       updated.generationForToken(of: app, nowMilliseconds: 109, graceMilliseconds: 100)
-        == (1, false))
+        == (1, true))
     #expect(
       registration.generationForToken(of: app, nowMilliseconds: 110, graceMilliseconds: 100)
         == (2, true))
