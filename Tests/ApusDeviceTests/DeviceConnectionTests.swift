@@ -4,6 +4,7 @@ import ApusServer
 import ApusTLS
 import ApusTrust
 import ApusWire
+import Glibc
 import Testing
 
 @testable import ApusDevice
@@ -85,6 +86,31 @@ struct DeviceConnectionTests {
     #expect(try await device.connectedAtLast(isResumed: true) == token)
     try await device.nothingStored()
     try await device.stop()
+  }
+
+  @Test("A delegate that stops it when a write fails has stopped it with the end of that turn")
+  func stoppedAtFailedWrite() async throws {
+    let live = try LiveService()
+    defer { live.service.stop() }
+    let device = try LiveDevice(live, identity: live.issueDevice())
+    device.recorder.stopsWhenDisconnected = true
+    device.perform { $0.start() }
+    _ = try await device.connected(isNew: true)
+    try await device.nothingStored()
+    let stage = await withCheckedContinuation { continuation in
+      device.perform { connection in
+        if let descriptor = connection.descriptor { shutdown(descriptor, Int32(SHUT_RDWR)) }
+        connection.setPower(.lowPower)
+        continuation.resume(returning: connection.stage)
+      }
+    }
+    #expect(stage == .idle)
+    guard case .transport = try await device.disconnected(),
+      case .stopped = try await device.disconnected()
+    else {
+      Issue.record("it ended in another way")
+      return
+    }
   }
 
   @Test("A notification that was held is reported once, over two connections, and acknowledged")

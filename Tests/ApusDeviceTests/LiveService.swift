@@ -103,6 +103,8 @@ final class Recorder: DeviceConnectionDelegate, @unchecked Sendable {
   private let continuation: AsyncStream<Happening>.Continuation
   /// What becomes of each notification, the first one's first; after the last: acknowledged.
   var verdicts: [DeviceVerdict] = []
+  /// Whether the delegate stops the connection when it hears that it ended.
+  var stopsWhenDisconnected = false
 
   init() { (happenings, continuation) = AsyncStream.makeStream() }
 
@@ -117,7 +119,10 @@ final class Recorder: DeviceConnectionDelegate, @unchecked Sendable {
   func deviceConnection(
     _ connection: DeviceConnection, disconnected reason: DeviceDisconnection,
     retryMilliseconds: UInt64?
-  ) { continuation.yield(.disconnected(reason, retryMilliseconds: retryMilliseconds)) }
+  ) {
+    continuation.yield(.disconnected(reason, retryMilliseconds: retryMilliseconds))
+    if stopsWhenDisconnected, retryMilliseconds != nil { connection.stop() }
+  }
 
   func deviceConnection(
     _ connection: DeviceConnection, received notification: CourierNotification,

@@ -180,12 +180,18 @@ package final class DeviceConnection: SocketHandler {
     let borrows = pending.isEmpty
     if borrows { swap(&pending, &shared.scratch) }
     body()
-    if !isWanted { leave() }
-    if isWanted, stage == .idle { attempt() }
+    followWish()
     sendPending()
+    // A write that fails ends the connection, and the delegate that hears of it may wish for something else.
+    followWish()
     if borrows { swap(&pending, &shared.scratch) } else { pending = [] }
     isInTurn = false
     arm()
+  }
+
+  private func followWish() {
+    if !isWanted { leave() }
+    if isWanted, stage == .idle { attempt() }
   }
 
   private func arm() {
