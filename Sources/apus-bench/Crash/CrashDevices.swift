@@ -80,6 +80,12 @@ final class CrashDevices: DeviceConnectionDelegate {
     members[index].place == .there && members[index].isConnected
   }
 
+  /// What the harness and the device make of its connection, for a run that ends without it.
+  func text(of index: Int) -> String {
+    let member = members[index]
+    return "device \(index) is \(member.place) since life \(member.life), \(member.device.stage)"
+  }
+
   /// Connects at once. Without a service the attempt fails at once as well, and the device is away again.
   func connect(_ index: Int) {
     guard isAway(index) else { return }

@@ -200,8 +200,9 @@ final class CrashLoad {
   }
 
   var unrest: String {
-    "\(pusher.underWay) pushes, \(senders.count { !$0.isQuiet }) senders, "
-      + "\(Self.all.count { !devices.isConnected($0) }) devices"
+    let missing = Self.all.filter { !devices.isConnected($0) }
+    return "\(pusher.underWay) pushes, \(senders.count { !$0.isQuiet }) senders, "
+      + "\(missing.count) devices" + missing.prefix(5).map { "; \(devices.text(of: $0))" }.joined()
   }
 
   var complaints: [String] { devices.complaints }
