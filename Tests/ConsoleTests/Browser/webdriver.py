@@ -28,21 +28,36 @@ class WebDriverError(Exception):
     pass
 
 
+def start_driver(program, attempts=100):
+    """Starts chromedriver and returns its process and its port.
+
+    It takes a free port of IPv6 and exits where the same port of IPv4 is in use, which any connection of another test
+    can be: so it is started again, and finds another port.
+    """
+    for _ in range(attempts):
+        process = subprocess.Popen(
+            [program, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        lines = []
+        for line in process.stdout:
+            if found := re.search(r"started successfully on port (\d+)", line):
+                return process, int(found.group(1))
+            lines.append(line.strip())
+        process.wait()
+        process.stdout.close()
+        if not any("port not available" in line for line in lines):
+            break
+    raise WebDriverError(f"chromedriver did not start: {'; '.join(lines)} (exit code {process.returncode})")
+
+
 class Browser:
     def __init__(self, width=1280, height=800, dark=False):
         driver, chromium = shutil.which("chromedriver"), shutil.which("chromium")
         if not driver or not chromium:
             raise WebDriverError("chromium or chromedriver is missing: run scripts/setup.sh test")
-        self.process = subprocess.Popen(
-            [driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
         self.session = ""
-        for line in self.process.stdout:
-            if found := re.search(r"started successfully on port (\d+)", line):
-                self.base = f"http://127.0.0.1:{found.group(1)}"
-                break
-        else:
-            raise WebDriverError("chromedriver did not start")
+        self.process, port = start_driver(driver)
+        self.base = f"http://127.0.0.1:{port}"
         # What chromedriver has to say besides must not fill the pipe; it says next to nothing.
         flags = ["--headless=new", "--disable-gpu", "--disable-dev-shm-usage", f"--window-size={width},{height}"]
         if os.geteuid() == 0:
