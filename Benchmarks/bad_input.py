@@ -18,6 +18,20 @@ Rows, each the good devices' p99, undisturbed and disturbed:
   connection-flood   shake hands, close, and come again at once, from one address
   die                are gone without a FIN, while 500 notifications a second go to them
 Each is followed by a row of the service's memory: what it took more at most, for each of the bad peers.
+
+Rows of peers without credentials on the providers' listener (strangers.c), each from one address, which is also that of
+the good ones (-1), and from 200 others (-200). The provider connects anew for each slice. Goal: twice the undisturbed
+p99, and no good request refused:
+  streams      40 or 200 connections, each opening 1,000 requests without acknowledging SETTINGS
+  trailers     as many with trailers that expand to 480,000 bytes each
+  settings     as many with 1,000 open requests and SETTINGS of 2,730 entries
+  handshakes   5,000 that never answer the service's part of the handshake
+  connections  5,000 that say nothing, at a service that may have 4,096 descriptors
+Each prints, behind its name:
+  -devices   the good devices' p99
+  -provider  p99 of the answers to the good provider
+  -refused   its requests that were not accepted, of all slices together
+  -memory    of the service within a minute after the last slice, beside what it was before. Goal: 1.1.
 """
 
 import json
@@ -38,6 +52,14 @@ KINDS = {
     "slow-reader": "devices that read a byte a second", "one-byte-writer": "that write a byte at a time",
     "half-open": "that say nothing", "handshake-stall": "that stop in their first message",
     "connection-flood": "that come and go", "die": "that are gone without a word"}
+ADDRESSES = (1, 200)
+STRANGERS = {
+    "streams": "connections that open requests before they acknowledge SETTINGS",
+    "trailers": "with trailers that expand", "settings": "that send long SETTINGS",
+    "handshakes": "handshakes that stay half open", "connections": "connections that say nothing"}
+MANY = {"handshakes", "connections"}
+DESCRIPTORS = 4096
+P99_GOAL, MEMORY_GOAL, MEMORY_SECONDS = 2, 1.1, 60
 # Those that have tokens, to which notifications go.
 RECEIVERS = ("slow-reader", "die")
 # Numbers of devices that no good one has.
@@ -120,15 +142,88 @@ class BadInput(latency.Paced):
             Row(f"bad-input.{kind}-memory", "KB/peer", (most - before) / 1024 / self.options.bad)]
 
 
+    def paced(self, fleet):
+        """Latencies of one slice whose requests may be refused: to the devices, to the provider, and how many were."""
+        said = json.loads(harness.output_of("taskset", "-c", LOAD_CPU, *self.push_command(RATE, self.options.seconds)))
+        self.sent += said["accepted"]
+        refused = said["sent"] - said["accepted"]
+        figures = latency.told(fleet, self.sent, said["accepted"])["latency"] if said["accepted"] else {"p99_us": 0}
+        return figures["p99_us"], said["request_latency"]["p99_us"], refused
+
+    def attacked(self, fleet, program, kind, addresses):
+        """The same beside strangers, what these came to, and the service's memory with them."""
+        count = 5000 if kind in MANY else max(40, addresses)
+        strangers = Process([program, kind, self.http2_port, count, addresses], [LOAD_CPU],
+                            self.scratch / "strangers.log", idle=True)
+        time.sleep(1)
+        spent, served, began = strangers.cpu_seconds(), self.server.cpu_seconds(), time.monotonic()
+        figures = self.paced(fleet)
+        seconds = time.monotonic() - began
+        state = {"attacker_cpu": (strangers.cpu_seconds() - spent) / seconds,
+                 "server_cpu": (self.server.cpu_seconds() - served) / seconds}
+        memory = idle.user_bytes(self.server)
+        state.update(json.loads(strangers.stop().splitlines()[-1]))
+        self.server.settled_cpu_seconds()
+        return figures, state, memory
+
+    def memory_afterwards(self, goal):
+        """The service's memory when it is down at a goal, or a minute after; and the seconds until then."""
+        began = time.monotonic()
+        while (memory := idle.user_bytes(self.server)) > goal and time.monotonic() - began < MEMORY_SECONDS:
+            time.sleep(1)
+        return memory, time.monotonic() - began
+
+    def strangers(self, name):
+        kind, addresses = name.rsplit("-", 1)
+        program = self.compile("strangers.c", "strangers", "-lssl", "-lcrypto")
+        say(f"\n{name}: {self.options.slices} slices of {self.options.seconds} s, undisturbed and attacked")
+        self.sent = 0
+        self.server = self.serve(http2=f"127.0.0.1:{self.http2_port}",
+                                 descriptors=DESCRIPTORS if kind == "connections" else None)
+        fleet = self.start_fleet()
+        self.paced(fleet)
+        # At once: what pushes themselves take until the store has been compacted is no part of an attack.
+        before = most = idle.user_bytes(self.server)
+        self.server.settled_cpu_seconds()
+        quiet, beside, states = [], [], []
+        for index in range(self.options.slices):
+            quiet.append(self.paced(fleet))
+            figures, state, memory = self.attacked(fleet, program, kind, int(addresses))
+            beside.append(figures)
+            states.append(state)
+            most = max(most, memory)
+            say(f"  {index + 1:2} p99 of devices {figures[0]:7,} us ({quiet[-1][0]:,}), of answers {figures[1]:7,} us "
+                f"({quiet[-1][1]:,}), {figures[2]} refused; CPU of attackers {state['attacker_cpu']:.0%}, of the "
+                f"service {state['server_cpu']:.0%}; {state['made']:,} connections, {state['handshakes']:,} handshakes,"
+                f" {state['sent'] / 2**20:,.1f} MB; {memory / 2**20:.0f} MB")
+        after, seconds = self.memory_afterwards(before * MEMORY_GOAL)
+        self.acknowledged(fleet.stop(), self.sent)
+        self.server.stop()
+        row = f"bad-input.{name}"
+        cpu = statistics.median(one["attacker_cpu"] for one in states)
+        for column, what in enumerate(["devices", "provider"]):
+            self.results.append(Row(
+                f"{row}-{what}", "us p99", [one[column] for one in beside], [one[column] for one in quiet],
+                "undisturbed", P99_GOAL, note=f"attacker {cpu:.0%} of a processor", more={"slices_of": states}))
+        self.results += [
+            Row(f"{row}-refused", "requests", sum(one[2] for one in beside), goal=0),
+            Row(f"{row}-memory", "MB", after / 2**20, before / 2**20, "before", MEMORY_GOAL,
+                note=f"peak {most / 2**20:.0f} MB, after {seconds:.0f} s")]
+
+
 def arguments(parser):
     parser.size("--devices", 100, 20, "good devices")
     parser.size("--bad", 500, 50, "bad ones")
     parser.size("--seconds", 5, 1, "seconds of a slice")
 
 
+ROWS = KINDS | {f"{kind}-{addresses}": f"{what}, of {addresses}" for kind, what in STRANGERS.items()
+                for addresses in ADDRESSES}
 SUITE = Suite(
-    "bad-input", __doc__, BadInput, tools=["openssl", "taskset"], arguments=arguments, slices=5, rows=KINDS,
-    measure=lambda bench: [bench.kind(kind) for kind in bench.options.rows])
+    "bad-input", __doc__, BadInput, tools=["clang", "openssl", "taskset"], arguments=arguments, slices=5,
+    rows=ROWS,
+    measure=lambda bench: [
+        bench.kind(row) if row in KINDS else bench.strangers(row) for row in bench.options.rows])
 
 if __name__ == "__main__":
     SUITE.main()

@@ -40,19 +40,25 @@ class Process:
 
     everyone = []
 
-    def __init__(self, arguments, cpus, log, environment=None, niceness=0):
+    def __init__(self, arguments, cpus, log, environment=None, niceness=0, descriptors=None, idle=False):
         self.name = " ".join([pathlib.Path(arguments[0]).name, *map(str, arguments[1:2])])
         self.log = pathlib.Path(log)
         with open(self.log, "wb") as output:
             self.child = subprocess.Popen(
                 [str(a) for a in arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                env={**os.environ, **(environment or {})}, preexec_fn=lambda: self._prepare(cpus, niceness))
+                env={**os.environ, **(environment or {})},
+                preexec_fn=lambda: self._prepare(cpus, niceness, descriptors, idle))
         Process.everyone.append(self)
 
     @staticmethod
-    def _prepare(cpus, niceness):
+    def _prepare(cpus, niceness, descriptors, idle):
         os.sched_setaffinity(0, cpus)
         os.nice(niceness)
+        if idle:
+            # Whoever else wants the processor gets it at once.
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        if descriptors:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
         # The child ends with this script, however the script ends.
         ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
 
@@ -140,7 +146,7 @@ class Bench:
         output_of("clang", "-O2", "-o", self.scratch / target, ROOT / "Benchmarks" / source, *arguments)
         return self.scratch / target
 
-    def serve(self, workers=1, cpus=(SERVER_CPU,), environment=None, pause=0.05, **doors):
+    def serve(self, workers=1, cpus=(SERVER_CPU,), environment=None, pause=0.05, descriptors=None, **doors):
         """The service on one environment, with doors such as `http2="127.0.0.1:2197"`; up when all of them accept,
         which is looked at after each pause (seconds)."""
         doors = {"courier": f"127.0.0.1:{self.courier_port}", **doors}
@@ -149,7 +155,7 @@ class Bench:
         process = Process(
             [self.apus, "serve", "--data", self.data, "--workers", workers, "--log-format", "json",
              "--ledger", self.options.ledger, *listen],
-            cpus, self.scratch / "apus.log", environment)
+            cpus, self.scratch / "apus.log", environment, descriptors=descriptors)
         ports = [int(re.search(r":(\d+)", address)[1]) for address in doors.values()]
         process.wait_until(lambda: all(map(accepts, ports)), "open doors", pause=pause)
         return process
