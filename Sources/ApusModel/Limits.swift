@@ -20,6 +20,10 @@ public enum Limits {
   public static let concurrentStreams = 1000
   /// The same until a first request carried a valid provider token.
   public static let concurrentStreamsUntrusted = 1
+  /// Streams that a client may open before it has acknowledged SETTINGS, which tells it the limit; later ones are
+  /// refused, which is safe to repeat. RFC 9113, section 6.5.2, advises against limits below 100, and clients that do
+  /// not wait were seen to open 40.
+  public static let streamsBeforeSettings = 256
   /// Nested containers in a payload. Apple names no bound; real payloads stay below ten.
   public static let payloadDepth = 64
   /// Seconds for which a request may be on its way in, from its first header to its last byte. Slower ones are cut.
@@ -122,10 +126,10 @@ public enum Limits {
   /// Of those, what the connections share that have not shown a valid credential: clients that open streams before they
   /// know the limit, a full connection of them twice.
   public static let openRequestsUntrusted = 2048
-  /// Of them, what is kept for trusted connections that have few open.
+  /// Of them, what is kept for trusted connections that have few open; half of it also for first requests of others.
   public static let openRequestsReserved = 4096
-  /// Requests that each trusted connection may have open however many others have: what is reserved lasts for 64
-  /// connections that all have so many at once.
+  /// Requests that each trusted connection may have open however many others have: what is reserved lasts for 32
+  /// to 64 connections that all have so many at once.
   public static let openRequestsGuaranteed = 64
   /// Requests kept for reuse by one worker: a full connection's worth.
   public static let pooledRequests = 1024
@@ -135,6 +139,9 @@ public enum Limits {
   /// need its table entries; beyond it the connection ends. Only a block that names long table entries again and again
   /// gets there: literals, which the number of CONTINUATION frames bounds, do not.
   public static let headerBlockBytes = 8 * headerListResetBytes
+  /// Bytes that a header block expands to, beyond what a header list may have, that count as a frame that brings no
+  /// request forward.
+  public static let headerBytesPerFrame = 1000
   /// Bytes of a request's body that are read and thrown away before it is answered with 413 and cut off.
   public static let discardedBodyBytes = 1 << 20
   /// Streams that a peer was refused, or lost by malformed requests, and whose RST_STREAM it has not taken yet.
@@ -367,9 +374,17 @@ public enum Limits {
 
   // MARK: Connections
 
-  /// Steps of TLS handshakes, first flights and second ones, that a worker takes in a turn of its loop. One takes half
-  /// a millisecond to a whole one, and for that whoever is connected already waits, however many come at once.
-  public static let handshakesPerTurn = 1
+  /// Steps of TLS handshakes, first flights and second ones, that a worker's thread for them has at a time: the one
+  /// that it takes, and the next one.
+  public static let handshakesAtOnce = 2
+  /// By how much that thread is nicer than the others (`nice(2)`). A quarter of a processor stays its own when the
+  /// worker has enough to do for all of it, so that devices and providers can connect to a service that is busy.
+  public static let handshakeNiceness: Int32 = 5
+  /// Bytes that are read at once from a connection whose peer has not proved who it is: the largest TLS record.
+  public static let untrustedReadBytes = 16_384 + 256 + 5
+  /// Bytes of what such peers have sent that a worker looks at in a turn of its loop. A provider's first request, with
+  /// its token, has 600; at most 85 frames fit, which cost about 0.1 ms.
+  public static let untrustedTurnBytes = 1024
   /// Seconds in which the steps of handshakes are counted, to know a crowd by; more than until a device counts as
   /// quiet, so that what its connection no longer needs is free when the crowd has gone by.
   public static let crowdSeconds = 12

@@ -147,7 +147,10 @@ package final class Service {
       try open(door, context)
     }
     enrolment.start()
-    for worker in workers { worker.loop.start() }
+    for worker in workers {
+      worker.startHandshakeThread()
+      worker.loop.start()
+    }
     watch.start()
     do {
       try startAdministration()
@@ -306,6 +309,7 @@ package final class Service {
     for worker in workers {
       worker.loop.stop()
       worker.loop.join()
+      worker.handshakeThread?.stop()
     }
     enrolment.stop()
     log(.notice, "stopped")

@@ -86,6 +86,13 @@ internal import Glibc
     unsafe pump.pointee.input_count = 0
   }
 
+  /// Takes back what was lent and not consumed, after `.handshakeCompleted`, for a connection that goes on elsewhere.
+  package func takeInput() -> [UInt8] {
+    defer { dropInput() }
+    return unsafe Array(
+      UnsafeBufferPointer(start: pump.pointee.input, count: pump.pointee.input_count))
+  }
+
   // MARK: For conversations without OpenSSL
 
   /// Moves input to `bytes` until these are `count`, or there is no more.

@@ -128,6 +128,20 @@ struct ExpandingBlockTests {
     }
   }
 
+  @Test("Blocks below the bound end the connection too, when there are too many of them")
+  func many() {
+    let server = Server.ready()
+    server.receive(headers(1, requestBlock()))
+    server.receive(headers(1, Self.bomb(Self.most), endStream: true))
+    // A block of some 508,000 bytes has the price of 500 frames that bring nothing; 1,000 are free.
+    server.receive(headers(3, requestBlock()))
+    let index = [UInt8](repeating: 0xbe, count: Self.most)
+    #expect(server.receive(headers(3, index, endStream: true)) == .ok)
+    server.receive(headers(5, requestBlock()))
+    #expect(server.receive(headers(5, index, endStream: true)) == .failed)
+    #expect(GoAway(server.output())?.code == 0xb)
+  }
+
   @Test("So do a request's fields, and a block of a stream that was refused")
   func requests() {
     let server = Server.ready()

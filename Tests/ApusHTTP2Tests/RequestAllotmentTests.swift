@@ -22,15 +22,27 @@ struct RequestAllotmentTests {
     #expect(fill(&allotment, isTrusted: true, atMost: 1000) == 1000)
   }
 
-  @Test("However many strangers there are, what is reserved stays free for trusted connections")
+  @Test("However many strangers there are, half of what is reserved stays free for trusted ones")
   func crowd() {
     var allotment = RequestAllotment()
     while allotment.take(held: 0, isTrusted: false) {}
-    #expect(allotment.openCount == Limits.openRequests - Limits.openRequestsReserved)
-    for _ in 0..<Limits.openRequestsReserved / Limits.openRequestsGuaranteed {
+    #expect(allotment.openCount == Limits.openRequests - Limits.openRequestsReserved / 2)
+    for _ in 0..<Limits.openRequestsReserved / 2 / Limits.openRequestsGuaranteed {
       #expect(fill(&allotment, isTrusted: true) == Limits.openRequestsGuaranteed)
     }
     #expect(allotment.openCount == Limits.openRequests)
+  }
+
+  @Test("A connection may ask for the first time while a team holds all that it can")
+  func first() {
+    var allotment = RequestAllotment()
+    while allotment.take(held: Limits.openRequestsGuaranteed, isTrusted: true) {}
+    let held = allotment.openCount
+    let isFirstTaken = allotment.take(held: 0, isTrusted: false)
+    #expect(isFirstTaken)
+    let isSecondTaken = allotment.take(held: 1, isTrusted: false)
+    #expect(!isSecondTaken)
+    #expect(allotment.openCount == held + 1)
   }
 
   @Test("A trusted connection takes all that is free, and leaves the others their guarantee")
@@ -74,10 +86,12 @@ struct RequestAllotmentTests {
   @Test("A refusal because others hold the requests does not end the connection")
   func victim() {
     let pool = HTTP2RequestPool()
-    let strangers = (0..<3).map { _ in
+    let strangers = (0..<9).map { _ in
       HTTP2ServerSession(configuration: .untrusted, pool: pool, nowMilliseconds: 0)
     }
-    let streams = (0..<1000).flatMap { headers(UInt32($0) * 2 + 1, requestBlock()) }
+    let streams = (0..<Limits.streamsBeforeSettings).flatMap {
+      headers(UInt32($0) * 2 + 1, requestBlock())
+    }
     for stranger in strangers {
       let result = stranger.receive(
         (preface + frame(Kind.settings) + streams).span, nowMilliseconds: 0)

@@ -18,6 +18,12 @@ package struct ConnectionBudget<Site: Hashable & Sendable>: Sendable {
 
   package init(capacity: Int) { self.capacity = capacity }
 
+  /// Connections of a process that may have so many descriptors: the store, the administration and the rest of it keep
+  /// some.
+  package static func capacity(ofDescriptors count: Int) -> Int {
+    count - min(Limits.reservedDescriptors, count / 4)
+  }
+
   private var freeCount: Int { max(0, capacity - trustedCount - untrustedCount) }
 
   package func untrustedCount(of site: Site) -> Int { bySite[site, default: 0] }

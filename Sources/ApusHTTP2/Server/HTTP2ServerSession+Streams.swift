@@ -67,7 +67,7 @@ extension HTTP2ServerSession {
     if unsafe nowMilliseconds >= startedMilliseconds + Self.requestMilliseconds {
       return streamLimit
     }
-    return max(streamLimit, Limits.concurrentStreams)
+    return max(streamLimit, Limits.streamsBeforeSettings)
   }
 
   private func refuse(_ streamID: Int32) throws(Failure) {
@@ -95,10 +95,19 @@ extension HTTP2ServerSession {
     } catch {
       throw .connection(.compressionError)
     }
-    guard blockBytes <= Limits.headerBlockBytes else { throw .flood(.headerBlocks) }
+    try charge(blockBytes)
     guard let request, let record = unsafe record, !isHeard else { return }
     let isTooLong = unsafe record.pointee.shape.listBytes > Limits.headerListResetBytes
     try reset(request, isTooLong ? .enhanceYourCalm : .protocolError)
+  }
+
+  /// A block may expand to more than a header list may have only so often: a few bytes that name long table entries
+  /// cost as much as what they stand for.
+  private func charge(_ blockBytes: Int) throws(Failure) {
+    let excess = max(0, blockBytes - Limits.headerListBytes)
+    guard blockBytes <= Limits.headerBlockBytes,
+      watch.idleFrames.take(excess / Limits.headerBytesPerFrame)
+    else { throw .flood(.headerBlocks) }
   }
 
   /// RFC 9113, section 8.1: a second block is the trailers and ends the stream.
@@ -125,7 +134,7 @@ extension HTTP2ServerSession {
     } catch {
       throw .connection(.compressionError)
     }
-    guard blockBytes <= Limits.headerBlockBytes else { throw .flood(.headerBlocks) }
+    try charge(blockBytes)
     // Section 5.1, half-closed (remote).
     guard !request.state.contains(.ended) else { return try reset(request, .streamClosed) }
     guard isFine else { return try reset(request, .protocolError) }

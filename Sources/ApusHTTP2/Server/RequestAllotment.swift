@@ -5,7 +5,8 @@ import ApusModel
 /// Clients without a valid credential share `Limits.openRequestsUntrusted`, and each may have one request beyond that
 /// share, since it is by a request that a provider becomes trusted. A trusted connection may take all that is free, but
 /// of the last `Limits.openRequestsReserved` only connections with fewer than `Limits.openRequestsGuaranteed` get any:
-/// neither strangers nor another team can use them up.
+/// neither strangers nor another team can use them up. Half of what is reserved is also for first requests, so that a
+/// provider can connect while a team holds everything else.
 struct RequestAllotment: Sendable, Equatable {
   private(set) var openCount = 0
   private(set) var untrustedCount = 0
@@ -20,10 +21,11 @@ struct RequestAllotment: Sendable, Equatable {
 
   private func allows(held: Int, isTrusted: Bool) -> Bool {
     let isPlenty = openCount < Limits.openRequests - Limits.openRequestsReserved
+    let isEnough = openCount < Limits.openRequests - Limits.openRequestsReserved / 2
     if isTrusted {
       return isPlenty || held < Limits.openRequestsGuaranteed && openCount < Limits.openRequests
     }
-    return isPlenty && (held == 0 || untrustedCount < Limits.openRequestsUntrusted)
+    return isEnough && held == 0 || isPlenty && untrustedCount < Limits.openRequestsUntrusted
   }
 
   /// The connection of an untrusted request has become trusted.

@@ -80,6 +80,20 @@ extension Connection {
     worker.watch(self)
   }
 
+  /// Reads what the peer still sends, and throws it away.
+  func discardInput(times: Int) {
+    for _ in 0..<times {
+      switch unsafe socket.read(into: worker.receiveBuffer) {
+      case .bytes: continue
+      case .wouldBlock: return
+      case .endOfStream:
+        isPeerFinished = true
+        return stage == .lingering ? peerFinishedLate() : updateInterest()
+      case .failed: return abort()
+      }
+    }
+  }
+
   private var awaitsEnd: Bool {
     if case .feedback = driver { true } else { false }
   }

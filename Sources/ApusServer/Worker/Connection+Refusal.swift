@@ -30,8 +30,7 @@ extension Connection {
   }
 
   /// A handshake failed because of the certificate that the peer has.
-  func noteRefusedHandshake(_ error: TLSError) {
-    let certificate = worker.tlsBuffers.takeRejectedCertificate()
+  func noteRefusedHandshake(_ error: TLSError, _ certificate: RejectedCertificate?) {
     guard let reason = Self.aboutCertificates(error) else { return }
     note(.handshakeRefused, reason: reason) {
       guard let certificate else { return [] }

@@ -76,10 +76,10 @@ final class Connection: SocketHandler {
   private(set) var isReadingPaused = false
   /// Whether the peer has proved who it is; see `ConnectionGate`.
   private(set) var isTrusted = false
-  /// Whether it waits for its turn to go on with the handshake; see `HandshakeQueue`.
+  /// Whether it waits for its turn, or for a step of its handshake; see `UntrustedWork`.
   var isHeldBack = false
-  /// Whether that turn has come.
-  var isAdmitted = false
+  /// What its peer has sent that is to wait for a later turn; empty of trusted ones.
+  var waiting: [UInt8] = []
   /// Whether it has begun the handshake.
   var hasBegun = false
   /// Whether it stands in the worker's list of connections with something to write.
@@ -120,6 +120,7 @@ final class Connection: SocketHandler {
   /// The peer has proved who it is.
   func becomeTrusted() {
     guard !isTrusted else { return }
+    worker.untrusted.remove(self)
     isTrusted = true
     worker.gate.trust(peer, at: door)
   }
@@ -135,11 +136,15 @@ final class Connection: SocketHandler {
   // MARK: Reading
 
   func socketReadable() {
-    guard stage == .handshaking || stage == .open else { return discardInput() }
-    guard stage == .open || mayShakeHands() else { return }
-    for _ in 0..<Self.readsPerTurn {
-      guard stage == .handshaking || stage == .open, !wantsPause else { break }
-      let buffer = unsafe worker.receiveBuffer
+    if stage == .handshaking { return shakeHands() }
+    if mayRead() { read(times: isTrusted ? Self.readsPerTurn : 1) }
+  }
+
+  func read(times: Int) {
+    guard stage == .open else { return discardInput(times: times) }
+    for _ in 0..<times {
+      guard stage == .open, !wantsPause else { break }
+      let buffer = unsafe receiveBuffer
       switch unsafe socket.read(into: buffer) {
       case .bytes(let count):
         unsafe pump(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
@@ -152,20 +157,28 @@ final class Connection: SocketHandler {
     if stage != .closed { worker.markDirty(self) }
   }
 
+  private var receiveBuffer: UnsafeMutableRawBufferPointer {
+    guard !isTrusted else { return unsafe worker.receiveBuffer }
+    return unsafe UnsafeMutableRawBufferPointer(
+      rebasing: worker.receiveBuffer[..<Limits.untrustedReadBytes])
+  }
+
   /// Decrypts `input` and hands the plaintext to the protocol.
-  private func pump(_ input: UnsafeRawBufferPointer) {
+  func pump(_ input: UnsafeRawBufferPointer) {
     let buffers = worker.tlsBuffers
     unsafe tls.provide(input, buffers: buffers)
-    while stage == .handshaking || stage == .open {
+    while stage == .open {
       switch tls.read(buffers: buffers) {
-      case .handshakeCompleted: established()
-      case .plaintext(let bytes): unsafe received(bytes)
-      case .needsInput:
+      case .plaintext(let bytes):
+        if isTrusted { unsafe received(bytes) } else { unsafe waiting.append(contentsOf: bytes) }
+      // The handshake was completed in a step of its own.
+      case .needsInput, .handshakeCompleted:
         writeOutput()
-        return
+        return takeWaiting(upTo: Limits.untrustedTurnBytes)
       case .closedByPeer:
         isPeerFinished = true
         writeOutput()
+        takeWaiting(upTo: .max)
         return peerFinished()
       case .failed(let error): return failed(error)
       }
@@ -173,7 +186,7 @@ final class Connection: SocketHandler {
     writeOutput()
   }
 
-  private func established() {
+  func established() {
     stage = .open
     lookAtExpiry()
     tls.compact()
@@ -205,7 +218,7 @@ final class Connection: SocketHandler {
     worker.watch(self)
   }
 
-  private func received(_ bytes: UnsafeRawBufferPointer) {
+  func received(_ bytes: UnsafeRawBufferPointer) {
     switch driver {
     case .provider(let provider): unsafe provider.receive(bytes)
     case .courier(let courier): unsafe courier.receive(bytes)
@@ -215,14 +228,15 @@ final class Connection: SocketHandler {
     }
   }
 
-  private func failed(_ error: TLSError) {
+  /// - Parameter rejected: Whose certificate it was that ended the handshake.
+  func failed(_ error: TLSError, _ rejected: RejectedCertificate? = nil) {
     logLimited(.info, .tlsFailed) {
       [
         .text("peer", peer.description), .text("door", door.name),
         .text("reason", error.description),
       ]
     }
-    noteRefusedHandshake(error)
+    noteRefusedHandshake(error, rejected)
     // What OpenSSL has to say about it, the alert, is still to be sent.
     writeOutput()
     driverClosed(.cut)
@@ -242,19 +256,6 @@ final class Connection: SocketHandler {
     case .courier, .none: close()
     }
     worker.markDirty(self)
-  }
-
-  private func discardInput() {
-    for _ in 0..<Self.readsPerTurn {
-      switch unsafe socket.read(into: worker.receiveBuffer) {
-      case .bytes: continue
-      case .wouldBlock: return
-      case .endOfStream:
-        isPeerFinished = true
-        return stage == .lingering ? peerFinishedLate() : updateInterest()
-      case .failed: return abort()
-      }
-    }
   }
 
   // MARK: Writing
@@ -301,8 +302,13 @@ final class Connection: SocketHandler {
     let buffers = worker.tlsBuffers
     guard buffers.outputCount > 0 else { return }
     defer { buffers.removeAllOutput() }
-    guard stage != .closed, stage != .lingering else { return }
-    switch unsafe unsent.write(buffers.output, to: socket) {
+    unsafe write(buffers.output)
+  }
+
+  /// Sends ciphertext, as far as the socket takes it.
+  func write(_ ciphertext: UnsafeRawBufferPointer) {
+    guard stage != .closed, stage != .lingering, unsafe !ciphertext.isEmpty else { return }
+    switch unsafe unsent.write(ciphertext, to: socket) {
     case .written, .queued: break
     case .blocked: stalled()
     case .failed: abort()

@@ -28,8 +28,7 @@ final class ConnectionGate: Sendable {
     guard unsafe getrlimit(files, &limit) == 0, limit.rlim_cur < rlim_t(Int32.max) else {
       return .max
     }
-    let all = Int(limit.rlim_cur)
-    return all - min(Limits.reservedDescriptors, all / 4)
+    return ConnectionBudget<SocketAddress>.capacity(ofDescriptors: Int(limit.rlim_cur))
   }
 
   func accept(from peer: SocketAddress, at door: Door) -> Bool {
@@ -79,38 +78,5 @@ final class ConnectionGate: Sendable {
       defer { (state.reportedCount, state.reportedSeconds) = (count, nowSeconds) }
       return count &- state.reportedCount
     }
-  }
-}
-
-/// The untrusted connections of a worker in the order in which they came.
-struct UntrustedQueue {
-  private var entries: [DeadlineWheel.Entry] = []
-  private var head = 0
-
-  private static let entriesMoved = 1024
-
-  mutating func append(_ connection: Connection, _ worker: Worker) {
-    while head < entries.count, Self.find(entries[head], worker) == nil { head += 1 }
-    if head >= Self.entriesMoved, head > entries.count / 2 {
-      entries.removeFirst(head)
-      head = 0
-    }
-    entries.append(
-      DeadlineWheel.Entry(slot: connection.slot, generation: connection.generation))
-  }
-
-  /// The oldest one of a site.
-  func oldest(of site: SocketAddress, _ worker: Worker) -> Connection? {
-    for entry in entries[head...] {
-      if let found = Self.find(entry, worker), found.peer.site == site { return found }
-    }
-    return nil
-  }
-
-  private static func find(_ entry: DeadlineWheel.Entry, _ worker: Worker) -> Connection? {
-    guard worker.generations[Int(entry.slot)] == entry.generation,
-      let connection = worker.connections[Int(entry.slot)], !connection.isTrusted
-    else { return nil }
-    return connection
   }
 }

@@ -27,7 +27,7 @@ extension Worker {
         acceptedMilliseconds: loop.nowMilliseconds)
       connections[Int(slot)] = connection
       census.add(door)
-      untrusted.append(connection, self)
+      untrusted.append(connection)
       watch(connection)
     } catch {
       gate.close(peer, at: door, isTrusted: false)
@@ -83,6 +83,7 @@ extension Worker {
 
   func forget(_ connection: Connection) {
     let index = Int(connection.slot)
+    if !connection.isTrusted { untrusted.remove(connection) }
     connections[index] = nil
     generations[index] &+= 1
     freeSlots.append(connection.slot)

@@ -61,9 +61,11 @@ import Glibc
   private var secondTimer: LoopTimer?
   private(set) var pauses: PauseQueue?
   private var drains: [DrainQueue] = []
-  var handshakes = HandshakeQueue()
+  var untrustedWork = UntrustedWork()
+  /// Takes the steps of handshakes; nil where there are no threads.
+  private(set) var handshakeThread: HandshakeThread?
   var scarcity = MemoryScarcity()
-  var untrusted = UntrustedQueue()
+  var untrusted = UntrustedConnections()
   let commons: Commons
   /// The wall clock minus the worker's when they were last compared; see `watchClock`.
   var clockOffsetMilliseconds: Int64?
@@ -133,6 +135,18 @@ import Glibc
     let timer = LoopTimer(loop: loop) { [unowned self] in secondPassed() }
     timer.start(afterMilliseconds: 1000, repeatMilliseconds: 1000)
     secondTimer = timer
+  }
+
+  /// Gives the handshakes a thread of their own. Without it their steps are taken here, as a simulation has no threads.
+  func startHandshakeThread() {
+    let results = Inbox<HandshakeStep>(loop: loop, capacity: 2 * Limits.handshakesAtOnce) {
+      [unowned self] steps in
+      readClock()
+      for step in steps { finish(step) }
+    }
+    let thread = HandshakeThread(index: index, results: results)
+    handshakeThread = thread
+    thread.start()
   }
 
   /// Opens the listeners of `door`; returns the addresses that were bound.
@@ -261,7 +275,7 @@ import Glibc
     for target in outboxes.indices where !outboxes[target].isEmpty {
       _ = peers[target].inbox?.send(contentsOf: &outboxes[target])
     }
-    handshakes.turnEnded(self)
+    untrustedWork.turnEnded(self)
   }
 
   // MARK: Control

@@ -14,6 +14,13 @@ struct ConnectionBudgetTests {
     return count
   }
 
+  @Test(
+    "Descriptors are kept for the store and the administration: 256, or a quarter of few",
+    arguments: [(1024, 768), (20_000, 19_744), (1000, 750), (64, 48)])
+  func descriptors(count: Int, capacity: Int) {
+    #expect(ConnectionBudget<String>.capacity(ofDescriptors: count) == capacity)
+  }
+
   @Test("One address alone gets four fifths of all connections")
   func alone() {
     var budget = Budget(capacity: 1000)

@@ -1,4 +1,4 @@
-"""How chromedriver is started. Shell scripts take its place, so that its port is in use when the test wants it to be."""
+"""How chromedriver is started. Shell scripts take its place, so that its port is in use when a test wants it to be."""
 
 import os
 import tempfile

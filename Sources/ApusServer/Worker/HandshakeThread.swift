@@ -1,0 +1,90 @@
+import ApusCore
+import ApusLoop
+import ApusModel
+import ApusTLS
+import Glibc
+
+/// Takes the steps of a worker's TLS handshakes, on a thread of its own with a lower priority.
+///
+/// A step costs half a millisecond, hundreds of times what a notification costs. On the worker's own thread everybody
+/// who is connected would wait for it, and a stranger who sends nothing but first flights could make every push wait.
+/// Here the system lets the worker go first, and gives the handshakes what it leaves, though always a share.
+final class HandshakeThread: Sendable {
+  private let loop: EventLoop
+  private let waiting: Inbox<HandshakeStep>
+
+  /// - Parameter results: Gets each step when it was taken.
+  init(index: Int, results: Inbox<HandshakeStep>) {
+    let loop = EventLoop(name: "apus-tls-\(index)")
+    let buffers = TLSBuffers()
+    waiting = Inbox(loop: loop, capacity: 2 * Limits.handshakesAtOnce) { steps in
+      for var step in steps {
+        step.take(buffers)
+        _ = results.send(step)
+      }
+    }
+    self.loop = loop
+  }
+
+  func start() {
+    loop.start()
+    // Of the calling thread alone, on Linux.
+    loop.perform { _ = nice(Limits.handshakeNiceness) }
+  }
+
+  func begin(_ step: HandshakeStep) { _ = waiting.send(step) }
+
+  func stop() {
+    loop.stop()
+    loop.join()
+  }
+}
+
+/// A step of a TLS handshake: what has come of the peer's flight, and what follows from it.
+///
+/// Unchecked: whoever has the step has the TLS connection. Its worker does not touch that before the step is back.
+struct HandshakeStep: @unchecked Sendable {
+  enum Outcome {
+    case needsInput
+    case completed
+    case failed(TLSError)
+  }
+
+  let connection: DeadlineWheel.Entry
+  let tls: TLSConnection
+  /// Ciphertext of the peer. When the step was taken, the part that came behind the handshake.
+  var input: [UInt8]
+  /// Ciphertext for the peer.
+  private(set) var output: [UInt8] = []
+  private(set) var outcome = Outcome.needsInput
+  /// Whose certificate it was that ended the handshake.
+  private(set) var rejected: RejectedCertificate?
+
+  init(_ connection: Connection, _ input: [UInt8]) {
+    self.connection = DeadlineWheel.Entry(
+      slot: connection.slot, generation: connection.generation)
+    tls = connection.tls
+    self.input = input
+  }
+
+  mutating func take(_ buffers: TLSBuffers) {
+    var rest: [UInt8] = []
+    unsafe input.withUnsafeBytes { bytes in
+      unsafe tls.provide(bytes, buffers: buffers)
+      switch tls.read(buffers: buffers) {
+      case .handshakeCompleted:
+        outcome = .completed
+        rest = buffers.takeInput()
+      // Nobody is anybody before the handshake is completed: there is no plaintext and no regular end.
+      case .needsInput, .plaintext: break
+      case .closedByPeer: outcome = .failed(.truncated)
+      case .failed(let error):
+        outcome = .failed(error)
+        rejected = buffers.takeRejectedCertificate()
+      }
+    }
+    input = rest
+    output = unsafe Array(buffers.output)
+    buffers.removeAllOutput()
+  }
+}
