@@ -179,21 +179,6 @@ public enum Limits {
   /// Answers to PING and SETTINGS that wait for a peer that does not read.
   public static let pendingAcknowledgements = 1000
 
-  // MARK: Untrusted connections
-
-  /// Untrusted connections that one address (or /64) may hold, as a multiple of the connections that are still free:
-  /// one alone gets four fifths of all, n of them 4/(4n + 1) each.
-  public static let untrustedPerFree = 4
-  /// The same of one listener: eight ninths of all.
-  public static let untrustedPerFreeOfListener = 8
-  /// The same of one listener for the first connection of an address: 64 of 65.
-  public static let untrustedFirstPerFreeOfListener = 64
-  /// Descriptors that connections do not get: the store's tables and logs, the administration, the loops. At most a
-  /// quarter of what the process may have.
-  public static let reservedDescriptors = 256
-  /// Seconds between two log lines that say how often the same thing happened.
-  public static let reportSeconds = 10
-
   // MARK: Storage
 
   /// Notifications of one app that wait for one device, where the app's retention asks for more than the newest. A
@@ -366,6 +351,8 @@ public enum Limits {
 
   // MARK: Log
 
+  /// Seconds between two log lines that say how often the same thing happened.
+  public static let reportSeconds = 10
   /// Log lines of one kind that a stranger can cause, in one window. Enough to see a pattern; a flood leaves 30,000
   /// lines of a kind in a day, about 4 MB.
   public static let logLinesPerWindow = 20
@@ -374,17 +361,6 @@ public enum Limits {
 
   // MARK: Connections
 
-  /// Steps of TLS handshakes, first flights and second ones, that a worker's thread for them has at a time: the one
-  /// that it takes, and the next one.
-  public static let handshakesAtOnce = 2
-  /// By how much that thread is nicer than the others (`nice(2)`). A quarter of a processor stays its own when the
-  /// worker has enough to do for all of it, so that devices and providers can connect to a service that is busy.
-  public static let handshakeNiceness: Int32 = 5
-  /// Bytes that are read at once from a connection whose peer has not proved who it is: the largest TLS record.
-  public static let untrustedReadBytes = 16_384 + 256 + 5
-  /// Bytes of what such peers have sent that a worker looks at in a turn of its loop. A provider's first request, with
-  /// its token, has 600; at most 85 frames fit, which cost about 0.1 ms.
-  public static let untrustedTurnBytes = 1024
   /// Seconds in which the steps of handshakes are counted, to know a crowd by; more than until a device counts as
   /// quiet, so that what its connection no longer needs is free when the crowd has gone by.
   public static let crowdSeconds = 12

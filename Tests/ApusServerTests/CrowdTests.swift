@@ -13,48 +13,6 @@ struct CrowdTests {
 
   init() throws { service = try Shared.service }
 
-  /// A client whose flights are sent when the test says so.
-  private final class Guest {
-    let tcp: RawTCPClient
-    let tls: TLSConnection
-    private let buffers = TLSBuffers()
-    /// What the service said under the connection's keys.
-    private(set) var plaintext: [UInt8] = []
-    private(set) var failure: TLSError?
-
-    init(_ address: SocketAddress, _ context: TLSContext) throws {
-      tcp = try RawTCPClient(address)
-      tls = try TLSConnection(context: context)
-      tls.startHandshake(buffers: buffers)
-    }
-
-    func sendOutput() throws {
-      let output = Array(buffers.output)
-      buffers.removeAllOutput()
-      if !output.isEmpty { try tcp.send(output) }
-    }
-
-    /// Takes what comes next; what it is answered with waits for `sendOutput`.
-    func receive() throws {
-      guard case .bytes(let bytes) = try tcp.receive(awaiting: "the service's next flight") else {
-        throw RawFault.ended(.endOfStream, awaiting: "the service's next flight")
-      }
-      bytes.withUnsafeBytes { input in
-        tls.provide(input, buffers: buffers)
-        while true {
-          switch tls.read(buffers: buffers) {
-          case .handshakeCompleted: continue
-          case .plaintext(let part): plaintext += Array(part)
-          case .needsInput, .closedByPeer: return
-          case .failed(let error):
-            failure = error
-            return
-          }
-        }
-      }
-    }
-  }
-
   /// Each has sent its first flight.
   private func guests() throws -> [Guest] {
     let authority = service.directory.serviceAuthority.certificate.pem

@@ -51,3 +51,27 @@ struct SilenceTests {
     #expect(report.secondsToEnd == nil)
   }
 }
+
+@Suite("A client that shows no credential")
+struct UntrustedProviderTests {
+  @Test(
+    "Its connection ends with GOAWAY after 60 seconds, whether it is quiet or not",
+    arguments: [nil, 7] as [Int?])
+  func ends(pingSeconds: Int?) throws {
+    let provider = try UntrustedProvider(pingSeconds: pingSeconds)
+    let report = try provider.run(seconds: 100)
+    let seconds = try #require(report.connectedSeconds)
+    // The service's clock counts in seconds, and packets take some time.
+    #expect((58...64).contains(seconds), "\(seconds)")
+    // RFC 9113, section 6.8: type 7 on stream 0, last stream 0, NO_ERROR; then the reason.
+    let goAway: [UInt8] = [7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    let reason = Array(#"{"reason":"IdleTimeout"}"#.utf8)
+    #expect(report.received.suffix(goAway.count + reason.count) == goAway[...] + reason)
+  }
+
+  @Test("It is not ended before")
+  func stays() throws {
+    let report = try UntrustedProvider(pingSeconds: 7).run(seconds: 55)
+    #expect(report.connectedSeconds == nil)
+  }
+}

@@ -91,6 +91,13 @@ extension Connection {
     return false
   }
 
+  /// The handshake is completed, or over.
+  func endHandshake() {
+    guard isHalfOpen else { return }
+    isHalfOpen = false
+    worker.untrustedWork.handshakeEnded()
+  }
+
   /// A step was taken.
   func handshakeWent(_ step: HandshakeStep) {
     isHeldBack = false
@@ -98,7 +105,12 @@ extension Connection {
     // The write may have found the peer gone.
     guard stage == .handshaking else { return }
     switch step.outcome {
-    case .needsInput: updateInterest()
+    case .needsInput:
+      if !isHalfOpen {
+        isHalfOpen = true
+        worker.handshakeBegan(self)
+      }
+      updateInterest()
     case .failed(let error): failed(error, step.rejected)
     case .completed:
       established()

@@ -82,6 +82,8 @@ final class Connection: SocketHandler {
   var waiting: [UInt8] = []
   /// Whether it has begun the handshake.
   var hasBegun = false
+  /// Whether its peer owes the next step of the handshake.
+  var isHalfOpen = false
   /// Whether it stands in the worker's list of connections with something to write.
   var isDirty = false
   /// Second of the worker's clock at which the connection is looked at.
@@ -187,6 +189,7 @@ final class Connection: SocketHandler {
   }
 
   func established() {
+    endHandshake()
     stage = .open
     lookAtExpiry()
     tls.compact()

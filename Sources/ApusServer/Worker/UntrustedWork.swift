@@ -14,6 +14,9 @@ struct UntrustedWork: ~Copyable {
   private var finishing = FairQueue<SocketAddress, Entry>()
   private var beginning = FairQueue<SocketAddress, Entry>()
   private var stepsUnderWay = 0
+  /// Those that have begun, the oldest first; entries of those that are over stay until they are the first.
+  private var begun = FIFO<Entry>()
+  private var halfOpenCount = 0
   private var reading = FairQueue<SocketAddress, Entry>()
   private var hasReadThisTurn = false
   private var isTurnPlanned = false
@@ -52,6 +55,27 @@ struct UntrustedWork: ~Copyable {
       else { continue }
       stepsUnderWay += 1
       return found
+    }
+    return nil
+  }
+
+  /// A connection has its first answer, and owes the next step.
+  mutating func handshakeBegan(_ connection: Connection) {
+    begun.append(connection.entry)
+    halfOpenCount += 1
+  }
+
+  /// It is completed, or over.
+  mutating func handshakeEnded() {
+    halfOpenCount -= 1
+    if halfOpenCount == 0 { begun = FIFO() }
+  }
+
+  /// Who makes room when there are too many: the one that had the most time to answer.
+  mutating func takeOldestSurplus(_ worker: Worker) -> Connection? {
+    while halfOpenCount > Limits.handshakesHalfOpen, let entry = begun.popFirst() {
+      let found = worker.connection(slot: entry.slot, generation: entry.generation)
+      if let found, found.isHalfOpen { return found }
     }
     return nil
   }
@@ -134,6 +158,15 @@ extension Worker {
     let connection = connection(slot: step.connection.slot, generation: step.connection.generation)
     if let connection, connection.stage == .handshaking { connection.handshakeWent(step) }
     handshakeStepEnded()
+  }
+
+  /// A handshake waits for its peer.
+  func handshakeBegan(_ connection: Connection) {
+    untrustedWork.handshakeBegan(connection)
+    while let oldest = untrustedWork.takeOldestSurplus(self) {
+      gate.noteEvicted()
+      oldest.abort()
+    }
   }
 
   /// A step is over, or came to nothing; the next ones begin.

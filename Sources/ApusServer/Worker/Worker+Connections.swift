@@ -84,6 +84,7 @@ extension Worker {
   func forget(_ connection: Connection) {
     let index = Int(connection.slot)
     if !connection.isTrusted { untrusted.remove(connection) }
+    connection.endHandshake()
     connections[index] = nil
     generations[index] &+= 1
     freeSlots.append(connection.slot)

@@ -19,10 +19,7 @@ package final class SilentDevice {
     package var woken: UInt64 = 0
   }
 
-  private let timeline = Timeline()
-  private let network: SimulatedNetwork
-  private let server: SimulatedServer
-  private let credentials: SimulationCredentials
+  private let world: QuietWorld
   private let keepAliveSeconds: UInt64
   private var client: CourierClient
   private var framer = CourierFramer()
@@ -36,21 +33,8 @@ package final class SilentDevice {
 
   /// - Parameter keepAliveSeconds: how often the device says that it is there.
   package init(keepAliveSeconds: Int) throws {
-    var random = SeededRandom(seed: 1)
-    credentials = try SimulationCredentials()
+    world = try QuietWorld()
     self.keepAliveSeconds = UInt64(keepAliveSeconds)
-    let trace = SimulationTrace(timeline, capacity: 0)
-    let host = SimulatedHost(timeline, random: random.split())
-    network = SimulatedNetwork(timeline, host: host, random: random.split(), trace: trace)
-    let disk = SimulatedDisk(timeline, random: random.split(), trace: trace, canary: nil)
-    let credentials = credentials
-    server = try SimulatedServer(
-      host: host, network: network, disk: disk, trace: trace,
-      doors: SimulationDoor.all.map {
-        ($0.configuration(nil), try $0.serverContext(credentials))
-      },
-      configuration: ServerConfiguration(dataDirectory: "(simulated)", doors: []),
-      trust: try credentials.trust(SimulatedDirectory()), workers: 1, random: random.split())
     client = CourierClient(
       configuration: CourierClient.Configuration(
         dialect: Self.dialect, responseMilliseconds: 20_000,
@@ -60,23 +44,20 @@ package final class SilentDevice {
   /// The device connects and is silent but for its keep-alives; after `quietSeconds` a notification is sent to it, if
   /// any is, and the world goes on for `seconds`.
   package func run(quietSeconds: Int, seconds: Int, pushes: Bool = true) throws -> Report {
-    server.start()
     let topic = SimulationCredentials.topicHash(0)
     var nothing: [UInt8] = []
     _ = client.requestToken(topic, to: &nothing)
     client.setTopics(CourierTopics(enabled: [topic]), to: &nothing)
-    advance(1)
-    device = try ClientChannel(
-      self, door: SimulationDoor.index(.courier, .production),
-      context: credentials.clientContext(certificate: 0, protocols: ["\(Self.dialect.name)"]),
-      network: network)
+    world.start()
+    defer { world.end() }
+    device = try world.connect(
+      self, door: SimulationDoor.index(.courier, .production), certificate: 0,
+      protocols: ["\(Self.dialect.name)"])
     keepAlive()
-    provider = try ClientChannel(
+    provider = try world.connect(
       self, door: SimulationDoor.gateway(confirms: false),
-      context: credentials.clientContext(
-        certificate: SimulationCredentials.providerCertificate(0, edition: 0), protocols: []),
-      network: network)
-    advance(quietSeconds)
+      certificate: SimulationCredentials.providerCertificate(0, edition: 0), protocols: [])
+    world.advance(quietSeconds)
     if pushes, let token {
       var frame: [UInt8] = []
       frame.append(
@@ -84,18 +65,13 @@ package final class SilentDevice {
         identifier: 1, expiration: .max, priority: 10)
       provider?.send(frame)
     }
-    advance(seconds)
-    (report.dormant, report.woken) = (server.dormancy.fallen, server.dormancy.woken)
-    let report = report
-    timeline.clear()
-    server.discard()
-    network.clear()
+    world.advance(seconds)
+    let dormancy = world.server.dormancy
+    (report.dormant, report.woken) = (dormancy.fallen, dormancy.woken)
     return report
   }
 
-  private func advance(_ seconds: Int) {
-    timeline.run(until: timeline.now + UInt64(seconds) * Timeline.second) { false }
-  }
+  private var timeline: Timeline { world.timeline }
 
   private func keepAlive() {
     timeline.after(keepAliveSeconds * Timeline.second) { [weak self] in

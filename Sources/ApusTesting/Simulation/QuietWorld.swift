@@ -1,0 +1,54 @@
+import ApusModel
+import ApusServer
+import ApusTLS
+
+/// A service on a simulated host, and the clock of a world in which nothing happens but what a test does.
+final class QuietWorld {
+  let timeline = Timeline()
+  let network: SimulatedNetwork
+  let server: SimulatedServer
+  let credentials: SimulationCredentials
+
+  init() throws {
+    var random = SeededRandom(seed: 1)
+    credentials = try SimulationCredentials()
+    let trace = SimulationTrace(timeline, capacity: 0)
+    let host = SimulatedHost(timeline, random: random.split())
+    network = SimulatedNetwork(timeline, host: host, random: random.split(), trace: trace)
+    let disk = SimulatedDisk(timeline, random: random.split(), trace: trace, canary: nil)
+    let credentials = credentials
+    server = try SimulatedServer(
+      host: host, network: network, disk: disk, trace: trace,
+      doors: SimulationDoor.all.map {
+        ($0.configuration(nil), try $0.serverContext(credentials))
+      },
+      configuration: ServerConfiguration(dataDirectory: "(simulated)", doors: []),
+      trust: try credentials.trust(SimulatedDirectory()), workers: 1, random: random.split())
+  }
+
+  func start() {
+    server.start()
+    advance(1)
+  }
+
+  func advance(_ seconds: Int) {
+    timeline.run(until: timeline.now + UInt64(seconds) * Timeline.second) { false }
+  }
+
+  /// - Parameter certificate: the client's place in the credentials; nil for none.
+  func connect(
+    _ owner: any ChannelOwner, door: Int, certificate: Int?, protocols: [String]
+  ) throws -> ClientChannel {
+    try ClientChannel(
+      owner, door: door,
+      context: credentials.clientContext(certificate: certificate, protocols: protocols),
+      network: network)
+  }
+
+  /// Its parts refer to each other.
+  func end() {
+    timeline.clear()
+    server.discard()
+    network.clear()
+  }
+}
