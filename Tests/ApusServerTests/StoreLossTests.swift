@@ -91,6 +91,22 @@ struct StoreLossTests {
     #expect(try [200, 410].contains(push(service, token)))
   }
 
+  @Test("A flipped bit in a log stops the start, and the operator reads how much it costs")
+  func flippedBit() throws {
+    _ = try useOnce()
+    let file = try #require(
+      FileManager.default.contentsOfDirectory(atPath: data.storePath)
+        .filter { $0.hasSuffix(".log") }.map { URL(filePath: "\(data.storePath)/\($0)") }
+        .max { try Data(contentsOf: $0).count < Data(contentsOf: $1).count })
+    var content = try Data(contentsOf: file)
+    content[20] ^= 0x10
+    try content.write(to: file)
+    let finding = "\(file.lastPathComponent): damaged at byte 0"
+    expectRefusal("is damaged", finding, "0 writes before that")
+    let repair = try data.acceptLoss(nowSeconds: 7)
+    #expect(repair.messages.first?.hasPrefix(finding) == true, "\(repair.messages)")
+  }
+
   @Test("A whole store is counted, and nothing of it is touched")
   func check() throws {
     _ = try useOnce()

@@ -46,6 +46,18 @@ struct LogDamageTests {
       Issue.record("\(String(describing: error))")
       return
     }
+    let surveys = StoreSurvey(path: scratch.path).logs.compactMap(\.survey)
+    let survey = try #require(surveys.first { !$0.isWhole })
+    #expect(survey.writesBefore == UInt64(group))
+    let damage = try #require(survey.damage.first)
+    // The rest of the block is lost with the damaged record.
+    let found = survey.writesBefore + survey.writesAfter
+    if let lost = damage.lostWrites {
+      #expect(found + lost == UInt64(count))
+    } else {
+      // Before the first batch and after the last one nothing tells how many there were.
+      #expect(group == 0 && damage.isFollowed || group == count - 1 && found == UInt64(group))
+    }
   }
 
   @Test("Where the operator accepts the loss, all but the rest of the damaged block is there")

@@ -69,6 +69,34 @@ struct MissingFilesTests {
     try expectAll()
   }
 
+  @Test("A log that is missing although a newer one is there")
+  func missingOlderLog() async throws {
+    var options = RocksOptions()
+    options.memtableBytes = 4 << 20
+    let store = try RocksStore(path: scratch.path, options: options)
+    // One record keeps the first log. What fills the memtable of another family begins the second one.
+    #expect(await commit(store) { $0.put(.meta, key(0), [1]) } == nil)
+    let value = [UInt8](repeating: 0x5a, count: 100_000)
+    for number in 0..<25 {
+      #expect(await commit(store) { $0.put(.mailbox, key(number), value) } == nil)
+    }
+    let logs = try names { $0.hasSuffix(".log") }.sorted()
+    try #require(logs.count == 2, "\(logs)")
+    let copy = scratch.root + "/copy"
+    try FileManager.default.copyItem(atPath: scratch.path, toPath: copy)
+    store.close()
+    try FileManager.default.removeItem(atPath: scratch.path)
+    try FileManager.default.moveItem(atPath: copy, toPath: scratch.path)
+    let first = "\(scratch.path)/\(logs[0])"
+    try FileManager.default.moveItem(atPath: first, toPath: "\(scratch.root)/kept")
+    expectCorrupted("log")
+    // With the file back everything is there; where the loss is accepted, what the others hold.
+    options.acceptsLoss = true
+    let rest = try RocksStore(path: scratch.path, options: options)
+    #expect(try rest.get(.mailbox, key(24)) == value)
+    rest.close()
+  }
+
   @Test("An older MANIFEST, by a CURRENT of a backup")
   func olderManifest() async throws {
     try await make()

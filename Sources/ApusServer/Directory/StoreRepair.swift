@@ -25,9 +25,10 @@ extension DataDirectory {
     let store: RocksStore
     do throws(StoreError) { store = try RocksStore(path: storePath, options: options) } catch {
       guard case .corrupted(_, let detail) = error else { throw error }
+      let findings = StoreSurvey(path: storePath).findings.map { "\n  \($0)" }.joined()
       throw DirectoryProblem(
         "the store \(storePath) is damaged (\(detail)): restore a backup, or run `apus store --accept-loss`, which "
-          + "keeps a copy and goes on with what can be read")
+          + "keeps a copy and goes on with what can be read" + findings)
     }
     if !Files.exists(storeMark) { _ = try DurableFile.create([], at: storeMark) }
     return store
@@ -56,7 +57,7 @@ extension DataDirectory {
     package var copy: String?
     /// Notifications that wait in the store now; nil where a new one is made with the next start.
     package var notifications: Int?
-    /// What the engine said of what it left out.
+    /// What of the logs is lost, and what the engine said of what it left out.
     package var messages: [String]
   }
 
@@ -74,6 +75,7 @@ extension DataDirectory {
     }
     let copy = "\(storePath).damaged-\(nowSeconds)"
     try copyStore(to: copy)
+    let findings = StoreSurvey(path: copy).findings
     let messages = Collected()
     var options = RocksOptions()
     options.acceptsLoss = true
@@ -83,13 +85,14 @@ extension DataDirectory {
       defer { store.close() }
       return StoreRepair(
         copy: copy, notifications: try Self.notificationCount(in: store),
-        messages: messages.lines)
+        messages: findings + messages.lines)
     } catch {
       guard case .corrupted(_, let detail) = error else { throw error }
       // Not even the engine's list of its tables can be read.
       try removeStore()
       try DurableFile.remove(storeMark)
-      return StoreRepair(copy: copy, notifications: nil, messages: messages.lines + [detail])
+      return StoreRepair(
+        copy: copy, notifications: nil, messages: findings + messages.lines + [detail])
     }
   }
 

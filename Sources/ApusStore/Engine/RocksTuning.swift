@@ -41,6 +41,20 @@ struct RocksTuning {
     unsafe rocksdb_options_set_wal_recovery_mode(made, Int32(recovery))
     unsafe rocksdb_options_set_stats_dump_period_sec(made, 0)
     unsafe rocksdb_options_set_stats_persist_period_sec(made, 0)
+    return unsafe options.acceptsLoss ? made : noticingMissingLogs(made)
+  }
+
+  /// Has the engine note in its MANIFEST, when it begins a new log, which ones were synced and how long they are. It
+  /// does not open then where one of them is missing or shorter. The C interface has no function for this option.
+  private func noticingMissingLogs(_ options: OpaquePointer) -> OpaquePointer {
+    let made: OpaquePointer = unsafe rocksdb_options_create()
+    var message: UnsafeMutablePointer<CChar>?
+    unsafe rocksdb_get_options_from_string(
+      options, "track_and_verify_wals_in_manifest=true", made, &message)
+    guard unsafe message == nil else {
+      preconditionFailure("the store's engine does not know the option for noticing missing logs")
+    }
+    unsafe rocksdb_options_destroy(options)
     return unsafe made
   }
 

@@ -59,7 +59,7 @@ struct StoreProgress: Equatable {
     manifest.split(separator: "-").last.flatMap { UInt64($0) }
   }
 
-  private static func logNumber(_ name: String) -> UInt64? {
+  static func logNumber(_ name: String) -> UInt64? {
     name.hasSuffix(".log") ? UInt64(name.dropLast(4)) : nil
   }
 }
