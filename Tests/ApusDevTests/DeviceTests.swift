@@ -120,6 +120,19 @@ struct DeviceTests {
     #expect(refused.json["verdict"]?["status"]?.integer == 400)
   }
 
+  @Test("The composer's answer has the violations of a push that was accepted")
+  func violations() async throws {
+    let bench = try Bench()
+    defer { bench.stop() }
+    let right = try await bench.ask(
+      "POST", "/api/v1/send", #"{"device":"phone","payload":{"aps":{"badge":1}}}"#)
+    #expect(right.json["violations"]?.array?.isEmpty == true, "\(right.text)")
+    let odd = try await bench.ask(
+      "POST", "/api/v1/send", #"{"device":"phone","payload":{"aps":{"badge":"1"}}}"#)
+    #expect(odd.json["verdict"]?["accepted"]?.bool == true, "\(odd.text)")
+    #expect(odd.json["violations"]?.array?.first?["message"]?.string != nil, "\(odd.text)")
+  }
+
   @Test("Devices are made and taken away")
   func lifecycle() async throws {
     let bench = try Bench()

@@ -162,6 +162,9 @@ struct InboxTests {
     let counts = try await bench.ask("GET", "/api/v1/status").json["counts"]
     #expect(counts?["received"]?.integer == 5)
     #expect(counts?["kept"]?.integer == 3)
+    let page = try await bench.ask("GET", "/api/v1/pushes?limit=2&q=T5").json
+    #expect(page["pushes"]?.array?.count == 1)
+    #expect(page["kept"]?.integer == 3)
     #expect(try await bench.ask("GET", "/api/v1/pushes/2").status == 404)
     #expect(try await bench.ask("GET", "/api/v1/pushes/3").status == 200)
   }

@@ -18,11 +18,11 @@ export class Apps extends Pane {
     super('Apps', 'Providers send to these topics, and to no others.')
     this.list = h('div', {})
     this.teams = h('div', {})
-    this.form = h('div', {})
+    this.form = h('div', { data: { needs: 'trust' } })
     this.topic = input({ placeholder: 'com.example.app' })
     this.name = input({ placeholder: 'Example Ltd', maxlength: '256' })
-    this.add(this.list, this.form, box('Teams', this.teams,
-      inlineForm(() => this.#addTeam(), 'Add', field('New team', this.name))))
+    this.add(this.list, this.form, box('Teams', this.teams, h('div', { data: { needs: 'trust' } },
+      inlineForm(() => this.#addTeam(), 'Add', field('New team', this.name)))))
   }
 
   async update() {
@@ -30,7 +30,7 @@ export class Apps extends Pane {
     fill(this.list, table('Apps', ['Topic', 'Team', 'Retention', 'Pushes to dead tokens', ''], apps.map((app) => [
       plain(app.topic), app.team, app.retain && plain(app.retain), count(app.dead_token_pushes),
       button('Remove', () => this.#remove(app.topic),
-        { class: 'small quiet danger', 'aria-label': `Remove ${app.topic}` }),
+        { class: 'small quiet danger', data: { needs: 'trust' }, 'aria-label': `Remove ${app.topic}` }),
     ])))
     fill(this.teams, table('Teams', ['Name', 'Id'], teams.map(({ team, name }) => [plain(name || '–'), team])))
     if (this.form.contains(document.activeElement)) return

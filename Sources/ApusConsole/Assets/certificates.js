@@ -25,7 +25,8 @@ export class Certificates extends Pane {
       gone.has(one.sha256) ? h('span', { class: 'badge bad' }, 'revoked') : timeLeft(one.seconds_left),
       start(one.sha256),
       REVOCABLE.has(one.kind) && !gone.has(one.sha256) && button('Revoke', () => this.#revoke(one), {
-        class: 'small quiet danger', 'aria-label': `Revoke the certificate of ${one.name}` }),
+        class: 'small quiet danger', data: { needs: 'trust' },
+        'aria-label': `Revoke the certificate of ${one.name}` }),
     ])))
     fill(this.revoked, table('Revoked certificates', ['SHA-256'], revoked.map((sha) => [h('code', {}, sha)])))
   }

@@ -204,10 +204,12 @@ export class Compose {
     }
   }
 
-  #answered({ good, words, href, link, explanation, fault, ids = [] }) {
-    fill(this.answer, h('div', { class: `callout ${good ? 'good' : 'bad'}` },
+  #answered({ good, words, href, link, explanation, violations = [], fault, ids = [] }) {
+    const style = !good ? 'bad' : violations.length ? 'warn' : 'good'
+    fill(this.answer, h('div', { class: `callout ${style}` },
       h('p', {}, h('strong', {}, words), ' ', href && h('a', { href }, link)),
       explanation && h('p', {}, literal(explanation)),
+      violations.map(({ message }) => h('p', {}, literal(message))),
       fault && h('p', { class: 'muted' }, 'By the fault ', literal(fault)),
       ids.filter(([, id]) => id).map(([name, id]) => h('p', { class: 'muted' }, name, ' ', h('code', {}, id)))))
   }

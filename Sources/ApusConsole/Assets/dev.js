@@ -3,8 +3,9 @@
 import { Compose } from '/assets/compose.js'
 import { standInSender } from '/assets/senders.js'
 import { Devices } from '/assets/devices.js'
+import { get } from '/assets/api.js'
 import { h } from '/assets/dom.js'
-import { follow } from '/assets/events.js'
+import { follow, on } from '/assets/events.js'
 import { Faults } from '/assets/faults.js'
 import { Inbox } from '/assets/inbox.js'
 import { Status } from '/assets/status.js'
@@ -42,8 +43,21 @@ export const help = (spaced) => [
     h('code', {}, 'type:background verdict:refused'), '.'),
 ]
 
+/** Says beside the view's name how many faults are armed, as they strike whatever is looked at. */
+async function showFaults() {
+  let armed
+  try { armed = (await get('/faults')).faults.filter(({ spent }) => !spent).length } catch { return }
+  const tab = document.querySelector('#tabs [data-view=faults]')
+  tab?.querySelector('.badge')?.remove()
+  if (armed) tab?.append(h('span', { class: 'badge armed', title: `${armed} armed` }, armed))
+}
+
 /** Begins what goes on whichever view is to be seen. */
 export function start(view) {
   view('inbox')
+  showFaults()
+  on('fault', showFaults)
+  on('push', (push) => { if (!push?.verdict || push.verdict.fault) showFaults() })
+  on('link', (isUp) => { if (isUp) showFaults() })
   follow()
 }

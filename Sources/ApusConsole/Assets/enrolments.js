@@ -21,8 +21,9 @@ export class Enrolments {
     this.made = h('div', { class: 'answer', role: 'status' })
     this.asking = box('Devices that ask for a certificate', this.pending)
     this.element = h('div', { class: 'column' },
-      box('One-time codes', this.codes, inlineForm(() => this.#make(), 'Make', field('Device’s name', this.name),
-        field('Hours', this.hours), field('Uses', this.uses)), this.made))
+      box('One-time codes', this.codes, h('div', { data: { needs: 'operate' } },
+        inlineForm(() => this.#make(), 'Make', field('Device’s name', this.name),
+          field('Hours', this.hours), field('Uses', this.uses)), this.made)))
   }
 
   async update() {
@@ -31,7 +32,7 @@ export class Enrolments {
     this.asking.hidden = enrolments.length === 0
     fill(this.pending, table('Devices that ask for a certificate', columns, enrolments.map((one) => [
       plain(one.name || '–'), badge(one.state), one.address && plain(one.address), when(one.since), start(one.key),
-      one.state === 'waiting' && h('span', { class: 'actions' },
+      one.state === 'waiting' && h('span', { class: 'actions', data: { needs: 'operate' } },
         button('Approve', () => this.#decide(one, 'approve', 'Approved'), { class: 'small',
           'aria-label': `Approve ${one.name}` }),
         button('Reject', () => this.#decide(one, 'reject', 'Rejected'), { class: 'small quiet danger',
@@ -41,7 +42,7 @@ export class Enrolments {
     fill(this.codes, table('One-time codes', facts, codes.map((one) => [
       plain(one.name || '–'), badge(one.state), `${one.used} of ${one.uses}`, when(one.made), when(one.expires),
       start(one.sha256),
-      button('Take back', () => this.#withdraw(one), { class: 'small quiet danger',
+      button('Take back', () => this.#withdraw(one), { class: 'small quiet danger', data: { needs: 'operate' },
         'aria-label': `Take back the code ${one.name || one.sha256.slice(0, 12)}` }),
     ])))
   }

@@ -84,7 +84,7 @@ export class Fleet extends Pane {
     const hadFocus = this.one.contains(document.activeElement) && document.activeElement.matches('.danger')
     fill(this.one, this.#back(),
       h('div', { class: 'tools' }, h('h2', { id: 'device-title' }, h('code', {}, device.device)), stateOf(device),
-        !device.retired && button('Retire', () => this.#retire(id), { class: 'danger' }),
+        !device.retired && button('Retire', () => this.#retire(id), { class: 'danger', data: { needs: 'operate' } }),
         h('a', { href: `#/ledger/${segment(id)}` }, 'Its notifications')),
       facts([['Stored', count(device.stored_notifications)], ['Last seen', when(device.last_seen)],
         ['Retired', when(device.retired)]]),

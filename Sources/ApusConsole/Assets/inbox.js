@@ -199,11 +199,11 @@ export class Inbox {
     }
     this.list.grewAbove(above)
     this.list.draw()
-    const number = this.pushes.count
-    const more = this.pushes.hasMore ? '+' : ''
+    const number = this.pushes.total ?? this.pushes.count
+    const more = this.pushes.isFiltered && this.pushes.hasMore ? '+' : ''
     this.total.textContent = number === 1 && !more ? '1 push' : `${count(number)}${more} pushes`
     if (!reset) this.#note(this.pushes.isFiltered ? 'No push matches.' : null)
-    this.empty.hidden = reset || number > 0
+    this.empty.hidden = reset || this.pushes.count > 0
   }
 
   #note(text) {

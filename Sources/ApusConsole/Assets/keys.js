@@ -18,7 +18,7 @@ export class Keys extends Pane {
       placeholder: '-----BEGIN PUBLIC KEY-----' })
     this.teamPlace = h('div', { class: 'field' })
     this.made = h('div', { class: 'answer', role: 'status' })
-    this.add(this.list, h('form', { class: 'box', onsubmit: (event) => { event.preventDefault(); this.#add() } },
+    this.add(this.list, h('form', { class: 'box', data: { needs: 'trust' }, onsubmit: (event) => { event.preventDefault(); this.#add() } },
       h('h2', {}, 'Add a key'),
       h('div', { class: 'fields' }, this.teamPlace, field('Good for', this.places),
         field('Only for these apps', this.topics, 'Bundle ids, with spaces between them.')),
@@ -33,7 +33,7 @@ export class Keys extends Pane {
       key.topics?.length ? plain(key.topics.join(', ')) : 'all of its team',
       key.revoked ? h('span', { class: 'badge bad' }, 'revoked') : h('span', { class: 'badge good' }, 'good'),
       !key.revoked && button('Revoke', () => this.#revoke(key.key),
-        { class: 'small quiet danger', 'aria-label': `Revoke ${key.key}` }),
+        { class: 'small quiet danger', data: { needs: 'trust' }, 'aria-label': `Revoke ${key.key}` }),
     ])))
     if (this.teamPlace.contains(document.activeElement)) return
     this.team = teamChoice(teams)

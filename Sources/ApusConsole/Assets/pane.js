@@ -1,7 +1,7 @@
 // What the views of the service have in common: a title, a word on what failed, tables, and times.
 
 import { fill, h } from '/assets/dom.js'
-import { count, duration, literal, timestamp } from '/assets/text.js'
+import { count, duration, literal, timestamp, zone } from '/assets/text.js'
 
 /** A view that asks for what is in it each time that it is shown: a class of it has `update()`. */
 export class Pane {
@@ -62,12 +62,14 @@ export const inlineForm = (onsubmit, word, ...children) =>
   h('form', { class: 'inline', onsubmit: (event) => { event.preventDefault(); onsubmit() } }, children,
     h('button', { type: 'submit' }, word))
 
-/** A time of RFC 3339, or Unix milliseconds, as this browser's zone has it. */
+/** A time of RFC 3339, or Unix milliseconds, as this browser's zone has it, and which zone that is. */
 export function when(time) {
   if (time == null || time === '') return null
   const milliseconds = typeof time === 'number' ? time : Date.parse(time)
   if (Number.isNaN(milliseconds)) return literal(time)
-  return h('time', { datetime: new Date(milliseconds).toISOString() }, timestamp(milliseconds).slice(0, 19))
+  const utc = new Date(milliseconds).toISOString()
+  return h('time', { datetime: utc, title: utc }, timestamp(milliseconds).slice(0, 19), ' ',
+    h('small', { class: 'muted' }, zone(milliseconds)))
 }
 
 const LEVELS = [[0, 'bad', 'is over'], [86_400, 'bad', null], [7 * 86_400, 'bad', null], [30 * 86_400, 'warn', null]]

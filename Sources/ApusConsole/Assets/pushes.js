@@ -68,6 +68,8 @@ export class Pushes {
   #known = new Map()
   #arriving = new Map() // Told of, and put in all at once.
   #next = null
+  #kept = 0
+  #recount = null
   #ended = false
   #isCut = false
   #loading = null
@@ -88,6 +90,8 @@ export class Pushes {
   get isComplete() { return this.#ended }
   /** Whether there are older ones: that are not fetched yet, or for which there is no room here. */
   get hasMore() { return !this.#ended || this.#isCut }
+  /** Pushes that the service keeps, as far as this page knows; of those that match a search nobody counts the rest. */
+  get total() { return this.isFiltered ? null : Math.max(this.count, this.#kept) }
   get isFiltered() { return Object.keys(parameters(this.text)).length > 0 }
 
   at(index) {
@@ -143,6 +147,7 @@ export class Pushes {
         this.#known.set(line.number, line)
       }
       this.#next = page.next ?? null
+      this.#kept = page.kept ?? 0
       this.#isCut = this.#next != null && this.count >= KEPT
       this.#ended = this.#next == null || this.#isCut
       this.#loading = null
@@ -180,8 +185,19 @@ export class Pushes {
       this.#known.set(line.number, line)
       above += 1
     }
+    this.#kept += above
+    this.#countSoon()
     this.#trim()
     this.changed({ above, reset: false })
+  }
+
+  /** The service may have dropped old ones for those that came: it is asked, at most once in a second. */
+  #countSoon() {
+    this.#recount ??= setTimeout(async () => {
+      try { this.#kept = (await get('/pushes?limit=1')).kept } catch { /* The next page brings it. */ }
+      this.#recount = null
+      this.changed({ above: 0, reset: false })
+    }, 1000)
   }
 
   #trim() {

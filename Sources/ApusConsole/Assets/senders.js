@@ -29,11 +29,14 @@ export const standInSender = {
   },
 
   async send(push) {
-    const { verdict, apnsID, number } = await post('/send', push)
-    const words = verdict.accepted ? 'Accepted' : verdict.unknown
+    const { verdict, apnsID, number, violations = [] } = await post('/send', push)
+    const accepted = violations.length === 0 ? 'Accepted'
+      : `Accepted, with ${violations.length} ${violations.length === 1 ? 'violation' : 'violations'}`
+    const words = verdict.accepted ? accepted : verdict.unknown
       ? `No answer: ${verdict.unknown}` : `Refused: ${verdict.status} ${verdict.reason}`
     return {
-      good: verdict.accepted, words, explanation: verdict.explanation, fault: verdict.fault, ids: [['apns-id', apnsID]],
+      good: verdict.accepted, words, explanation: verdict.explanation, violations, fault: verdict.fault,
+      ids: [['apns-id', apnsID]],
       ...inInbox(number), later: number == null && apnsID ? async () => inInbox(await numberOf(apnsID)) : null,
     }
   },

@@ -1,5 +1,6 @@
 // What the page shows of `apus serve`.
 
+import { get } from '/assets/api.js'
 import { Apps } from '/assets/apps.js'
 import { Audit } from '/assets/audit.js'
 import { Certificates } from '/assets/certificates.js'
@@ -27,8 +28,9 @@ export const searched = 'ledger'
 
 export const keys = [['/', 'search']]
 
-/** Begins what goes on whichever view is to be seen. */
+/** Begins what goes on whichever view is to be seen, and leaves out what the token may not do. */
 export function start() {
+  get('/status').then(({ scopes }) => { document.body.dataset.scopes = scopes.join(' ') }, () => {})
   const link = document.getElementById('link')
   link.textContent = 'signed in'
   link.classList.add('up')

@@ -68,6 +68,13 @@ export const timestamp = (milliseconds) => {
     ? '–' : `${day(date)} ${clock(milliseconds, { fraction: true, now: milliseconds })}`
 }
 
+/** What this browser's clock is ahead of or behind UTC at that time: "UTC", "UTC+5:30". */
+export function zone(milliseconds) {
+  const minutes = -new Date(milliseconds).getTimezoneOffset()
+  const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60]
+  return minutes === 0 ? 'UTC' : `UTC${minutes < 0 ? '−' : '+'}${hours}${rest ? `:${two(rest)}` : ''}`
+}
+
 /** How long something took or will take: "12 ms", "3.4 s", "2 h 5 min". */
 export function duration(milliseconds) {
   const size = Math.abs(milliseconds)

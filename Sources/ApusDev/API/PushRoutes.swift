@@ -37,17 +37,19 @@ struct PushRoutes {
     query.pushType = try input.query("type")
     query.device = try input.query("device")
     query.verdict = try input.query("verdict").map(PushQuery.Verdict.init)
-    let (pushes, hasMore) = context.recorder.read { state in
+    let (pushes, hasMore, kept) = context.recorder.read { state in
+      let kept = state.inbox.count
       var found: [CapturedPush] = []
       for push in state.inbox.newestFirst(before: before) where query.matches(push) {
-        guard found.count < limit else { return (found, true) }
+        guard found.count < limit else { return (found, true, kept) }
         found.append(push)
       }
-      return (found, false)
+      return (found, false, kept)
     }
     return WebResponse { writer in
       write(pushes, to: &writer)
       writer.integer("next", hasMore ? pushes.last.map { Int64(clamping: $0.number) } : nil)
+      writer.integer("kept", Int64(kept))
     }
   }
 

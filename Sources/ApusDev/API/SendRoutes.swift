@@ -172,6 +172,7 @@ struct SendRoutes {
       }
       writer.text("fault", found?.exchange.fault)
       writer.endObject()
+      found?.writeViolations(to: &writer)
     }
   }
 }

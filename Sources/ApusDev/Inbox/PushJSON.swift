@@ -66,7 +66,8 @@ extension CapturedPush {
     writer.endObject()
   }
 
-  private func writeRest(to writer: inout JSONWriter) {
+  /// The member `violations`.
+  func writeViolations(to writer: inout JSONWriter) {
     writer.key("violations")
     writer.beginArray()
     for violation in violations {
@@ -78,6 +79,10 @@ extension CapturedPush {
       writer.endObject()
     }
     writer.endArray()
+  }
+
+  private func writeRest(to writer: inout JSONWriter) {
+    writeViolations(to: &writer)
     writeStates(to: &writer)
     writer.key("shown")
     if let shown { shown.write(to: &writer) } else { writer.null() }

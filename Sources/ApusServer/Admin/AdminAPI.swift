@@ -77,7 +77,10 @@ struct AdminAPI: WebHandler {
     switch operation {
     case .page: return try asset()
     case .asset: return try asset(input.parameter("name", { $0 }, "a name"))
-    case .health, .ready, .metrics, .describe, .console, .status, .overview:
+    case .status:
+      try input.requireAllUsed()
+      return WebResponse(json: AdminStatus(view, scopes: input.scopes).json)
+    case .health, .ready, .metrics, .describe, .console, .overview:
       try input.requireAllUsed()
       return facts(operation)
     case .history: return try history(input)
@@ -139,7 +142,6 @@ struct AdminAPI: WebHandler {
     case .console:
       return WebResponse(
         json: .fields(["kind": .string("service"), "version": .string(view.version)]))
-    case .status: return WebResponse(json: AdminStatus(view).json)
     case .overview: return WebResponse(json: AdminOverview(view).json)
     case .describe:
       return WebResponse(

@@ -37,6 +37,9 @@ final class AdminInput {
   /// Who asks; nobody where everybody may.
   var caller: WebCaller? { request.caller }
 
+  /// What they may do.
+  var scopes: AdminScopes { AdminScopes(rawValue: UInt8(truncatingIfNeeded: caller?.rights ?? 0)) }
+
   /// What stands in the path's variable part.
   func parameter<Value>(
     _ name: String, _ read: (String) -> Value?, _ form: String

@@ -7,8 +7,13 @@ import ApusWire
 /// How the service is: `GET /v1/status`.
 struct AdminStatus {
   private let view: ServiceView
+  private let scopes: AdminScopes
 
-  init(_ view: ServiceView) { self.view = view }
+  /// - Parameter scopes: what whoever asks may do.
+  init(_ view: ServiceView, scopes: AdminScopes) {
+    self.view = view
+    self.scopes = scopes
+  }
 
   var json: JSONValue {
     let now = EventLoop.wallClockMilliseconds()
@@ -40,6 +45,8 @@ struct AdminStatus {
         "retired_devices": .number(directory.retirements.count),
       ]),
       "certificates_ending": .number(view.expiries.entries().count),
+      "scopes": .array(
+        AdminScopes.names.filter { scopes.contains($0.scope) }.map { .string($0.name) }),
     ])
   }
 

@@ -107,6 +107,19 @@ struct AdminGateTests {
     #expect(bench.api.screen(&request)?.status == 401)
   }
 
+  @Test(
+    "The status tells what whoever asks may do",
+    arguments: [
+      (.read, ["read"]), ([.operate, .send], ["read", "send", "operate"]),
+      (.all, ["read", "send", "operate", "trust"]),
+    ] as [(AdminScopes, [String])])
+  func scopes(scopes: AdminScopes, names: [String]) throws {
+    let bench = try AdminBench()
+    let token = try bench.token("t", scopes)
+    let answer = try bench.ask("GET", "/v1/status", token: token, peer: AdminBench.stranger)
+    #expect(answer.json["scopes"]?.array?.compactMap(\.string) == names)
+  }
+
   @Test("Two authorization fields open nothing, not even with a good token among them")
   func twoFields() throws {
     let bench = try AdminBench()

@@ -49,14 +49,29 @@ class SignIn(AdminCase):
         self.assertNotIn("com.example.app", browser.run("return document.documentElement.textContent"))
 
     def test_no_scope(self):
-        """Who may read and no more is told which scope is missing, and nothing is changed."""
+        """Whose scopes were taken back meanwhile is told which one is missing, and nothing is changed."""
         self.expected_complaints += ["403"]
-        self.browser.run("sessionStorage.setItem('apus-token', 'read')")
         browser = self.show("keys")
+        self.expect("ABC123DEFG")
+        self.world.tokens["all"] = {"read"}
         browser.click("button", "Revoke ABC123DEFG")
         browser.accept()
         browser.wait("document.querySelector('[role=alert]').textContent.includes('this needs trust')")
         self.assertNotIn("revoked", self.world.keys[0])
+
+    def test_read_only(self):
+        """Who may read and no more is offered nothing else."""
+        self.browser.run("sessionStorage.setItem('apus-token', 'read')")
+        browser = self.show("keys")
+        browser.wait("document.body.dataset.scopes === 'read'")
+        self.expect("ABC123DEFG")
+        offered, signs = {}, {"keys": "ABC123DEFG", "certificates": "Revoked", "apps": "Teams", "devices": "State"}
+        for view, sign in signs.items():
+            browser.click(f"#tabs a[data-view={view}]")
+            self.expect(sign)
+            offered[view] = browser.run("""return [...document.querySelectorAll('main button')]
+              .filter((one) => one.offsetParent).map((one) => one.textContent)""")
+        self.assertEqual(offered, {"keys": [], "certificates": [], "apps": [], "devices": ["Search", "More"]})
 
 
 class Overview(AdminCase):
@@ -178,6 +193,30 @@ class Changes(AdminCase):
         browser.accept()
         browser.wait("!document.querySelector('main').innerText.includes('0 of 1')")
 
+    def test_audit_words(self):
+        """Times say their zone, and no word is broken that fits into its column."""
+        self.world.audit.append({
+            "time": "2026-01-02T03:04:05.678Z", "event": "certificate.revoked", "actor": "token administrator",
+            "subject": "8F3A11DD00000001", "reason": "certificate revoked", "door": "courier production",
+            "explanation": "it was taken back: issue another for a new key",
+            "sha256": "ab" * 32})
+        browser = self.show("audit")
+        self.expect("certificate.revoked", ".log")
+        self.assertRegex(browser.run("return document.querySelector('.log time').innerText"), r"^[-\d]+ [:\d]+ UTC")
+        broken = browser.run("""
+          const found = []
+          const walker = document.createTreeWalker(document.querySelector('.log tbody'), NodeFilter.SHOW_TEXT)
+          while (walker.nextNode()) {
+            for (const { index, 0: word } of walker.currentNode.data.matchAll(/[\\w.:]+/g)) {
+              const range = document.createRange()
+              range.setStart(walker.currentNode, index)
+              range.setEnd(walker.currentNode, index + word.length)
+              if (word.length < 20 && range.getClientRects().length > 1) found.push(word)
+            }
+          }
+          return found""")
+        self.assertEqual(broken, [])
+
     def test_audit(self):
         self.world.note("key.revoked", "ABC123DEFG")
         self.world.note("app.added", MARKUP)
@@ -259,8 +298,20 @@ class Everywhere(AdminCase):
             wide = browser.run("""const main = document.querySelector('main')
               return main.scrollWidth > main.clientWidth ? main.scrollWidth : 0""")
             self.assertEqual(wide, 0, name)
+            hidden = browser.run("""return [...document.querySelectorAll('#tabs a')].filter((tab) => {
+              const { left, right, bottom } = tab.getBoundingClientRect()
+              return left < 0 || right > innerWidth || bottom > innerHeight
+            }).map((tab) => tab.textContent)""")
+            self.assertEqual(hidden, [], name)
         browser.click("button", "Sign out")
         browser.wait("document.querySelector('input[type=password]')")
+
+    def test_wide(self):
+        """A large screen is used."""
+        browser = self.show("audit")
+        browser.size(1920, 1000)
+        right = browser.run("return document.querySelector('.view').getBoundingClientRect().right")
+        self.assertGreater(right, 1700)
 
     def test_labels(self):
         """Each control says what it is for, and each table what is in it."""

@@ -90,8 +90,11 @@ class Handler(mock_service.Handler):
                 if all(query.get(field, entry.get(field)) == entry.get(field) for field in ("event", "id", "topic"))
             ]
             return {"entries": entries[: int(query["limit"])]}
-        if name in ("overview", "status"):
+        if name == "overview":
             return world.overview()
+        if name == "status":
+            secret = self.headers["authorization"].removeprefix("Bearer ")
+            return {"service": "apus", "version": "0.1.0", "scopes": sorted(world.tokens[secret])}
         return {name: getattr(world, name)}
 
     def found(self, body):

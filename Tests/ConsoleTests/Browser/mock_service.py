@@ -153,9 +153,9 @@ class Handler(BaseHTTPRequestHandler):
         for push in reversed(world.pushes):
             if push["number"] < before and matches(push, query):
                 if len(found) == limit:
-                    return {"pushes": found, "next": found[-1]["number"]}
+                    return {"pushes": found, "next": found[-1]["number"], "kept": len(world.pushes)}
                 found.append(push)
-        return {"pushes": found, "next": None}
+        return {"pushes": found, "next": None, "kept": len(world.pushes)}
 
     def console(self, rest, query, body):
         return {"kind": "dev", "locked": self.world.password is not None}
@@ -239,12 +239,13 @@ class Handler(BaseHTTPRequestHandler):
         world = self.world
         if "device" in body and body["device"] not in world.devices:
             raise Refusal(404, "not-found", f'there is no device "{body["device"]}"')
-        push = world.add(samples.of(body, world.send_answer))
+        push = world.add({**samples.of(body, world.send_answer), "violations": world.send_violations})
         return {
             "token": push["token"],
             "apnsID": push["apnsID"],
             "number": push["number"],
             "verdict": push["verdict"],
+            "violations": push["violations"],
         }
 
     def tokens(self, rest, query, body):

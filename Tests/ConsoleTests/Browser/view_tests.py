@@ -116,6 +116,16 @@ class Composer(PageCase):
         self.expect("The app was <b>removed</b>.", ".compose")
         self.expect("By the fault gone", ".compose")
 
+    def test_violations(self):
+        """A push that was accepted although APNs would object says so at once."""
+        message = "background pushes need priority <b>5</b>"
+        self.world.send_violations = [{"rule": "priority-background", "severity": "warning", "message": message}]
+        browser = self.ready()
+        browser.click("button", "Send")
+        browser.wait("document.querySelector('.compose .callout.warn')")
+        self.expect("Accepted, with 1 violation", ".compose")
+        self.expect(message, ".compose")
+
     def test_again(self):
         push = self.world.add(
             {
@@ -238,8 +248,14 @@ class Faults(PageCase):
         self.world.faults[0].update(matched=8, struck=2)
         self.world.tell("fault", {})
         browser.wait("document.querySelector('.rule-list').innerText.includes('2 of 8')")
+        # On every page: what is armed strikes whatever is looked at.
+        for view in ["inbox", "compose", "status"]:
+            browser.click(f"#tabs [data-view={view}]")
+            self.expect("1", "#tabs [data-view=faults] .badge")
+        browser.click("#tabs [data-view=faults]")
         browser.click("button", "Disarm gone")
         browser.wait("document.body.innerText.includes('everything goes as it should')")
+        browser.wait("!document.querySelector('#tabs .badge')")
 
     def test_effects(self):
         """Each effect is sent with the names and types that the API has for it."""

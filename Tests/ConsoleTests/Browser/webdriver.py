@@ -145,12 +145,13 @@ class Browser:
         return self.wait(script, selector, text, what=f"{selector} {text or ''}")[ELEMENT]
 
     def with_element(self, selector, text, act):
-        """Does something with an element. What is drawn anew takes it away before; then it is looked for again."""
+        """Does something with an element. What is drawn anew takes it away before, or moves it; then it is looked for
+        again, as a person does."""
         for attempt in range(20):
             try:
                 return act(self.element(selector, text))
             except WebDriverError as error:
-                if attempt == 19 or "stale" not in str(error):
+                if attempt == 19 or not any(word in str(error) for word in ("stale", "click intercepted")):
                     raise
 
     def click(self, selector, text=None):
