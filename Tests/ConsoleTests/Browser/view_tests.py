@@ -69,6 +69,8 @@ class Composer(PageCase):
         for kind, (topic, priority, payload) in expected.items():
             self.world.calls.clear()
             browser.choose("select", kind, "Push type")
+            # Until the answer to the one before has come, nothing can be sent.
+            browser.wait("!document.querySelector('.compose button.primary').disabled")
             browser.click("button", "Send")
             body = self.call_of("POST", "send")
             self.assertEqual(
