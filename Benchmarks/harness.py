@@ -55,7 +55,7 @@ class Process:
         os.sched_setaffinity(0, cpus)
         os.nice(niceness)
         if idle:
-            # Whoever else wants the processor gets it at once.
+            # Any other process that wants the processor gets it at once.
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         if descriptors:
             resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))

@@ -307,9 +307,10 @@ package final class Service {
     admin?.stop()
     store.close()
     for worker in workers {
+      // No connection is left to begin a step, and results are to find the worker's loop.
+      worker.handshakeThread?.stop()
       worker.loop.stop()
       worker.loop.join()
-      worker.handshakeThread?.stop()
     }
     enrolment.stop()
     log(.notice, "stopped")

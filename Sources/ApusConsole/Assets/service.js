@@ -28,7 +28,7 @@ export const searched = 'ledger'
 
 export const keys = [['/', 'search']]
 
-/** Begins what goes on whichever view is to be seen, and leaves out what the token may not do. */
+/** Starts what runs behind every view, and leaves out what the token may not do. */
 export function start() {
   get('/status').then(({ scopes }) => { document.body.dataset.scopes = scopes.join(' ') }, () => {})
   const link = document.getElementById('link')

@@ -1,7 +1,7 @@
 /// A queue in which each key has a line of its own, and the lines take turns.
 ///
-/// An element waits for at most one of each other key, and for those of its own key that came before: whoever sends a
-/// thousand does not delay somebody who sends one. Adding and taking cost the same however many wait.
+/// An element waits for at most one of each other key, and for those of its own key that came before: a key with a
+/// thousand elements does not delay one with a single element. Adding and taking cost the same however many wait.
 package struct FairQueue<Key: Hashable & Sendable, Element: Sendable>: Sendable {
   private struct Line {
     let key: Key

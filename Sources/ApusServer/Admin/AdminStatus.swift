@@ -9,7 +9,7 @@ struct AdminStatus {
   private let view: ServiceView
   private let scopes: AdminScopes
 
-  /// - Parameter scopes: what whoever asks may do.
+  /// - Parameter scopes: what the caller may do.
   init(_ view: ServiceView, scopes: AdminScopes) {
     self.view = view
     self.scopes = scopes

@@ -6,9 +6,9 @@ import Glibc
 
 /// Takes the steps of a worker's TLS handshakes, on a thread of its own with a lower priority.
 ///
-/// A step costs half a millisecond, hundreds of times what a notification costs. On the worker's own thread everybody
-/// who is connected would wait for it, and a stranger who sends nothing but first flights could make every push wait.
-/// Here the system lets the worker go first, and gives the handshakes what it leaves, though always a share.
+/// A step costs half a millisecond, hundreds of times what a notification costs. On the worker's own thread all
+/// connections would wait for it, and a stranger who sends nothing but first flights could delay every push. Here the
+/// system lets the worker go first, and gives the handshakes what it leaves, but at least a share.
 final class HandshakeThread: Sendable {
   private let loop: EventLoop
   private let waiting: Inbox<HandshakeStep>
@@ -42,7 +42,7 @@ final class HandshakeThread: Sendable {
 
 /// A step of a TLS handshake: what has come of the peer's flight, and what follows from it.
 ///
-/// Unchecked: whoever has the step has the TLS connection. Its worker does not touch that before the step is back.
+/// Unchecked: the TLS connection belongs to the holder of the step. Its worker leaves it alone until the step is back.
 struct HandshakeStep: @unchecked Sendable {
   enum Outcome {
     case needsInput
@@ -52,7 +52,7 @@ struct HandshakeStep: @unchecked Sendable {
 
   let connection: DeadlineWheel.Entry
   let tls: TLSConnection
-  /// Ciphertext of the peer. When the step was taken, the part that came behind the handshake.
+  /// Ciphertext of the peer. When the step was taken, the part that came after the handshake.
   var input: [UInt8]
   /// Ciphertext for the peer.
   private(set) var output: [UInt8] = []
@@ -75,7 +75,7 @@ struct HandshakeStep: @unchecked Sendable {
       case .handshakeCompleted:
         outcome = .completed
         rest = buffers.takeInput()
-      // Nobody is anybody before the handshake is completed: there is no plaintext and no regular end.
+      // There is no plaintext and no regular end before the handshake is completed.
       case .needsInput, .plaintext: break
       case .closedByPeer: outcome = .failed(.truncated)
       case .failed(let error):

@@ -140,7 +140,8 @@ import Glibc
   /// Gives the handshakes a thread of their own. Without it their steps are taken here, as a simulation has no threads.
   func startHandshakeThread() {
     let results = Inbox<HandshakeStep>(loop: loop, capacity: 2 * Limits.handshakesAtOnce) {
-      [unowned self] steps in
+      [weak self] steps in
+      guard let self else { return }
       readClock()
       for step in steps { finish(step) }
     }

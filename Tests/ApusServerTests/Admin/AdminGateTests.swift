@@ -108,7 +108,7 @@ struct AdminGateTests {
   }
 
   @Test(
-    "The status tells what whoever asks may do",
+    "The status tells what the caller may do",
     arguments: [
       (.read, ["read"]), ([.operate, .send], ["read", "send", "operate"]),
       (.all, ["read", "send", "operate", "trust"]),
