@@ -13,9 +13,11 @@ extension Limits {
   /// Steps of TLS handshakes, first flights and second ones, that a worker's thread for them has at a time: the one
   /// that it takes, and the next one.
   public static let handshakesAtOnce = 2
-  /// Handshakes of a worker that have begun and wait for their peers. One takes 70 KB. Beyond them the oldest one ends:
-  /// at the rate at which handshakes can begin, it has had half a second at least.
-  public static let handshakesHalfOpen = 1000
+  /// Handshakes of a worker that have begun and wait for their peers. One takes 70 KB. At 1,000 handshakes a second a
+  /// fleet whose devices need two seconds for their part comes as fast as without this bound.
+  public static let handshakesHalfOpen = 2000
+  /// Seconds that a peer has for its part at least, when others wait to begin.
+  public static let handshakePatienceSeconds: UInt64 = 4
   /// By how much that thread is nicer than the others (`nice(2)`). A quarter of a processor stays its own when the
   /// worker has enough to do for all of it, so that devices and providers can connect to a service that is busy.
   public static let handshakeNiceness: Int32 = 5

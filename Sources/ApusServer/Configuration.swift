@@ -59,6 +59,8 @@ package struct ServerConfiguration: Sendable {
   package var requestsPerToken = Limits.requestsPerToken
   /// Connections of all kinds that there may be; nil for what the process's descriptors allow.
   package var connectionCapacity: Int?
+  /// Handshakes of each worker that may wait for their peers.
+  package var halfOpenLimit = Limits.handshakesHalfOpen
   /// Seconds that a shutdown may take.
   package var shutdownSeconds = 30
   /// Which notifications the ledger follows.

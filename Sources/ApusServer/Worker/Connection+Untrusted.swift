@@ -60,7 +60,7 @@ extension Connection {
 
   func shakeHands() {
     guard worker.untrustedWork.mayShakeHands(self) else { return holdBack() }
-    if !takeStep() { worker.handshakeStepEnded() }
+    if !takeStep() { worker.untrustedWork.stepEnded() }
   }
 
   /// It is its turn. False where nothing came of that.
@@ -91,10 +91,12 @@ extension Connection {
     return false
   }
 
+  var isHalfOpen: Bool { halfOpenSeconds != .max }
+
   /// The handshake is completed, or over.
   func endHandshake() {
     guard isHalfOpen else { return }
-    isHalfOpen = false
+    halfOpenSeconds = .max
     worker.untrustedWork.handshakeEnded()
   }
 
@@ -107,8 +109,8 @@ extension Connection {
     switch step.outcome {
     case .needsInput:
       if !isHalfOpen {
-        isHalfOpen = true
-        worker.handshakeBegan(self)
+        halfOpenSeconds = worker.nowSeconds
+        worker.untrustedWork.handshakeBegan(self)
       }
       updateInterest()
     case .failed(let error): failed(error, step.rejected)

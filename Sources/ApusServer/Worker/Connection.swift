@@ -82,8 +82,8 @@ final class Connection: SocketHandler {
   var waiting: [UInt8] = []
   /// Whether it has begun the handshake.
   var hasBegun = false
-  /// Whether its peer owes the next step of the handshake.
-  var isHalfOpen = false
+  /// Second since which its peer owes the next step of the handshake; otherwise `.max`.
+  var halfOpenSeconds = UInt64.max
   /// Whether it stands in the worker's list of connections with something to write.
   var isDirty = false
   /// Second of the worker's clock at which the connection is looked at.

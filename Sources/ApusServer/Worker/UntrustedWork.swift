@@ -17,16 +17,21 @@ struct UntrustedWork: ~Copyable {
   /// Those that have begun, the oldest first; entries of those that are over stay until they are the first.
   private var begun = FIFO<Entry>()
   private var halfOpenCount = 0
+  private let halfOpenLimit: Int
   private var reading = FairQueue<SocketAddress, Entry>()
   private var hasReadThisTurn = false
   private var isTurnPlanned = false
   private var heap = HeapAfterCrowd()
 
+  init(halfOpenLimit: Int) { self.halfOpenLimit = halfOpenLimit }
+
   // MARK: Handshakes
 
   /// Whether the connection may take a step of its handshake; it is told later if not.
   mutating func mayShakeHands(_ connection: Connection) -> Bool {
-    let isFirst = finishing.isEmpty && (connection.hasBegun || beginning.isEmpty)
+    let isFirst =
+      finishing.isEmpty
+      && (connection.hasBegun || beginning.isEmpty && halfOpenCount < halfOpenLimit)
     if stepsUnderWay < Limits.handshakesAtOnce, isFirst {
       stepsUnderWay += 1
       return true
@@ -45,16 +50,38 @@ struct UntrustedWork: ~Copyable {
     heap.stepTaken()
   }
 
-  /// Who takes the next step.
-  mutating func nextHandshake(_ worker: Worker) -> Connection? {
-    while stepsUnderWay < Limits.handshakesAtOnce,
-      let entry = finishing.popFirst() ?? beginning.popFirst()
-    {
-      guard let found = worker.connection(slot: entry.slot, generation: entry.generation),
-        found.stage == .handshaking
-      else { continue }
+  enum Next {
+    /// The connection takes a step.
+    case step(Connection)
+    /// The connection has had its time, and ends so that another one can begin.
+    case end(Connection)
+  }
+
+  /// What is to be done for those who wait; nil for nothing now.
+  mutating func next(_ worker: Worker) -> Next? {
+    while stepsUnderWay < Limits.handshakesAtOnce {
+      if finishing.isEmpty, halfOpenCount >= halfOpenLimit {
+        return beginning.isEmpty ? nil : overdue(worker).map { .end($0) }
+      }
+      guard let entry = finishing.popFirst() ?? beginning.popFirst() else { return nil }
+      let found = worker.connection(slot: entry.slot, generation: entry.generation)
+      guard let found, found.stage == .handshaking else { continue }
       stepsUnderWay += 1
-      return found
+      return .step(found)
+    }
+    return nil
+  }
+
+  /// The one whose peer has had the most time for its next step, if that was long enough.
+  private mutating func overdue(_ worker: Worker) -> Connection? {
+    while let entry = begun.first {
+      let found = worker.connection(slot: entry.slot, generation: entry.generation)
+      guard let found, found.isHalfOpen else {
+        _ = begun.popFirst()
+        continue
+      }
+      let end = found.halfOpenSeconds + Limits.handshakePatienceSeconds
+      return end <= worker.nowSeconds ? found : nil
     }
     return nil
   }
@@ -69,15 +96,6 @@ struct UntrustedWork: ~Copyable {
   mutating func handshakeEnded() {
     halfOpenCount -= 1
     if halfOpenCount == 0 { begun = FIFO() }
-  }
-
-  /// Who makes room when there are too many: the one that had the most time to answer.
-  mutating func takeOldestSurplus(_ worker: Worker) -> Connection? {
-    while halfOpenCount > Limits.handshakesHalfOpen, let entry = begun.popFirst() {
-      let found = worker.connection(slot: entry.slot, generation: entry.generation)
-      if let found, found.isHalfOpen { return found }
-    }
-    return nil
   }
 
   // MARK: Reads
@@ -157,25 +175,22 @@ extension Worker {
   func finish(_ step: HandshakeStep) {
     let connection = connection(slot: step.connection.slot, generation: step.connection.generation)
     if let connection, connection.stage == .handshaking { connection.handshakeWent(step) }
-    handshakeStepEnded()
-  }
-
-  /// A handshake waits for its peer.
-  func handshakeBegan(_ connection: Connection) {
-    untrustedWork.handshakeBegan(connection)
-    while let oldest = untrustedWork.takeOldestSurplus(self) {
-      gate.noteEvicted()
-      oldest.abort()
-    }
-  }
-
-  /// A step is over, or came to nothing; the next ones begin.
-  func handshakeStepEnded() {
     untrustedWork.stepEnded()
-    while let next = untrustedWork.nextHandshake(self) {
-      guard !next.goOnShakingHands() else { continue }
-      // Of those who have given up there may be thousands, and each costs some calls: the next one in the next turn.
-      loop.perform { [unowned self] in handshakeStepEnded() }
+  }
+
+  /// Has those who wait go on with their handshakes; at the end of each turn. Of those who have given up there may be
+  /// thousands, and each costs some calls: the rest is for the next turn.
+  func continueHandshakes() {
+    for _ in 0..<2 * Limits.handshakesAtOnce {
+      switch untrustedWork.next(self) {
+      case .step(let connection):
+        if !connection.goOnShakingHands() { untrustedWork.stepEnded() }
+      case .end(let connection):
+        gate.noteEvicted()
+        connection.abort()
+      case nil: return
+      }
     }
+    loop.perform {}
   }
 }

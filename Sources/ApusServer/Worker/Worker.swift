@@ -61,7 +61,7 @@ import Glibc
   private var secondTimer: LoopTimer?
   private(set) var pauses: PauseQueue?
   private var drains: [DrainQueue] = []
-  var untrustedWork = UntrustedWork()
+  var untrustedWork: UntrustedWork
   /// Takes the steps of handshakes; nil where there are no threads.
   private(set) var handshakeThread: HandshakeThread?
   var scarcity = MemoryScarcity()
@@ -92,6 +92,7 @@ import Glibc
     self.trust = trust
     sealer = TokenSealer(trust.sealingKeys)
     openRequests = OpenRequests(worker: UInt16(index))
+    untrustedWork = UntrustedWork(halfOpenLimit: configuration.halfOpenLimit)
     wheel = DeadlineWheel(nowSeconds: loop.nowMilliseconds / 1000)
     unsafe receiveBuffer = .allocate(byteCount: Self.receiveBytes, alignment: 64)
   }
@@ -276,6 +277,7 @@ import Glibc
     for target in outboxes.indices where !outboxes[target].isEmpty {
       _ = peers[target].inbox?.send(contentsOf: &outboxes[target])
     }
+    continueHandshakes()
     untrustedWork.turnEnded(self)
   }
 

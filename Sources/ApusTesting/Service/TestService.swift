@@ -33,6 +33,7 @@ package final class TestService: Sendable {
     package var usesIPv6 = false
     /// Connections that there may be; nil for what the test's descriptors allow.
     package var connectionCapacity: Int?
+    package var halfOpenLimit = Limits.handshakesHalfOpen
     package var enrolment = EnrolmentMode.all
     /// Nil: it is not administered.
     package var admin: AdminConfiguration?
@@ -81,6 +82,7 @@ package final class TestService: Sendable {
     configuration.enrolment = options.enrolment
     configuration.admin = options.admin
     configuration.connectionCapacity = options.connectionCapacity
+    configuration.halfOpenLimit = options.halfOpenLimit
     configuration.log = Log(minimumLevel: options.logLevel, sink: options.logSink)
     configuration.rehearsal = options.rehearsal
     let service = try Service(configuration, store: options.store)
