@@ -27,10 +27,11 @@ public struct AdminScopes: OptionSet, Sendable, Hashable {
     isDisjoint(with: [.operate, .trust]) ? self : union(.read)
   }
 
+  /// The names.
+  public var list: [String] { Self.names.filter { contains($0.scope) }.map(\.name) }
+
   /// The names between commas.
-  public var text: String {
-    Self.names.filter { contains($0.scope) }.map(\.name).joined(separator: ",")
-  }
+  public var text: String { list.joined(separator: ",") }
 
   /// Reads names between commas or spaces; nil where there is none, or one that is unknown.
   public init?(text: some StringProtocol) {

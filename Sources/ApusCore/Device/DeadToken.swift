@@ -29,27 +29,16 @@ struct GraceQueue: Sendable {
     var droppedMilliseconds: Int64
   }
 
-  private var entries: [Entry] = []
-  private var head = 0
+  private var entries = FIFO<Entry>()
 
   mutating func append(_ entry: Entry) {
-    guard entries.count - head < Limits.droppedTopics else { return }
+    guard entries.count < Limits.droppedTopics else { return }
     entries.append(entry)
   }
 
   /// The oldest, if it was dropped at that time or before.
   mutating func next(droppedBy milliseconds: Int64) -> Entry? {
-    guard head < entries.count, entries[head].droppedMilliseconds <= milliseconds else {
-      return nil
-    }
-    defer { forgetHead() }
-    return entries[head]
-  }
-
-  private mutating func forgetHead() {
-    head += 1
-    guard head == entries.count || head >= 1024 else { return }
-    entries.removeFirst(head)
-    head = 0
+    guard let first = entries.first, first.droppedMilliseconds <= milliseconds else { return nil }
+    return entries.popFirst()
   }
 }

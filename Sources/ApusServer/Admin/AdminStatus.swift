@@ -45,8 +45,7 @@ struct AdminStatus {
         "retired_devices": .number(directory.retirements.count),
       ]),
       "certificates_ending": .number(view.expiries.entries().count),
-      "scopes": .array(
-        AdminScopes.names.filter { scopes.contains($0.scope) }.map { .string($0.name) }),
+      "scopes": .array(scopes.list.map { .string($0) }),
     ])
   }
 

@@ -18,13 +18,13 @@ extension Connection {
   /// It is its turn.
   func goOnReading() {
     isHeldBack = false
-    if waiting.isEmpty {
-      updateInterest()
+    if waiting.isEmpty || stage != .open {
       read(times: 1)
     } else {
       takeWaiting(upTo: Limits.untrustedTurnBytes)
       worker.markDirty(self)
     }
+    if !isHeldBack { updateInterest() }
   }
 
   /// Hands the protocol the first bytes that wait, or all of them once the peer is trusted. Nothing more is read while
@@ -40,15 +40,11 @@ extension Connection {
       unsafe received(UnsafeRawBufferPointer(rebasing: all[count...]))
       count = all.count
     }
-    guard stage == .open else { return }
-    if count < bytes.count {
-      bytes.removeFirst(count)
-      waiting = bytes
-      worker.untrustedWork.wait(self)
-      holdBack()
-    } else {
-      updateInterest()
-    }
+    guard stage == .open, count < bytes.count else { return }
+    bytes.removeFirst(count)
+    waiting = bytes
+    worker.untrustedWork.wait(self)
+    holdBack()
   }
 
   private func holdBack() {
@@ -68,7 +64,7 @@ extension Connection {
     isHeldBack = false
     // Half a handshake for somebody who has given up keeps all who wait behind him. With the second flight something
     // may have come that is to be taken, and the dear part is done.
-    guard hasBegun || !socket.hasPeerFinished else {
+    guard isHalfOpen || !socket.hasPeerFinished else {
       abort()
       return false
     }
@@ -76,11 +72,9 @@ extension Connection {
   }
 
   private func takeStep() -> Bool {
-    let buffer = unsafe UnsafeMutableRawBufferPointer(
-      rebasing: worker.receiveBuffer[..<Limits.untrustedReadBytes])
+    let buffer = unsafe receiveBuffer
     switch unsafe socket.read(into: buffer) {
     case .bytes(let count):
-      hasBegun = true
       // Nothing is read before the step is back.
       holdBack()
       worker.take(HandshakeStep(self, unsafe Array(buffer[..<count])))
@@ -110,7 +104,7 @@ extension Connection {
     case .needsInput:
       if !isHalfOpen {
         halfOpenSeconds = worker.nowSeconds
-        worker.untrustedWork.handshakeBegan(self)
+        worker.untrustedWork.handshakeBegan(self, worker)
       }
       updateInterest()
     case .failed(let error): failed(error, step.rejected)

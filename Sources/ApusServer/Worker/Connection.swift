@@ -80,8 +80,6 @@ final class Connection: SocketHandler {
   var isHeldBack = false
   /// What its peer has sent that is to wait for a later turn; empty of trusted ones.
   var waiting: [UInt8] = []
-  /// Whether it has begun the handshake.
-  var hasBegun = false
   /// Second since which its peer owes the next step of the handshake; otherwise `.max`.
   var halfOpenSeconds = UInt64.max
   /// Whether it stands in the worker's list of connections with something to write.
@@ -159,7 +157,7 @@ final class Connection: SocketHandler {
     if stage != .closed { worker.markDirty(self) }
   }
 
-  private var receiveBuffer: UnsafeMutableRawBufferPointer {
+  var receiveBuffer: UnsafeMutableRawBufferPointer {
     guard !isTrusted else { return unsafe worker.receiveBuffer }
     return unsafe UnsafeMutableRawBufferPointer(
       rebasing: worker.receiveBuffer[..<Limits.untrustedReadBytes])

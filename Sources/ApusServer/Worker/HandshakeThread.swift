@@ -61,8 +61,7 @@ struct HandshakeStep: @unchecked Sendable {
   private(set) var rejected: RejectedCertificate?
 
   init(_ connection: Connection, _ input: [UInt8]) {
-    self.connection = DeadlineWheel.Entry(
-      slot: connection.slot, generation: connection.generation)
+    self.connection = connection.entry
     tls = connection.tls
     self.input = input
   }

@@ -4,17 +4,17 @@ import ApusLoop
 /// The untrusted connections of a worker, of each address in the order in which they came.
 struct UntrustedConnections {
   private struct Line {
-    /// Those that have ended or are trusted now stay until they are the first.
-    var entries = FIFO<DeadlineWheel.Entry>()
-    /// Those that are still what they were.
+    var entries = LiveQueue<DeadlineWheel.Entry>()
+    /// Those that are still untrusted.
     var count = 0
   }
 
   private var lines: [SocketAddress: Line] = [:]
 
-  mutating func append(_ connection: Connection) {
-    lines[connection.peer.site, default: Line()].entries.append(connection.entry)
-    lines[connection.peer.site, default: Line()].count += 1
+  mutating func append(_ connection: Connection, _ worker: Worker) {
+    let site = connection.peer.site
+    lines[site, default: Line()].entries.append(connection.entry) { Self.isUntrusted($0, worker) }
+    lines[site]?.count += 1
   }
 
   /// A connection has ended, or its peer has proved who it is.
@@ -25,14 +25,10 @@ struct UntrustedConnections {
   }
 
   mutating func oldest(of site: SocketAddress, _ worker: Worker) -> Connection? {
-    while let entry = lines[site]?.entries.first {
-      if worker.generations[Int(entry.slot)] == entry.generation,
-        let found = worker.connections[Int(entry.slot)], !found.isTrusted
-      {
-        return found
-      }
-      _ = lines[site]?.entries.popFirst()
-    }
-    return nil
+    lines[site]?.entries.first { Self.isUntrusted($0, worker) }.flatMap(worker.awake)
+  }
+
+  private static func isUntrusted(_ entry: DeadlineWheel.Entry, _ worker: Worker) -> Bool {
+    worker.awake(entry)?.isTrusted == false
   }
 }

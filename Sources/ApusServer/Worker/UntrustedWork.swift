@@ -14,8 +14,8 @@ struct UntrustedWork: ~Copyable {
   private var finishing = FairQueue<SocketAddress, Entry>()
   private var beginning = FairQueue<SocketAddress, Entry>()
   private var stepsUnderWay = 0
-  /// Those that have begun, the oldest first; entries of those that are over stay until they are the first.
-  private var begun = FIFO<Entry>()
+  /// Those whose peers owe the next step, the oldest first.
+  private var halfOpen = LiveQueue<Entry>()
   private var halfOpenCount = 0
   private let halfOpenLimit: Int
   private var reading = FairQueue<SocketAddress, Entry>()
@@ -31,12 +31,12 @@ struct UntrustedWork: ~Copyable {
   mutating func mayShakeHands(_ connection: Connection) -> Bool {
     let isFirst =
       finishing.isEmpty
-      && (connection.hasBegun || beginning.isEmpty && halfOpenCount < halfOpenLimit)
+      && (connection.isHalfOpen || beginning.isEmpty && halfOpenCount < halfOpenLimit)
     if stepsUnderWay < Limits.handshakesAtOnce, isFirst {
       stepsUnderWay += 1
       return true
     }
-    if connection.hasBegun {
+    if connection.isHalfOpen {
       finishing.append(connection.entry, of: connection.peer.site)
     } else {
       beginning.append(connection.entry, of: connection.peer.site)
@@ -64,8 +64,7 @@ struct UntrustedWork: ~Copyable {
         return beginning.isEmpty ? nil : overdue(worker).map { .end($0) }
       }
       guard let entry = finishing.popFirst() ?? beginning.popFirst() else { return nil }
-      let found = worker.connection(slot: entry.slot, generation: entry.generation)
-      guard let found, found.stage == .handshaking else { continue }
+      guard let found = worker.awake(entry), found.stage == .handshaking else { continue }
       stepsUnderWay += 1
       return .step(found)
     }
@@ -74,28 +73,27 @@ struct UntrustedWork: ~Copyable {
 
   /// The one whose peer has had the most time for its next step, if that was long enough.
   private mutating func overdue(_ worker: Worker) -> Connection? {
-    while let entry = begun.first {
-      let found = worker.connection(slot: entry.slot, generation: entry.generation)
-      guard let found, found.isHalfOpen else {
-        _ = begun.popFirst()
-        continue
-      }
-      let end = found.halfOpenSeconds + Limits.handshakePatienceSeconds
-      return end <= worker.nowSeconds ? found : nil
-    }
-    return nil
+    let oldest = halfOpen.first { Self.isHalfOpen($0, worker) }.flatMap(worker.awake)
+    guard let oldest else { return nil }
+    let end = oldest.halfOpenSeconds + Limits.handshakePatienceSeconds
+    return end <= worker.nowSeconds ? oldest : nil
+  }
+
+  private static func isHalfOpen(_ entry: Entry, _ worker: Worker) -> Bool {
+    worker.awake(entry)?.isHalfOpen == true
   }
 
   /// A connection has its first answer, and owes the next step.
-  mutating func handshakeBegan(_ connection: Connection) {
-    begun.append(connection.entry)
+  mutating func handshakeBegan(_ connection: Connection, _ worker: Worker) {
+    halfOpen.append(connection.entry) { Self.isHalfOpen($0, worker) }
     halfOpenCount += 1
   }
 
   /// It is completed, or over.
   mutating func handshakeEnded() {
     halfOpenCount -= 1
-    if halfOpenCount == 0 { begun = FIFO() }
+    // What a crowd took is given back with it.
+    if halfOpenCount == 0 { halfOpen = LiveQueue() }
   }
 
   // MARK: Reads
@@ -128,9 +126,7 @@ struct UntrustedWork: ~Copyable {
   mutating func nextReader(_ worker: Worker) -> Connection? {
     isTurnPlanned = false
     while let entry = reading.popFirst() {
-      guard let found = worker.connection(slot: entry.slot, generation: entry.generation) else {
-        continue
-      }
+      guard let found = worker.awake(entry) else { continue }
       hasReadThisTurn = true
       return found
     }
@@ -173,8 +169,9 @@ extension Worker {
 
   /// A step was taken.
   func finish(_ step: HandshakeStep) {
-    let connection = connection(slot: step.connection.slot, generation: step.connection.generation)
-    if let connection, connection.stage == .handshaking { connection.handshakeWent(step) }
+    if let connection = awake(step.connection), connection.stage == .handshaking {
+      connection.handshakeWent(step)
+    }
     untrustedWork.stepEnded()
   }
 

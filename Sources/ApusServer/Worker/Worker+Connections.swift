@@ -27,7 +27,7 @@ extension Worker {
         acceptedMilliseconds: loop.nowMilliseconds)
       connections[Int(slot)] = connection
       census.add(door)
-      untrusted.append(connection)
+      untrusted.append(connection, self)
       watch(connection)
     } catch {
       gate.close(peer, at: door, isTrusted: false)
@@ -81,6 +81,11 @@ extension Worker {
     generations[Int(slot)] == generation ? connection(at: slot) : nil
   }
 
+  /// The same without waking it: nil also where it is dormant, which no untrusted one is.
+  func awake(_ entry: DeadlineWheel.Entry) -> Connection? {
+    generations[Int(entry.slot)] == entry.generation ? connections[Int(entry.slot)] : nil
+  }
+
   func forget(_ connection: Connection) {
     let index = Int(connection.slot)
     if !connection.isTrusted { untrusted.remove(connection) }
@@ -100,9 +105,7 @@ extension Worker {
     let look = min(connection.deadlineSeconds, connection.quietSeconds)
     guard look < connection.watchedSeconds else { return }
     if connection.plannedSeconds == .max { connection.plannedSeconds = connection.watchedSeconds }
-    connection.watchedSeconds = wheel.add(
-      DeadlineWheel.Entry(slot: connection.slot, generation: connection.generation),
-      deadlineSeconds: look)
+    connection.watchedSeconds = wheel.add(connection.entry, deadlineSeconds: look)
   }
 
   /// Calls `pauseEnded` of the connection when the pause behind its last words is over.
