@@ -39,11 +39,14 @@ class Handler(mock_service.Handler):
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any
 
-    def need(self, scope):
+    def scopes(self):
         secret = (self.headers.get("authorization") or "").removeprefix("Bearer ")
         if secret not in self.world.tokens:
             raise Refusal(401, "unauthorized", "the token is unknown, was removed, or its time is over")
-        scopes = self.world.tokens[secret]
+        return self.world.tokens[secret]
+
+    def need(self, scope):
+        scopes = self.scopes()
         if scope not in scopes:
             raise Refusal(403, "scope-missing", f"token x has the scopes {', '.join(scopes)}; this needs {scope}")
 
@@ -93,8 +96,7 @@ class Handler(mock_service.Handler):
         if name == "overview":
             return world.overview()
         if name == "status":
-            secret = self.headers["authorization"].removeprefix("Bearer ")
-            return {"service": "apus", "version": "0.1.0", "scopes": sorted(world.tokens[secret])}
+            return {"service": "apus", "version": "0.1.0", "scopes": sorted(self.scopes())}
         return {name: getattr(world, name)}
 
     def found(self, body):

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -35,16 +36,18 @@ def start_driver(program, attempts=100):
     can be: so it is started again, and finds another port.
     """
     for _ in range(attempts):
-        process = subprocess.Popen(
-            [program, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        lines = []
-        for line in process.stdout:
-            if found := re.search(r"started successfully on port (\d+)", line):
-                return process, int(found.group(1))
-            lines.append(line.strip())
-        process.wait()
-        process.stdout.close()
+        # Errors go to a file: nobody reads a pipe of them once it runs, and a full one would stop it.
+        with tempfile.TemporaryFile("w+") as errors:
+            process = subprocess.Popen([program, "--port=0"], stdout=subprocess.PIPE, stderr=errors, text=True)
+            lines = []
+            for line in process.stdout:
+                if found := re.search(r"started successfully on port (\d+)", line):
+                    return process, int(found.group(1))
+                lines.append(line.strip())
+            process.wait()
+            process.stdout.close()
+            errors.seek(0)
+            lines += errors.read().splitlines()
         if not any("port not available" in line for line in lines):
             break
     raise WebDriverError(f"chromedriver did not start: {'; '.join(lines)} (exit code {process.returncode})")
