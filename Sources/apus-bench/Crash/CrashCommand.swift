@@ -54,8 +54,11 @@ struct CrashCommand {
 
   private func judge(_ run: CrashRun, _ seed: UInt64) throws(CommandFailure) {
     let violations = run.account.violations.prefix(50).map { violation -> String in
-      guard case .lost(let number) = violation else { return "\(violation)" }
-      return "\(violation): \(run.account.entries[number])"
+      switch violation {
+      case .lost(let number), .withoutFinalState(let number):
+        "\(violation): \(run.account.entries[number])"
+      default: "\(violation)"
+      }
     }
     let troubles = run.failures + violations
     guard !troubles.isEmpty else { return }

@@ -40,6 +40,7 @@ final class CrashRun {
   private var stageSince: UInt64 = 0
   private var acceptedInLife = 0
   private var lastProgress: UInt64 = 0
+  private var watch: MailboxWatch?
 
   private static let tickMilliseconds: UInt64 = 4
   /// Without any progress for so long, what is missing is lost.
@@ -201,13 +202,22 @@ final class CrashRun {
   private func tickSettling() {
     guard let load else { return }
     load.gather()
-    let isLate = loop.nowMilliseconds - lastProgress > Self.patienceMilliseconds
-    guard isLate || (load.isQuiet && account.missing().isEmpty) else { return }
+    let now = loop.nowMilliseconds
+    let isLate = now - lastProgress > Self.patienceMilliseconds
+    guard isLate || load.isQuiet && account.missing().isEmpty && isMailboxEmpty(now) else { return }
     if !load.isQuiet { fail("not every device or sender came to rest: \(load.unrest)") }
     account.close()
     for complaint in load.complaints { fail(complaint) }
+    watch = nil
     enter(.stopping)
     load.leave()
     service?.signal(SIGTERM)
+  }
+
+  /// Whether no device has anything left to take. What arrived may account for all that did not, while the service
+  /// still has some of that to deliver.
+  private func isMailboxEmpty(_ nowMilliseconds: UInt64) -> Bool {
+    if watch == nil { watch = MailboxWatch(data: setting.data) }
+    return watch?.isEmpty(nowMilliseconds: nowMilliseconds) ?? false
   }
 }

@@ -25,7 +25,7 @@ struct CrashSetting {
     let name = Array(topic.utf8)
     topicHash = TopicHash(of: name.span)
     log = "\(data)/crash.log"
-    ports = (0..<4).map { _ in LocalPort.free() }
+    ports = try LocalPort.free(4)
     let addresses = ports.map { SocketAddress.loopbackIPv4(port: $0) }
     courier = addresses[0]
     silent = try BinaryEndpoint(invocation, address: addresses[1])

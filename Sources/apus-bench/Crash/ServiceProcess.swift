@@ -61,14 +61,25 @@ enum LocalPort {
     }
   }
 
-  /// A port that nobody has at the moment.
-  static func free() -> UInt16 {
+  /// Below the ports that Linux gives to outgoing connections (ip(7), `ip_local_port_range`): one of those could be
+  /// taken while the service is dead.
+  private static let candidates: Range<UInt16> = 10_000..<32_000
+
+  /// Ports that nobody has at the moment, and that nobody gets without asking for them.
+  static func free(_ count: Int) throws(CommandFailure) -> [UInt16] {
+    var found: Set<UInt16> = []
+    for _ in 0..<1000 {
+      let port = UInt16.random(in: candidates)
+      if isFree(port) { found.insert(port) }
+      if found.count == count { return Array(found) }
+    }
+    throw CommandFailure(.configuration, "no \(count) ports from \(candidates) are free")
+  }
+
+  private static func isFree(_ port: UInt16) -> Bool {
     unsafe withSocket { descriptor, address, length in
-      var length = length
-      guard unsafe bind(descriptor, UnsafePointer(rebound(address)), length) == 0,
-        unsafe getsockname(descriptor, rebound(address), &length) == 0
-      else { return 0 }
-      return unsafe UInt16(bigEndian: address.pointee.sin_port)
+      unsafe address.pointee.sin_port = port.bigEndian
+      return unsafe bind(descriptor, UnsafePointer(rebound(address)), length) == 0
     }
   }
 
