@@ -40,7 +40,7 @@ final class CrashRun {
   private var stageSince: UInt64 = 0
   private var acceptedInLife = 0
   private var lastProgress: UInt64 = 0
-  private var watch: MailboxWatch?
+  private let mailbox: MailboxWatch
 
   private static let tickMilliseconds: UInt64 = 4
   /// Without any progress for so long, what is missing is lost.
@@ -54,6 +54,7 @@ final class CrashRun {
   ) {
     account = CrashAccount(aloneDevices: 0..<CrashLoad.aloneCount, retention: retention)
     self.setting = setting
+    mailbox = MailboxWatch(data: setting.data)
     self.kills = kills
     self.seed = seed
     self.loop = loop
@@ -204,20 +205,16 @@ final class CrashRun {
     load.gather()
     let now = loop.nowMilliseconds
     let isLate = now - lastProgress > Self.patienceMilliseconds
-    guard isLate || load.isQuiet && account.missing().isEmpty && isMailboxEmpty(now) else { return }
+    // What arrived may account for all that did not, while the service still has some of that to deliver.
+    let isSettled =
+      load.isQuiet && account.missing().isEmpty && mailbox.isEmpty(nowMilliseconds: now)
+    guard isLate || isSettled else { return }
     if !load.isQuiet { fail("not every device or sender came to rest: \(load.unrest)") }
     account.close()
     for complaint in load.complaints { fail(complaint) }
-    watch = nil
+    mailbox.close()
     enter(.stopping)
     load.leave()
     service?.signal(SIGTERM)
-  }
-
-  /// Whether no device has anything left to take. What arrived may account for all that did not, while the service
-  /// still has some of that to deliver.
-  private func isMailboxEmpty(_ nowMilliseconds: UInt64) -> Bool {
-    if watch == nil { watch = MailboxWatch(data: setting.data) }
-    return watch?.isEmpty(nowMilliseconds: nowMilliseconds) ?? false
   }
 }
