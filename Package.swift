@@ -121,7 +121,7 @@ let package = Package(
     tests("ApusTLSTests", ["ApusTLS", "ApusModel", "COpenSSL", "CShims"]),
     tests("ApusHTTP2Tests", ["ApusHTTP2", "ApusModel", "ApusTesting", "CNGHTTP2"]),
     tests("ApusTrustTests", ["ApusTrust", "ApusModel", "ApusWire", "COpenSSL"]),
-    tests("ApusLoopTests", ["ApusLoop"]),
+    tests("ApusLoopTests", ["ApusLoop", "CUV"]),
     tests("ApusWebTests", ["ApusWeb"]),
     tests(
       "ApusServerTests",

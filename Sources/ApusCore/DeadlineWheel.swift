@@ -16,9 +16,14 @@ package struct DeadlineWheel {
 
   private var buckets: [[Entry]]
   private var current: UInt64
+  /// Entries whose bucket came round, and how many of them were taken.
+  private var due: [Entry] = []
+  private var taken = 0
 
   /// A power of two above the seconds that most deadlines are away; what is farther is looked at once a turn.
   private static let bucketCount = 4096
+  /// Entries for which a list keeps its memory.
+  private static let keptEntries = 64
 
   package init(nowSeconds: UInt64) {
     buckets = Array(repeating: [], count: Self.bucketCount)
@@ -34,18 +39,35 @@ package struct DeadlineWheel {
     return due
   }
 
-  /// Moves on to `nowSeconds`; `due` gets the entries whose bucket came round.
+  /// Moves on to `nowSeconds`, which makes the entries due whose bucket came round.
   ///
   /// A clock that jumped by more than a turn makes every entry due once.
-  package mutating func advance(toSeconds nowSeconds: UInt64, into due: inout [Entry]) {
+  package mutating func advance(toSeconds nowSeconds: UInt64) {
     guard nowSeconds > current else { return }
     let steps = min(nowSeconds - current, UInt64(Self.bucketCount))
     for step in 1...steps {
       let index = Int((current + step) & UInt64(Self.bucketCount - 1))
       guard !buckets[index].isEmpty else { continue }
       due.append(contentsOf: buckets[index])
-      buckets[index].removeAll(keepingCapacity: buckets[index].count <= 64)
+      buckets[index].removeAll(keepingCapacity: buckets[index].count <= Self.keptEntries)
     }
     current = nowSeconds
+  }
+
+  /// Whether entries are due that were not taken.
+  package var hasDue: Bool { taken < due.count }
+
+  /// Takes the next entry that is due, the earliest first. One call for each, so that the caller can spread the work:
+  /// all who came within one second are due within one.
+  package mutating func takeDue() -> Entry? {
+    guard hasDue else { return nil }
+    defer {
+      taken += 1
+      if taken == due.count {
+        due.removeAll(keepingCapacity: due.count <= Self.keptEntries)
+        taken = 0
+      }
+    }
+    return due[taken]
   }
 }

@@ -1,25 +1,40 @@
 import CUV
 import Glibc
 
-/// One epoll descriptor with room for the events of a turn. Level-triggered.
+/// One epoll descriptor with room for the events of a turn, and what other threads wake the loop by. Level-triggered.
 @safe
 struct Epoll: ~Copyable {
   /// Events taken in one turn. What is ready beyond them comes first in the next: the kernel takes turns.
   static let eventsPerTurn = 128
 
+  /// The key of a wake-up, which no socket has.
+  static let wakeKey = UInt64.max
+
   /// -1 once closed.
   private(set) var descriptor: Int32
+  /// An eventfd that is readable, and of which only the change is reported: nobody reads it, a wake-up is one call. -1
+  /// once closed.
+  ///
+  /// In place of `uv_async_t`, as libuv 1.44 has the woken loop wait until the waking thread has left
+  /// `uv_async_send()`. Where both share a processor, it waits for as long as the other thread is not scheduled.
+  private var wakeDescriptor: Int32
   private let events: UnsafeMutablePointer<epoll_event>
 
   /// Stops the program when the process has no descriptor left.
   init() {
     descriptor = epoll_create1(Int32(EPOLL_CLOEXEC))
     check(descriptor < 0 ? -errno : 0, "epoll_create1")
+    wakeDescriptor = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
+    check(wakeDescriptor < 0 ? -errno : 0, "eventfd")
     unsafe events = .allocate(capacity: Self.eventsPerTurn)
+    let code = cuv_epoll_control(
+      descriptor, EPOLL_CTL_ADD, wakeDescriptor, EPOLLIN.rawValue | EPOLLET.rawValue, Self.wakeKey)
+    check(code == 0 ? 0 : -errno, "epoll_ctl")
   }
 
   private init(none: ()) {
     descriptor = -1
+    wakeDescriptor = -1
     unsafe events = .allocate(capacity: 0)
   }
 
@@ -28,6 +43,7 @@ struct Epoll: ~Copyable {
 
   deinit {
     if descriptor >= 0 { Glibc.close(descriptor) }
+    if wakeDescriptor >= 0 { Glibc.close(wakeDescriptor) }
     unsafe events.deallocate()
   }
 
@@ -35,7 +51,14 @@ struct Epoll: ~Copyable {
   mutating func close() {
     guard descriptor >= 0 else { return }
     Glibc.close(descriptor)
-    descriptor = -1
+    Glibc.close(wakeDescriptor)
+    (descriptor, wakeDescriptor) = (-1, -1)
+  }
+
+  /// Makes the descriptor ready; from any thread, before `close()`.
+  func wake() {
+    // It fails only where 2^64 wake-ups were counted, and then it is ready anyway.
+    eventfd_write(wakeDescriptor, 1)
   }
 
   /// Begins to watch. The `errno`, or 0: ENOSPC and ENOMEM when the user or the machine may watch no more

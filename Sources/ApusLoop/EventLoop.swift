@@ -23,7 +23,6 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
   package var onTurnEnd: (() -> Void)?
 
   let uv: UnsafeMutablePointer<uv_loop_t>
-  private let wake: UnsafeMutablePointer<uv_async_t>
   private let turn: UnsafeMutablePointer<uv_prepare_t>
   private let again: UnsafeMutablePointer<uv_idle_t>
   private let watch: UnsafeMutablePointer<uv_poll_t>
@@ -52,7 +51,8 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
   private let stage = Atomic<Stage>(.created)
   private let threadID = Atomic<UInt>(0)
   private let thread = Mutex<pthread_t?>(nil)
-  /// Threads between their decision to wake the loop and the end of `uv_async_send`: the loop is not closed under them.
+  /// Threads between their decision to wake the loop and the end of the call that does: the loop is not closed under
+  /// them.
   private let wakesInFlight = Atomic<Int>(0)
 
   private enum Stage: UInt8, AtomicRepresentable {
@@ -61,20 +61,17 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
 
   /// - Parameter name: The thread's name; Linux keeps 15 bytes of it.
   ///
-  /// Stops the program when the process has no descriptors left for the loop (it takes four).
+  /// Stops the program when the process has no descriptors left for the loop (it takes six).
   package init(name: String) {
     self.name = name
     simulation = nil
     epoll = Epoll()
     unsafe uv = .allocate(capacity: 1)
-    unsafe wake = .allocate(capacity: 1)
     unsafe turn = .allocate(capacity: 1)
     unsafe again = .allocate(capacity: 1)
     unsafe watch = .allocate(capacity: 1)
     check(unsafe uv_loop_init(uv), "uv_loop_init")
     unsafe uv.pointee.data = Unmanaged.passUnretained(self).toOpaque()
-    // The callback has nothing to do: waking up is enough, since each turn looks at the queue.
-    check(unsafe uv_async_init(uv, wake) { _ in }, "uv_async_init")
     unsafe uv_prepare_init(uv, turn)
     unsafe uv_idle_init(uv, again)
     check(unsafe uv_prepare_start(turn, endTurn), "uv_prepare_start")
@@ -90,7 +87,6 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     simulation = LoopSimulation(system)
     epoll = .none()
     unsafe uv = .allocate(capacity: 1)
-    unsafe wake = .allocate(capacity: 1)
     unsafe turn = .allocate(capacity: 1)
     unsafe again = .allocate(capacity: 1)
     unsafe watch = .allocate(capacity: 1)
@@ -106,7 +102,6 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     }
     // Nobody joined: the thread has finished or is just about to, and may clean up after itself.
     if let unjoined = thread.withLock({ $0.take() }) { pthread_detach(unjoined) }
-    unsafe wake.deallocate()
     unsafe turn.deallocate()
     unsafe again.deallocate()
     unsafe watch.deallocate()
@@ -172,7 +167,6 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     closeSockets()
     unsafe Handles.closeAll(of: uv)
     // Only closing handles and resolutions under way keep the loop going now.
-    unsafe uv_unref(Handles.base(wake))
     unsafe uv_unref(Handles.base(turn))
     unsafe uv_unref(Handles.base(again))
     unsafe uv_unref(Handles.base(watch))
@@ -187,7 +181,6 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
 
   /// Closes the loop's own handles, then the loop itself, which proves that no handle was forgotten.
   private func closeLoop() {
-    unsafe uv_close(Handles.base(wake), nil)
     unsafe uv_close(Handles.base(turn), nil)
     unsafe uv_close(Handles.base(again), nil)
     unsafe uv_close(Handles.base(watch), nil)
@@ -261,7 +254,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
   func announceWake() { wakesInFlight.add(1, ordering: .relaxed) }
 
   func sendWake() {
-    if let simulation { simulation.system.wake(self) } else { unsafe uv_async_send(wake) }
+    if let simulation { simulation.system.wake(self) } else { epoll.wake() }
     wakesInFlight.subtract(1, ordering: .releasing)
   }
 

@@ -10,12 +10,13 @@ package final class Listener {
   ///
   /// - Parameters:
   ///   - address: An IPv6 address takes IPv6 connections only, so that both families can be bound side by side.
-  ///   - backlog: Connections that may wait to be accepted; the system caps it at `net.core.somaxconn`.
+  ///   - backlog: Connections that may wait to be accepted; the system caps it at `net.core.somaxconn`. Of what comes
+  ///     beyond them it takes no notice, and the peer tries again a second later, then two, then four.
   ///   - reusePort: Whether several listeners, one per loop, share the address and the system spreads the connections.
   ///   - keepAlive: How silent connections are probed; nil: not at all.
   ///   - handler: Gets each connection as a non-blocking descriptor with TCP_NODELAY, which it then owns.
   package init(
-    loop: EventLoop, address: SocketAddress, backlog: Int32 = 1024, reusePort: Bool = false,
+    loop: EventLoop, address: SocketAddress, backlog: Int32 = 4096, reusePort: Bool = false,
     keepAlive: TCPKeepAlive? = .standard,
     handler: @escaping (Int32, SocketAddress) -> Void
   ) throws(SocketError) {
@@ -135,9 +136,10 @@ package final class Listener {
 
 /// The accepting side of a listening socket.
 private final class Acceptor: SocketHandler {
-  /// Connections accepted before other work of the loop gets its turn; the rest is reported again. Each costs some 15
-  /// microseconds. On a socket that loops share, a loop that took all of a burst would also leave the others idle.
-  static let perTurn = 4
+  /// Connections accepted before other work of the loop gets its turn; the rest is reported again. Each costs its
+  /// handler some 15 microseconds, and where another one makes room for it 50 more. On a socket that loops share, a
+  /// loop that took all of a burst would also leave the others idle.
+  static let perTurn = 1
   /// For how long accepting rests when the system lacks something that only time can bring.
   static let restMilliseconds: UInt64 = 100
 

@@ -87,8 +87,9 @@ extension EventLoop {
     let count = epoll.fetch()
     for index in 0..<count {
       let (events, key) = epoll.event(index)
-      // Nil: a handler that was called a moment ago has closed it.
-      guard let slot = sockets.slot(of: key) else { continue }
+      // Nil: a handler that was called a moment ago has closed it, or it was a wake-up, which needs nothing done: each
+      // turn looks at the queue.
+      guard key != Epoll.wakeKey, let slot = sockets.slot(of: key) else { continue }
       let entry = unsafe sockets[slot]
       guard unsafe entry.pointee.wanted != 0 else {
         arm(slot)

@@ -126,6 +126,8 @@ package final class Service {
     options.blockCacheBytes = configuration.storeCacheMegabytes * 1024 * 1024
     options.waitsForSpace = true
     options.onMessage = { text in log(.warning, "store engine", .text("message", text)) }
+    // Providers wait for it as they do for a worker.
+    options.onThreadStart = { Scheduling.preferShortSlices() }
     options.onEvent = { event in log(.warning, "store", .text("event", "\(event)")) }
     return try directory.openStore(options)
   }
@@ -150,6 +152,7 @@ package final class Service {
     for worker in workers {
       worker.startHandshakeThread()
       worker.loop.start()
+      worker.loop.perform { Scheduling.preferShortSlices() }
     }
     watch.start()
     do {

@@ -1,7 +1,10 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <uv.h>
 
 // glibc declares these two only under _GNU_SOURCE, which Swift's Glibc module is built without. The asm labels bind
@@ -26,3 +29,27 @@ static inline int cuv_epoll_control(int epoll, int operation, int descriptor, ui
 static inline uint32_t cuv_epoll_events(const struct epoll_event *event) { return event->events; }
 
 static inline uint64_t cuv_epoll_data(const struct epoll_event *event) { return event->data.u64; }
+
+// glibc before 2.41 declares neither `struct sched_attr` nor the two calls for it.
+
+/// The first version of `struct sched_attr` (sched_setattr(2)).
+struct cuv_scheduling {
+  uint32_t size;
+  uint32_t policy;
+  uint64_t flags;
+  int32_t nice;
+  uint32_t priority;
+  uint64_t runtime;
+  uint64_t deadline;
+  uint64_t period;
+};
+
+/// sched_getattr(2) of the calling thread: 0 or -1 and `errno`.
+static inline int cuv_get_scheduling(struct cuv_scheduling *attributes) {
+  return (int)syscall(SYS_sched_getattr, 0, attributes, sizeof *attributes, 0);
+}
+
+/// sched_setattr(2) of the calling thread: 0 or -1 and `errno`.
+static inline int cuv_set_scheduling(struct cuv_scheduling *attributes) {
+  return (int)syscall(SYS_sched_setattr, 0, attributes, 0);
+}

@@ -85,12 +85,12 @@ extension Connection {
     return false
   }
 
-  var isHalfOpen: Bool { halfOpenSeconds != .max }
+  var isHalfOpen: Bool { halfOpenMilliseconds != .max }
 
   /// The handshake is completed, or over.
   func endHandshake() {
     guard isHalfOpen else { return }
-    halfOpenSeconds = .max
+    halfOpenMilliseconds = .max
     worker.untrustedWork.handshakeEnded()
   }
 
@@ -103,7 +103,7 @@ extension Connection {
     switch step.outcome {
     case .needsInput:
       if !isHalfOpen {
-        halfOpenSeconds = worker.nowSeconds
+        halfOpenMilliseconds = worker.loop.nowMilliseconds
         worker.untrustedWork.handshakeBegan(self, worker)
       }
       updateInterest()

@@ -80,8 +80,8 @@ final class Connection: SocketHandler {
   var isHeldBack = false
   /// What its peer has sent that is to wait for a later turn; empty of trusted ones.
   var waiting: [UInt8] = []
-  /// Second since which its peer owes the next step of the handshake; otherwise `.max`.
-  var halfOpenSeconds = UInt64.max
+  /// Millisecond of the loop's clock since which its peer owes the next step of the handshake; otherwise `.max`.
+  var halfOpenMilliseconds = UInt64.max
   /// Whether it stands in the worker's list of connections with something to write.
   var isDirty = false
   /// Second of the worker's clock at which the connection is looked at.

@@ -2,7 +2,6 @@ import ApusCore
 import ApusLoop
 import ApusModel
 import ApusTLS
-import Glibc
 
 /// Takes the steps of a worker's TLS handshakes, on a thread of its own with a lower priority.
 ///
@@ -28,8 +27,11 @@ final class HandshakeThread: Sendable {
 
   func start() {
     loop.start()
-    // Of the calling thread alone, on Linux.
-    loop.perform { _ = nice(Limits.handshakeNiceness) }
+    loop.perform {
+      Scheduling.giveWay(steps: Limits.handshakeNiceness)
+      // Without them the system lets a step go on when the worker has something to do.
+      Scheduling.preferShortSlices()
+    }
   }
 
   func begin(_ step: HandshakeStep) { _ = waiting.send(step) }

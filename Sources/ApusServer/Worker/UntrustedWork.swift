@@ -14,6 +14,8 @@ struct UntrustedWork: ~Copyable {
   private var finishing = FairQueue<SocketAddress, Entry>()
   private var beginning = FairQueue<SocketAddress, Entry>()
   private var stepsUnderWay = 0
+  /// Connections that had their turn, whether or not a step came of it.
+  private var seenThisTurn = 0
   /// Those whose peers owe the next step, the oldest first.
   private var halfOpen = LiveQueue<Entry>()
   private var halfOpenCount = 0
@@ -30,10 +32,11 @@ struct UntrustedWork: ~Copyable {
   /// Whether the connection may take a step of its handshake; it is told later if not.
   mutating func mayShakeHands(_ connection: Connection) -> Bool {
     let isFirst =
-      finishing.isEmpty
+      seenThisTurn < Limits.handshakesPerTurn && finishing.isEmpty
       && (connection.isHalfOpen || beginning.isEmpty && halfOpenCount < halfOpenLimit)
     if stepsUnderWay < Limits.handshakesAtOnce, isFirst {
       stepsUnderWay += 1
+      seenThisTurn += 1
       return true
     }
     if connection.isHalfOpen {
@@ -59,24 +62,37 @@ struct UntrustedWork: ~Copyable {
 
   /// What is to be done for those who wait; nil for nothing now.
   mutating func next(_ worker: Worker) -> Next? {
-    while stepsUnderWay < Limits.handshakesAtOnce {
+    while mayTakeOne {
       if finishing.isEmpty, halfOpenCount >= halfOpenLimit {
-        return beginning.isEmpty ? nil : overdue(worker).map { .end($0) }
+        guard !beginning.isEmpty, let overdue = overdue(worker) else { return nil }
+        seenThisTurn += 1
+        return .end(overdue)
       }
       guard let entry = finishing.popFirst() ?? beginning.popFirst() else { return nil }
       guard let found = worker.awake(entry), found.stage == .handshaking else { continue }
       stepsUnderWay += 1
+      seenThisTurn += 1
       return .step(found)
     }
     return nil
+  }
+
+  private var mayTakeOne: Bool {
+    stepsUnderWay < Limits.handshakesAtOnce && seenThisTurn < Limits.handshakesPerTurn
+  }
+
+  /// Whether somebody waits for no more than the next turn.
+  private var needsNextTurn: Bool {
+    stepsUnderWay < Limits.handshakesAtOnce && !mayTakeOne
+      && !(finishing.isEmpty && beginning.isEmpty)
   }
 
   /// The one whose peer has had the most time for its next step, if that was long enough.
   private mutating func overdue(_ worker: Worker) -> Connection? {
     let oldest = halfOpen.first { Self.isHalfOpen($0, worker) }.flatMap(worker.awake)
     guard let oldest else { return nil }
-    let end = oldest.halfOpenSeconds + Limits.handshakePatienceSeconds
-    return end <= worker.nowSeconds ? oldest : nil
+    let end = oldest.halfOpenMilliseconds + Limits.handshakePatienceMilliseconds
+    return end <= worker.loop.nowMilliseconds ? oldest : nil
   }
 
   private static func isHalfOpen(_ entry: Entry, _ worker: Worker) -> Bool {
@@ -117,6 +133,8 @@ struct UntrustedWork: ~Copyable {
   mutating func turnEnded(_ worker: Worker) {
     if heap.turnEnded(nowSeconds: worker.nowSeconds) { worker.returnMemory() }
     hasReadThisTurn = false
+    if needsNextTurn { worker.loop.perform {} }
+    seenThisTurn = 0
     guard !reading.isEmpty, !isTurnPlanned else { return }
     isTurnPlanned = true
     worker.loop.perform { [unowned worker] in worker.letOneRead() }
@@ -175,19 +193,16 @@ extension Worker {
     untrustedWork.stepEnded()
   }
 
-  /// Has those who wait go on with their handshakes; at the end of each turn. Of those who have given up there may be
-  /// thousands, and each costs some calls: the rest is for the next turn.
+  /// Has those who wait go on with their handshakes; at the end of each turn.
   func continueHandshakes() {
-    for _ in 0..<2 * Limits.handshakesAtOnce {
-      switch untrustedWork.next(self) {
+    while let next = untrustedWork.next(self) {
+      switch next {
       case .step(let connection):
         if !connection.goOnShakingHands() { untrustedWork.stepEnded() }
       case .end(let connection):
         gate.noteEvicted()
         connection.abort()
-      case nil: return
       }
     }
-    loop.perform {}
   }
 }

@@ -39,6 +39,7 @@ extension Worker {
   /// makes room: a good peer behind that address needs only to be faster than all who come after it.
   private func makeRoom(for peer: SocketAddress, _ door: Door) -> Bool {
     if gate.accept(from: peer, at: door) { return true }
+    listeners.noteCrowded()
     if let oldest = untrusted.oldest(of: peer.site, self) {
       gate.noteEvicted()
       oldest.abort()

@@ -12,9 +12,7 @@ extension Worker {
     readClock()
     let now = nowSeconds
     watchClock()
-    wheel.advance(toSeconds: now, into: &due)
-    for entry in due { look(at: entry, now) }
-    due.removeAll(keepingCapacity: true)
+    wheel.advance(toSeconds: now)
     answerOverdue()
     tlsBuffers.forgetKeys()
     shard.secondPassed()
@@ -38,6 +36,16 @@ extension Worker {
     depot.clear()
     requestPool.forgetFree()
     HeapPages.returnFree()
+  }
+
+  /// Looks at connections whose second has come, at some of them in each turn: a crowd that came within a second is due
+  /// within one, and all others would wait while it is ended.
+  func lookAtDue() {
+    for _ in 0..<Limits.duePerTurn {
+      guard let entry = wheel.takeDue() else { return }
+      look(at: entry, nowSeconds)
+    }
+    if wheel.hasDue { loop.perform {} }
   }
 
   private func look(at entry: DeadlineWheel.Entry, _ now: UInt64) {

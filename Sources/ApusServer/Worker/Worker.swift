@@ -46,7 +46,7 @@ import Glibc
   private var inbox: Inbox<WorkerMessage>?
   /// In the order in which they were opened.
   private var doors: [Door] = []
-  private var listeners: [(kind: DoorConfiguration.Kind, listener: Listener)] = []
+  let listeners: DoorListeners
   /// By slots; nil also where the connection is dormant.
   var connections: [Connection?] = []
   var generations: [UInt32] = []
@@ -57,7 +57,6 @@ import Glibc
   private lazy var dormantSockets = DormantSockets(worker: self)
   private var dirty: [Connection] = []
   var wheel: DeadlineWheel
-  var due: [DeadlineWheel.Entry] = []
   private var secondTimer: LoopTimer?
   private(set) var pauses: PauseQueue?
   private var drains: [DrainQueue] = []
@@ -92,6 +91,7 @@ import Glibc
     self.trust = trust
     sealer = TokenSealer(trust.sealingKeys)
     openRequests = OpenRequests(worker: UInt16(index))
+    listeners = DoorListeners(loop: loop)
     untrustedWork = UntrustedWork(halfOpenLimit: configuration.halfOpenLimit)
     wheel = DeadlineWheel(nowSeconds: loop.nowMilliseconds / 1000)
     unsafe receiveBuffer = .allocate(byteCount: Self.receiveBytes, alignment: 64)
@@ -169,7 +169,7 @@ import Glibc
             loop: loop, address: address, reusePort: reusePort, keepAlive: keepAlive,
             handler: handler)
         }
-      listeners.append((door.kind, listener))
+      listeners.append(listener, of: door.kind)
       return listener.localAddress ?? address
     }
   }
@@ -263,6 +263,7 @@ import Glibc
   /// One thing leads to another: a device that is handed over is known to the shard, whose decisions wake connections.
   private func endTurn() {
     readClock()
+    lookAtDue()
     repeat {
       shard.work()
       for verdict in shard.takeVerdicts() {
@@ -308,7 +309,7 @@ import Glibc
   /// Stops accepting devices, and tells those that are here to go. Providers are served as before.
   func beginDeviceDrain() {
     isDrainingDevices = true
-    closeListeners { $0 == .courier }
+    listeners.close { $0 == .courier }
     let range = Limits.reconnectSpreadMilliseconds
     let devices = UInt64(shard.shard.sessions.connected * peers.count)
     reconnectSpreadMilliseconds = min(
@@ -336,7 +337,7 @@ import Glibc
   /// Stops accepting anybody, and lets every connection end in its protocol's way.
   func beginDrain() {
     isDraining = true
-    closeListeners { _ in true }
+    listeners.close { _ in true }
     var gateways: [Int32] = []
     for connection in connections.compactMap(\.self) where connection.door.kind != .courier {
       if connection.door.kind == .gateway, connection.stage == .open {
@@ -346,11 +347,6 @@ import Glibc
       }
     }
     drains.append(DrainQueue(gateways: gateways, of: self))
-  }
-
-  private func closeListeners(_ isMeant: (DoorConfiguration.Kind) -> Bool) {
-    for entry in listeners where isMeant(entry.kind) { entry.listener.close() }
-    listeners.removeAll { isMeant($0.kind) }
   }
 
   /// Whether anybody is still to be drained.

@@ -33,6 +33,8 @@ package struct RocksOptions: Sendable {
   package var waitsForSpace = false
   /// Whether a damaged store is opened with what can be read of it. Only where the operator has said so.
   package var acceptsLoss = false
+  /// Called first of all on the commit thread, to set what belongs to a thread.
+  package var onThreadStart: @Sendable () -> Void = {}
   /// Called on the commit thread when the store fails and recovers: for the log and the operator.
   package var onEvent: @Sendable (StoreEvent) -> Void = { _ in }
   /// Called on any thread with what the engine itself has to say, warnings and worse, at most ten in ten seconds.

@@ -17,7 +17,10 @@ package final class RocksStore: DurableStore {
     let core = RocksCore(path: path, options: options)
     let shortage = try core.open()
     self.core = core
-    startThread { core.run(recoveringFrom: shortage) }
+    startThread {
+      options.onThreadStart()
+      core.run(recoveringFrom: shortage)
+    }
   }
 
   deinit { core.queue.close() }

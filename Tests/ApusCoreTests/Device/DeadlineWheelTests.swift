@@ -7,9 +7,10 @@ struct DeadlineWheelTests {
   }
 
   func advance(_ wheel: inout DeadlineWheel, to now: UInt64) -> [Int32] {
-    var due: [DeadlineWheel.Entry] = []
-    wheel.advance(toSeconds: now, into: &due)
-    return due.map(\.slot)
+    wheel.advance(toSeconds: now)
+    var due: [Int32] = []
+    while let entry = wheel.takeDue() { due.append(entry.slot) }
+    return due
   }
 
   @Test(
@@ -51,6 +52,25 @@ struct DeadlineWheelTests {
     #expect(advance(&wheel, to: 2_000_000) == [])
     wheel.add(entry(7), deadlineSeconds: 2_000_005)
     #expect(advance(&wheel, to: 2_000_005) == [7])
+  }
+
+  @Test("What is due can be taken a few at a time, the earliest first, while more becomes due")
+  func fewAtATime() {
+    var wheel = DeadlineWheel(nowSeconds: 0)
+    for number in 0..<100 { wheel.add(entry(number), deadlineSeconds: 1) }
+    for number in 100..<150 { wheel.add(entry(number), deadlineSeconds: 2) }
+    #expect(!wheel.hasDue)
+    var taken: [Int32] = []
+    wheel.advance(toSeconds: 1)
+    for _ in 0..<7 { taken += wheel.takeDue().map { [$0.slot] } ?? [] }
+    wheel.advance(toSeconds: 2)
+    // An entry that is looked at and put back is not due again before its time.
+    wheel.add(entry(200), deadlineSeconds: 3)
+    #expect(wheel.hasDue)
+    while let next = wheel.takeDue() { taken.append(next.slot) }
+    #expect(taken == (0..<150).map(Int32.init))
+    #expect(!wheel.hasDue)
+    #expect(advance(&wheel, to: 3) == [200])
   }
 
   @Test("Random deadlines come in their seconds", arguments: 1...20 as ClosedRange<UInt64>)

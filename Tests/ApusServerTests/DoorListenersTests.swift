@@ -1,0 +1,120 @@
+import ApusLoop
+import ApusModel
+import ApusTesting
+import Glibc
+import Synchronization
+import Testing
+
+@testable import ApusServer
+
+/// A worker's listeners where connections come for which there is no room.
+@Suite("Listeners in a crowd")
+struct DoorListenersTests {
+  /// Lives on a loop that nobody but the test uses.
+  private final class Crowd: @unchecked Sendable {
+    let loop = EventLoop(name: "listeners")
+    let listeners: DoorListeners
+    let accepted = Atomic<Int>(0)
+    let acceptedAtRest = Atomic<Int>(0)
+
+    init() { listeners = DoorListeners(loop: loop) }
+
+    /// Where the new listener listens.
+    func listen() throws -> SocketAddress {
+      let listener = try Listener(loop: loop, address: .loopbackIPv4(port: 0)) {
+        [unowned self] descriptor, _ in
+        close(descriptor)
+        accepted.add(1, ordering: .relaxed)
+        if listeners.isResting { acceptedAtRest.add(1, ordering: .relaxed) }
+      }
+      listeners.append(listener, of: .provider)
+      return try #require(listener.localAddress)
+    }
+
+    func on<Result: Sendable>(
+      _ body: @Sendable @escaping (Crowd) throws -> Result
+    ) async throws -> Result {
+      try await withCheckedThrowingContinuation { continuation in
+        loop.perform { continuation.resume(with: Swift.Result { try body(self) }) }
+      }
+    }
+
+    func end() {
+      loop.stop()
+      loop.join()
+    }
+  }
+
+  private func waitUntil(_ what: String, _ isTrue: () async throws -> Bool) async throws {
+    let deadline = Deadline(seconds: 30)
+    while try await !isTrue() {
+      try #require(deadline.remainingMilliseconds > 0, "waited too long for \(what)")
+      await Task.yield()
+    }
+  }
+
+  @Test("One too many makes all of them rest, and later ones; then they accept who waits")
+  func rest() async throws {
+    let crowd = Crowd()
+    crowd.loop.start()
+    defer { crowd.end() }
+    // One turn of the loop, in which no time goes by.
+    let (addresses, began) = try await crowd.on { crowd in
+      var addresses = [try crowd.listen()]
+      for _ in 0..<Limits.crowdedAtOnce { crowd.listeners.noteCrowded() }
+      try #require(!crowd.listeners.isResting)
+      crowd.listeners.noteCrowded()
+      try #require(crowd.listeners.isResting)
+      addresses.append(try crowd.listen())
+      // More of them while it rests change nothing.
+      crowd.listeners.noteCrowded()
+      return (addresses, crowd.loop.nowMilliseconds)
+    }
+    let clients = try addresses.map { try RawTCPClient($0) }
+    defer { for client in clients { client.close() } }
+    try await waitUntil("both listeners") {
+      crowd.accepted.load(ordering: .relaxed) == addresses.count
+    }
+    let ended = try await crowd.on { $0.loop.nowMilliseconds }
+    #expect(ended >= began + Limits.crowdedRestMilliseconds)
+    #expect(crowd.acceptedAtRest.load(ordering: .relaxed) == 0)
+  }
+
+  @Test("After a rest a few more are let by, as many as the time is worth")
+  func refill() async throws {
+    let crowd = Crowd()
+    crowd.loop.start()
+    defer { crowd.end() }
+    let emptied = try await crowd.on { crowd in
+      _ = try crowd.listen()
+      while !crowd.listeners.isResting { crowd.listeners.noteCrowded() }
+      return crowd.loop.nowMilliseconds
+    }
+    try await waitUntil("the end of the rest") { try await crowd.on { !$0.listeners.isResting } }
+    let (count, now) = try await crowd.on { crowd in
+      var count = 0
+      while !crowd.listeners.isResting {
+        crowd.listeners.noteCrowded()
+        count += 1
+      }
+      return (count - 1, crowd.loop.nowMilliseconds)
+    }
+    let worth = Int(now - emptied) * Limits.crowdedPerSecond / 1000
+    #expect(count == min(worth, Limits.crowdedAtOnce))
+  }
+
+  @Test("Closed listeners do not come back after a rest")
+  func closed() async throws {
+    let crowd = Crowd()
+    crowd.loop.start()
+    defer { crowd.end() }
+    let address = try await crowd.on { crowd in
+      let address = try crowd.listen()
+      while !crowd.listeners.isResting { crowd.listeners.noteCrowded() }
+      crowd.listeners.close { $0 == .provider }
+      return address
+    }
+    try await waitUntil("the end of the rest") { try await crowd.on { !$0.listeners.isResting } }
+    #expect(throws: (any Error).self) { try RawTCPClient(address) }
+  }
+}
