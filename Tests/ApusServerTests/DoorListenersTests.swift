@@ -39,10 +39,23 @@ struct DoorListenersTests {
       }
     }
 
+    /// Has one listener, which rests. When that was.
+    func rest() async throws -> (address: SocketAddress, atMilliseconds: UInt64) {
+      try await on { crowd in
+        let address = try crowd.listen()
+        while !crowd.listeners.isResting { crowd.listeners.noteCrowded() }
+        return (address, crowd.loop.nowMilliseconds)
+      }
+    }
+
     func end() {
       loop.stop()
       loop.join()
     }
+  }
+
+  private func waitForEndOfRest(_ crowd: Crowd) async throws {
+    try await waitUntil("the end of the rest") { try await crowd.on { !$0.listeners.isResting } }
   }
 
   private func waitUntil(_ what: String, _ isTrue: () async throws -> Bool) async throws {
@@ -85,12 +98,8 @@ struct DoorListenersTests {
     let crowd = Crowd()
     crowd.loop.start()
     defer { crowd.end() }
-    let emptied = try await crowd.on { crowd in
-      _ = try crowd.listen()
-      while !crowd.listeners.isResting { crowd.listeners.noteCrowded() }
-      return crowd.loop.nowMilliseconds
-    }
-    try await waitUntil("the end of the rest") { try await crowd.on { !$0.listeners.isResting } }
+    let emptied = try await crowd.rest().atMilliseconds
+    try await waitForEndOfRest(crowd)
     let (count, now) = try await crowd.on { crowd in
       var count = 0
       while !crowd.listeners.isResting {
@@ -108,13 +117,9 @@ struct DoorListenersTests {
     let crowd = Crowd()
     crowd.loop.start()
     defer { crowd.end() }
-    let address = try await crowd.on { crowd in
-      let address = try crowd.listen()
-      while !crowd.listeners.isResting { crowd.listeners.noteCrowded() }
-      crowd.listeners.close { $0 == .provider }
-      return address
-    }
-    try await waitUntil("the end of the rest") { try await crowd.on { !$0.listeners.isResting } }
+    let address = try await crowd.rest().address
+    try await crowd.on { $0.listeners.close { $0 == .provider } }
+    try await waitForEndOfRest(crowd)
     #expect(throws: (any Error).self) { try RawTCPClient(address) }
   }
 }

@@ -32,9 +32,9 @@ struct UntrustedWork: ~Copyable {
   /// Whether the connection may take a step of its handshake; it is told later if not.
   mutating func mayShakeHands(_ connection: Connection) -> Bool {
     let isFirst =
-      seenThisTurn < Limits.handshakesPerTurn && finishing.isEmpty
+      finishing.isEmpty
       && (connection.isHalfOpen || beginning.isEmpty && halfOpenCount < halfOpenLimit)
-    if stepsUnderWay < Limits.handshakesAtOnce, isFirst {
+    if mayTakeOne, isFirst {
       stepsUnderWay += 1
       seenThisTurn += 1
       return true
@@ -77,14 +77,13 @@ struct UntrustedWork: ~Copyable {
     return nil
   }
 
-  private var mayTakeOne: Bool {
-    stepsUnderWay < Limits.handshakesAtOnce && seenThisTurn < Limits.handshakesPerTurn
-  }
+  private var mayTakeOne: Bool { hasStepLeft && seenThisTurn < Limits.handshakesPerTurn }
+
+  private var hasStepLeft: Bool { stepsUnderWay < Limits.handshakesAtOnce }
 
   /// Whether somebody waits for no more than the next turn.
   private var needsNextTurn: Bool {
-    stepsUnderWay < Limits.handshakesAtOnce && !mayTakeOne
-      && !(finishing.isEmpty && beginning.isEmpty)
+    hasStepLeft && !mayTakeOne && !(finishing.isEmpty && beginning.isEmpty)
   }
 
   /// The one whose peer has had the most time for its next step, if that was long enough.

@@ -1,0 +1,62 @@
+import ApusCore
+import ApusLoop
+import ApusModel
+import ApusStore
+import ApusTesting
+import Glibc
+import Testing
+
+@testable import ApusServer
+
+/// Connections whose time is over within the same second.
+@Suite("A crowd that came at once")
+struct DueTurnTests {
+  private static let count = 50
+
+  /// A worker that knows nobody, on a loop that has not been started.
+  private func worker(_ directory: TestDirectory) throws -> Worker {
+    var configuration = ServerConfiguration(dataDirectory: directory.data.path, doors: [])
+    configuration.isEphemeral = true
+    let audit = AuditLog(path: nil)
+    let store = MemoryStore()
+    let commons = Commons(
+      configuration: configuration, store: store, order: try AcceptanceOrder(store: store) { _ in },
+      audit: audit, expiries: ExpiryWatch(log: configuration.log))
+    let trust = try TrustLoader(directory.data, configuration, audit).load()
+    let worker = Worker(index: 0, commons: commons, trust: trust)
+    worker.connect(to: [worker])
+    try worker.shard.restore(LedgerOpening(store, workers: 1))
+    return worker
+  }
+
+  @Test("It ends over several turns of the loop, so that nobody else waits for all of it")
+  func turns() throws {
+    let directory = try TestDirectory()
+    let worker = try worker(directory)
+    // Nobody speaks, so it does not matter whose context it is.
+    let door = Door(
+      kind: .provider, environment: .production, context: try Shared.service.providerContext(),
+      authorities: worker.trust.authorities(of: .provider), addresses: [], rules: .standard)
+    var peers: [Int32] = []
+    defer { for peer in peers { close(peer) } }
+    for _ in 0..<Self.count {
+      var pair: [Int32] = [-1, -1]
+      try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &pair) == 0)
+      peers.append(pair[1])
+      worker.accept(pair[0], .loopbackIPv4(port: 1), door)
+    }
+    var left = worker.connectionCount
+    try #require(left == Self.count)
+    var most = 0
+    let endTurn = worker.loop.onTurnEnd
+    worker.loop.onTurnEnd = {
+      endTurn?()
+      most = max(most, left - worker.connectionCount)
+      left = worker.connectionCount
+      if left == 0 { worker.loop.stop() }
+    }
+    worker.loop.run()
+    #expect(left == 0)
+    #expect(most == Limits.duePerTurn)
+  }
+}
