@@ -247,22 +247,25 @@ class Binary(harness.Bench):
 
 
 class Workers:
-    """The threads of a service's workers, and what /proc says about them."""
+    """The threads of a service's workers and of their acceptors, and what /proc says about them."""
 
     def __init__(self, server, count):
         # A thread names itself, which may be after the doors are open.
-        server.wait_until(lambda: len(self.find(server)) == count, f"{count} threads of workers")
-        self.tasks = self.find(server)
+        server.wait_until(lambda: len(self.find(server, "worker")) == len(self.find(server, "accept")) == count,
+                          f"{count} threads of workers and of acceptors")
+        self.tasks = self.find(server, "worker")
+        self.acceptors = dict(zip(self.tasks, self.find(server, "accept").values()))
         self.names = list(self.tasks)
 
     @staticmethod
-    def find(server):
+    def find(server, kind):
         tasks = pathlib.Path(f"/proc/{server.child.pid}/task").iterdir()
         named = {(task / "comm").read_text().strip(): task for task in tasks}
-        return {name: task for name, task in sorted(named.items()) if name.startswith("apus-worker-")}
+        return {name: task for name, task in sorted(named.items()) if name.startswith(f"apus-{kind}-")}
 
     def pin(self, name, cpu):
-        os.sched_setaffinity(int(self.tasks[name].name), {cpu})
+        for task in self.tasks[name], self.acceptors[name]:
+            os.sched_setaffinity(int(task.name), {cpu})
 
     def wakeups(self):
         """How often each has gone to sleep so far."""
@@ -270,8 +273,10 @@ class Workers:
                 for name, task in self.tasks.items()}
 
     def cpu_seconds(self, name):
-        times = (self.tasks[name] / "stat").read_text().rpartition(")")[2].split()[11:13]
-        return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+        """Of the worker and its acceptor together."""
+        times = [(task / "stat").read_text().rpartition(")")[2].split()[11:13]
+                 for task in (self.tasks[name], self.acceptors[name])]
+        return sum(int(ticks) for each in times for ticks in each) / os.sysconf("SC_CLK_TCK")
 
 
 class Probe:
@@ -324,8 +329,8 @@ class Probe:
             self.end(self.connect(source))
             woken = {name: count - before[name] for name, count in self.workers.wakeups().items()}
             name = max(woken, key=woken.get)
-            # A handshake, a notification and a close take several turns; a timer or so is what the others do meanwhile.
-            if woken[name] >= 3 and sum(woken.values()) - woken[name] <= 1 and len(found[name]) < wanted[name]:
+            # A connection that comes over, a notification and a close; a timer or so is what the others do meanwhile.
+            if woken[name] >= 2 and sum(woken.values()) - woken[name] <= 1 and len(found[name]) < wanted[name]:
                 found[name].append(source)
             if all(len(found[name]) == count for name, count in wanted.items()):
                 return found

@@ -23,6 +23,9 @@ package final class Service {
   let log: Log
   private let store: any DurableStore
   private let workers: [Worker]
+  /// One for each worker; none in a rehearsal.
+  private let acceptors: [Worker]
+  private var everyone: [Worker] { acceptors + workers }
   let tickets: TicketKeyring
   private let contexts: DoorContexts
   /// That of the start.
@@ -86,6 +89,13 @@ package final class Service {
       rehearsal: configuration.rehearsal.map { RehearsalDesk($0, contexts) })
     let workers = (0..<count).map { Worker(index: $0, commons: commons, trust: trust) }
     self.workers = workers
+    // A rehearsal's listener belongs to the worker that serves it, and nobody attacks it.
+    let acceptors =
+      configuration.rehearsal == nil
+      ? workers.map {
+        Worker(index: count + $0.index, acceptsFor: $0, commons: commons, trust: trust)
+      } : []
+    self.acceptors = acceptors
     self.audit = audit
     let admin = configuration.admin.map {
       AdminDoor(
@@ -98,16 +108,16 @@ package final class Service {
         // First what may fail: all of it counts, or none.
         let renewed = try contexts.all(trust)
         contexts.revocations.replace(trust.directory)
-        for worker in workers {
+        for worker in acceptors + workers {
           worker.loop.perform { worker.replace(trust: trust, contexts: renewed) }
         }
         admin?.trustReplaced(trust)
       }
     }
-    for worker in workers { worker.connect(to: workers) }
+    for worker in everyone { worker.connect(to: workers) }
     do {
-      let opening = try LedgerOpening(store, workers: count)
-      for worker in workers { try worker.shard.restore(opening) }
+      let opening = try LedgerOpening(store, workers: everyone.count)
+      for worker in everyone { try worker.shard.restore(opening) }
     } catch {
       store.close()
       throw error
@@ -149,11 +159,7 @@ package final class Service {
       try open(door, context)
     }
     enrolment.start()
-    for worker in workers {
-      worker.startHandshakeThread()
-      worker.loop.start()
-      worker.loop.perform { Scheduling.preferShortSlices() }
-    }
+    for worker in everyone { worker.start() }
     watch.start()
     do {
       try startAdministration()
@@ -174,7 +180,8 @@ package final class Service {
     try admin?.start { state in
       ServiceView(
         configuration: configuration, directory: DataDirectory(path: configuration.dataDirectory),
-        workers: workers, store: store, expiries: expiries, audit: audit, doors: doors,
+        workers: workers, acceptors: acceptors, store: store, expiries: expiries, audit: audit,
+        doors: doors,
         startedMilliseconds: EventLoop.wallClockMilliseconds(), state: state,
         history: ServiceHistory(), staleness: { [loader] in loader.staleness }, identity: identity)
     }
@@ -189,7 +196,7 @@ package final class Service {
   /// Where a browser finds the console, besides those.
   package var consoleURLs: [String] { admin?.consoles ?? [] }
 
-  /// Every worker listens on every address; the kernel spreads the connections (SO_REUSEPORT). An inherited socket is
+  /// Every acceptor listens on every address; the kernel spreads the connections (SO_REUSEPORT). An inherited socket is
   /// shared by all of them.
   private func open(_ configured: DoorConfiguration, _ context: TLSContext) throws {
     var door = Door(
@@ -201,7 +208,8 @@ package final class Service {
     where workers.count > 1 && configuration.inheritedSockets[address] == nil {
       try Listener.requireFree(address)
     }
-    for (index, worker) in workers.enumerated() {
+    let listening = acceptors.isEmpty ? workers : acceptors
+    for (index, worker) in listening.enumerated() {
       let bound = try worker.listen(door, reusePort: workers.count > 1)
       // Port 0 is chosen once; the others follow.
       if index == 0 { door = door.with(addresses: bound) }
@@ -221,13 +229,13 @@ package final class Service {
       box.put(())
     }
     box.take()
-    for worker in workers { worker.ask { _ in } }
+    for worker in everyone { worker.ask { _ in } }
   }
 
   /// The clock of a rehearsal was set: what is due by now happens at once, and not within a second, and providers that
   /// were quiet for too long by that clock are told to go.
   package func clockChanged() {
-    for worker in workers { worker.ask { $0.clockChanged() } }
+    for worker in everyone { worker.ask { $0.clockChanged() } }
   }
 
   /// New keys for session tickets; those of the previous turns still open old tickets.
@@ -242,7 +250,7 @@ package final class Service {
   /// How often requests were refused for each reason, over all workers, since the data directory was made.
   package func rejections() -> [Reason: UInt64] {
     var total: [Reason: UInt64] = [:]
-    for worker in workers {
+    for worker in everyone {
       let counters = worker.ask { $0.shard.ledger.rejections }
       for reason in Reason.allCases { total[reason, default: 0] += counters[reason] }
     }
@@ -251,7 +259,7 @@ package final class Service {
 
   /// Connections of all kinds, over all workers.
   package func connectionCount() -> Int {
-    workers.reduce(0) { $0 + $1.ask { $0.connectionCount } }
+    everyone.reduce(0) { $0 + $1.ask { $0.connectionCount } }
   }
 
   /// What notifications take in memory, as far as the workers' turns have ended.
@@ -295,23 +303,21 @@ package final class Service {
       // Twice, because a device that is being handed over is for a moment on no worker's list.
       var quietRounds = 0
       repeat {
-        quietRounds = workers.filter(isBusy).isEmpty ? quietRounds + 1 : 0
+        quietRounds = everyone.filter(isBusy).isEmpty ? quietRounds + 1 : 0
         if isCutShort || quietRounds == 2 { return }
         isCutShort = wait(quietRounds == 0 ? 20 : 5)
       } while ContinuousClock.now < deadline
     }
-    for worker in workers { worker.ask { $0.beginDeviceDrain() } }
+    for worker in everyone { worker.ask { $0.beginDeviceDrain() } }
     awaitQuiet(until: devicesDeadline) { $0.ask { $0.hasDevicesToDrain } }
-    for worker in workers { worker.ask { $0.beginDrain() } }
+    for worker in everyone { worker.ask { $0.beginDrain() } }
     awaitQuiet(until: deadline) { $0.ask { $0.hasConnectionsToDrain } }
-    for worker in workers { worker.ask { $0.finishDrain() } }
+    for worker in everyone { worker.ask { $0.finishDrain() } }
     awaitQuiet(until: ContinuousClock.now + .seconds(5)) { !$0.ask { $0.shard.stop() } }
     // Its answers ask workers and store, so it goes before them.
     admin?.stop()
     store.close()
-    for worker in workers {
-      // No connection is left to begin a step, and results are to find the worker's loop.
-      worker.handshakeThread?.stop()
+    for worker in everyone {
       worker.loop.stop()
       worker.loop.join()
     }

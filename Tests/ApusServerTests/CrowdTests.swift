@@ -6,7 +6,7 @@ import ApusTesting
 import ApusTrust
 import Testing
 
-/// Many who come at once: a worker has a few steps of their handshakes taken at a time.
+/// Many who come at once: an acceptor takes a few steps of their handshakes in a turn.
 @Suite("A crowd at the door")
 struct CrowdTests {
   let service: TestService
@@ -21,7 +21,7 @@ struct CrowdTests {
         trustRoots: .authorities(PEM: Array(authority.utf8)), applicationProtocols: ["h2"],
         serverName: "localhost"))
     let address = service.address(.provider, .production)
-    let guests = try (0..<Limits.handshakesAtOnce * 8).map { _ in try Guest(address, context) }
+    let guests = try (0..<Limits.handshakesPerTurn * 8).map { _ in try Guest(address, context) }
     for guest in guests { try guest.sendOutput() }
     return guests
   }

@@ -9,7 +9,7 @@ struct CompressionFault: Error {}
   private let statics = StaticTable.shared
   private let huffman = HuffmanDecoder.shared
   /// Where decoded text goes; shared by a worker's connections.
-  private let texts: HeaderTexts
+  var texts: HeaderTexts
   /// The provider token that came last.
   private var authorization: RepeatedValue?
   /// The field that `next` has decoded.

@@ -35,6 +35,15 @@ package final class HTTP2RequestPool {
     unsafe allotment.trust()
   }
 
+  /// The open request belongs to another pool from now on.
+  func leave(_ request: HTTP2Request) { unsafe allotment.give(isTrusted: !request.isOfStranger) }
+
+  /// The open request came from another pool, and its connection is trusted.
+  func join(_ request: HTTP2Request) {
+    request.isOfStranger = false
+    unsafe allotment.join()
+  }
+
   func give(_ request: HTTP2Request) {
     unsafe peakCount = max(peakCount, allotment.openCount)
     unsafe allotment.give(isTrusted: !request.isOfStranger)

@@ -29,7 +29,7 @@ package final class HTTP2ServerSession {
   }
 
   let configuration: Configuration
-  let pool: HTTP2RequestPool
+  private(set) var pool: HTTP2RequestPool
 
   // What the peer may do.
   var watch: FrameWatch
@@ -201,6 +201,37 @@ package final class HTTP2ServerSession {
 
   /// Gives a request back. Its answer may still be on its way, or to come: `respond` needs the stream's number only.
   package func release(_ request: HTTP2Request) { pool.release(request) }
+
+  // MARK: From one thread to another
+
+  /// Takes a request back that the application has only looked at: it is the next one again.
+  package func putBack(_ request: HTTP2Request) {
+    request.state.remove(.withApplication)
+    unsafe completed.pushFirst(request)
+  }
+
+  /// Takes the session's requests out of its pool, before another thread goes on with `move(to:)`. The application has
+  /// none of them.
+  package func leavePool() {
+    unsafe dropClosed(&completed)
+    dropClosed(&timedOut)
+    for request in unsafe openRequests { pool.leave(request) }
+  }
+
+  private func dropClosed(_ queue: inout RequestQueue) {
+    var kept = RequestQueue()
+    while let request = queue.pop() {
+      if request.slot >= 0 { kept.push(request) } else { pool.give(request) }
+    }
+    queue = kept
+  }
+
+  /// Goes on with the pool of the thread that has the session now.
+  package func move(to pool: HTTP2RequestPool) {
+    self.pool = pool
+    decoder.texts = pool.texts
+    for request in unsafe openRequests { pool.join(request) }
+  }
 
   /// Streams whose answer was not sent to its end.
   package var openStreamCount: Int { unsafe openRequests.count }

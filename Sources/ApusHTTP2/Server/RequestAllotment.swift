@@ -28,6 +28,9 @@ struct RequestAllotment: Sendable, Equatable {
     return isEnough && held == 0 || isPlenty && untrustedCount < Limits.openRequestsUntrusted
   }
 
+  /// A request of a trusted connection has come from elsewhere. It was open already, so nobody asks whether it may be.
+  mutating func join() { openCount += 1 }
+
   /// The connection of an untrusted request has become trusted.
   mutating func trust() { untrustedCount -= 1 }
 

@@ -13,6 +13,13 @@ struct RequestQueue {
     tail = request
   }
 
+  mutating func pushFirst(_ request: HTTP2Request) {
+    request.state.insert(.queued)
+    request.next = head
+    if head == nil { tail = request }
+    head = request
+  }
+
   mutating func pop() -> HTTP2Request? {
     guard let request = head else { return nil }
     head = request.next

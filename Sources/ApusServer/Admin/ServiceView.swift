@@ -11,6 +11,7 @@ struct ServiceView: Sendable {
   var configuration: ServerConfiguration
   var directory: DataDirectory
   var workers: [Worker]
+  var acceptors: [Worker] = []
   var store: any DurableStore
   var expiries: ExpiryWatch
   var audit: AuditLog
@@ -55,8 +56,9 @@ struct ServiceView: Sendable {
     }
   }
 
+  /// The workers', and behind them the acceptors'.
   func workerFacts() -> [WorkerFacts] {
-    workers.map { $0.ask { WorkerFacts($0) } }
+    (workers + acceptors).map { $0.ask { WorkerFacts($0) } }
   }
 
   /// The connections that have proved nothing, and those that were refused.
@@ -77,7 +79,7 @@ struct ServiceView: Sendable {
 
   func rejections() -> [(reason: Reason, number: UInt64)] {
     var total: [Reason: UInt64] = [:]
-    for worker in workers {
+    for worker in workers + acceptors {
       let counters = worker.ask { $0.shard.ledger.rejections }
       for reason in Reason.allCases { total[reason, default: 0] += counters[reason] }
     }

@@ -34,22 +34,17 @@ extension CourierConnection {
     connection.tls.forgetPeerCertificate()
     arrival = Arrival(identity, presentedToken: connect.token)
     stage = .handingOver
-    worker.markDirty(connection)
+    connection.leave()
   }
 
-  /// Moves the connection to the worker that owns the device.
-  ///
-  /// At the turn's end and not at the connect message: TLS still holds what arrived behind it.
-  func handOver() {
-    guard let arrival else { return }
+  /// Gives the device up to the worker that owns it, with what came behind the connect message.
+  func leave() -> (device: HandedOverDevice, unread: [UInt8])? {
+    guard let arrival else { return nil }
     stage = .over
-    let owner = worker.ownerIndex(of: arrival.identity.device)
-    let handed = HandedOverDevice(
-      door: connection.door, descriptor: connection.release(), peer: connection.peer,
-      tls: connection.tls, acceptedMilliseconds: connection.acceptedMilliseconds,
-      dialect: dialect, identity: arrival.identity,
-      presentedToken: arrival.presentedToken, framer: framer, rest: arrival.unread)
-    worker.send(.adopt(handed), to: owner)
+    let device = HandedOverDevice(
+      dialect: dialect, identity: arrival.identity, presentedToken: arrival.presentedToken,
+      framer: framer)
+    return (device, arrival.unread)
   }
 
   /// "Status 2 only for authentication failure. On refusal: send, flush, close."

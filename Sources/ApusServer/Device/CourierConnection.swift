@@ -11,7 +11,7 @@ import ApusWire
 /// awaiting connect --connect--> awaiting filter --filter--> serving
 /// ```
 ///
-/// The first part runs on the worker that accepted the socket; the connect message tells whose device it is, and the
+/// The first part runs where the socket was accepted; the connect message tells whose device it is, and the
 /// connection goes on at the worker that owns it.
 final class CourierConnection {
   enum Stage {
@@ -111,7 +111,6 @@ final class CourierConnection {
     framer = handed.framer
     begin(handed.identity, presentedToken: handed.presentedToken)
     connection.deadlineSeconds = lastFrameSeconds + UInt64(Limits.courierFilterSeconds)
-    unsafe handed.rest.withUnsafeBytes { unsafe receive($0) }
   }
 
   /// Goes on with a connection that was dormant.
@@ -204,7 +203,6 @@ final class CourierConnection {
 
   /// Sends what the session lets go, as far as the socket takes it.
   func flush() {
-    if stage == .handingOver { return handOver() }
     // A quiet device holds no buffer: frames are put together in the worker's, unless some wait already.
     let borrows = output.isEmpty
     if borrows { swap(&output, &worker.frameScratch) }

@@ -67,6 +67,35 @@ final class HTTP2Provider {
     if worker.isDraining { drain() }
   }
 
+  /// Goes on with a connection that was accepted elsewhere, whose peer has shown a valid credential.
+  init(_ connection: Connection, resuming handed: HandedOverProvider) {
+    self.connection = connection
+    worker = connection.worker
+    shard = worker.shard
+    session = handed.session
+    sender = ProviderConnection(environment: connection.door.environment)
+    activeSeconds = worker.nowSeconds
+    untrustedEndSeconds = .max
+    rehearsal = nil
+    hasRaisedLimit = true
+    swap(&sender, &handed.sender)
+    session.move(to: worker.requestPool)
+    session.raiseStreamLimit(to: Limits.concurrentStreams)
+    // The snapshot may have changed while the connection came over.
+    judgeTrust()
+    handleRequests()
+    if worker.isDraining { drain() }
+  }
+
+  /// Gives the session up to the worker that goes on with the connection.
+  func leave() -> HandedOverProvider {
+    session.leavePool()
+    let handed = HandedOverProvider(
+      session, ProviderConnection(environment: connection.door.environment))
+    swap(&sender, &handed.sender)
+    return handed
+  }
+
   /// A certificate that is not good here: "TLS succeeds; SETTINGS; GOAWAY; close".
   private func refuseConnection(_ refusal: Refusal) {
     connection.noteRefusal(refusal)
@@ -83,11 +112,7 @@ final class HTTP2Provider {
   func receive(_ bytes: UnsafeRawBufferPointer) {
     activeSeconds = worker.nowSeconds
     let result = unsafe session.receive(bytes, nowMilliseconds: worker.loop.nowMilliseconds)
-    var isWaiting = true
-    while let request = session.nextRequest() {
-      isWaiting = false
-      handle(request)
-    }
+    let isWaiting = !handleRequests()
     // Headers without their body yet: some clients write them apart, and get 22 requests a second otherwise.
     if isWaiting, session.openStreamCount > 0 { connection.acknowledgeNow() }
     if case .failed = result {
@@ -95,6 +120,17 @@ final class HTTP2Provider {
         [.text("peer", connection.peer.description)]
       }
     }
+  }
+
+  /// Handles the requests that are complete; false where there are none.
+  @discardableResult
+  private func handleRequests() -> Bool {
+    var isAny = false
+    while !connection.isLeaving, let request = session.nextRequest() {
+      isAny = true
+      handle(request)
+    }
+    return isAny
   }
 
   /// Decides about one request, or passes it on to whoever owns the device.
@@ -118,6 +154,7 @@ final class HTTP2Provider {
     let directory = worker.trust.directory
     try Admission.examineHead(content.fields, headerListTooLarge: request.headerListTooLarge)
     let grant = try authenticate(request, content, directory)
+    guard !connection.isLeaving else { return session.putBack(request) }
     let head = try Admission.examine(
       content.fields, connection: sender, directory: directory,
       bodyByteCount: request.bodyByteCount, body: request.bodyBytes)
@@ -146,8 +183,9 @@ final class HTTP2Provider {
 
   func raiseStreamLimit() {
     guard !hasRaisedLimit else { return }
-    hasRaisedLimit = true
     connection.becomeTrusted()
+    guard !connection.isLeaving else { return }
+    hasRaisedLimit = true
     session.raiseStreamLimit(to: Limits.concurrentStreams)
   }
 

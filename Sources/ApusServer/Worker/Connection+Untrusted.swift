@@ -30,7 +30,7 @@ extension Connection {
   /// Hands the protocol the first bytes that wait, or all of them once the peer is trusted. Nothing more is read while
   /// others wait.
   func takeWaiting(upTo limit: Int) {
-    guard !waiting.isEmpty else { return }
+    guard !waiting.isEmpty, !isLeaving else { return }
     var bytes: [UInt8] = []
     swap(&bytes, &waiting)
     var count = min(limit, bytes.count)
@@ -43,6 +43,7 @@ extension Connection {
     guard stage == .open, count < bytes.count else { return }
     bytes.removeFirst(count)
     waiting = bytes
+    guard !isLeaving else { return }
     worker.untrustedWork.wait(self)
     holdBack()
   }
@@ -55,34 +56,57 @@ extension Connection {
   // MARK: Handshakes
 
   func shakeHands() {
-    guard worker.untrustedWork.mayShakeHands(self) else { return holdBack() }
-    if !takeStep() { worker.untrustedWork.stepEnded() }
+    if worker.untrustedWork.mayShakeHands(self) { takeStep() } else { holdBack() }
   }
 
-  /// It is its turn. False where nothing came of that.
-  func goOnShakingHands() -> Bool {
+  /// It is its turn.
+  func goOnShakingHands() {
     isHeldBack = false
     // Half a handshake for somebody who has given up keeps all who wait behind him. With the second flight something
     // may have come that is to be taken, and the dear part is done.
-    guard isHalfOpen || !socket.hasPeerFinished else {
-      abort()
-      return false
-    }
-    return takeStep()
+    guard isHalfOpen || !socket.hasPeerFinished else { return abort() }
+    takeStep()
   }
 
-  private func takeStep() -> Bool {
+  private func takeStep() {
     let buffer = unsafe receiveBuffer
     switch unsafe socket.read(into: buffer) {
     case .bytes(let count):
-      // Nothing is read before the step is back.
-      holdBack()
-      worker.take(HandshakeStep(self, unsafe Array(buffer[..<count])))
-      return true
+      unsafe takeFlight(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
     case .wouldBlock: updateInterest()
     case .endOfStream, .failed: abort()
     }
-    return false
+  }
+
+  /// Takes what has come of the peer's flight, and answers it.
+  private func takeFlight(_ flight: UnsafeRawBufferPointer) {
+    let buffers = worker.tlsBuffers
+    unsafe tls.provide(flight, buffers: buffers)
+    let outcome = tls.read(buffers: buffers)
+    let rejected = buffers.takeRejectedCertificate()
+    let rest = buffers.takeInput()
+    writeOutput()
+    // The write may have found the peer gone.
+    guard stage == .handshaking else { return }
+    switch outcome {
+    // There is no plaintext before the handshake is completed.
+    case .needsInput, .plaintext: awaitNextFlight()
+    case .closedByPeer: failed(.truncated)
+    case .failed(let error): failed(error, rejected)
+    case .handshakeCompleted:
+      established()
+      if stage == .open, !rest.isEmpty { unsafe rest.withUnsafeBytes { unsafe pump($0) } }
+      updateInterest()
+      worker.markDirty(self)
+    }
+  }
+
+  private func awaitNextFlight() {
+    if !isHalfOpen {
+      halfOpenMilliseconds = worker.loop.nowMilliseconds
+      worker.untrustedWork.handshakeBegan(self, worker)
+    }
+    updateInterest()
   }
 
   var isHalfOpen: Bool { halfOpenMilliseconds != .max }
@@ -92,29 +116,5 @@ extension Connection {
     guard isHalfOpen else { return }
     halfOpenMilliseconds = .max
     worker.untrustedWork.handshakeEnded()
-  }
-
-  /// A step was taken.
-  func handshakeWent(_ step: HandshakeStep) {
-    isHeldBack = false
-    unsafe step.output.withUnsafeBytes { unsafe write($0) }
-    // The write may have found the peer gone.
-    guard stage == .handshaking else { return }
-    switch step.outcome {
-    case .needsInput:
-      if !isHalfOpen {
-        halfOpenMilliseconds = worker.loop.nowMilliseconds
-        worker.untrustedWork.handshakeBegan(self, worker)
-      }
-      updateInterest()
-    case .failed(let error): failed(error, step.rejected)
-    case .completed:
-      established()
-      if stage == .open, !step.input.isEmpty {
-        unsafe step.input.withUnsafeBytes { unsafe pump($0) }
-      }
-      updateInterest()
-      worker.markDirty(self)
-    }
   }
 }

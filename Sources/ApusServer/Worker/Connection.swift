@@ -76,6 +76,8 @@ final class Connection: SocketHandler {
   private(set) var isReadingPaused = false
   /// Whether the peer has proved who it is; see `ConnectionGate`.
   private(set) var isTrusted = false
+  /// Whether the connection moves to another worker when the turn ends. Nothing more is read here.
+  private(set) var isLeaving = false
   /// Whether it waits for its turn, or for a step of its handshake; see `UntrustedWork`.
   var isHeldBack = false
   /// What its peer has sent that is to wait for a later turn; empty of trusted ones.
@@ -117,9 +119,10 @@ final class Connection: SocketHandler {
     socket.setInterest(reading: true, writing: false)
   }
 
-  /// The peer has proved who it is.
+  /// The peer has proved who it is. An acceptor gives the connection up then.
   func becomeTrusted() {
     guard !isTrusted else { return }
+    guard !worker.isAcceptor else { return leave() }
     worker.untrusted.remove(self)
     isTrusted = true
     worker.gate.trust(peer, at: door)
@@ -127,6 +130,12 @@ final class Connection: SocketHandler {
 
   /// The same of a connection that is counted as trusted already.
   func remainTrusted() { isTrusted = true }
+
+  /// The connection goes on elsewhere. When the turn ends, and not at once: TLS still holds what has arrived.
+  func leave() {
+    isLeaving = true
+    worker.markDirty(self)
+  }
 
   var unsentByteCount: Int { unsent.count }
 
@@ -191,6 +200,11 @@ final class Connection: SocketHandler {
     stage = .open
     lookAtExpiry()
     tls.compact()
+    if door.kind == .gateway || door.kind == .feedback { becomeTrusted() }
+    if !isLeaving { beginProtocol() }
+  }
+
+  private func beginProtocol() {
     switch door.kind {
     case .provider:
       driver = .provider(HTTP2Provider(self))
@@ -200,11 +214,9 @@ final class Connection: SocketHandler {
       driver = .courier(courier)
       deadlineSeconds = worker.nowSeconds + UInt64(Limits.courierConnectSeconds)
     case .gateway:
-      becomeTrusted()
       guard let provider = BinaryProvider(self) else { return close() }
       driver = .gateway(provider)
     case .feedback:
-      becomeTrusted()
       guard let reader = FeedbackConnection(self) else { return close() }
       driver = .feedback(reader)
       deadlineSeconds = worker.nowSeconds + UInt64(Limits.writeStallSeconds)
@@ -213,10 +225,21 @@ final class Connection: SocketHandler {
     worker.watch(self)
   }
 
-  /// Takes up a device's connection that another worker accepted.
-  func resume(_ courier: CourierConnection) {
-    driver = .courier(courier)
+  /// Goes on with a connection that was accepted elsewhere.
+  func resume(_ handed: HandedOverConnection) {
+    isTrusted = true
+    unsent = handed.unsent
+    if !unsent.isEmpty { stalled() }
+    switch handed.state {
+    case .established: beginProtocol()
+    case .provider(let provider): driver = .provider(HTTP2Provider(self, resuming: provider))
+    case .device(let device): driver = .courier(CourierConnection(self, resuming: device))
+    }
     worker.watch(self)
+    unsafe handed.unread.withUnsafeBytes { bytes in
+      if stage == .open, unsafe !bytes.isEmpty { unsafe received(bytes) }
+    }
+    if handed.isPeerFinished { peerFinished() }
   }
 
   func received(_ bytes: UnsafeRawBufferPointer) {
@@ -249,6 +272,8 @@ final class Connection: SocketHandler {
     isPeerFinished = true
     guard stage == .open else { return abort() }
     updateInterest()
+    // Whoever goes on with the connection ends it.
+    guard !isLeaving else { return }
     switch driver {
     case .provider(let provider): provider.peerFinished()
     case .gateway(let provider): provider.peerFinished()
@@ -277,6 +302,7 @@ final class Connection: SocketHandler {
   /// Lets the protocol say what it has to say; called when the worker's turn ends.
   func flush() {
     isDirty = false
+    if isLeaving, stage == .open { return handOver() }
     if stage == .open { flushDriver() }
     writeOutput()
     if unsentByteCount == 0 { goOnEnding() }
@@ -386,12 +412,31 @@ final class Connection: SocketHandler {
   /// Tells the peer's kernel at once what has arrived.
   func acknowledgeNow() { socket.acknowledgeNow() }
 
-  /// Gives the socket up for another worker; this object is over.
-  func release() -> Int32 {
+  /// Gives the connection to the worker that goes on with it; this object is over.
+  private func handOver() {
+    let ended = driver
     driver = .none
     stage = .closed
     let descriptor = socket.detach()
     worker.forget(self)
-    return descriptor
+    var unread = waiting
+    var target = worker.acceptsFor?.index ?? worker.index
+    let state: HandedOverConnection.State
+    switch ended {
+    case .provider(let provider):
+      state = .provider(provider.leave())
+    case .courier(let courier):
+      guard let arrival = courier.leave() else { preconditionFailure("a device left unnamed") }
+      target = worker.ownerIndex(of: arrival.device.identity.device)
+      unread = arrival.unread + unread
+      state = .device(arrival.device)
+    case .gateway, .feedback, .none: state = .established
+    }
+    worker.send(
+      .adopt(
+        HandedOverConnection(
+          door: door, descriptor: descriptor, peer: peer, tls: tls,
+          acceptedMilliseconds: acceptedMilliseconds, unsent: unsent, unread: unread,
+          isPeerFinished: isPeerFinished, state: state)), to: target)
   }
 }

@@ -13,7 +13,6 @@ struct UntrustedWork: ~Copyable {
   /// Those with a half-finished handshake go first, so that a crowd is served and not only begun.
   private var finishing = FairQueue<SocketAddress, Entry>()
   private var beginning = FairQueue<SocketAddress, Entry>()
-  private var stepsUnderWay = 0
   /// Connections that had their turn, whether or not a step came of it.
   private var seenThisTurn = 0
   /// Those whose peers owe the next step, the oldest first.
@@ -35,8 +34,7 @@ struct UntrustedWork: ~Copyable {
       finishing.isEmpty
       && (connection.isHalfOpen || beginning.isEmpty && halfOpenCount < halfOpenLimit)
     if mayTakeOne, isFirst {
-      stepsUnderWay += 1
-      seenThisTurn += 1
+      takeTurn()
       return true
     }
     if connection.isHalfOpen {
@@ -47,9 +45,8 @@ struct UntrustedWork: ~Copyable {
     return false
   }
 
-  /// A step was taken, or came to nothing.
-  mutating func stepEnded() {
-    stepsUnderWay -= 1
+  private mutating func takeTurn() {
+    seenThisTurn += 1
     heap.stepTaken()
   }
 
@@ -70,20 +67,17 @@ struct UntrustedWork: ~Copyable {
       }
       guard let entry = finishing.popFirst() ?? beginning.popFirst() else { return nil }
       guard let found = worker.awake(entry), found.stage == .handshaking else { continue }
-      stepsUnderWay += 1
-      seenThisTurn += 1
+      takeTurn()
       return .step(found)
     }
     return nil
   }
 
-  private var mayTakeOne: Bool { hasStepLeft && seenThisTurn < Limits.handshakesPerTurn }
-
-  private var hasStepLeft: Bool { stepsUnderWay < Limits.handshakesAtOnce }
+  private var mayTakeOne: Bool { seenThisTurn < Limits.handshakesPerTurn }
 
   /// Whether somebody waits for no more than the next turn.
   private var needsNextTurn: Bool {
-    hasStepLeft && !mayTakeOne && !(finishing.isEmpty && beginning.isEmpty)
+    !mayTakeOne && !(finishing.isEmpty && beginning.isEmpty)
   }
 
   /// The one whose peer has had the most time for its next step, if that was long enough.
@@ -176,28 +170,11 @@ private struct HeapAfterCrowd {
 extension Worker {
   fileprivate func letOneRead() { untrustedWork.nextReader(self)?.goOnReading() }
 
-  /// Has a step taken: by the worker's thread for handshakes, or here where it has none.
-  func take(_ step: HandshakeStep) {
-    if let handshakeThread { return handshakeThread.begin(step) }
-    var step = step
-    step.take(tlsBuffers)
-    finish(step)
-  }
-
-  /// A step was taken.
-  func finish(_ step: HandshakeStep) {
-    if let connection = awake(step.connection), connection.stage == .handshaking {
-      connection.handshakeWent(step)
-    }
-    untrustedWork.stepEnded()
-  }
-
   /// Has those who wait go on with their handshakes; at the end of each turn.
   func continueHandshakes() {
     while let next = untrustedWork.next(self) {
       switch next {
-      case .step(let connection):
-        if !connection.goOnShakingHands() { untrustedWork.stepEnded() }
+      case .step(let connection): connection.goOnShakingHands()
       case .end(let connection):
         gate.noteEvicted()
         connection.abort()

@@ -9,10 +9,17 @@ import Glibc
 
 /// A loop on a thread of its own, with its connections and its share of the devices.
 ///
+/// Each worker has an acceptor beside it: a worker without devices, on a thread of lower priority. It accepts
+/// connections, shakes hands, and serves peers until they have proved who they are. Then the connection moves to the
+/// worker. So no stranger ever takes a turn of a loop that serves trusted peers. Where a service has no acceptors (a
+/// simulation, a rehearsal) its workers accept connections themselves.
+///
 /// Everything here is touched by that thread alone. Other threads reach it through `inbox` and `loop.perform`.
 /// One turn of the loop ends in `endTurn`: work arrives in callbacks, and everything that came of it leaves in batches.
 @safe final class Worker: @unchecked Sendable {
   let index: Int
+  /// Who goes on with providers' connections once they are trusted; nil of a worker that serves them itself.
+  let acceptsFor: Worker?
   let loop: EventLoop
   let configuration: ServerConfiguration
   let log: Log
@@ -61,8 +68,6 @@ import Glibc
   private(set) var pauses: PauseQueue?
   private var drains: [DrainQueue] = []
   var untrustedWork: UntrustedWork
-  /// Takes the steps of handshakes; nil where there are no threads.
-  private(set) var handshakeThread: HandshakeThread?
   var scarcity = MemoryScarcity()
   var untrusted = UntrustedConnections()
   let commons: Commons
@@ -74,16 +79,18 @@ import Glibc
   private static let receiveBytes = 65_536
 
   init(
-    index: Int, commons: Commons, trust: Trust, loop: EventLoop? = nil,
-    ids: RandomIDs = RandomIDs()
+    index: Int, acceptsFor: Worker? = nil, commons: Commons, trust: Trust,
+    loop: EventLoop? = nil, ids: RandomIDs = RandomIDs()
   ) {
-    let loop = loop ?? EventLoop(name: "apus-worker-\(index)")
+    let name = acceptsFor.map { "apus-accept-\($0.index)" } ?? "apus-worker-\(index)"
+    let loop = loop ?? EventLoop(name: name)
     self.loop = loop
     self.ids = ids
     clock = commons.configuration.rehearsal?.clock
     wallMilliseconds = loop.wallMilliseconds
     self.commons = commons
     self.index = index
+    self.acceptsFor = acceptsFor
     configuration = commons.configuration
     log = configuration.log
     store = commons.store
@@ -117,13 +124,16 @@ import Glibc
 
   // MARK: Set-up, before the loop runs
 
-  /// Makes the workers of a service known to each other.
+  var isAcceptor: Bool { acceptsFor != nil }
+
+  /// Makes the workers of a service known to each other, or to an acceptor.
   func connect(to workers: [Worker]) {
     peers = workers
     outboxes = workers.map { _ in [] }
     owner = ShardDriver(
       worker: self,
-      cacheByteCount: configuration.deviceCacheMegabytes * 1024 * 1024 / workers.count)
+      cacheByteCount: isAcceptor
+        ? 0 : configuration.deviceCacheMegabytes * 1024 * 1024 / workers.count)
     inbox = Inbox(loop: loop, capacity: Self.inboxCapacity) { [unowned self] messages in
       readClock()
       if messages.count > 1 { shard.warm(messages) }
@@ -138,17 +148,16 @@ import Glibc
     secondTimer = timer
   }
 
-  /// Gives the handshakes a thread of their own. Without it their steps are taken here, as a simulation has no threads.
-  func startHandshakeThread() {
-    let results = Inbox<HandshakeStep>(loop: loop, capacity: 2 * Limits.handshakesAtOnce) {
-      [weak self] steps in
-      guard let self else { return }
-      readClock()
-      for step in steps { finish(step) }
+  /// Lets the loop run on a thread of its own.
+  func start() {
+    loop.start()
+    let isAcceptor = isAcceptor
+    loop.perform {
+      // A step of a handshake costs hundreds of times what a notification costs.
+      if isAcceptor { Scheduling.giveWay(steps: Limits.acceptorNiceness) }
+      // Without them the system lets a step go on when the worker has something to do.
+      Scheduling.preferShortSlices()
     }
-    let thread = HandshakeThread(index: index, results: results)
-    handshakeThread = thread
-    thread.start()
   }
 
   /// Opens the listeners of `door`; returns the addresses that were bound.
@@ -212,7 +221,7 @@ import Glibc
       guard let verdict = route(notification, answer, own: shard) else { return }
       send(.verdict(verdict), to: Int(answer.worker))
     case .verdict(let verdict): finish(verdict)
-    case .adopt(let device): adopt(device)
+    case .adopt(let connection): adopt(connection)
     case .expired(let place): shard.expire(place)
     }
   }
@@ -229,24 +238,22 @@ import Glibc
     }
   }
 
-  private func adopt(_ device: HandedOverDevice) {
+  private func adopt(_ handed: HandedOverConnection) {
     let (slot, generation) = takeSlot()
     do {
       let connection = Connection(
-        worker: self, door: device.door, slot: slot, generation: generation,
-        socket: try Socket(adopting: device.descriptor, loop: loop), peer: device.peer,
-        tls: device.tls,
-        acceptedMilliseconds: device.acceptedMilliseconds, stage: .open)
+        worker: self, door: handed.door, slot: slot, generation: generation,
+        socket: try Socket(adopting: handed.descriptor, loop: loop), peer: handed.peer,
+        tls: handed.tls, acceptedMilliseconds: handed.acceptedMilliseconds, stage: .open)
       connections[Int(slot)] = connection
-      census.add(device.door)
+      census.add(handed.door)
       gate.adopt()
-      connection.remainTrusted()
-      connection.resume(CourierConnection(connection, resuming: device))
+      connection.resume(handed)
       // It was under way while this worker told its connections to end.
-      if isDrainingDevices { connection.drain() }
+      if handed.door.kind == .courier ? isDrainingDevices : isDraining { connection.drain() }
       markDirty(connection)
     } catch {
-      refuse(slot, device.peer, error)
+      refuse(slot, handed.peer, error)
     }
   }
 

@@ -7,8 +7,8 @@ enum WorkerMessage: Sendable {
   /// A notification for a device that the receiver owns.
   case submit(Notification, Answer)
   case verdict(Verdict)
-  /// A device's connection, for the worker that owns the device.
-  case adopt(HandedOverDevice)
+  /// A connection whose peer has proved who it is; a device's, for the worker that owns the device.
+  case adopt(HandedOverConnection)
   /// A stored notification that seems to be past its time.
   case expired(MailboxKey)
 }
