@@ -40,23 +40,26 @@ class Process:
 
     everyone = []
 
-    def __init__(self, arguments, cpus, log, environment=None, niceness=0, descriptors=None, idle=False):
+    def __init__(self, arguments, cpus, log, environment=None, niceness=0, descriptors=None, idle=False,
+                 urgent=False):
         self.name = " ".join([pathlib.Path(arguments[0]).name, *map(str, arguments[1:2])])
         self.log = pathlib.Path(log)
         with open(self.log, "wb") as output:
             self.child = subprocess.Popen(
                 [str(a) for a in arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                 env={**os.environ, **(environment or {})},
-                preexec_fn=lambda: self._prepare(cpus, niceness, descriptors, idle))
+                preexec_fn=lambda: self._prepare(cpus, niceness, descriptors, idle, urgent))
         Process.everyone.append(self)
 
     @staticmethod
-    def _prepare(cpus, niceness, descriptors, idle):
+    def _prepare(cpus, niceness, descriptors, idle, urgent):
         os.sched_setaffinity(0, cpus)
         os.nice(niceness)
         if idle:
             # Any other process that wants the processor gets it at once.
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        if urgent and may_be_urgent():
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
         if descriptors:
             resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
         # The child ends with this script, however the script ends.
@@ -99,6 +102,11 @@ class Process:
                 self.child.kill()
                 self.child.wait()
         return self.log.read_text(errors="replace")
+
+
+def may_be_urgent():
+    """Whether this user may start programs that wait for nobody but each other (SCHED_FIFO)."""
+    return os.geteuid() == 0
 
 
 def free_port():
@@ -160,13 +168,13 @@ class Bench:
         process.wait_until(lambda: all(map(accepts, ports)), "open doors", pause=pause)
         return process
 
-    def start_fleet(self, *extra, cpus=(LOAD_CPU,), environment=None):
+    def start_fleet(self, *extra, cpus=(LOAD_CPU,), environment=None, urgent=False):
         """Registers the devices. Their tokens, one a line, are complete when there are as many as devices."""
         self.tokens_file.unlink(missing_ok=True)
         fleet = Process(
             [self.apus_bench, "fleet", "--data", self.data, "--devices", self.options.devices,
              "--connect", f"127.0.0.1:{self.courier_port}", "--print-tokens", self.tokens_file, *extra],
-            cpus, self.scratch / "fleet.log", environment)
+            cpus, self.scratch / "fleet.log", environment, urgent=urgent)
 
         def complete():
             return self.tokens_file.exists() and len(self.tokens_file.read_text().split()) == self.options.devices

@@ -3,6 +3,10 @@ import Glibc
 
 /// How the system shares processors between the calling thread and others.
 package enum Scheduling {
+  /// Lets a thread go first that waits for this one's processor. Between ticks of its clock, 4 milliseconds apart, the
+  /// system looks for one only here and where this thread sleeps.
+  package static func yield() { sched_yield() }
+
   /// Nanoseconds of a thread that asked for short slices: the shortest that Linux grants.
   static let shortSliceNanoseconds: UInt64 = 100_000
 

@@ -287,6 +287,7 @@ import Glibc
     }
     continueHandshakes()
     untrustedWork.turnEnded(self)
+    if isAcceptor { Scheduling.yield() }
   }
 
   // MARK: Control
