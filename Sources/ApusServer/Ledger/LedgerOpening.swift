@@ -9,16 +9,22 @@ struct LedgerOpening {
   private let rejections: [(worker: UInt16, reason: Reason, number: UInt64)]
   /// Traces of notifications that ended with an earlier run.
   private let superseded: [(worker: UInt16, facts: NotificationFacts)]
+  /// What the journals have of an earlier run, beyond the store.
+  private let journaled: [JournaledLines]
   private let workerCount: Int
   /// Whether the counters are the first.
   private let isCounted: Bool
 
   /// - Throws: what keeps the store from being read.
-  init(_ store: any DurableStore, workers: Int) throws(StoreError) {
+  init(
+    _ store: any DurableStore, workers: Int, journals: LedgerJournals
+  ) throws(StoreError) {
     self.store = store
     workerCount = workers
     rejections = try store.readRejections()
     superseded = try store.readSuperseded()
+    journaled = try JournaledLines.read(
+      journals, store, superseded: Set(superseded.map(\.facts.order)))
     let kept = try store.readCounters()
     isCounted = kept.isEmpty
     counters = kept.isEmpty ? try Self.counted(store) : kept
@@ -59,9 +65,11 @@ struct LedgerOpening {
       milliseconds: Int64(configuration.ledgerDays) * 86_400_000,
       bytes: megabytes * 1024 * 1024 / workerCount)
     let start = try LedgerStart.read(store, worker: UInt16(index), of: workerCount)
+    let own = journaled.first { Int($0.worker) == index && configuration.ledger != .off }
     var ledger = WorkerLedger(
       writer: LedgerWriter(
-        worker: UInt16(index), mode: configuration.ledger, bounds: bounds, continuing: start))
+        worker: UInt16(index), mode: configuration.ledger, bounds: bounds, continuing: start,
+        journal: try own?.goOn(store)))
     for row in counters where Int(row.worker) % workerCount == index {
       target.restore(row.counters)
       if isCounted || Int(row.worker) != index { target.markAllChanged() }
@@ -70,6 +78,11 @@ struct LedgerOpening {
         CountersRecord.key(
           worker: row.worker, topic: row.counters.topic, environment: row.counters.environment))
     }
+    let mine = journaled.filter { Int($0.worker) % workerCount == index }
+    ledger.finishedJournals = mine.filter { $0.worker != own?.worker }
+    let lines = mine.flatMap(\.lines)
+    for line in lines { target.countJournaled(line.event) }
+    ledger.writer.recover(lines)
     for row in superseded where Int(row.worker) % workerCount == index {
       ledger.staleKeys.append(SupersededRecord.key(worker: row.worker, order: row.facts.order))
     }
