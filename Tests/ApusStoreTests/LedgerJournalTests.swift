@@ -159,6 +159,8 @@ struct LedgerJournalTests {
       var chunk = LedgerChunkWriter()
       _ = chunk.append(event(UInt64(found.worker)), milliseconds: Self.now)
       chunk.copy(from: 0, to: journal)
+      // Opened again in the same process, it has what was written.
+      _ = try found.goOn(store)
     }
     let found = try JournaledLines.read(journals(1), store, superseded: [])
     #expect(found.map(\.worker) == [0, 1])

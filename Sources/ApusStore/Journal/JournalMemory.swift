@@ -49,6 +49,11 @@ import Glibc
     }
   }
 
+  /// Lets the system count the pages of a file to nobody until they are written again. Their bytes stay.
+  func rest() {
+    if isMapped { unsafe madvise(memory.baseAddress, memory.count, MADV_DONTNEED) }
+  }
+
   /// All bytes.
   package func copied() -> [UInt8] { unsafe Array(memory) }
 

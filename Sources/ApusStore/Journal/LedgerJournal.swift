@@ -52,6 +52,7 @@ package final class LedgerJournal: @unchecked Sendable {
     let fresh = JournalFormat.header(worker: worker, ringBytes: ringBytes, start: start)
     memory.write(fresh.span, at: 0)
     clearFree()
+    memory.rest()
   }
 
   /// What a cut of power left of an earlier run must not count as a record that follows.
