@@ -71,6 +71,9 @@ public struct DeviceToken: Sendable, Hashable {
 
   public init(words: (UInt64, UInt64, UInt64, UInt64)) { self.words = words }
 
+  /// Whether every byte is 0: no service issues such a token.
+  public var isZero: Bool { words.0 | words.1 | words.2 | words.3 == 0 }
+
   /// Takes exactly 32 bytes.
   public init?(bytes: Span<UInt8>) {
     guard bytes.count == Self.byteCount else { return nil }

@@ -25,6 +25,7 @@ extension Log {
     case certificateRefused
     case groupRefused
     case feedbackUnreadable
+    case journalFull
     case auditNotWritten
     case memoryScarce
     case memorySufficient
@@ -53,6 +54,7 @@ extension Log {
       case .certificateRefused: "certificate refused"
       case .groupRefused: "store refused a group"
       case .feedbackUnreadable: "feedback list unreadable"
+      case .journalFull: "ledger journal full: a crash would take lines of the ledger"
       case .auditNotWritten: "audit line not written"
       case .memoryScarce: "notifications take nearly all of their memory: providers are slowed down"
       case .memorySufficient: "notifications have enough memory again"

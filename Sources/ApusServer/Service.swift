@@ -116,7 +116,9 @@ package final class Service {
     }
     for worker in everyone { worker.connect(to: workers) }
     do {
-      let opening = try LedgerOpening(store, workers: everyone.count)
+      let opening = try LedgerOpening(
+        store, workers: count, acceptors: acceptors.count,
+        journals: Self.journals(configuration, dataDirectory, workers: count))
       for worker in everyone { try worker.shard.restore(opening) }
     } catch {
       store.close()
@@ -140,6 +142,20 @@ package final class Service {
     options.onThreadStart = { Scheduling.preferShortSlices() }
     options.onEvent = { event in log(.warning, "store", .text("event", "\(event)")) }
     return try directory.openStore(options)
+  }
+
+  /// The journals in the store's folder. Without one the service runs on, and its ledger has gaps after a crash.
+  private static func journals(
+    _ configuration: ServerConfiguration, _ directory: DataDirectory, workers: Int
+  ) -> LedgerJournals {
+    guard !configuration.isEphemeral else { return LedgerJournals() }
+    return LedgerJournals(
+      in: directory.storePath, workers: configuration.ledger == .off ? 0 : workers
+    ) { fault in
+      configuration.log(
+        .warning, "no ledger journal: a crash would take the ledger's last second",
+        .text("reason", "\(fault)"))
+    }
   }
 
   /// The numbers of accepted notifications, once the first block of them is durable; or at once where the disk is full:

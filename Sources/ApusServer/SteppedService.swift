@@ -13,6 +13,7 @@ package final class SteppedService {
 
   /// - Parameters:
   ///   - doors: Each with what its connections speak in TLS's place.
+  ///   - journals: What becomes of them when the service ends is the caller's business.
   ///   - order: Ready to give numbers.
   ///   - loops: One for each worker.
   ///   - seed: What the ids of notifications are made from.
@@ -21,7 +22,8 @@ package final class SteppedService {
   ///   - findsDormant: False breaks the rule that a dormant device is woken for whoever looks for it, likewise.
   package init(
     _ configuration: ServerConfiguration, doors: [(DoorConfiguration, TLSContext)], trust: Trust,
-    store: any DurableStore, order: AcceptanceOrder, loops: [EventLoop], seed: UInt64,
+    store: any DurableStore, journals: LedgerJournals = LedgerJournals(), order: AcceptanceOrder,
+    loops: [EventLoop], seed: UInt64,
     sharesFeedbackDesk: Bool = true, findsDormant: Bool = true
   ) throws {
     self.doors = doors.map { door, context in
@@ -46,7 +48,7 @@ package final class SteppedService {
     }
     self.workers = workers
     do {
-      let opening = try LedgerOpening(store, workers: workers.count)
+      let opening = try LedgerOpening(store, workers: workers.count, journals: journals)
       for worker in workers { try worker.shard.restore(opening) }
     } catch {
       dismantle()

@@ -216,7 +216,9 @@ extension AdminRemote {
     guard !invocation.isOn(LogOptions.refused) else {
       return refusals.print(try self.refusals(refusals.query()))
     }
-    guard !invocation.isOn(LogOptions.counts) else { return try counts() }
+    guard !invocation.isOn(LogOptions.counts) else {
+      return try LogCounts(invocation: invocation).print(self)
+    }
     var (count, position) = try printLines(after: nil)
     if count == 0, invocation.isGiven(LogOptions.id) {
       refusals.print(try self.refusals(refusals.query()))
@@ -273,20 +275,7 @@ extension AdminRemote {
     return (said["entries"]?.array ?? []).reversed()
   }
 
-  private func counts() throws(CommandFailure) {
-    let said = try ask("GET", ["counters"])
-    let name =
-      switch invocation.value(LogOptions.by) {
-      case .topic: "topics"
-      case .reason: "refused"
-      case .pushType, .priority:
-        throw invocation.failure(
-          about: LogOptions.by, "a service elsewhere groups them by topic or reason only",
-          remedy: "Its /metrics groups them by push type and priority.")
-      }
-    let wanted = invocation[LogOptions.topic]
-    for part in said[name]?.array ?? [] where wanted == nil || part["topic"]?.string == wanted {
-      show(part, Self.rows(part) + "\n")
-    }
+  func counters(_ query: [(String, String)]) throws(CommandFailure) -> JSONValue {
+    try ask("GET", ["counters"], query: query.map { WebField($0, $1) })
   }
 }

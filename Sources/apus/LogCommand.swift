@@ -22,7 +22,7 @@ struct LogCommand {
       throw CommandFailure(.configuration, "\(error)")
     }
     if invocation.isOn(LogOptions.counts) {
-      return try LogCounts(invocation, log, topic: topic(log)).print()
+      return try LogCounts(invocation: invocation).print(log, of: directory, topic: topic(log))
     }
     let query = try query(log)
     let count = try printLines(log, query)

@@ -3,117 +3,105 @@ import ApusModel
 import ApusServer
 import ApusWire
 
-/// What `apus log --counts` prints.
+/// What `apus log --counts` prints: the counters of a service elsewhere, of the one that runs in the data directory, or
+/// as they stand in the store.
 struct LogCounts {
-  private let invocation: Invocation
-  private let log: LedgerLog
-  /// Nil for all topics.
-  private let topic: TopicKey?
+  let invocation: Invocation
 
-  init(_ invocation: Invocation, _ log: LedgerLog, topic: TopicKey?) {
-    self.invocation = invocation
-    self.log = log
-    self.topic = topic
-  }
-
-  func print() throws(CommandFailure) {
+  /// Of the data directory.
+  ///
+  /// - Parameter topic: Nil for all topics.
+  func print(_ log: LedgerLog, of directory: DataDirectory, topic: TopicKey?) throws(CommandFailure)
+  {
+    let name = topic.map(log.text)
+    // A service that does not run, has no administration or lets nobody in is no failure: the store has the counters.
+    if let live = try? ask(AdminRemote(socketOf: directory, invocation)) {
+      return show(live, topic: name, isLive: true)
+    }
     do {
-      switch invocation.value(LogOptions.by) {
-      case .topic: try print { [Part(counters: $0)] }
-      case .pushType:
-        try print { counters in
-          ([nil] + PushType.allCases.map(Optional.some)).map { type in
-            Part(
-              key: "push_type", label: type?.name.description ?? "no push type",
-              value: type.map { .string($0.name.description) } ?? .null,
-              counters: counters.part(of: type))
-          }
+      let rows =
+        if let parts {
+          CountersReport.rows(try log.counters(), by: parts, text: log.text)
+        } else {
+          CountersReport.rows(try log.rejections())
         }
-      case .priority:
-        try print { counters in
-          [Priority.immediate, .powerSaving, .whenActive].map { priority in
-            Part(
-              key: "priority", label: "priority \(priority.rawValue)",
-              value: .integer(Int64(priority.rawValue)), counters: counters.part(of: priority))
-          }
-        }
-      case .reason: try printRejections()
-      }
+      show(rows, topic: name, isLive: false)
     } catch {
       throw CommandFailure(.configuration, "\(error)")
     }
   }
 
-  /// The counters of one topic, or a part of them.
-  private struct Part {
-    /// How the part is called in JSON, and its value there; empty for the whole.
-    var key = ""
-    var label = ""
-    var value: JSONValue?
-    var counters: TopicCounters
+  /// Of a service elsewhere.
+  func print(_ remote: AdminRemote) throws(CommandFailure) {
+    show(try ask(remote), topic: invocation[LogOptions.topic], isLive: true)
   }
 
-  private func print(_ parts: (TopicCounters) -> [Part]) throws {
-    let all = try log.counters().filter { topic == nil || $0.topic == topic }
-    var text = ""
-    for part in all.flatMap(parts) where part.key.isEmpty || part.counters.accepted > 0 {
-      if invocation.isOn(ApusOptions.json) {
-        Output.json(json(part))
-      } else {
-        text += self.text(part)
-      }
+  /// Nil for refused requests.
+  private var parts: CountersReport.Parts? {
+    switch invocation.value(LogOptions.by) {
+    case .topic: .topic
+    case .pushType: .pushType
+    case .priority: .priority
+    case .reason: nil
     }
-    Output.standard(text)
   }
 
-  private func text(_ part: Part) -> String {
-    let counters = part.counters
-    var rows = [
-      (key: "Accepted", value: "\(counters.accepted)"),
-      (key: "Ended", value: "\(counters.ended)"), (key: "Pending", value: "\(counters.pending)"),
-    ]
-    for state in DeliveryState.allCases where state != .received && counters[state] > 0 {
-      rows.append((key: state.label.description, value: "\(counters[state])"))
-    }
-    let label = part.label.isEmpty ? "" : ", \(part.label)"
-    return "\(log.text(counters.topic)), \(counters.environment.name)\(label)\n\(table(rows))"
+  private func ask(_ remote: AdminRemote) throws(CommandFailure) -> [JSONValue] {
+    let query = parts.map { [("by", $0.rawValue)] } ?? []
+    let said = try remote.counters(query)
+    return said[parts == nil ? "refused" : "topics"]?.array ?? []
   }
 
-  private func json(_ part: Part) -> JSONValue {
-    let counters = part.counters
-    var states: [JSONObject.Member] = []
-    for state in DeliveryState.allCases where counters[state] > 0 {
-      states.append(.init(key: state.label.description, value: .integer(Int64(counters[state]))))
-    }
-    var members: [JSONObject.Member] = [
-      .init(key: "topic", value: .string(log.text(counters.topic))),
-      .init(key: "environment", value: .string(counters.environment.name)),
-    ]
-    if let value = part.value { members.append(.init(key: part.key, value: value)) }
-    members += [
-      .init(key: "accepted", value: .integer(Int64(counters.accepted))),
-      .init(key: "ended", value: .integer(Int64(counters.ended))),
-      .init(key: "pending", value: .integer(counters.pending)),
-      .init(key: "balanced", value: .bool(counters.isBalanced)),
-      .init(key: "states", value: .object(JSONObject(states))),
-    ]
-    return .object(JSONObject(members))
-  }
+  // MARK: Showing
 
-  private func printRejections() throws {
-    let rejections = try log.rejections()
-    if invocation.isOn(ApusOptions.json) {
-      for (reason, number) in rejections {
+  private func show(_ rows: [JSONValue], topic: String?, isLive: Bool) {
+    let rows = rows.filter { topic == nil || $0["topic"]?.string == topic }
+    guard !invocation.isOn(ApusOptions.json) else {
+      for row in rows {
+        let members = row.object?.members ?? []
         Output.json(
-          .members([
-            "reason": .string(reason.text.description), "status": .integer(Int64(reason.status)),
-            "requests": .integer(Int64(number)),
-          ]))
+          .object(JSONObject(members + [.init(key: "live", value: .bool(isLive))])))
       }
       return
     }
-    Output.standard(
-      table(
-        rejections.map { (key: "\($0.reason.status) \($0.reason.text)", value: "\($0.number)") }))
+    if parts == nil {
+      Output.standard(
+        table(
+          rows.map { row in
+            (
+              key: "\(row["status"]?.text ?? "") \(row["reason"]?.string ?? "")",
+              value: row["requests"]?.text ?? ""
+            )
+          }))
+    } else {
+      Output.standard(rows.map(text).joined())
+    }
+    if !rows.isEmpty { Output.standard(isLive ? Self.liveText : Self.storedText) }
+  }
+
+  private static let liveText = "As of now, from the service that runs.\n"
+  private static let storedText =
+    "As the store has them: where a service runs that could not be asked, up to a second old.\n"
+
+  private func text(_ row: JSONValue) -> String {
+    func number(_ name: String) -> String { row[name]?.text ?? "0" }
+    var rows = [
+      (key: "Accepted", value: number("accepted")), (key: "Ended", value: number("ended")),
+      (key: "Pending", value: number("pending")),
+    ]
+    for state in row["states"]?.object?.members ?? []
+    where state.key != DeliveryState.received.label.description {
+      rows.append((key: state.key, value: state.value.text))
+    }
+    let environment = row["environment"]?.string ?? ""
+    return "\(row["topic"]?.string ?? ""), \(environment)\(label(row))\n\(table(rows))"
+  }
+
+  private func label(_ row: JSONValue) -> String {
+    switch parts {
+    case .pushType: ", \(row["push_type"]?.string ?? "no push type")"
+    case .priority: ", priority \(row["priority"]?.text ?? "")"
+    case .topic, nil: ""
+    }
   }
 }

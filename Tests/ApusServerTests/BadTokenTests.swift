@@ -21,6 +21,33 @@ struct BadTokenTests {
       body: TestService.payload)
   }
 
+  // MARK: The token of zeros
+
+  @Test(
+    "Whoever tests a good credential has one line a connection, and whoever has none, all lines")
+  func probes() throws {
+    defer { service.stop() }
+    let audit = AuditLines(service)
+    let zeros = String(repeating: "0", count: 2 * DeviceToken.byteCount)
+    func refusals(_ authorization: String) throws -> [String] {
+      let before = audit.all().count
+      let provider = try service.provider()
+      for _ in 1...3 {
+        let response = try provider.exchange(
+          service.pushHeaders(to: zeros, authorization: authorization), body: TestService.payload)
+        #expect(response.status ?? 0 >= 400)
+      }
+      // A line is written before its request is answered.
+      return audit.all().dropFirst(before).compactMap { $0["reason"] as? String }
+    }
+    #expect(try refusals(service.authorization()) == ["BadDeviceToken"])
+    #expect(try refusals(service.authorization()) == ["BadDeviceToken"])
+    #expect(service.service.rejections()[.badDeviceToken] == 0)
+    let stranger = try "bearer \(directory.unknownKey.token())"
+    #expect(try refusals(stranger) == [Self.none, Self.none, Self.none])
+    #expect(service.service.rejections()[.invalidProviderToken] == 3)
+  }
+
   // MARK: Provider tokens
 
   private static let none = "InvalidProviderToken"

@@ -25,7 +25,7 @@ struct DueTurnTests {
     let trust = try TrustLoader(directory.data, configuration, audit).load()
     let worker = Worker(index: 0, commons: commons, trust: trust)
     worker.connect(to: [worker])
-    try worker.shard.restore(LedgerOpening(store, workers: 1))
+    try worker.shard.restore(LedgerOpening(store, workers: 1, journals: LedgerJournals()))
     return worker
   }
 

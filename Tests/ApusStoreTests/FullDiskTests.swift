@@ -60,6 +60,26 @@ final class FullDiskTests {
     throw StoreError.unavailable
   }
 
+  @Test("A journal has all of its blocks from the start on, or is none")
+  func journal() throws {
+    #expect(throws: JournalFault.self) {
+      try JournalMemory(mapping: root + "/journal", byteCount: 64 << 20)
+    }
+    let memory = try JournalMemory(mapping: root + "/small", byteCount: 1 << 20)
+    #expect(FileManager.default.createFile(atPath: ballast, contents: nil))
+    let file = open(ballast, O_WRONLY)
+    defer { close(file) }
+    while writeAll(file, value) > 0 {}
+    // Each page is there, although the disk is full.
+    let sevens = [UInt8](repeating: 7, count: memory.count)
+    memory.write(sevens.span, at: 0)
+    #expect(memory.copied().allSatisfy { $0 == 7 })
+  }
+
+  private func writeAll(_ file: Int32, _ bytes: [UInt8]) -> Int {
+    bytes.withUnsafeBytes { write(file, $0.baseAddress, $0.count) }
+  }
+
   @Test("Commits fail for as long as it lasts, and work again once there is room; nothing is lost")
   func runningFull() async throws {
     try putBallast()

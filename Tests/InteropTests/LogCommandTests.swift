@@ -233,6 +233,28 @@ struct LogCommandTests {
 
   // MARK: Beside the service
 
+  @Test("--counts of a service that runs are as of now, and later as the store has them")
+  func liveCounts() throws {
+    let installation = try Installation()
+    try installation.start()
+    let device = try installation.device("phone")
+    let token = try device.connect()
+    for n in 1...3 {
+      _ = try Self.push(n, to: token, priority: 10, in: installation)
+      // The provider has its answer, and the store has the counters within a second.
+      let counts = try #require(try Self.log(["--counts"], in: installation).first)
+      #expect(counts["accepted"] as? Int == n)
+      #expect(counts["live"] as? Bool == true)
+    }
+    let parts = try Self.log(["--counts", "--by", "priority"], in: installation)
+    #expect(parts.map { $0["priority"] as? Int } == [10])
+    #expect(try Self.text(["--counts"], in: installation).contains("As of now"))
+    installation.service?.stop()
+    let counts = try #require(try Self.log(["--counts"], in: installation).first)
+    #expect(counts["accepted"] as? Int == 3 && counts["live"] as? Bool == false)
+    #expect(try Self.text(["--counts"], in: installation).contains("As the store has them"))
+  }
+
   @Test("--follow prints what is there, then what comes, and ends when it is interrupted")
   func follow() throws {
     let installation = try Installation()

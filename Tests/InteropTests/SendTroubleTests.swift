@@ -111,6 +111,13 @@ struct SendTroubleTests {
         "name", "connection", "TLS", "certificate", "credential", "request", "pace",
       ])
     #expect(good.checks.allSatisfy { $0["state"] as? String == "ok" })
+    // One line tells of it, and no counter.
+    let audit = try String(
+      contentsOf: here.directory.appending(path: "audit.jsonl"), encoding: .utf8)
+    let lines = audit.split(separator: "\n").filter { $0.contains("request.refused") }
+    #expect(lines.count == 1 && lines[0].contains("tests its credential"))
+    let (_, counts) = try run(here, ["log", "--counts", "--by", "reason", "--json"] + mine)
+    #expect(counts.isEmpty)
 
     func last(_ result: (code: Int, checks: [[String: Any]])) -> [String?] {
       ["check", "state"].map { result.checks.last?[$0] as? String }

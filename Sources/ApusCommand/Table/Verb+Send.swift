@@ -90,7 +90,8 @@ extension Verb {
       """
       Checks the path of a push step by step: the name, the connection, TLS and the service's certificate, the \
       credential, and requests with a device token of zeros, which a working service rejects. Explains the first step \
-      that fails and what to do about it; when all steps work, it says what limits the rate.
+      that fails and what to do about it; when all steps work, it says what limits the rate. A service of Apus counts \
+      none of these requests, and writes one line about them into its audit log.
       """,
       """
       Without HOST it goes to --to. Credentials are found as by `apus send`. A name, a connection or a TLS handshake \

@@ -225,7 +225,9 @@ extension Verb {
       """
       With --counts it prints, for each topic, how many notifications were accepted, how they ended, and how many are \
       pending; accepted is always the sum of those that ended and those that are pending. --by groups each topic's \
-      notifications by push type or priority; --by reason counts rejected requests, which are in none of these.
+      notifications by push type or priority; --by reason counts rejected requests, which are in none of these. A \
+      service that runs is asked through its administration; otherwise the counters are those of the store, and with \
+      --json `live` is false.
       """,
     ],
     examples: [

@@ -79,6 +79,18 @@ package struct DeliveryCounters {
     markChanged(row)
   }
 
+  /// Counts a line that a journal has and the store does not, of a run that ended before its counters were written.
+  ///
+  /// Accepted is what ended or is stored; what neither ended nor is stored went with that run, as in `takeChanged`.
+  package mutating func countJournaled(_ event: LedgerEvent) {
+    guard event.state != .received else { return }
+    if event.state.isTerminal {
+      countPassing(event.state, event.facts)
+    } else {
+      count(event.state, event.facts)
+    }
+  }
+
   /// Counts a notification that came into the store, or left it.
   mutating func countStored(_ facts: NotificationFacts, _ change: Int64) {
     let row = row(facts.topic, facts.environment)

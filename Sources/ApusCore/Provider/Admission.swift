@@ -144,6 +144,8 @@ package enum Admission {
     _ head: borrowing AdmittedHead, claims: TokenClaims?, grant: Grant,
     connection: borrowing ProviderConnection, directory: Directory
   ) throws(Refusal) -> TokenClaims {
+    // The credential is good: whoever has none was refused before.
+    if claims == nil, head.token.isZero { throw Refusal(.deviceTokenOfProbe) }
     let claims = try authentic(claims, environment: connection.environment)
     guard let topic = head.topic else { throw Refusal(.topicUnknown) }
     guard topic.team == grant.team else {

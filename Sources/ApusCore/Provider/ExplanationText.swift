@@ -124,6 +124,9 @@ extension Explanation {
     case .deviceTokenNotHex: "the device token is not hexadecimal"
     case .deviceTokenForeign:
       "this service did not issue the device token, or its sealing key has since been removed"
+    case .deviceTokenOfProbe:
+      "the device token is all zeros: the sender tests its credential, which is good; more of these "
+        + "on its connection are not written down, and none of them is counted"
     case .deviceTokenEnvironment(let issued):
       "token is for the other environment: it was issued for \(issued.name), this listener is for "
         + issued.other.name

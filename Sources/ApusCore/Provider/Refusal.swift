@@ -81,6 +81,8 @@ package enum Explanation: Sendable, Hashable {
   case deviceTokenLength(digitCount: Int)
   case deviceTokenNotHex
   case deviceTokenForeign
+  /// All zeros: somebody with a good credential asks whether it is one, as `apus doctor` does.
+  case deviceTokenOfProbe
   case deviceTokenEnvironment(issued: Environment)
 
   // Steps 10 to 13: what the credential covers, and what the token leads to.
@@ -121,7 +123,8 @@ package enum Explanation: Sendable, Hashable {
     case .payloadTooLarge: .payloadTooLarge
     case .payloadNotJSON, .payloadWithoutAPS: .badRequestPayload
     case .deviceTokenMissing: .missingDeviceToken
-    case .deviceTokenLength, .deviceTokenNotHex, .deviceTokenForeign, .deviceTokenEnvironment:
+    case .deviceTokenLength, .deviceTokenNotHex, .deviceTokenForeign, .deviceTokenOfProbe,
+      .deviceTokenEnvironment:
       .badDeviceToken
     case .topicUnknown, .topicOfOtherTeam, .topicNotOfKey, .topicNotOfCertificate,
       .topicForOtherPushType:
@@ -165,7 +168,8 @@ package enum Explanation: Sendable, Hashable {
       .otherKeyKind, .unrelatedKey, .tokenChangedTooSoon, .certificateUnusable,
       .certificateRevoked, .certificateAuthority, .certificateExpired, .certificateEnvironment,
       .certificateTopicMissing,
-      .deviceTokenForeign, .deviceTokenEnvironment, .topicUnknown, .topicOfOtherTeam,
+      .deviceTokenForeign, .deviceTokenOfProbe, .deviceTokenEnvironment, .topicUnknown,
+      .topicOfOtherTeam,
       .topicNotOfKey, .topicNotOfCertificate, .topicForOtherPushType, .deviceTokenOfOtherTopic:
       true
     case .headerListTooLarge, .pathUnknown, .methodNotPost, .duplicate, .frame, .priorityUnknown,
@@ -181,7 +185,9 @@ package enum Explanation: Sendable, Hashable {
     switch self {
     case .frame(let fault): fault.status
     case .certificateTopicMissing, .topicUnknown, .topicOfOtherTeam: .missingTopic
-    case .deviceTokenForeign, .deviceTokenEnvironment, .deviceTokenOfOtherTopic: .invalidToken
+    case .deviceTokenForeign, .deviceTokenOfProbe, .deviceTokenEnvironment,
+      .deviceTokenOfOtherTopic:
+      .invalidToken
     default: .processingError
     }
   }

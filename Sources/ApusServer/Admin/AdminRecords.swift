@@ -179,27 +179,17 @@ struct AdminRecords {
   // MARK: Counters
 
   func counters() throws(AdminProblem) -> WebResponse {
+    let parts =
+      try input.value("by", CountersReport.Parts.allCases.map(\.rawValue).joined(separator: ", ")) {
+        CountersReport.Parts(rawValue: $0)
+      } ?? .topic
     try input.requireAllUsed()
     let trust = view.trust
-    let topics = view.topicCounters().map { counters in
-      let states = DeliveryState.allCases.filter { counters[$0] > 0 }.map { state in
-        JSONObject.Member(key: "\(state.label)", value: .number(counters[state]))
-      }
-      return JSONValue.fields([
-        "topic": .string(view.text(counters.topic, trust)),
-        "environment": .string(counters.environment.name), "accepted": .number(counters.accepted),
-        "ended": .number(counters.ended), "pending": .integer(counters.pending),
-        "balanced": .bool(counters.isBalanced), "states": .object(JSONObject(states)),
-      ])
-    }
-    let refused = view.rejections().map { reason, number in
-      JSONValue.fields([
-        "reason": .string("\(reason.text)"), "status": .number(reason.status),
-        "requests": .number(number),
-      ])
-    }
+    let topics = CountersReport.rows(view.topicCounters(), by: parts) { view.text($0, trust) }
     return WebResponse(
-      json: .fields(["topics": .array(topics), "refused": .array(refused)]))
+      json: .fields([
+        "topics": .array(topics), "refused": .array(CountersReport.rows(view.rejections())),
+      ]))
   }
 }
 

@@ -1,4 +1,5 @@
 import ApusCore
+import ApusLoop
 import ApusModel
 import ApusStore
 
@@ -72,6 +73,11 @@ extension ShardDriver {
     worker.configuration.ledgerWatcher?.noted(
       shard.events, milliseconds: worker.wallMilliseconds)
     shard.events.removeAll(keepingCapacity: true)
+    if ledger.writer.takeJournalOverflow() {
+      worker.log.limited(
+        .warning, .journalFull, atMilliseconds: worker.loop.nowMilliseconds
+      ) { [] }
+    }
     let dropped = ledger.writer.takeDroppedLines()
     guard dropped > 0 else { return }
     worker.log(.error, "ledger lines lost while the store fails", .number("lines", dropped))
@@ -159,6 +165,7 @@ extension ShardDriver {
     var value = ledger.value
     ledger.value = []
     for key in ledger.staleKeys { group.delete(.meta, key: key.span) }
+    for journal in ledger.finishedJournals { journal.seal(into: &group) }
     shard.takeDurableCounters(with: entries) { counters in
       CountersRecord.encode(counters, into: &value)
       let key = CountersRecord.key(
@@ -189,6 +196,8 @@ extension ShardDriver {
     ledger.hasFailed = !succeeded
     if succeeded {
       ledger.staleKeys = []
+      for journal in ledger.finishedJournals { journal.remove() }
+      ledger.finishedJournals = []
     } else {
       shard.counters.markAllChanged()
       ledger.rejections.markAllChanged()
@@ -204,6 +213,8 @@ struct WorkerLedger {
   var rejections = RejectionCounters()
   /// Counters of workers that are no more, which this one has taken up.
   var staleKeys: [[UInt8]] = []
+  /// Journals that nobody writes any more, which this worker has taken up: they end with the next group.
+  var finishedJournals: [JournaledLines] = []
   var value: [UInt8] = []
   /// Whether a second has passed for something that waits.
   var isDue = false

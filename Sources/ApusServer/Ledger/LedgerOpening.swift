@@ -9,16 +9,25 @@ struct LedgerOpening {
   private let rejections: [(worker: UInt16, reason: Reason, number: UInt64)]
   /// Traces of notifications that ended with an earlier run.
   private let superseded: [(worker: UInt16, facts: NotificationFacts)]
+  /// What the journals have of an earlier run, beyond the store.
+  private let journaled: [JournaledLines]
   private let workerCount: Int
+  /// Workers and acceptors, which follow on them.
+  private let totalCount: Int
   /// Whether the counters are the first.
   private let isCounted: Bool
 
   /// - Throws: what keeps the store from being read.
-  init(_ store: any DurableStore, workers: Int) throws(StoreError) {
+  init(
+    _ store: any DurableStore, workers: Int, acceptors: Int = 0, journals: LedgerJournals
+  ) throws(StoreError) {
     self.store = store
     workerCount = workers
+    totalCount = workers + acceptors
     rejections = try store.readRejections()
     superseded = try store.readSuperseded()
+    journaled = try JournaledLines.read(
+      journals, store, superseded: Set(superseded.map(\.facts.order)))
     let kept = try store.readCounters()
     isCounted = kept.isEmpty
     counters = kept.isEmpty ? try Self.counted(store) : kept
@@ -43,13 +52,15 @@ struct LedgerOpening {
 
   /// What the crash of an earlier run ended, of what worker `index` takes up.
   func superseded(for index: Int) -> [NotificationFacts] {
-    superseded.filter { Int($0.worker) % workerCount == index }.map(\.facts)
+    guard index < workerCount else { return [] }
+    return superseded.filter { Int($0.worker) % workerCount == index }.map(\.facts)
   }
 
   /// What worker `index` takes up: its own, and what belongs to workers that are no more.
   func ledger(
     for index: Int, _ configuration: ServerConfiguration, counters target: inout DeliveryCounters
   ) throws(StoreError) -> WorkerLedger {
+    guard index < workerCount else { return acceptorLedger(index) }
     // A store in memory has room for little, and nobody to read it from outside.
     let megabytes =
       configuration.isEphemeral
@@ -59,9 +70,11 @@ struct LedgerOpening {
       milliseconds: Int64(configuration.ledgerDays) * 86_400_000,
       bytes: megabytes * 1024 * 1024 / workerCount)
     let start = try LedgerStart.read(store, worker: UInt16(index), of: workerCount)
+    let own = journaled.first { Int($0.worker) == index && configuration.ledger != .off }
     var ledger = WorkerLedger(
       writer: LedgerWriter(
-        worker: UInt16(index), mode: configuration.ledger, bounds: bounds, continuing: start))
+        worker: UInt16(index), mode: configuration.ledger, bounds: bounds, continuing: start,
+        journal: try own?.goOn(store)))
     for row in counters where Int(row.worker) % workerCount == index {
       target.restore(row.counters)
       if isCounted || Int(row.worker) != index { target.markAllChanged() }
@@ -70,17 +83,36 @@ struct LedgerOpening {
         CountersRecord.key(
           worker: row.worker, topic: row.counters.topic, environment: row.counters.environment))
     }
+    let mine = journaled.filter { Int($0.worker) % workerCount == index }
+    ledger.finishedJournals = mine.filter { $0.worker != own?.worker }
+    let lines = mine.flatMap(\.lines)
+    for line in lines { target.countJournaled(line.event) }
+    ledger.writer.recover(lines)
     for row in superseded where Int(row.worker) % workerCount == index {
       ledger.staleKeys.append(SupersededRecord.key(worker: row.worker, order: row.facts.order))
     }
-    for row in rejections where Int(row.worker) % workerCount == index {
-      guard Int(row.worker) != index else {
-        ledger.rejections.restore(row.number, of: row.reason)
-        continue
-      }
+    restoreRejections(of: index, to: &ledger)
+    for row in rejections where Int(row.worker) >= totalCount {
+      guard Int(row.worker) % workerCount == index else { continue }
       ledger.rejections.add(row.number, to: row.reason)
       ledger.staleKeys.append(RejectionRecord.key(worker: row.worker, row.reason))
     }
     return ledger
+  }
+
+  /// An acceptor refuses requests, and knows of no notification.
+  private func acceptorLedger(_ index: Int) -> WorkerLedger {
+    var ledger = WorkerLedger(
+      writer: LedgerWriter(
+        worker: UInt16(index), mode: .off, bounds: LedgerBounds(milliseconds: 0, bytes: 0),
+        continuing: LedgerStart()))
+    restoreRejections(of: index, to: &ledger)
+    return ledger
+  }
+
+  private func restoreRejections(of index: Int, to ledger: inout WorkerLedger) {
+    for row in rejections where Int(row.worker) == index {
+      ledger.rejections.restore(row.number, of: row.reason)
+    }
   }
 }

@@ -14,7 +14,7 @@ final class HTTP2Provider {
   let worker: Worker
   private let shard: ShardDriver
   let session: HTTP2ServerSession
-  private(set) var sender: ProviderConnection
+  var sender: ProviderConnection
   private var ending = Drain()
   private var hasRaisedLimit: Bool
   /// A final GOAWAY was sent: the connection is closed once every open stream is answered.
@@ -23,6 +23,8 @@ final class HTTP2Provider {
   /// Where somebody listens in; nil in a real service.
   let rehearsal: ProviderRehearsal?
   private var errors = RateLimit.Bucket()
+  /// Whether the audit log tells already that its credential was tested; see `Explanation.deviceTokenOfProbe`.
+  private var hasProbed = false
   /// Requests in progress.
   private var undecidedCount = 0
   /// Second of the worker's clock at which something last came or went.
@@ -189,30 +191,6 @@ final class HTTP2Provider {
     session.raiseStreamLimit(to: Limits.concurrentStreams)
   }
 
-  private func verify(_ request: HTTP2Request, _ range: Range<Int>) -> Authentication {
-    let text = request.value(.authorization).extracting(range)
-    let trust = worker.trust
-    do {
-      let token = try ProviderToken.parse(text)
-      guard let keyID = ShortID(token.keyID), let issuer = ShortID(token.teamID) else {
-        return sender.verificationFailed(.malformed)
-      }
-      let key = try trust.directory.verificationKey(keyID, issuer: issuer)
-      guard trust.verifiers[key.index].verifies(token, in: text) else {
-        return .refused(Refusal(.signature(key: keyID, issuer: issuer)))
-      }
-      return sender.verified(
-        VerifiedToken(keyID: keyID, issuer: issuer, issuedAtSeconds: token.issuedAt),
-        fields: request.fields, directory: trust.directory, nowSeconds: worker.wallSeconds)
-    } catch let refusal as Refusal {
-      return .refused(refusal)
-    } catch let fault as ProviderTokenFault {
-      return sender.verificationFailed(fault.kind)
-    } catch {
-      return sender.verificationFailed(.malformed)
-    }
-  }
-
   func accept(
     _ request: HTTP2Request, _ head: borrowing AdmittedHead, _ claims: TokenClaims
   ) {
@@ -285,8 +263,10 @@ final class HTTP2Provider {
             fields: request.fields, directory: worker.trust.directory)))
     }
     if let rehearsal { note(refusal, of: request, rehearsal) }
-    connection.note(
-      refusal, id: answer(request, refusal.rejection), fields: request.fields)
+    let isProbe = refusal.explanation == .deviceTokenOfProbe
+    let id = answer(request, refusal.rejection, isCounted: !isProbe)
+    if !isProbe || !hasProbed { connection.note(refusal, id: id, fields: request.fields) }
+    hasProbed = hasProbed || isProbe
     session.release(request)
     if rehearsal?.isLenient != true { count(refusal.reason) }
   }
@@ -310,9 +290,11 @@ final class HTTP2Provider {
 
   /// HEADERS, then the reason in one DATA frame that ends the stream; `apns-id` on failures too, which is the result.
   @discardableResult
-  private func answer(_ request: HTTP2Request, _ rejection: Rejection) -> NotificationID {
+  private func answer(
+    _ request: HTTP2Request, _ rejection: Rejection, isCounted: Bool = true
+  ) -> NotificationID {
     defer { worker.markDirty(connection) }
-    worker.shard.noteRejection(rejection.reason)
+    if isCounted { worker.shard.noteRejection(rejection.reason) }
     let given: NotificationID? =
       if case .given(let id) = Admission.messageID(of: request.fields) { id } else { nil }
     let id = given ?? worker.ids.next()

@@ -82,7 +82,9 @@ extension Worker {
           id: id, rejection: rejection, explanation: explanation(rejection, fields)))
     }
     let answer = Answer(worker: UInt16(index), testPush: number)
-    if let verdict = route(notification, answer, own: shard) { finish(verdict) }
+    guard let verdict = route(notification, answer, own: shard) else { return }
+    shard.gatherLedger()
+    finish(verdict)
   }
 
   private func refuse(

@@ -273,11 +273,14 @@ import Glibc
     lookAtDue()
     repeat {
       shard.work()
+      // The journal has the lines of a notification before its answer leaves.
+      shard.gatherLedger()
       for verdict in shard.takeVerdicts() {
         let target = Int(verdict.answer.worker)
         if target == index { finish(verdict) } else { outboxes[target].append(.verdict(verdict)) }
       }
       shard.clearVerdicts()
+      shard.gatherLedger()
       while let connection = dirty.popLast() { connection.flush() }
     } while shard.hasWork
     shard.sealIfDue()

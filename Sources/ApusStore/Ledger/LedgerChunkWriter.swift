@@ -82,6 +82,11 @@ package struct LedgerChunkWriter: Sendable {
     return true
   }
 
+  /// Copies what was appended since the chunk had `first` bytes.
+  func copy(from first: Int, to journal: LedgerJournal) {
+    journal.append(bytes.span.extracting(first..<used), beginsChunk: first == 0)
+  }
+
   /// The chunk, which ends; the next line begins another one.
   package mutating func take() -> [UInt8] {
     let chunk = Array(bytes[..<used])

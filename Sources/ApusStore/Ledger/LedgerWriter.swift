@@ -48,6 +48,8 @@ package struct LedgerWriter: Sendable {
   private var conditionalRow: Int?
   /// Lines that found no room while the store failed.
   private var droppedLines = 0
+  /// Has the lines that the store does not have yet; nil where they are in memory alone.
+  private let journal: LedgerJournal?
 
   private struct OpenSegment: Sendable {
     var first: LedgerKey?
@@ -77,9 +79,11 @@ package struct LedgerWriter: Sendable {
   ///   - worker: the number under which the lines are written.
   ///   - start: what `restore` found.
   package init(
-    worker: UInt16, mode: LedgerMode, bounds: LedgerBounds, continuing start: LedgerStart
+    worker: UInt16, mode: LedgerMode, bounds: LedgerBounds, continuing start: LedgerStart,
+    journal: LedgerJournal? = nil
   ) {
     self.mode = mode
+    self.journal = journal
     self.bounds = bounds
     segments = start.segments.sorted { $0.last.milliseconds < $1.last.milliseconds }
     keptBytes = segments.reduce(0) { $0 + $1.bytes }
@@ -101,6 +105,7 @@ package struct LedgerWriter: Sendable {
   // MARK: Gathering
 
   package mutating func record(_ events: [LedgerEvent], milliseconds: Int64) {
+    let first = chunk.byteCount
     for event in events where mode.follows(event.facts.id) {
       guard chunk.byteCount + retriedBytes < Self.waitingBytes else {
         droppedLines += 1
@@ -109,9 +114,29 @@ package struct LedgerWriter: Sendable {
       if chunk.append(event, milliseconds: milliseconds) { hash(event.facts) }
     }
     guard !chunk.isEmpty else { return }
+    if let journal, chunk.byteCount > first { chunk.copy(from: first, to: journal) }
     earliestMilliseconds = min(earliestMilliseconds, milliseconds)
     latestMilliseconds = max(latestMilliseconds, milliseconds)
   }
+
+  /// Takes up lines that the journal of an earlier run has and the store does not. They go with the next group, in a
+  /// chunk of their own: that journal keeps them until then.
+  package mutating func recover(_ lines: [LedgerRecord]) {
+    precondition(chunk.isEmpty, "lines of this run gather already")
+    for line in lines where mode.follows(line.event.facts.id) {
+      if chunk.append(line.event, milliseconds: line.milliseconds) { hash(line.event.facts) }
+      earliestMilliseconds = min(earliestMilliseconds, line.milliseconds)
+      latestMilliseconds = max(latestMilliseconds, line.milliseconds)
+    }
+    guard !chunk.isEmpty else { return }
+    closeChunk(latestMilliseconds)
+    retriedBytes += sealed.reduce(0) { $0 + $1.byteCount }
+    retries += sealed
+    sealed = []
+  }
+
+  /// Whether lines found no room in the journal since the last call.
+  package func takeJournalOverflow() -> Bool { journal?.takeOverflow() ?? false }
 
   private mutating func hash(_ facts: NotificationFacts) {
     open.hashes.append(LedgerFilter.hash(.id, facts.id))
@@ -161,6 +186,7 @@ package struct LedgerWriter: Sendable {
       removals += 1
     }
     for row in sealed { row.write(into: &group) }
+    journal?.seal(into: &group)
   }
 
   private mutating func sealConditional(_ events: [LedgerEvent], _ milliseconds: Int64) {
@@ -223,7 +249,9 @@ package struct LedgerWriter: Sendable {
   /// was to happen with the group is removed.
   package mutating func committed(succeeded: Bool) {
     defer { conditionalRow = nil }
-    if !succeeded {
+    if succeeded {
+      journal?.release()
+    } else {
       retries = sealed
       if let conditionalRow, case .put(let key, _) = sealed[conditionalRow] {
         retries[conditionalRow] = .delete(key: key)
@@ -250,67 +278,5 @@ extension LedgerWriter.Row {
     case .delete(let key): key.count
     case .deleteRange(let start, let end): start.count + end.count
     }
-  }
-}
-
-/// What a worker takes up of the ledger when it starts.
-package struct LedgerStart: Sendable {
-  var segments: [LedgerSegment] = []
-  /// The last chunk that was written under the worker's own number.
-  var last: LedgerKey?
-  /// Segments and filters for chunks that an earlier run left without.
-  var rows: [LedgerWriter.Row] = []
-
-  package init() {}
-
-  /// Reads what is there for `worker` of `count` workers: its own chunks, and those of workers that are no more.
-  package static func read(
-    _ store: some StoreReader, worker: UInt16, of count: Int
-  ) throws(StoreError) -> LedgerStart {
-    var start = LedgerStart()
-    for other in try store.ledgerWorkers() where Int(other) % count == Int(worker) {
-      let segments = try store.ledgerSegments(of: other)
-      start.segments += segments
-      let tail = try start.readTail(store, of: other, behind: segments.last?.last)
-      if other == worker { start.last = tail?.last ?? segments.last?.last }
-    }
-    return start
-  }
-
-  /// Makes a segment of the chunks that belong to none.
-  private mutating func readTail(
-    _ store: some StoreReader, of worker: UInt16, behind last: LedgerKey?
-  ) throws(StoreError) -> LedgerSegment? {
-    var segment: LedgerSegment?
-    var hashes: Set<UInt64> = []
-    let prefix = LedgerKey.prefix(.chunk, worker: worker)
-    let start = last?.following.encoded(.chunk) ?? prefix
-    try store.scan(.ledger, prefix: prefix.span, from: start.span) { key, value in
-      guard let place = try? LedgerKey(decoding: key) else { return true }
-      var found =
-        segment
-        ?? LedgerSegment(
-          first: place, last: place, earliestMilliseconds: .max, bytes: 0, lines: 0)
-      found.last = place
-      found.bytes += key.count + value.count
-      try? LedgerChunk.forEach(in: value) { record in
-        let facts = record.event.facts
-        found.lines += 1
-        found.earliestMilliseconds = min(found.earliestMilliseconds, record.milliseconds)
-        hashes.insert(LedgerFilter.hash(.id, facts.id))
-        hashes.insert(LedgerFilter.hash(.uniqueID, facts.uniqueID))
-        hashes.insert(LedgerFilter.hash(.token, facts.tokenPrefix))
-        hashes.insert(LedgerFilter.hash(.device, facts.device.rawValue))
-      }
-      segment = found
-      return true
-    }
-    guard var segment else { return nil }
-    let filter = LedgerFilter.build(Array(hashes))
-    segment.bytes += filter.count
-    segments.append(segment)
-    rows.append(.put(key: segment.last.encoded(.segment), value: segment.encoded()))
-    rows.append(.put(key: segment.last.encoded(.filter), value: filter))
-    return segment
   }
 }

@@ -43,6 +43,8 @@ package final class TestService: Sendable {
 
     /// Who listens in and makes things go wrong.
     package var rehearsal: (any Rehearsal)?
+    /// Hears of every line of the ledger.
+    package var ledgerWatcher: (any LedgerWatcher)?
 
     package init() {}
 
@@ -85,6 +87,7 @@ package final class TestService: Sendable {
     configuration.halfOpenLimit = options.halfOpenLimit
     configuration.log = Log(minimumLevel: options.logLevel, sink: options.logSink)
     configuration.rehearsal = options.rehearsal
+    configuration.ledgerWatcher = options.ledgerWatcher
     let service = try Service(configuration, store: options.store)
     try service.start()
     doors = service.doors

@@ -62,6 +62,25 @@ final class SimulatedDisk {
     store.die()
   }
 
+  // MARK: Journals
+
+  private var journals: [JournalMemory] = []
+  private static let journalBytes = 256 * 1024
+
+  /// One for each worker, with what an earlier process left.
+  func journals(_ count: Int) -> [JournalMemory] {
+    if canary == .losesJournals { journals = [] }
+    while journals.count < count {
+      journals.append(JournalMemory(byteCount: Self.journalBytes))
+    }
+    return journals
+  }
+
+  /// The power went: of what was not synced, the system had written some.
+  func loseJournals() {
+    journals = journals.map { random.chance(1, in: 2) ? $0 : JournalMemory(byteCount: $0.count) }
+  }
+
   enum SyncResult {
     case done
     case failed(StoreError, keeps: Bool)

@@ -36,6 +36,10 @@ final class SimulatedServer: @unchecked Sendable {
   var onEnd: () -> Void = {}
   /// Called when a process starts on what the disk has.
   var onStart: () -> Void = {}
+  /// Called when it runs, and nobody has come yet.
+  var onServe: () -> Void = {}
+  /// Called when a process is no more, with whether the power went.
+  var onGone: (Bool) -> Void = { _ in }
   /// Far smaller than in earnest, so that the ends of blocks are met.
   var orderBlockSize: UInt64 = 64
   // For canaries.
@@ -61,6 +65,8 @@ final class SimulatedServer: @unchecked Sendable {
     self.random = random
     network.accept = { [unowned self] in accept($0) }
   }
+
+  var keepsLedger: Bool { configuration.ledger != .off }
 
   /// Over all processes.
   var dormancy: Dormancy { earlierDormancy + (service?.dormancy ?? Dormancy()) }
@@ -103,7 +109,8 @@ final class SimulatedServer: @unchecked Sendable {
     let loops = (0..<workers).map { EventLoop(name: "worker \($0)", simulated: host) }
     do {
       service = try SteppedService(
-        configuration, doors: doors, trust: trust, store: store, order: order, loops: loops,
+        configuration, doors: doors, trust: trust, store: store,
+        journals: LedgerJournals(disk.journals(workers)), order: order, loops: loops,
         seed: random.next(), sharesFeedbackDesk: sharesFeedbackDesk, findsDormant: findsDormant)
     } catch {
       return fail()
@@ -112,6 +119,7 @@ final class SimulatedServer: @unchecked Sendable {
     upSince = host.timeline.now
     host.run(loops)
     trace("up", generation)
+    onServe()
   }
 
   private func startLater(microseconds: UInt64) {
@@ -149,11 +157,13 @@ final class SimulatedServer: @unchecked Sendable {
     trace("crash", losesPower ? 1 : 0, generation)
     disk.crash()
     if losesPower {
+      disk.loseJournals()
       host.isOff = true
       network.loseService()
     } else {
       network.killService()
     }
+    onGone(losesPower)
     letGo()
     startLater(microseconds: downMicroseconds)
   }
@@ -232,6 +242,7 @@ final class SimulatedServer: @unchecked Sendable {
     guard store?.pendingCount ?? 0 > 0 else {
       trace("stopped", generation)
       network.killService()
+      onGone(false)
       letGo()
       return startLater(microseconds: downMicroseconds)
     }

@@ -47,7 +47,7 @@ extension Simulation {
 
   private static let onlineSeconds: UInt64 = 60
 
-  /// As many were accepted as providers were told, where no crash took the last second's numbers and no fault of the
+  /// As many were accepted as providers were told, where no crash took what was not to be stored and no fault of the
   /// disk made the service count anything again.
   func checkAnswers() {
     guard disk.faultCount == 0, let service = server.service else { return }
@@ -61,6 +61,21 @@ extension Simulation {
     if server.crashCount == 0, counted < oracle.acceptedCount {
       oracle.violated(
         "law 4: \(counted) were accepted, and \(oracle.acceptedCount) times a provider was told so")
+    }
+  }
+
+  /// The service runs again: soon all that ended before is on the disk, or is stored there.
+  func checkLedgerSoon() {
+    let generation = server.generation
+    timeline.after(seconds: 5) { [weak self] in
+      guard let self, server.generation == generation, server.keepsLedger else { return }
+      guard wasUntroubled(since: timeline.now - 4 * Timeline.second, generation) else {
+        return checkLedgerSoon()
+      }
+      for order in ledger.missing(disk.image) {
+        oracle.violated(
+          "law 4: the ledger does not say how the notification with order \(order) ended")
+      }
     }
   }
 

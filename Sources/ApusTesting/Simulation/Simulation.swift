@@ -84,6 +84,7 @@ package final class Simulation {
   /// For how long an app's tokens outlive the app.
   private(set) var graceSeconds: UInt64 = 0
   var countedTurns = 0
+  let ledger = LedgerOracle()
   var writeCount = 0
 
   /// Made once: generating keys is slow.
@@ -108,6 +109,7 @@ package final class Simulation {
     // who is stored for it is remembered in another way where there is no ledger.
     if options.seed.isMultiple(of: 2) { configuration.deviceCacheMegabytes = 0 }
     if options.seed.isMultiple(of: 3) { configuration.ledger = .off }
+    configuration.ledgerWatcher = ledger
     graceSeconds = random.between(1, 60)
     configuration.unregisterGraceSeconds =
       options.canary == .revivesTokens ? 1_000_000 : Int64(graceSeconds)
@@ -131,6 +133,8 @@ package final class Simulation {
     disk.syncMicroseconds = random.between(50, 4_000)
     server.onEnd = { [unowned self] in for device in devices { device.disturbed() } }
     server.onStart = { [unowned self] in checkStored() }
+    server.onServe = { [unowned self] in checkLedgerSoon() }
+    server.onGone = { [unowned self] in ledger.serviceEnded(disk.image, losesPower: $0) }
     disk.onWrite = { [unowned self] image in
       feedback.written(image)
       checkStoredNowAndThen()

@@ -12,6 +12,8 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
   case hidesKept = "hides-kept"
   /// The counters of one group in ten are not written with it.
   case losesCounters = "loses-counters"
+  /// The lines of the ledger that were not in the store go with the process.
+  case losesJournals = "loses-journals"
   /// The system says of everything that was written to a connection that it has arrived.
   case clearsUnread = "clears-unread"
   /// Each worker gives out the feedback lists as if it were alone.

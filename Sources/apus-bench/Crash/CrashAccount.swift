@@ -87,9 +87,6 @@ struct CrashAccount {
   let aloneDevices: Range<Int>
   /// How many notifications wait for a device.
   let retention: Int
-  /// Accepted notifications that ended before they were stored, within a second of a kill: the ledger does not have
-  /// their last lines.
-  private(set) var unrecorded = 0
   private var lastEvent = 0
   /// Accepted, to be stored, not taken: by number.
   private(set) var awaited: Set<Int> = []
@@ -221,20 +218,11 @@ struct CrashAccount {
 
   /// Compares what was accepted with the ledger, which says of each id whether it has ended.
   ///
-  /// What ended before it was ever stored may be unknown: its lines wait in memory for a second at most.
+  /// What was not to be stored may have gone with the process that had it.
   mutating func compare(ended: Set<NotificationID>) {
-    for (number, entry) in entries.enumerated() where entry.outcome == .accepted {
+    for (number, entry) in entries.enumerated() where entry.outcome == .accepted && entry.isStored {
       guard let id = entry.id, !ended.contains(id) else { continue }
-      let isReplacedInMemory =
-        entry.collapses
-        && entries[(number + 1)...].contains {
-          $0.device == entry.device && $0.collapses && $0.timesTaken > 0
-        }
-      if entry.timesTaken > 0 || !entry.isStored || isReplacedInMemory {
-        unrecorded += 1
-      } else {
-        violations.append(.withoutFinalState(number))
-      }
+      violations.append(.withoutFinalState(number))
     }
   }
 

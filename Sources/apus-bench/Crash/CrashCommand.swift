@@ -38,8 +38,7 @@ struct CrashCommand {
       "replaced": totals.replaced, "not_stored": totals.notStored,
       "redelivered": totals.redelivered, "refused": totals.refused, "unanswered": totals.unknown,
       "unanswered_delivered": totals.unknownDelivered, "lost": totals.lost,
-      "without_final_state": totals.withoutFinalState, "unrecorded": run.account.unrecorded,
-      "violations": run.account.violations.count,
+      "without_final_state": totals.withoutFinalState, "violations": run.account.violations.count,
     ]
     func member(_ key: String, _ count: Int) -> JSONObject.Member {
       JSONObject.Member(key: key, value: .integer(Int64(count)))

@@ -22,7 +22,8 @@ struct ExplanationTests {
       .topicMissing, .topicMissingOfSeveral, .payloadEmpty,
       .payloadTooLarge(byteCount: 5000, limit: 4096), .payloadNotJSON(.truncated),
       .payloadWithoutAPS, .deviceTokenMissing, .deviceTokenLength(digitCount: 6),
-      .deviceTokenNotHex, .deviceTokenForeign, .deviceTokenEnvironment(issued: .development),
+      .deviceTokenNotHex, .deviceTokenForeign, .deviceTokenOfProbe,
+      .deviceTokenEnvironment(issued: .development),
       .topicUnknown,
       .topicOfOtherTeam(
         topic: TopicKey(app: World.foreignApp), owner: World.otherTeam, team: World.team),

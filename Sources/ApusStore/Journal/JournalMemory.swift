@@ -1,0 +1,89 @@
+import Glibc
+
+/// The bytes of a journal: those of a file, so that they outlive the process, or plain memory for tests and
+/// simulations.
+///
+/// One thread uses it at a time.
+@safe package final class JournalMemory: @unchecked Sendable {
+  private let memory: UnsafeMutableRawBufferPointer
+  private let isMapped: Bool
+
+  package var count: Int { unsafe memory.count }
+
+  /// Plain memory, zeroed.
+  package init(byteCount: Int) {
+    unsafe memory = .allocate(byteCount: byteCount, alignment: 64)
+    unsafe memory.initializeMemory(as: UInt8.self, repeating: 0)
+    isMapped = false
+  }
+
+  /// Maps the file at `path`, which is made where there is none, with `byteCount` bytes or as many as it has.
+  ///
+  /// All of its blocks are allocated: a page without one would end the process when the disk is full (SIGBUS).
+  ///
+  /// - Throws: what keeps it from being mapped, in words.
+  package init(mapping path: String, byteCount: Int) throws(JournalFault) {
+    let file = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+    guard file >= 0 else { throw JournalFault("opening \(path)", errno) }
+    defer { Glibc.close(file) }
+    var status = stat()
+    guard unsafe fstat(file, &status) == 0 else { throw JournalFault("reading \(path)", errno) }
+    let count = max(byteCount, Int(status.st_size))
+    let shortage = posix_fallocate(file, 0, count)
+    guard shortage == 0 else {
+      throw JournalFault("allocating \(count) bytes for \(path)", shortage)
+    }
+    let address = unsafe mmap(nil, count, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)
+    guard unsafe address != MAP_FAILED, let address = unsafe address else {
+      throw JournalFault("mapping \(path)", errno)
+    }
+    unsafe memory = UnsafeMutableRawBufferPointer(start: address, count: count)
+    isMapped = true
+  }
+
+  deinit {
+    if isMapped {
+      unsafe munmap(memory.baseAddress, memory.count)
+    } else {
+      unsafe memory.deallocate()
+    }
+  }
+
+  /// Lets the system count the pages of a file to nobody until they are written again. Their bytes stay.
+  func rest() {
+    if isMapped { unsafe madvise(memory.baseAddress, memory.count, MADV_DONTNEED) }
+  }
+
+  /// All bytes.
+  package func copied() -> [UInt8] { unsafe Array(memory) }
+
+  /// Writes bytes, which must lie within.
+  func write(_ bytes: Span<UInt8>, at offset: Int) {
+    precondition(offset >= 0 && bytes.count <= count - offset, "beyond the journal's end")
+    unsafe bytes.withUnsafeBytes { source in
+      unsafe UnsafeMutableRawBufferPointer(rebasing: memory[offset...]).copyMemory(from: source)
+    }
+  }
+
+  /// Writes a number at a multiple of 8. Whoever reads it meets the old one or the new one.
+  func store(_ value: UInt64, at offset: Int) {
+    precondition(offset >= 0 && offset % 8 == 0 && 8 <= count - offset, "beyond the journal's end")
+    unsafe memory.storeBytes(of: value.bigEndian, toByteOffset: offset, as: UInt64.self)
+  }
+
+  /// Zeroes bytes, which must lie within.
+  func clear(_ range: Range<Int>) {
+    precondition(range.lowerBound >= 0 && range.upperBound <= count, "beyond the journal's end")
+    unsafe UnsafeMutableRawBufferPointer(rebasing: memory[range])
+      .initializeMemory(as: UInt8.self, repeating: 0)
+  }
+}
+
+/// Why a journal cannot be used.
+package struct JournalFault: Error, CustomStringConvertible {
+  package let description: String
+
+  init(_ action: String, _ error: Int32) {
+    description = unsafe "\(action): \(String(cString: strerror(error)))"
+  }
+}

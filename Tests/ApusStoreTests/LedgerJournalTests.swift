@@ -1,0 +1,193 @@
+import ApusModel
+import Foundation
+import Testing
+
+@testable import ApusStore
+
+/// A worker's lines after its process was killed: the store, and the journal beside it.
+@Suite("The ledger after a kill")
+struct LedgerJournalTests {
+  private let store = MemoryStore(mode: .manual)
+  private let memory = JournalMemory(byteCount: 64 * 1024)
+  private static let now = LedgerTests.now
+
+  private func event(_ number: UInt64, _ state: DeliveryState = .received) -> LedgerEvent {
+    LedgerTests.event(number, state)
+  }
+
+  /// A worker as it starts: with what the journal has beyond the store.
+  private func start(superseded: Set<UInt64> = []) throws -> LedgerWriter {
+    let found = try JournaledLines.read(LedgerJournals([memory]), store, superseded: superseded)
+    let own = try #require(found.first)
+    var writer = LedgerWriter(
+      worker: 0, mode: .all, bounds: LedgerTests.bounds,
+      continuing: try LedgerStart.read(store, worker: 0, of: 1), journal: try own.goOn(store))
+    writer.recover(own.lines)
+    return writer
+  }
+
+  private func ledger() throws -> [UInt64] {
+    var numbers: [UInt64] = []
+    var position = LedgerPosition()
+    try store.readLedger(LedgerQuery(), from: &position) { numbers.append($0.event.facts.order) }
+    return numbers
+  }
+
+  private func commit(_ group: consuming WriteGroup) {
+    store.commit(group) { _ in }
+    store.runCommits()
+  }
+
+  @Test("Lines that no group had are in the ledger with the first group of the next start, once")
+  func unwritten() throws {
+    var writer = try start()
+    writer.record([event(1), event(2)], milliseconds: Self.now)
+    LedgerTests.flush(&writer, store)
+    writer.record([event(3)], milliseconds: Self.now)
+    writer.record([event(3, .delivered), event(4)], milliseconds: Self.now + 7)
+    // Killed twice, the second time before anything was written.
+    writer = try start()
+    writer = try start()
+    LedgerTests.flush(&writer, store)
+    #expect(try ledger() == [1, 2, 3, 3, 4])
+    let left = try JournaledLines.read(LedgerJournals([memory]), store, superseded: [])
+    let lines = left.flatMap(\.lines)
+    #expect(lines.isEmpty)
+  }
+
+  @Test("The lines of a group that was written do not come again, even if nobody was told of it")
+  func written() throws {
+    var writer = try start()
+    writer.record([event(1)], milliseconds: Self.now)
+    var group = store.makeGroup()
+    writer.seal(into: &group, milliseconds: Self.now)
+    commit(group)
+    writer.record([event(2)], milliseconds: Self.now)
+    writer = try start()
+    LedgerTests.flush(&writer, store)
+    #expect(try ledger() == [1, 2])
+  }
+
+  @Test("The lines of a group that failed are still there, and so are those that came since")
+  func failed() throws {
+    var writer = try start()
+    for number in 1...3 as ClosedRange<UInt64> {
+      writer.record([event(number)], milliseconds: Self.now)
+      var group = store.makeGroup()
+      writer.seal(into: &group, milliseconds: Self.now)
+      writer.committed(succeeded: false)
+    }
+    writer = try start()
+    writer.record([event(4)], milliseconds: Self.now)
+    writer = try start()
+    LedgerTests.flush(&writer, store)
+    #expect(try ledger() == [1, 2, 3, 4])
+  }
+
+  @Test("What was to happen with a group that was never written is not in the journal")
+  func conditional() throws {
+    var writer = try start()
+    writer.record([event(1)], milliseconds: Self.now)
+    var group = store.makeGroup()
+    writer.seal(into: &group, milliseconds: Self.now, groupEvents: [event(2, .replaced)])
+    writer = try start()
+    LedgerTests.flush(&writer, store)
+    #expect(try ledger() == [1])
+  }
+
+  @Test("Lines of a recovered ledger are found by their id, and have their times")
+  func found() throws {
+    var writer = try start()
+    writer.record([event(1)], milliseconds: Self.now)
+    writer.record([event(1, .delivered)], milliseconds: Self.now + 1234)
+    writer = try start()
+    LedgerTests.flush(&writer, store, milliseconds: Self.now + 60_000)
+    var query = LedgerQuery()
+    query.id = NotificationID(high: 1, low: 1)
+    var times: [Int64] = []
+    var position = LedgerPosition()
+    try store.readLedger(query, from: &position) { times.append($0.milliseconds) }
+    #expect(times == [Self.now, Self.now + 1234])
+  }
+
+  // MARK: What the store still has
+
+  /// Puts the notification of an event into the mailbox.
+  private func put(_ number: UInt64) {
+    let facts = event(number).facts
+    let place = MailboxKey(
+      device: facts.device, topic: facts.topic, environment: facts.environment)
+    let fields = StoredNotification.Fields(
+      acceptanceOrder: number, expirationSeconds: .max, acceptedMilliseconds: 0, messageID: 1,
+      id: facts.id, uniqueID: facts.uniqueID,
+      token: DeviceToken(words: (facts.tokenPrefix, 0, 0, 0)), priority: .immediate,
+      pushType: nil, flags: 0)
+    var group = store.makeGroup()
+    group.put(fields, collapseID: Span(), payload: Span(), at: place)
+    commit(group)
+  }
+
+  @Test("An end counts only where the store has the notification no more")
+  func undoneEnds() throws {
+    var writer = try start()
+    put(2)
+    writer.record(
+      [
+        event(1, .delivered), event(2, .sent), event(2, .deliveredFromStorage),
+        event(3, .replaced), event(52, .expired),
+      ], milliseconds: Self.now)
+    let found = try JournaledLines.read(LedgerJournals([memory]), store, superseded: [3])
+    // 52 is for the device of 2.
+    let kept = found.flatMap(\.lines).map(\.event).map {
+      [$0.facts.order, UInt64($0.state.rawValue)]
+    }
+    #expect(kept == [[1, 4], [2, 3], [52, 7]])
+  }
+
+  // MARK: Files
+
+  @Test("Journals are files in the store's folder; those of workers that are no more are found too")
+  func files() throws {
+    let scratch = Scratch()
+    func journals(_ workers: Int) -> LedgerJournals {
+      LedgerJournals(in: scratch.root, workers: workers, byteCount: 8192) {
+        Issue.record("\($0)")
+      }
+    }
+    for found in try JournaledLines.read(journals(2), store, superseded: []) {
+      let journal = try found.goOn(store)
+      var chunk = LedgerChunkWriter()
+      _ = chunk.append(event(UInt64(found.worker)), milliseconds: Self.now)
+      chunk.copy(from: 0, to: journal)
+      // Opened again in the same process, it has what was written.
+      _ = try found.goOn(store)
+    }
+    let found = try JournaledLines.read(journals(1), store, superseded: [])
+    #expect(found.map(\.worker) == [0, 1])
+    #expect(found.map { $0.lines.map(\.event.facts.order) } == [[0], [1]])
+    // Worker 0 takes up what worker 1 left.
+    var group = store.makeGroup()
+    found[1].seal(into: &group)
+    commit(group)
+    let again = try JournaledLines.read(journals(1), store, superseded: [])
+    #expect(again.map { $0.lines.count } == [1, 0])
+    found[1].remove()
+    #expect(
+      try FileManager.default.contentsOfDirectory(atPath: scratch.root) == ["ledger-journal-0"])
+    let made = try JournaledLines.read(journals(2), store, superseded: [])
+    let journal = try made[1].goOn(store)
+    // A file that is made anew begins behind what the store has of the old one.
+    #expect(try journal.end > store.journalPosition(of: 1))
+  }
+
+  @Test("What is no file, or cannot be made, is a fault and no journal")
+  func faults() {
+    #expect(throws: JournalFault.self) {
+      try JournalMemory(mapping: "/nonexistent/journal", byteCount: 4096)
+    }
+    #expect(throws: JournalFault.self) { try JournalMemory(mapping: "/dev/full", byteCount: 4096) }
+    var faults = 0
+    let journals = LedgerJournals(in: "/nonexistent", workers: 2) { _ in faults += 1 }
+    #expect(journals.journals.isEmpty && faults == 2)
+  }
+}
