@@ -14,7 +14,9 @@ extension StoreError {
       self = .locked(path: path)
     } else if says("No space left on device", "Disk quota exceeded") {
       self = .diskFull(path: path, detail: message)
-    } else if says("Permission denied", "Operation not permitted", "Read-only file system") {
+    } else if says("Read-only file system") {
+      self = .readOnly(path: path, detail: message)
+    } else if says("Permission denied", "Operation not permitted") {
       self = .noPermission(path: path, detail: message)
     } else if message.hasPrefix("Corruption") || says("checksum mismatch") {
       self = .corrupted(path: path, detail: message)
