@@ -52,7 +52,7 @@ let package = Package(
     .systemLibrary(
       name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
     .target(name: "CShims", dependencies: ["COpenSSL"]),
-    // The store's engine speaks to a logger of ours only in C++.
+    // What the store's engine offers only in C++: a logger of ours, and leaving out a table that is lost.
     .target(name: "CEngineLog"),
 
     // L0: vocabulary and bytes.
