@@ -21,6 +21,8 @@ struct StoreEvents {
     return nil
   }
 
+  func next() async -> StoreEvent? { await first { _ in true } }
+
   func awaitRecovery() async { _ = await first { $0 == .recovered } }
 
   /// Why an attempt to open the store again failed.

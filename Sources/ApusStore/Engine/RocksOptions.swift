@@ -28,6 +28,9 @@ package struct RocksOptions: Sendable {
   package var retryMilliseconds: Int64 = 100
   /// The longest such pause.
   package var maximumRetryMilliseconds: Int64 = 10_000
+  /// Milliseconds from one look at the engine's files to the next: where they have grown, how far is noted beside them
+  /// (`StoreProgress`).
+  package var progressMilliseconds: Int64 = 1000
   /// Whether a store that is there opens although its disk is full, can only be read, or fails when it is written to:
   /// the store can then be read, refuses what is to be written, and takes it once the disk does.
   package var waitsForDisk = false

@@ -118,7 +118,8 @@ private final class RocksCore: @unchecked Sendable {
 
   init(path: String, options: RocksOptions) {
     directory = StoreDirectory(path: path)
-    progress = StoreProgressKeeper(directory)
+    progress = StoreProgressKeeper(
+      directory, lookMilliseconds: options.progressMilliseconds)
     self.options = options
     engineLog = EngineLog(onMessage: options.onMessage)
     queue = CommitQueue(
