@@ -52,7 +52,7 @@ let package = Package(
     .systemLibrary(
       name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
     .target(name: "CShims", dependencies: ["COpenSSL"]),
-    // The store's engine speaks to a logger of ours only in C++.
+    // What the store's engine offers only in C++: a logger of ours, and leaving out a table that is lost.
     .target(name: "CEngineLog"),
 
     // L0: vocabulary and bytes.
@@ -115,6 +115,13 @@ let package = Package(
     .executableTarget(
       name: "apus-sim", dependencies: ["ApusTesting"], swiftSettings: strict),
 
+    // Faults of the disk, in a test's own process. A program that this is linked into has it between itself and the C
+    // library, so that nothing but tests may depend on it.
+    .target(name: "CDiskFaults", path: "Tests/CDiskFaults"),
+    .target(
+      name: "DiskFaults", dependencies: ["CDiskFaults"], path: "Tests/DiskFaults",
+      swiftSettings: common),
+
     tests("ApusModelTests", ["ApusModel"]),
     tests("ApusWireTests", ["ApusWire", "ApusModel"]),
     tests("ApusCoreTests", ["ApusCore", "ApusModel", "ApusWire"]),
@@ -127,9 +134,9 @@ let package = Package(
       "ApusServerTests",
       [
         "ApusServer", "ApusTesting", "ApusModel", "ApusWire", "ApusLoop", "ApusTLS", "ApusHTTP2",
-        "ApusTrust", "ApusCore", "ApusStore", "ApusWeb", "ApusDevice",
+        "ApusTrust", "ApusCore", "ApusStore", "ApusWeb", "ApusDevice", "DiskFaults",
       ]),
-    tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusWire"]),
+    tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusWire", "DiskFaults"]),
     .testTarget(name: "BenchmarkTests", exclude: ["tools_tests.py"], swiftSettings: common),
     .testTarget(
       name: "ConsoleTests", dependencies: ["ApusConsole", "apus"], exclude: ["Browser"],

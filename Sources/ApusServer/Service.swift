@@ -136,7 +136,7 @@ package final class Service {
     options.ledgerBytes = (configuration.ledgerMegabytes * 5 / 4 + 32) * 1024 * 1024
     options.ledgerSeconds = (configuration.ledgerDays + 1) * 86_400
     options.blockCacheBytes = configuration.storeCacheMegabytes * 1024 * 1024
-    options.waitsForSpace = true
+    options.waitsForDisk = true
     options.onMessage = { text in log(.warning, "store engine", .text("message", text)) }
     // Providers wait for it as they do for a worker.
     options.onThreadStart = { Scheduling.preferShortSlices() }

@@ -14,6 +14,8 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   case missing(path: String)
   /// The operating system refuses access.
   case noPermission(path: String, detail: String)
+  /// The file system can only be read: it is mounted so, or a fault of the disk made the kernel stop writing to it.
+  case readOnly(path: String, detail: String)
   /// No space is left for the data.
   case diskFull(path: String, detail: String)
   /// What is on disk contradicts itself.
@@ -32,19 +34,22 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     switch self {
     case .unavailable, .overloaded, .closed: false
     case .locked, .newerVersion, .olderVersion, .notAStore, .notADirectory, .missing,
-      .noPermission, .diskFull, .corrupted, .inputOutput:
+      .noPermission, .readOnly, .diskFull, .corrupted, .inputOutput:
       true
     }
   }
 
-  /// Whether a service may run with a store that gives this error: it refuses what is to be stored, and accepts it once
-  /// there is room.
-  package var letsServiceRun: Bool {
+  /// Whether the disk takes no writes, or fails. The data themselves may be whole, and writing may work again later.
+  package var isOfDisk: Bool {
     switch self {
-    case .unavailable, .diskFull: true
+    case .diskFull, .readOnly, .inputOutput: true
     default: false
     }
   }
+
+  /// Whether a service may run with a store that gives this error: it refuses what is to be stored, and accepts it once
+  /// the disk takes it.
+  package var letsServiceRun: Bool { self == .unavailable || isOfDisk }
 
   package var description: String {
     switch self {
@@ -65,6 +70,9 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case .noPermission(let path, let detail):
       "no permission to use the store \(path) (\(detail)): give the directory and its files to the "
         + "user that runs the program"
+    case .readOnly(let path, let detail):
+      "the store \(path) is on a file system that can only be read (\(detail)): look into the system's log for the "
+        + "reason, and mount it for writing"
     case .diskFull(let path, let detail):
       "no space left for the store \(path) (\(detail)): free space on its file system"
     case .corrupted(let path, let detail):

@@ -1,3 +1,5 @@
+import Glibc
+
 /// A certificate with what leads on from it to a root, and its private key; PEM.
 package struct WebIdentity: Sendable, Equatable {
   package var certificatePEM: [UInt8]
@@ -62,6 +64,12 @@ package enum WebError: Error, Sendable, Hashable, CustomStringConvertible {
   case system(operation: String, place: String, code: Int32)
   /// libmicrohttpd started nothing: the certificate and its key, most often.
   case notStarted(place: String)
+
+  /// Whether the file system takes no socket: it is full, can only be read, or fails.
+  package var isOfDisk: Bool {
+    guard case .system(_, _, let code) = self else { return false }
+    return [ENOSPC, EDQUOT, EROFS, EIO].contains(code)
+  }
 
   package var description: String {
     switch self {

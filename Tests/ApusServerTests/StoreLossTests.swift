@@ -13,21 +13,25 @@ struct StoreLossTests {
   init() throws { directory = try TestDirectory() }
 
   /// A device with a token and a notification that waits.
-  private func useOnce() throws -> (TestDevice, token: String) {
+  private func useOnce(
+    _ payload: [UInt8] = TestService.payload
+  ) throws -> (TestDevice, token: String) {
     let service = try TestService(directory, durable)
     defer { service.stop() }
     let device = try service.connect()
     let token = try device.token()
     try device.enable(TestDirectory.topic)
     device.client.tls.reset()
-    #expect(try push(service, token) == 200)
+    #expect(try push(service, token, payload) == 200)
     return (device.device, token)
   }
 
-  private func push(_ service: TestService, _ token: String) throws -> Int? {
+  private func push(
+    _ service: TestService, _ token: String, _ payload: [UInt8] = TestService.payload
+  ) throws -> Int? {
     let headers = try service.pushHeaders(to: token, authorization: service.authorization())
       .setting("apns-expiration", "\(TestDirectory.nowSeconds + 1000)")
-    return try service.provider().exchange(headers, body: TestService.payload).status
+    return try service.provider().exchange(headers, body: payload).status
   }
 
   private func expectRefusal(_ words: String...) {
@@ -105,6 +109,55 @@ struct StoreLossTests {
     expectRefusal("is damaged", finding, "0 writes before that")
     let repair = try data.acceptLoss(nowSeconds: 7)
     #expect(repair.messages.first?.hasPrefix(finding) == true, "\(repair.messages)")
+  }
+
+  /// Has the store write what is in its log into tables, which each start does.
+  private func writeTables() throws { try TestService(directory, durable).stop() }
+
+  /// The table that holds `payload`.
+  private func table(with payload: [UInt8]) throws -> String {
+    let names = try FileManager.default.contentsOfDirectory(atPath: data.storePath)
+      .filter { $0.hasSuffix(".sst") }
+    return try #require(
+      names.first { name in
+        let content = try Data(contentsOf: URL(filePath: "\(data.storePath)/\(name)"))
+        return content.range(of: Data(payload)) != nil
+      })
+  }
+
+  @Test("A table that is missing or cut off costs what was in it", arguments: [true, false])
+  func lostTable(isMissing: Bool) throws {
+    let (_, firstToken) = try useOnce(TestService.payload)
+    try writeTables()
+    let other = Array(#"{"aps":{"alert":"other"}}"#.utf8)
+    let (second, secondToken) = try useOnce(other)
+    try writeTables()
+    let name = try table(with: TestService.payload)
+    let otherName = try table(with: other)
+    try #require(name != otherName)
+    let file = "\(data.storePath)/\(name)"
+    if isMissing {
+      try FileManager.default.removeItem(atPath: file)
+    } else {
+      try Data(contentsOf: URL(filePath: file)).prefix(100).write(to: URL(filePath: file))
+    }
+    expectRefusal("is damaged", name, "apus store --accept-loss")
+    let repair = try data.acceptLoss(nowSeconds: 7)
+    #expect(repair.copy == "\(data.storePath).damaged-7")
+    #expect(repair.notifications == 1)
+    #expect(
+      repair.messages.contains { $0.hasPrefix("\(name): what was in it is lost") },
+      "\(repair.messages)")
+    #expect(
+      repair.messages.contains("2 notifications waited by the store's counters: 1 are lost"),
+      "\(repair.messages)")
+    let service = try TestService(directory, durable)
+    defer { service.stop() }
+    let connected = try service.connect(second)
+    try connected.filter([(2, TestDirectory.topic)])
+    #expect(try connected.notification()[3] == other)
+    // Both devices are known.
+    for token in [firstToken, secondToken] { #expect(try push(service, token) == 200) }
   }
 
   @Test("A whole store is counted, and nothing of it is touched")

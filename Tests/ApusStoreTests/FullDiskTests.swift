@@ -84,7 +84,8 @@ final class FullDiskTests {
   func runningFull() async throws {
     try putBallast()
     let messages = Mutex(0)
-    var options = options()
+    let events = StoreEvents()
+    var options = options(events.note)
     options.onMessage = { _ in messages.withLock { $0 += 1 } }
     let started = ContinuousClock.now
     let store = try RocksStore(path: path, options: options)
@@ -95,26 +96,24 @@ final class FullDiskTests {
     #expect(throws: StoreError.locked(path: path)) { try RocksStore(path: path) }
     // Nor does that keep what is there from being read.
     var first: [UInt8]?
-    for _ in 0..<3000 where first == nil {
+    while true {
       first = try? store.get(.mailbox, key(0))
-      if first == nil { try await Task.sleep(for: .milliseconds(1)) }
+      if first != nil { break }
+      // It is being opened again.
+      _ = await events.next()
     }
     #expect(first == value)
     // The store tries again and again to open what it had to close.
     for number in 1000..<1200 {
       if await commit(store, { $0.put(.mailbox, key(number), value) }) == nil {
         taken.append(number)
+      } else {
+        _ = await events.next()
       }
-      try await Task.sleep(for: .milliseconds(5))
     }
     unlink(ballast)
     unlink(root + "/rest")
-    var attempts = 0
-    while await commit(store, { $0.put(.meta, [2], [2]) }) != nil {
-      attempts += 1
-      try #require(attempts < 3000, "the store does not come back")
-      try await Task.sleep(for: .milliseconds(10))
-    }
+    while await commit(store, { $0.put(.meta, [2], [2]) }) != nil { await events.awaitRecovery() }
     for number in taken { #expect(try store.get(.mailbox, key(number)) == value) }
     store.close()
     // However often it was opened: ten in ten seconds, and a line that counts the others.

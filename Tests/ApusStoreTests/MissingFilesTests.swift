@@ -22,12 +22,13 @@ struct MissingFilesTests {
 
   /// A store with some tables and a log, as a kill leaves it.
   private func make() async throws {
-    let store = try RocksStore(path: scratch.path)
+    var options = RocksOptions()
+    options.progressMilliseconds = 0
+    let store = try RocksStore(path: scratch.path, options: options)
     for number in 0..<count {
       #expect(await commit(store) { $0.put(.meta, key(number), [UInt8(number)]) } == nil)
       if number % 10 == 9 { try store.compact(.meta) }
     }
-    try await Task.sleep(for: .milliseconds(1100))
     #expect(await commit(store) { $0.put(.meta, key(count), [UInt8(count)]) } == nil)
     let copy = scratch.root + "/copy"
     try FileManager.default.copyItem(atPath: scratch.path, toPath: copy)
@@ -127,6 +128,45 @@ struct MissingFilesTests {
     try await make()
     for name in try names({ $0 != "FORMAT" && $0 != "PROGRESS" }) { try remove(name) }
     expectCorrupted("CURRENT is missing")
+  }
+
+  @Test("Where the operator accepts it, each missing table is left out and the others are kept")
+  func missingTables() async throws {
+    let store = try RocksStore(path: scratch.path)
+    let families: [StoreFamily] = [.meta, .devices, .feedback]
+    for family in families {
+      #expect(
+        await commit(store) { $0.put(family, key(0), [UInt8](repeating: 1, count: 100)) } == nil)
+      try store.compact(family)
+    }
+    #expect(await commit(store) { $0.put(.meta, key(1), [1]) } == nil)
+    store.close()
+    // A table for each family, in that order.
+    let tables = try names { $0.hasSuffix(".sst") }.sorted()
+    try #require(tables.count == 3)
+    try remove(tables[0])
+    try remove(tables[1])
+    expectCorrupted(".sst")
+    let (rest, lost) = try RocksStore.openAcceptingLoss(
+      path: scratch.path, options: RocksOptions())
+    #expect(Set(lost.map(\.name)) == Set(tables[..<2]))
+    #expect(try rest.get(.meta, key(0)) == nil && rest.get(.devices, key(0)) == nil)
+    #expect(try rest.get(.feedback, key(0))?.count == 100)
+    #expect(try rest.get(.meta, key(1)) == [1])
+    rest.close()
+    let again = try RocksStore(path: scratch.path)
+    #expect(try again.get(.feedback, key(0))?.count == 100)
+    again.close()
+  }
+
+  @Test("A list of tables that names none cannot be mended")
+  func unmendable() async throws {
+    try await make()
+    for name in try names({ $0.hasPrefix("MANIFEST") }) { try remove(name) }
+    let path = scratch.path
+    #expect(throws: StoreError.self) {
+      try RocksStore.openAcceptingLoss(path: path, options: RocksOptions())
+    }
   }
 
   @Test("Where the operator accepts the loss it opens with what is left")

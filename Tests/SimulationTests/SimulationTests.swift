@@ -41,6 +41,7 @@ struct SimulationTests {
     let report = try Simulation(options).run()
     #expect(report.violations.isEmpty, "\(report.violations)")
     #expect(report.undeliveredWhileFull == 0)
+    #expect(report.refusedWhileFull > 0)
     #expect(report.acceptedAfterFull > 0)
   }
 

@@ -72,8 +72,9 @@ final class AdminDoor: Sendable {
       }
       log(.notice, "listening", .text("door", "admin"), .text("address", path))
     } catch {
-      guard case .pathTooLong = error else { throw error }
       // Nobody asked for just this path, and the service is worth more than its socket.
+      let isPathTooLong = if case .pathTooLong = error { true } else { false }
+      guard isPathTooLong || error.isOfDisk else { throw error }
       log(.warning, "no socket for the administration", .text("reason", "\(error)"))
     }
   }

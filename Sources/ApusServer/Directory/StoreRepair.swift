@@ -1,3 +1,4 @@
+import ApusModel
 package import ApusStore
 import Glibc
 import Synchronization
@@ -78,14 +79,15 @@ extension DataDirectory {
     let findings = StoreSurvey(path: copy).findings
     let messages = Collected()
     var options = RocksOptions()
-    options.acceptsLoss = true
     options.onMessage = { messages.add($0) }
     do throws(StoreError) {
-      let store = try RocksStore(path: storePath, options: options)
+      let (store, lost) = try RocksStore.openAcceptingLoss(path: storePath, options: options)
       defer { store.close() }
+      let count = try Self.notificationCount(in: store)
+      let tables = lost.map { "\($0.name): what was in it is lost: \($0.reason)" }
       return StoreRepair(
-        copy: copy, notifications: try Self.notificationCount(in: store),
-        messages: findings + messages.lines)
+        copy: copy, notifications: count,
+        messages: findings + tables + Self.shortfall(of: count, in: store) + messages.lines)
     } catch {
       guard case .corrupted(_, let detail) = error else { throw error }
       // Not even the engine's list of its tables can be read.
@@ -94,6 +96,16 @@ extension DataDirectory {
       return StoreRepair(
         copy: copy, notifications: nil, messages: findings + messages.lines + [detail])
     }
+  }
+
+  /// How many notifications are lost by the counters beside them, where these are more than there are.
+  private static func shortfall(of count: Int, in store: RocksStore) -> [String] {
+    // What only a session had is counted as pending too.
+    guard let counters = try? store.readCounters(), let superseded = try? store.readSuperseded()
+    else { return [] }
+    let pending = counters.reduce(0) { $0 + Int($1.counters.pending) } - superseded.count
+    guard pending > count else { return [] }
+    return ["\(pending) notifications waited by the store's counters: \(pending - count) are lost"]
   }
 
   /// The engine writes new files when it opens a store, and never changes those that were there. So links are a copy,

@@ -28,9 +28,12 @@ package struct RocksOptions: Sendable {
   package var retryMilliseconds: Int64 = 100
   /// The longest such pause.
   package var maximumRetryMilliseconds: Int64 = 10_000
-  /// Whether a store that is there opens although its disk is full: it can then be read, refuses what is to be written,
-  /// and takes it once there is room.
-  package var waitsForSpace = false
+  /// Milliseconds from one look at the engine's files to the next: where they have grown, how far is noted beside them
+  /// (`StoreProgress`).
+  package var progressMilliseconds: Int64 = 1000
+  /// Whether a store that is there opens although its disk is full, can only be read, or fails when it is written to:
+  /// the store can then be read, refuses what is to be written, and takes it once the disk does.
+  package var waitsForDisk = false
   /// Whether a damaged store is opened with what can be read of it. Only where the operator has said so.
   package var acceptsLoss = false
   /// Called first of all on the commit thread, to set what belongs to a thread.
@@ -44,11 +47,22 @@ package struct RocksOptions: Sendable {
 }
 
 /// What an operator wants to know of a running store.
-package enum StoreEvent: Sendable, Hashable {
+package enum StoreEvent: Sendable, Hashable, CustomStringConvertible {
   /// A commit failed; the store takes nothing until `recovered`.
   case failed(StoreError)
   /// An attempt to open the data again failed. Nil: there will be no other, because trying again cannot help.
   case stillFailing(StoreError, retryMilliseconds: Int64?)
   /// The store takes writes again.
   case recovered
+
+  package var description: String {
+    switch self {
+    case .failed(let error): "takes no writes: \(error)"
+    case .stillFailing(let error, let pause?):
+      "still takes no writes, and tries again in \(pause) ms: \(error)"
+    case .stillFailing(let error, nil):
+      "takes no writes until the service starts again: \(error)"
+    case .recovered: "takes writes again"
+    }
+  }
 }

@@ -15,11 +15,11 @@ package final class RocksStore: DurableStore {
   /// Blocks while the engine reads what its log holds beyond its tables, `RocksOptions.logBytes` at most.
   package init(path: String, options: RocksOptions = RocksOptions()) throws(StoreError) {
     let core = RocksCore(path: path, options: options)
-    let shortage = try core.open()
+    let fault = try core.open()
     self.core = core
     startThread {
       options.onThreadStart()
-      core.run(recoveringFrom: shortage)
+      core.run(recoveringFrom: fault)
     }
   }
 
@@ -118,7 +118,8 @@ private final class RocksCore: @unchecked Sendable {
 
   init(path: String, options: RocksOptions) {
     directory = StoreDirectory(path: path)
-    progress = StoreProgressKeeper(directory)
+    progress = StoreProgressKeeper(
+      directory, lookMilliseconds: options.progressMilliseconds)
     self.options = options
     engineLog = EngineLog(onMessage: options.onMessage)
     queue = CommitQueue(
@@ -150,14 +151,15 @@ private final class RocksCore: @unchecked Sendable {
 
   // MARK: The commit thread, and whoever opens the store before it runs
 
-  /// Opens the store for the first time. Returns why it can only be read, where `waitsForSpace` allows that.
+  /// Opens the store for the first time. Returns why it can only be read, where `waitsForDisk` allows that.
   func open() throws(StoreError) -> StoreError? {
     do throws(StoreError) {
       try open(creating: true)
       return nil
     } catch {
-      guard options.waitsForSpace, case .diskFull = error else { throw error }
-      // A store that is only being made has nothing to read.
+      // Without the lock it may be another process that uses the store.
+      guard options.waitsForDisk, error.isOfDisk, lock != nil else { throw error }
+      // A store that is only being made has nothing to read, and of a disk that is gone nothing can be.
       guard (try? openForReading()) != nil else { throw error }
       return error
     }
@@ -167,6 +169,8 @@ private final class RocksCore: @unchecked Sendable {
     let content = try directory.prepare(creating: creating)
     if lock == nil { lock = try directory.lock() }
     if !options.acceptsLoss { try progress.check() }
+    // Behind the check, so that damage is found also where only reading is left.
+    try directory.requireWritable()
     let opened = try RocksDatabase(
       path: directory.path, for: .writing(creating: content == .fresh), options: options,
       log: engineLog, expiryFinder: expiryFinder)
@@ -198,9 +202,9 @@ private final class RocksCore: @unchecked Sendable {
     old?.close()
   }
 
-  func run(recoveringFrom shortage: StoreError?) {
+  func run(recoveringFrom fault: StoreError?) {
     queue.adopt()
-    if let shortage { recover(from: shortage) }
+    if let fault { recover(from: fault) }
     while true {
       switch queue.next() {
       case .write(let batch):

@@ -64,13 +64,17 @@ struct StoreDirectory {
     if error != EEXIST { throw failure(error, "creating the directory") }
   }
 
-  /// The names in the directory, after checking that it is one and may be written.
+  /// Stops what may only be read: the engine would find out in the middle of its work.
+  func requireWritable() throws(StoreError) {
+    if unsafe access(path, W_OK | X_OK) != 0 { throw failure(errno, "writing to the directory") }
+  }
+
+  /// The names in the directory, after checking that it is one.
   func list() throws(StoreError) -> [String] {
     guard let directory = unsafe opendir(path) else {
       throw failure(errno, "opening the directory")
     }
     defer { unsafe closedir(directory) }
-    if unsafe access(path, W_OK | X_OK) != 0 { throw failure(errno, "writing to the directory") }
     var names: [String] = []
     while let entry = unsafe readdir(directory) {
       let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) {
@@ -169,7 +173,8 @@ struct StoreDirectory {
     return switch error {
     case ENOENT: .missing(path: path)
     case ENOTDIR: .notADirectory(path: path)
-    case EACCES, EPERM, EROFS: .noPermission(path: path, detail: detail)
+    case EACCES, EPERM: .noPermission(path: path, detail: detail)
+    case EROFS: .readOnly(path: path, detail: detail)
     case ENOSPC, EDQUOT: .diskFull(path: path, detail: detail)
     default: .inputOutput(path: path, detail: detail)
     }

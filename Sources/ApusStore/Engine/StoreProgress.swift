@@ -70,9 +70,13 @@ struct StoreProgressKeeper {
   private var written: StoreProgress?
   private var nextLook = Deadline.after(milliseconds: 0)
 
-  private static let lookMilliseconds: Int64 = 1000
+  private let lookMilliseconds: Int64
 
-  init(_ directory: StoreDirectory) { self.directory = directory }
+  /// - Parameter lookMilliseconds: from one look at the files to the next.
+  init(_ directory: StoreDirectory, lookMilliseconds: Int64) {
+    self.directory = directory
+    self.lookMilliseconds = lookMilliseconds
+  }
 
   /// Stops what is to be opened if something is missing of it.
   func check() throws(StoreError) {
@@ -90,7 +94,7 @@ struct StoreProgressKeeper {
   /// Writes the note if the files have grown. A failure is no fault of the store: the old note stays true.
   mutating func note(isForced: Bool = false) {
     guard isForced || nextLook.isPast else { return }
-    nextLook = .after(milliseconds: Self.lookMilliseconds)
+    nextLook = .after(milliseconds: lookMilliseconds)
     guard let found = StoreProgress(of: directory), found != written else { return }
     do throws(StoreError) {
       // What the note says is to survive a loss of power if the note does.

@@ -126,6 +126,22 @@ final class DeliveryOracle {
     trace("answer", serial, standing == .accepted ? 1 : standing == .refused ? 2 : 3)
   }
 
+  /// It was accepted while there has been no room to store anything since `time`: it has arrived, or need not.
+  func acceptedWithoutStore(_ serial: Int, fullSince time: UInt64) {
+    clockMoved()
+    let notification = sent[serial]
+    guard notification.sentTime > time, notification.mayBeStored, !notification.mayBeDiscarded,
+      !notification.mayHaveExpired
+    else { return }
+    // A newer one in its place may have arrived.
+    let hasArrived = ofDevice[notification.device].contains { other in
+      other >= serial && sent[other].app == notification.app && sent[other].deliveries > 0
+    }
+    if !hasArrived {
+      violated("law 7: notification \(serial) was accepted, and the disk had no room for it")
+    }
+  }
+
   // MARK: Devices
 
   /// Something came between: what the device has not got yet may be replaced by what is newer.

@@ -9,15 +9,15 @@ final class SimulatedDevice: ChannelOwner {
   let index: Int
   let environment: Environment
   let door: Int
-  private unowned let world: Simulation
-  private var random: SeededRandom
+  unowned let world: Simulation
+  var random: SeededRandom
   private let context: TLSContext
   private let dialect: CourierALPN
 
   private var client: CourierClient
-  private var channel: ClientChannel?
+  private(set) var channel: ClientChannel?
   /// Connections that this device has given up and the service has not.
-  private var ghosts: [ClientChannel] = []
+  var ghosts: [ClientChannel] = []
   /// Finds the notifications in what arrives, whatever the client makes of them.
   private var framer = CourierFramer()
   /// Serial numbers by the message ids under which they came.
@@ -30,18 +30,22 @@ final class SimulatedDevice: ChannelOwner {
   private var isOff: [Bool]
   private var goneApps: Set<Int> = []
   /// Since when nothing has come between the device and the service.
-  private var steadySince: UInt64?
+  private(set) var steadySince: UInt64?
   /// How long an acknowledgement takes, in milliseconds; nil: for ever.
   var acknowledgeMilliseconds: UInt64? = 20 {
     didSet { acknowledgementsChanged = world.timeline.now }
   }
-  private var acknowledgementsChanged: UInt64 = 0
+  private(set) var acknowledgementsChanged: UInt64 = 0
   var refusesPerThousand = 0
   /// What the app has not looked at.
-  private var neglected: [UInt32] = []
+  private(set) var neglected: [UInt32] = []
   private var tokens = SimulatedTokens(apps: SimulationCredentials.appCount)
   private var reports = ArrivalReports()
   private var connects = true
+  /// The process of the service that let the device in.
+  private(set) var serverGeneration = 0
+  /// Until when the connection may suffer from what became of the device.
+  var hinderedUntil: UInt64 = 0
   private(set) var connectionCount = 0
 
   init(
@@ -102,7 +106,7 @@ final class SimulatedDevice: ChannelOwner {
   }
 
   /// Acknowledgements that were planned before the manner changed are sent within this time.
-  private static let latestAcknowledgement = 140 * Timeline.second
+  static let latestAcknowledgement = 140 * Timeline.second
 
   /// Whether a notification for the app may be discarded.
   func isSwitchedOff(_ app: Int) -> Bool {
@@ -144,7 +148,7 @@ final class SimulatedDevice: ChannelOwner {
     tick()
   }
 
-  private func connect() {
+  func connect() {
     guard connects, channel == nil else { return }
     connectionCount += 1
     framer = CourierFramer()
@@ -157,7 +161,7 @@ final class SimulatedDevice: ChannelOwner {
     }
   }
 
-  private func connectLater() {
+  func connectLater() {
     let wait = random.between(300, 8_000) * 1000
     world.timeline.after(wait) { [weak self] in self?.connect() }
   }
@@ -171,11 +175,12 @@ final class SimulatedDevice: ChannelOwner {
     ghosts.removeAll { $0 === channel }
     guard channel === self.channel else { return }
     world.trace("device loses connection", index, channel.number)
+    checkStays()
     lost()
     connectLater()
   }
 
-  private func lost() {
+  func lost() {
     channel = nil
     client.disconnected()
     steadySince = nil
@@ -201,6 +206,7 @@ final class SimulatedDevice: ChannelOwner {
     case .connected:
       world.trace("device connected", index)
       steadySince = world.timeline.now
+      serverGeneration = world.server.generation
     case .appToken(let topic, let token):
       guard let app = app(of: topic) else { return }
       world.trace("device token", index, app)
@@ -212,6 +218,7 @@ final class SimulatedDevice: ChannelOwner {
     case .notification(let arrival): acknowledgeLater(arrival.notification.messageID)
     case .noStorage, .issued, .renewal, .renewalAdvised: break
     case .refused, .goodbye, .fault:
+      checkStays()
       // The service closes, or is given up.
       if case .goodbye = event { return }
       channel?.drop(resets: false)
@@ -342,45 +349,6 @@ final class SimulatedDevice: ChannelOwner {
     world.trace("device power", index, Int(power.rawValue))
     disturbed()
     say { client, output in client.setPower(power, to: &output) }
-  }
-
-  enum Trouble: Int, CaseIterable {
-    case closes, resets, vanishes, connectsTwice, stopsReading, isCutOff
-  }
-
-  func suffer(_ trouble: Trouble) {
-    guard let channel else { return }
-    world.trace("device trouble", index, trouble.rawValue, channel.number)
-    switch trouble {
-    case .closes, .resets:
-      channel.drop(resets: trouble == .resets)
-      lost()
-      connectLater()
-    case .vanishes:
-      channel.vanish(probed: false)
-      lost()
-      connectLater()
-    case .connectsTwice:
-      ghosts.append(channel)
-      lost()
-      connect()
-    case .stopsReading:
-      let link = channel.link
-      link?.isPeerReading = false
-      disturbed()
-      world.timeline.after(random.between(1, 90) * Timeline.second) { [weak self] in
-        link?.isPeerReading = true
-        self?.disturbed()
-      }
-    case .isCutOff:
-      let link = channel.link
-      link?.cut()
-      disturbed()
-      world.timeline.after(random.between(1, 120) * Timeline.second) { [weak self] in
-        link?.heal()
-        self?.disturbed()
-      }
-    }
   }
 
   /// The user leaves the device alone, online and awake; what is left of the past is given up.

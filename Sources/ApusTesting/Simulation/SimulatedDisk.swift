@@ -20,10 +20,19 @@ final class SimulatedDisk {
   var syncMicroseconds: UInt64 = 400
   /// Of a thousand syncs so many fail.
   var faultsPerThousand = 0
-  var isFull: Bool { isBrieflyFull || timeline.now < fullUntil }
-  var isBrieflyFull = false
-  /// Until when there is no room, whatever else happens.
-  var fullUntil: UInt64 = 0
+  var isFull: Bool { fullSince != nil }
+  var isBrieflyFull = false {
+    didSet { if isBrieflyFull != oldValue { brieflyFullSince = timeline.now } }
+  }
+  private var brieflyFullSince: UInt64 = 0
+  /// When there is no room, whatever else happens.
+  var fullTime: Range<UInt64> = 0..<0
+  /// Since when there has been no room; nil while there is some.
+  var fullSince: UInt64? {
+    let brief = isBrieflyFull ? brieflyFullSince : nil
+    guard fullTime.contains(timeline.now) else { return brief }
+    return min(fullTime.lowerBound, brief ?? .max)
+  }
   private(set) var faultCount = 0
   private(set) var syncCount = 0
   /// When the last fault was over, or will be.
@@ -31,6 +40,8 @@ final class SimulatedDisk {
   /// Until when requests may be refused because a sync took longer than they may wait.
   private(set) var slowUntil: UInt64 = 0
   private static let longSync = UInt64(Limits.answerSeconds) * Timeline.second / 2
+  /// Called when a write failed.
+  var onFault: () -> Void = {}
   /// Called when something was put on the disk.
   var onWrite: (MemoryStore) -> Void = { _ in }
 
@@ -113,6 +124,7 @@ final class SimulatedDisk {
     let pause = random.between(1_000, 3_000_000)
     troubledUntil = max(troubledUntil, timeline.now + pause)
     trace("disk fault", isFull ? 1 : 0, Int(pause / 1_000))
+    onFault()
     return pause
   }
 
@@ -243,6 +255,7 @@ final class SimulatedStore: DurableStore, @unchecked Sendable {
   private func refuseSoon() {
     disk.timeline.after(50) { [self] in
       guard state == .recovering else { return sync() }
+      if disk.canary == .silentWhenFull, disk.isFull { return }
       let refused = waiting
       waiting = []
       for pending in refused { pending.completion(.unavailable) }

@@ -126,6 +126,7 @@ final class SimulatedSender: LineUser {
       return
     }
     if response.failure != nil { return world.oracle.lost(serial) }
+    world.checkAnswer(serial, status: Int(response.status))
     if response.status == 200 { return world.oracle.accepted(serial) }
     let body = response.body
     world.trace("refused", serial, Int(response.status), text: body.span.text)
@@ -135,6 +136,7 @@ final class SimulatedSender: LineUser {
 
   /// Gives a connection up that does not answer.
   private func tick() {
+    if let first = open.first { world.checkWaiting(since: first.time) }
     if let first = open.first, world.timeline.now - first.time > 60 * Timeline.second {
       world.trace("sender gives up", line.index, open.count)
       line.leave(resets: true)

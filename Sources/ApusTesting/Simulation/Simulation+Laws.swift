@@ -167,6 +167,6 @@ extension Simulation {
   /// Whether the service could answer everybody in time and with good reason, all the time since then.
   func wasUntroubled(since time: UInt64, _ generation: Int) -> Bool {
     server.state == .up && server.generation == generation
-      && max(troubledUntil, disk.troubledUntil, disk.slowUntil) < time
+      && max(troubledUntil, diskTroubledUntil, disk.troubledUntil, disk.slowUntil) < time
   }
 }

@@ -118,17 +118,6 @@ extension Simulation {
     }
   }
 
-  /// No room on the disk for that long.
-  func planFullDisk(_ seconds: Range<Int>) {
-    let end = UInt64(seconds.upperBound) * Timeline.second
-    timeline.at(UInt64(seconds.lowerBound) * Timeline.second) { [weak self] in
-      guard let self else { return }
-      trace("disk full", seconds.count)
-      disk.fullUntil = end
-      troubledUntil = max(troubledUntil, end + 10 * Timeline.second)
-    }
-  }
-
   private func troubleDisk() {
     let usual = disk.syncMicroseconds
     let kind = random.below(4)
@@ -139,7 +128,7 @@ extension Simulation {
     default: disk.syncMicroseconds = random.between(20_000, 4_000_000)
     }
     let end = timeline.now + random.between(1, 40) * Timeline.second
-    troubledUntil = max(troubledUntil, end + 10 * Timeline.second)
+    diskTroubledUntil = max(diskTroubledUntil, end + 10 * Timeline.second)
     timeline.at(end) { [weak self] in
       guard let self else { return }
       disk.faultsPerThousand = 0

@@ -42,6 +42,8 @@ package final class Simulation {
     package var delivered: Int
     /// Of those that were sent while the disk had no room, and may be stored: accepted and never delivered.
     package var undeliveredWhileFull = 0
+    /// How often providers were told 503 while the disk had no room.
+    package var refusedWhileFull = 0
     /// Those that were sent after that and accepted.
     package var acceptedAfterFull = 0
     package var crashes: Int
@@ -79,6 +81,10 @@ package final class Simulation {
   var inEffect = SimulatedDirectory()
   /// Until when something was amiss that the service may not be able to answer in time.
   var troubledUntil: UInt64 = 0
+  /// The same, of what the disk may cause.
+  var diskTroubledUntil: UInt64 = 0
+  /// How often a provider was answered 503 while the disk had no room.
+  var refusedWhileFull = 0
   var random: SeededRandom
   var isCalm = false
   /// For how long an app's tokens outlive the app.
@@ -135,6 +141,9 @@ package final class Simulation {
     server.onStart = { [unowned self] in checkStored() }
     server.onServe = { [unowned self] in checkLedgerSoon() }
     server.onGone = { [unowned self] in ledger.serviceEnded(disk.image, losesPower: $0) }
+    if options.canary == .endsDevicesWhenFull {
+      disk.onFault = { [unowned self] in if disk.isFull { server.service?.beginDeviceDrain() } }
+    }
     disk.onWrite = { [unowned self] image in
       feedback.written(image)
       checkStoredNowAndThen()
@@ -277,6 +286,7 @@ package final class Simulation {
       checkPending()
     }
     var report = report
+    report.refusedWhileFull = refusedWhileFull
     if let full = options.fullDiskSeconds {
       report.undeliveredWhileFull = oracle.storable(sentIn: full).undelivered
       report.acceptedAfterFull =
@@ -309,7 +319,9 @@ package final class Simulation {
     watchClock()
     beginMischief()
     planReloads()
-    if let seconds = options.fullDiskSeconds { planFullDisk(seconds) }
+    if let seconds = options.fullDiskSeconds ?? options.canary?.fullDiskSeconds {
+      planFullDisk(seconds)
+    }
   }
 
   private func calmDown() {

@@ -36,6 +36,18 @@ package enum SimulationCanary: String, Sendable, CaseIterable {
   case forgetsUnacknowledged = "forgets-unacknowledged"
   /// A token lives again when its app comes back to the device.
   case revivesTokens = "revives-tokens"
+  /// While the disk has no room the store answers nobody.
+  case silentWhenFull = "silent-when-full"
+  /// A service whose disk has no room ends the connections of its devices.
+  case endsDevicesWhenFull = "ends-devices-when-full"
   /// One notification in twenty comes behind the next one.
   case swapsOrder = "swaps-order"
+
+  /// Simulated seconds in which the disk has no room, for rules about that.
+  var fullDiskSeconds: Range<Int>? {
+    switch self {
+    case .silentWhenFull, .endsDevicesWhenFull: 60..<240
+    default: nil
+    }
+  }
 }

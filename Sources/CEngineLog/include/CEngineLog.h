@@ -2,6 +2,7 @@
 #define APUS_ENGINE_LOG_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -17,6 +18,12 @@ typedef void (*apus_engine_release)(void *context);
 /// `options` is a `rocksdb_options_t`. Version 7.8 of RocksDB's C interface can take a logger and cannot make one.
 void apus_engine_set_log(
     void *options, apus_engine_message message, apus_engine_release release, void *context);
+
+/// Has the database at `path`, which must not be open, forget the table of that number: its file is missing, or cannot
+/// be read. What was in the table is lost, and everything else stays.
+///
+/// Returns nothing, or what went wrong, which the caller frees.
+char *apus_engine_forget_table(const char *path, uint64_t number);
 
 #ifdef __cplusplus
 }

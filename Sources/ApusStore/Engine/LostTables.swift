@@ -1,0 +1,51 @@
+import CEngineLog
+import Glibc
+
+extension RocksStore {
+  /// A table that the store has no more, with everything that was in it.
+  package struct LostTable: Sendable {
+    /// The name of its file.
+    package var name: String
+    /// What is wrong with it, in the engine's words.
+    package var reason: String
+  }
+
+  /// Opens a damaged store with what can be read of it: behind damage in the logs (`RocksOptions.acceptsLoss`), and
+  /// without each table whose file is missing or cannot be read. Files that are there stay as they are.
+  ///
+  /// No other process may use the store meanwhile. Throws where not even the list of tables can be read.
+  package static func openAcceptingLoss(
+    path: String, options given: RocksOptions
+  ) throws(StoreError) -> (store: RocksStore, lost: [LostTable]) {
+    var options = given
+    options.acceptsLoss = true
+    var lost: [LostTable] = []
+    while true {
+      do throws(StoreError) {
+        return (try RocksStore(path: path, options: options), lost)
+      } catch {
+        // A disk that fails may give the table at the next attempt: only what is damaged is left out.
+        guard case .corrupted(_, let detail) = error,
+          let name = tableName(in: detail), let number = UInt64(name.dropLast(4)),
+          !lost.contains(where: { $0.name == name })
+        else { throw error }
+        try forget(number, path)
+        lost.append(LostTable(name: name, reason: detail))
+      }
+    }
+  }
+
+  private static func forget(_ number: UInt64, _ path: String) throws(StoreError) {
+    guard let text = unsafe apus_engine_forget_table(path, number) else { return }
+    defer { unsafe free(text) }
+    throw .corrupted(path: path, detail: unsafe String(cString: text))
+  }
+
+  /// The name of the first table in a message of the engine.
+  static func tableName(in message: String) -> String? {
+    guard let end = message.firstRange(of: ".sst")?.lowerBound else { return nil }
+    let head = message[..<end]
+    let digits = head.suffix(head.reversed().prefix(while: \.isNumber).count)
+    return digits.isEmpty ? nil : "\(digits).sst"
+  }
+}

@@ -1,0 +1,62 @@
+import ApusModel
+
+// What becomes of a device's connection: what happens to the device, and what the service does to it.
+
+extension SimulatedDevice {
+  enum Trouble: Int, CaseIterable {
+    case closes, resets, vanishes, connectsTwice, stopsReading, isCutOff
+  }
+
+  func suffer(_ trouble: Trouble) {
+    guard let channel else { return }
+    world.trace("device trouble", index, trouble.rawValue, channel.number)
+    switch trouble {
+    case .closes, .resets:
+      channel.drop(resets: trouble == .resets)
+      lost()
+      connectLater()
+    case .vanishes:
+      channel.vanish(probed: false)
+      lost()
+      connectLater()
+    case .connectsTwice:
+      ghosts.append(channel)
+      lost()
+      connect()
+    case .stopsReading:
+      let link = channel.link
+      link?.isPeerReading = false
+      disturbed()
+      world.timeline.after(hinder(random.between(1, 90))) { [weak self] in
+        link?.isPeerReading = true
+        self?.disturbed()
+      }
+    case .isCutOff:
+      let link = channel.link
+      link?.cut()
+      disturbed()
+      world.timeline.after(hinder(random.between(1, 120))) { [weak self] in
+        link?.heal()
+        self?.disturbed()
+      }
+    }
+  }
+
+  /// Notes for how long the connection suffers, and returns it in microseconds.
+  private func hinder(_ seconds: UInt64) -> UInt64 {
+    let wait = seconds * Timeline.second
+    hinderedUntil = max(hinderedUntil, world.timeline.now + wait)
+    return wait
+  }
+
+  /// The service ends the connection, or is silent on it: a full disk alone is no reason.
+  func checkStays() {
+    let since = world.timeline.now - min(world.timeline.now, 10 * Timeline.second)
+    guard let steadySince, max(steadySince, hinderedUntil) < since,
+      serverGeneration == world.server.generation,
+      let milliseconds = acknowledgeMilliseconds, milliseconds <= 200, neglected.isEmpty,
+      acknowledgementsChanged + Self.latestAcknowledgement < since, world.hasOnlyFullDisk
+    else { return }
+    world.oracle.violated("law 7: the full disk costs device \(index) its connection")
+  }
+}
