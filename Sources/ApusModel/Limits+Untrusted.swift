@@ -13,14 +13,14 @@ extension Limits {
   /// Connections whose handshakes an acceptor goes on with in a turn of its loop: whoever comes meanwhile gets in line
   /// in the next one, and a worker that has something to do waits for one step.
   public static let handshakesPerTurn = 1
-  /// Handshakes of an acceptor that have begun and wait for their peers. One takes 70 KB. At 1,000 handshakes a second a
-  /// fleet whose devices need two seconds for their part comes as fast as without this bound.
+  /// Handshakes of an acceptor that have begun and wait for their peers. One takes 70 KB. At 1,000 handshakes a second
+  /// a fleet whose devices need two seconds for their part comes as fast as without this bound.
   public static let handshakesHalfOpen = 2000
   /// Milliseconds that a peer has for its part at least, when others wait to begin.
   public static let handshakePatienceMilliseconds: UInt64 = 4000
-  /// By how much an acceptor's thread is nicer than a worker's (`nice(2)`). A tenth of a processor stays its own when the
-  /// worker has enough to do for all of it, so that devices and providers can connect to a service that is busy. With
-  /// 5, a quarter, one of a hundred notifications waited up to 4 milliseconds for the system to take that share.
+  /// By how much an acceptor's thread is nicer than a worker's (`nice(2)`). A tenth of a processor stays its own when
+  /// the worker has enough to do for all of it, so that devices and providers can connect to a service that is busy.
+  /// With 5, a quarter, one of a hundred notifications waited up to 4 milliseconds for the system to take that share.
   public static let acceptorNiceness: Int32 = 10
   /// Connections that a worker ends in a turn of its loop because their time is over, or that fall dormant. Each costs
   /// some 20 microseconds.
@@ -34,7 +34,7 @@ extension Limits {
   public static let crowdedRestMilliseconds: UInt64 = 10
   /// Bytes that are read at once from a connection whose peer has not proved who it is: the largest TLS record.
   public static let untrustedReadBytes = 16_384 + 256 + 5
-  /// Bytes of what such peers have sent that an acceptor looks at in a turn of its loop. A provider's first request, with
-  /// its token, has 600; at most 85 frames fit, which cost about 0.1 ms.
+  /// Bytes of what such peers have sent that an acceptor looks at in a turn of its loop. A provider's first request,
+  /// with its token, has 600; at most 85 frames fit, which cost about 0.1 ms.
   public static let untrustedTurnBytes = 1024
 }

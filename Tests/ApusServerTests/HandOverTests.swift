@@ -22,7 +22,7 @@ struct HandOverTests {
   private func send(
     _ count: Int, on client: RawHTTP2Client, authorization: String?
   ) throws -> [UInt32] {
-    let headers = try service.pushHeaders(to: token, authorization: authorization)
+    let headers = service.pushHeaders(to: token, authorization: authorization)
     let streams = (0..<count).map { _ in client.takeStream() }
     let frames = streams.flatMap { stream in
       [
@@ -37,7 +37,7 @@ struct HandOverTests {
   }
 
   @Test("Requests behind the first token are answered, and the limit of streams rises once")
-  func token() throws {
+  func afterToken() throws {
     let client = RawHTTP2Client(try service.tls(.provider, protocols: ["h2"]))
     let streams = try send(Self.requests, on: client, authorization: service.authorization())
     for stream in streams { #expect(try client.response(to: stream).status == 200) }
@@ -67,10 +67,17 @@ struct HandOverTests {
   @Test("A provider that shuts its side behind its requests gets the answers, and GOAWAY")
   func finished() throws {
     let client = RawHTTP2Client(try service.tls(.provider, protocols: ["h2"]))
+    // It says nothing behind its end.
+    client.acknowledgesSettings = false
     let streams = try send(Self.requests, on: client, authorization: service.authorization())
     try client.tls.finish()
     for stream in streams { #expect(try client.response(to: stream).status == 200) }
     #expect(try client.end().goAways.count == 1)
+  }
+
+  private func next(_ client: RawCourierClient) throws -> RawCourierFrame {
+    let frame = try client.nextFrame()
+    return try #require(frame)
   }
 
   @Test("A device's requests behind its connect message are answered, in their order")
@@ -89,13 +96,13 @@ struct HandOverTests {
     #expect(try client.expect(0x08)[1] == [0])
     var answers = 0
     while true {
-      let frame = try #require(client.nextFrame())
+      let frame = try next(client)
       if frame.command == 0x12 { answers += 1 }
       if frame.command == 0x10 { break }
     }
     // Token answers wait for the device's record, the flush does not.
     while answers < requests.count {
-      if try #require(client.nextFrame()).command == 0x12 { answers += 1 }
+      if try next(client).command == 0x12 { answers += 1 }
     }
   }
 }

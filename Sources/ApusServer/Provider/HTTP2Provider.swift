@@ -15,7 +15,7 @@ final class HTTP2Provider {
   private let shard: ShardDriver
   let session: HTTP2ServerSession
   var sender: ProviderConnection
-  private var ending = Drain()
+  var ending = Drain()
   private var hasRaisedLimit: Bool
   /// A final GOAWAY was sent: the connection is closed once every open stream is answered.
   var isOver = false
@@ -385,31 +385,6 @@ final class HTTP2Provider {
   /// The client will send nothing more; what it asked for is still answered.
   func peerFinished() {
     end(.shutdown)
-  }
-
-  /// The service stops.
-  func drain() {
-    if let rehearsal { letGo(rehearsal) }
-    ending.begin(nowSeconds: Int64(worker.nowSeconds))
-    worker.markDirty(connection)
-  }
-
-  private func goOnDraining() {
-    if session.isAnnouncementSeen { ending.announcementSeen() }
-    let open = session.unansweredStreamCount
-    carryOut(ending.flush(openStreams: open, isWriting: session.wantsWrite))
-  }
-
-  private func carryOut(_ action: Drain.Action) {
-    switch action {
-    case .none: return
-    case .announce: session.announceShutdown()
-    case .sendFinalGoAway:
-      session.goAway(reason: .shutdown)
-      isOver = true
-    case .close: isOver = true
-    }
-    worker.markDirty(connection)
   }
 
   /// The socket is gone. Requests that are still being decided come back through `finish`.

@@ -204,7 +204,7 @@ final class Connection: SocketHandler {
     if !isLeaving { beginProtocol() }
   }
 
-  private func beginProtocol() {
+  func beginProtocol() {
     switch door.kind {
     case .provider:
       driver = .provider(HTTP2Provider(self))
@@ -223,23 +223,6 @@ final class Connection: SocketHandler {
       worker.markDirty(self)
     }
     worker.watch(self)
-  }
-
-  /// Goes on with a connection that was accepted elsewhere.
-  func resume(_ handed: HandedOverConnection) {
-    isTrusted = true
-    unsent = handed.unsent
-    if !unsent.isEmpty { stalled() }
-    switch handed.state {
-    case .established: beginProtocol()
-    case .provider(let provider): driver = .provider(HTTP2Provider(self, resuming: provider))
-    case .device(let device): driver = .courier(CourierConnection(self, resuming: device))
-    }
-    worker.watch(self)
-    unsafe handed.unread.withUnsafeBytes { bytes in
-      if stage == .open, unsafe !bytes.isEmpty { unsafe received(bytes) }
-    }
-    if handed.isPeerFinished { peerFinished() }
   }
 
   func received(_ bytes: UnsafeRawBufferPointer) {
@@ -268,7 +251,7 @@ final class Connection: SocketHandler {
     worker.markDirty(self)
   }
 
-  private func peerFinished() {
+  func peerFinished() {
     isPeerFinished = true
     guard stage == .open else { return abort() }
     updateInterest()
@@ -342,7 +325,7 @@ final class Connection: SocketHandler {
     }
   }
 
-  private func stalled() {
+  func stalled() {
     updateInterest()
     stalledSeconds = min(
       stalledSeconds, worker.nowSeconds + UInt64(Limits.writeStallSeconds))
@@ -411,32 +394,4 @@ final class Connection: SocketHandler {
 
   /// Tells the peer's kernel at once what has arrived.
   func acknowledgeNow() { socket.acknowledgeNow() }
-
-  /// Gives the connection to the worker that goes on with it; this object is over.
-  private func handOver() {
-    let ended = driver
-    driver = .none
-    stage = .closed
-    let descriptor = socket.detach()
-    worker.forget(self)
-    var unread = waiting
-    var target = worker.acceptsFor?.index ?? worker.index
-    let state: HandedOverConnection.State
-    switch ended {
-    case .provider(let provider):
-      state = .provider(provider.leave())
-    case .courier(let courier):
-      guard let arrival = courier.leave() else { preconditionFailure("a device left unnamed") }
-      target = worker.ownerIndex(of: arrival.device.identity.device)
-      unread = arrival.unread + unread
-      state = .device(arrival.device)
-    case .gateway, .feedback, .none: state = .established
-    }
-    worker.send(
-      .adopt(
-        HandedOverConnection(
-          door: door, descriptor: descriptor, peer: peer, tls: tls,
-          acceptedMilliseconds: acceptedMilliseconds, unsent: unsent, unread: unread,
-          isPeerFinished: isPeerFinished, state: state)), to: target)
-  }
 }

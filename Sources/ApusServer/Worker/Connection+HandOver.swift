@@ -1,0 +1,51 @@
+import ApusLoop
+import ApusModel
+
+// How a connection moves from where it was accepted to the worker that goes on with it.
+
+extension Connection {
+  /// Gives the connection to the worker that goes on with it; this object is over.
+  func handOver() {
+    let ended = driver
+    driver = .none
+    stage = .closed
+    let descriptor = socket.detach()
+    worker.forget(self)
+    var unread = waiting
+    var target = worker.acceptsFor?.index ?? worker.index
+    let state: HandedOverConnection.State
+    switch ended {
+    case .provider(let provider):
+      state = .provider(provider.leave())
+    case .courier(let courier):
+      guard let arrival = courier.leave() else { preconditionFailure("a device left unnamed") }
+      target = worker.ownerIndex(of: arrival.device.identity.device)
+      unread = arrival.unread + unread
+      state = .device(arrival.device)
+    case .gateway, .feedback, .none: state = .established
+    }
+    worker.send(
+      .adopt(
+        HandedOverConnection(
+          door: door, descriptor: descriptor, peer: peer, tls: tls,
+          acceptedMilliseconds: acceptedMilliseconds, unsent: unsent, unread: unread,
+          isPeerFinished: isPeerFinished, state: state)), to: target)
+  }
+
+  /// Goes on with a connection that was accepted elsewhere.
+  func resume(_ handed: HandedOverConnection) {
+    remainTrusted()
+    unsent = handed.unsent
+    if !unsent.isEmpty { stalled() }
+    switch handed.state {
+    case .established: beginProtocol()
+    case .provider(let provider): driver = .provider(HTTP2Provider(self, resuming: provider))
+    case .device(let device): driver = .courier(CourierConnection(self, resuming: device))
+    }
+    worker.watch(self)
+    unsafe handed.unread.withUnsafeBytes { bytes in
+      if stage == .open, unsafe !bytes.isEmpty { unsafe received(bytes) }
+    }
+    if handed.isPeerFinished { peerFinished() }
+  }
+}
