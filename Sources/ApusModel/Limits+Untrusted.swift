@@ -10,8 +10,8 @@ extension Limits {
   /// Descriptors that connections do not get: the store's tables and logs, the administration, the loops. At most a
   /// quarter of what the process may have.
   public static let reservedDescriptors = 256
-  /// Connections whose handshakes an acceptor goes on with in a turn of its loop: whoever comes meanwhile gets in line
-  /// in the next one, and a worker that has something to do waits for one step.
+  /// Connections whose handshakes an acceptor goes on with in a turn of its loop. A peer that comes meanwhile gets in
+  /// line in the next turn, and a worker that has something to do waits for one step at most.
   public static let handshakesPerTurn = 1
   /// Handshakes of an acceptor that have begun and wait for their peers. One takes 70 KB. At 1,000 handshakes a second
   /// a fleet whose devices need two seconds for their part comes as fast as without this bound.

@@ -13,7 +13,7 @@ package final class SteppedService {
 
   /// - Parameters:
   ///   - doors: Each with what its connections speak in TLS's place.
-  ///   - journals: What becomes of them when the service ends is the caller's business.
+  ///   - journals: The caller keeps or drops them when the service ends.
   ///   - order: Ready to give numbers.
   ///   - loops: One for each worker.
   ///   - seed: What the ids of notifications are made from.

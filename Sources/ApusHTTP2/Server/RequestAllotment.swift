@@ -28,7 +28,7 @@ struct RequestAllotment: Sendable, Equatable {
     return isEnough && held == 0 || isPlenty && untrustedCount < Limits.openRequestsUntrusted
   }
 
-  /// A request of a trusted connection has come from elsewhere. It was open already, so nobody asks whether it may be.
+  /// An open request of a trusted connection has come from another pool, which had allowed it.
   mutating func join() { openCount += 1 }
 
   /// The connection of an untrusted request has become trusted.

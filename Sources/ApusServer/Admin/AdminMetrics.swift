@@ -67,19 +67,25 @@ struct AdminMetrics {
       "apus_open_requests", .gauge,
       "Requests of providers in progress.")
     for (index, worker) in workers.enumerated() {
-      writer.sample(["worker": "\(index)"], worker.openRequests)
+      writer.sample(place(index), worker.openRequests)
     }
     writer.family(
       "apus_streams_refused_total", .counter,
       "Streams of providers refused because other connections had the requests that they need.")
     for (index, worker) in workers.enumerated() {
-      writer.sample(["worker": "\(index)"], worker.refusedStreams)
+      writer.sample(place(index), worker.refusedStreams)
     }
     writer.family(
       "apus_worker_inbox_depth", .gauge, "Messages of other workers that wait for this one.")
     for (index, worker) in workers.enumerated() {
-      writer.sample(["worker": "\(index)"], worker.inboxDepth)
+      writer.sample(place(index), worker.inboxDepth)
     }
+  }
+
+  /// Who a row of `workerFacts` is about.
+  private func place(_ index: Int) -> KeyValuePairs<String, String> {
+    let count = view.workers.count
+    return index < count ? ["worker": "\(index)"] : ["acceptor": "\(index - count)"]
   }
 
   private mutating func writeGate(_ gate: ConnectionGate.Figures) {

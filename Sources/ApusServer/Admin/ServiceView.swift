@@ -159,18 +159,19 @@ struct ConnectionCensus: Sendable {
 
   static let kinds: [DoorConfiguration.Kind] = [.provider, .courier, .gateway, .feedback]
 
-  /// The number of a listener's kind and environment.
-  static func place(_ door: Door) -> Int { place(door.kind, door.environment) }
+  /// The number of a listener's kind.
+  static func row(_ kind: DoorConfiguration.Kind) -> Int {
+    switch kind {
+    case .provider: 0
+    case .courier: 1
+    case .gateway: 2
+    case .feedback: 3
+    }
+  }
 
+  /// That of its kind and environment.
   private static func place(_ kind: DoorConfiguration.Kind, _ environment: Environment) -> Int {
-    let row =
-      switch kind {
-      case .provider: 0
-      case .courier: 1
-      case .gateway: 2
-      case .feedback: 3
-      }
-    return row * 2 + Int(environment.rawValue)
+    row(kind) * 2 + Int(environment.rawValue)
   }
 
   subscript(kind: DoorConfiguration.Kind, environment: Environment) -> Int {

@@ -85,20 +85,20 @@ extension Connection {
     let outcome = tls.read(buffers: buffers)
     let rejected = buffers.takeRejectedCertificate()
     let rest = buffers.takeInput()
-    writeOutput()
+    // Who was refused is written down before the peer learns of it.
+    switch outcome {
+    case .closedByPeer: return failed(.truncated)
+    case .failed(let error): return failed(error, rejected)
+    // There is no plaintext before the handshake is completed.
+    case .needsInput, .plaintext, .handshakeCompleted: writeOutput()
+    }
     // The write may have found the peer gone.
     guard stage == .handshaking else { return }
-    switch outcome {
-    // There is no plaintext before the handshake is completed.
-    case .needsInput, .plaintext: awaitNextFlight()
-    case .closedByPeer: failed(.truncated)
-    case .failed(let error): failed(error, rejected)
-    case .handshakeCompleted:
-      established()
-      if stage == .open, !rest.isEmpty { unsafe rest.withUnsafeBytes { unsafe pump($0) } }
-      updateInterest()
-      worker.markDirty(self)
-    }
+    guard case .handshakeCompleted = outcome else { return awaitNextFlight() }
+    established()
+    if stage == .open, !rest.isEmpty { unsafe rest.withUnsafeBytes { unsafe pump($0) } }
+    updateInterest()
+    worker.markDirty(self)
   }
 
   private func awaitNextFlight() {

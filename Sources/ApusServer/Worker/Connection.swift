@@ -255,7 +255,7 @@ final class Connection: SocketHandler {
     isPeerFinished = true
     guard stage == .open else { return abort() }
     updateInterest()
-    // Whoever goes on with the connection ends it.
+    // The worker that takes the connection over ends it.
     guard !isLeaving else { return }
     switch driver {
     case .provider(let provider): provider.peerFinished()

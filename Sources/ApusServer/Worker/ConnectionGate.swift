@@ -32,11 +32,11 @@ final class ConnectionGate: Sendable {
   }
 
   func accept(from peer: SocketAddress, at door: Door) -> Bool {
-    state.withLock { $0.budget.accept(from: peer.site, listener: ConnectionCensus.place(door)) }
+    state.withLock { $0.budget.accept(from: peer.site, listener: Self.listener(door)) }
   }
 
   func trust(_ peer: SocketAddress, at door: Door) {
-    state.withLock { $0.budget.trust(peer.site, listener: ConnectionCensus.place(door)) }
+    state.withLock { $0.budget.trust(peer.site, listener: Self.listener(door)) }
   }
 
   func adopt() { state.withLock { $0.budget.adopt() } }
@@ -44,8 +44,12 @@ final class ConnectionGate: Sendable {
   func close(_ peer: SocketAddress, at door: Door, isTrusted: Bool) {
     state.withLock {
       $0.budget.close(
-        peer.site, listener: ConnectionCensus.place(door), isTrusted: isTrusted)
+        peer.site, listener: Self.listener(door), isTrusted: isTrusted)
     }
+  }
+
+  private static func listener(_ door: Door) -> ConnectionBudget<SocketAddress>.Listener {
+    .init(kind: ConnectionCensus.row(door.kind), environment: door.environment)
   }
 
   func noteRefused() { state.withLock { $0.refusedCount += 1 } }

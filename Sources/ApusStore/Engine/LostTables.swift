@@ -2,7 +2,7 @@ import CEngineLog
 import Glibc
 
 extension RocksStore {
-  /// A table that the store has no more, with everything that was in it.
+  /// A table that is missing from the store, with everything that was in it.
   package struct LostTable: Sendable {
     /// The name of its file.
     package var name: String

@@ -10,7 +10,7 @@ package struct LedgerStart: Sendable {
 
   package init() {}
 
-  /// Reads what is there for `worker` of `count` workers: its own chunks, and those of workers that are no more.
+  /// Reads what is there for `worker` of `count` workers: its own chunks, and those of workers that no longer exist.
   package static func read(
     _ store: some StoreReader, worker: UInt16, of count: Int
   ) throws(StoreError) -> LedgerStart {

@@ -7,10 +7,16 @@ import Testing
 struct ConnectionBudgetTests {
   typealias Budget = ConnectionBudget<Int>
 
+  private func listener(
+    _ kind: Int, _ environment: Environment = .production
+  ) -> Budget.Listener {
+    Budget.Listener(kind: kind, environment: environment)
+  }
+
   /// Takes as many connections for a site as it gets.
-  private func fill(_ budget: inout Budget, _ site: Int, listener: Int = 0) -> Int {
+  private func fill(_ budget: inout Budget, _ site: Int) -> Int {
     var count = 0
-    while budget.accept(from: site, listener: listener) { count += 1 }
+    while budget.accept(from: site, listener: listener(0)) { count += 1 }
     return count
   }
 
@@ -40,7 +46,7 @@ struct ConnectionBudgetTests {
   func manyGreedyAddresses() {
     var budget = Budget(capacity: 20_000)
     for site in 0..<200 { _ = fill(&budget, site) }
-    let isTaken = budget.accept(from: 1000, listener: 0)
+    let isTaken = budget.accept(from: 1000, listener: listener(0))
     #expect(isTaken)
   }
 
@@ -48,9 +54,20 @@ struct ConnectionBudgetTests {
   func listeners() {
     var budget = Budget(capacity: 650)
     var site = 0
-    while budget.accept(from: site, listener: 0) { site += 1 }
+    while budget.accept(from: site, listener: listener(0)) { site += 1 }
     #expect(site == 640)
-    let isTaken = budget.accept(from: 5000, listener: 1)
+    let isTaken = budget.accept(from: 5000, listener: listener(1))
+    #expect(isTaken)
+  }
+
+  @Test("Strangers at all listeners of one environment leave room in the other one")
+  func environments() {
+    // The first connection of an address: 128 of 129.
+    var budget = Budget(capacity: 1290)
+    var site = 0
+    while budget.accept(from: site, listener: listener(site % 4)) { site += 1 }
+    #expect(site == 1280)
+    let isTaken = budget.accept(from: 5000, listener: listener(0, .development))
     #expect(isTaken)
   }
 
@@ -58,9 +75,9 @@ struct ConnectionBudgetTests {
   func fleet() {
     var budget = Budget(capacity: 1000)
     for _ in 0..<990 {
-      let isTaken = budget.accept(from: 1, listener: 0)
+      let isTaken = budget.accept(from: 1, listener: listener(0))
       #expect(isTaken)
-      budget.trust(1, listener: 0)
+      budget.trust(1, listener: listener(0))
     }
     #expect(budget.trustedCount == 990)
     #expect(budget.untrustedCount(of: 1) == 0)
@@ -70,16 +87,16 @@ struct ConnectionBudgetTests {
   func full() {
     var budget = Budget(capacity: 2)
     for _ in 0..<2 { budget.adopt() }
-    let isTakenWhileFull = budget.accept(from: 1, listener: 0)
-    budget.close(1, listener: 0, isTrusted: true)
-    let isTakenBehind = budget.accept(from: 1, listener: 0)
+    let isTakenWhileFull = budget.accept(from: 1, listener: listener(0))
+    budget.close(1, listener: listener(0), isTrusted: true)
+    let isTakenBehind = budget.accept(from: 1, listener: listener(0))
     #expect(!isTakenWhileFull && isTakenBehind)
   }
 
   @Test("A capacity without bound refuses nobody")
   func unbounded() {
     var budget = Budget(capacity: .max)
-    for _ in 0..<10_000 { _ = budget.accept(from: 1, listener: 0) }
+    for _ in 0..<10_000 { _ = budget.accept(from: 1, listener: listener(0)) }
     #expect(budget.untrustedCount == 10_000)
   }
 
@@ -94,16 +111,18 @@ struct ConnectionBudgetTests {
         let (site, listener) = (
           Int.random(in: 0..<9, using: &generator), Int.random(in: 0..<3, using: &generator)
         )
-        if budget.accept(from: site, listener: listener) { there.append((site, listener, false)) }
+        if budget.accept(from: site, listener: self.listener(listener)) {
+          there.append((site, listener, false))
+        }
       case 2:
         guard let index = there.indices.randomElement(using: &generator), !there[index].isTrusted
         else { continue }
-        budget.trust(there[index].site, listener: there[index].listener)
+        budget.trust(there[index].site, listener: listener(there[index].listener))
         there[index].isTrusted = true
       default:
         guard let index = there.indices.randomElement(using: &generator) else { continue }
         let gone = there.remove(at: index)
-        budget.close(gone.site, listener: gone.listener, isTrusted: gone.isTrusted)
+        budget.close(gone.site, listener: listener(gone.listener), isTrusted: gone.isTrusted)
       }
       #expect(there.count <= 50)
       #expect(budget.trustedCount == there.count { $0.isTrusted })
