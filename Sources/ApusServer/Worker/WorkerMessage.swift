@@ -8,7 +8,8 @@ enum WorkerMessage: Sendable {
   case submit(Notification, Answer)
   case verdict(Verdict)
   /// A connection whose peer has proved who it is; a device's, for the worker that owns the device.
-  case adopt(HandedOverConnection)
+  /// Indirect, so that a notification's message stays small.
+  indirect case adopt(HandedOverConnection)
   /// A stored notification that seems to be past its time.
   case expired(MailboxKey)
 }
