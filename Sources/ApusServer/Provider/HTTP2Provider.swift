@@ -86,7 +86,6 @@ final class HTTP2Provider {
     // The snapshot may have changed while the connection came over.
     judgeTrust()
     handleRequests()
-    if worker.isDraining { drain() }
   }
 
   /// Gives the session up to the worker that goes on with the connection.
