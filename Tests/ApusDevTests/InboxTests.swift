@@ -157,12 +157,12 @@ struct InboxTests {
     defer { bench.stop() }
     let client = try bench.client()
     for number in 1...5 {
-      _ = try await client.send(bench.push(#"{"aps":{"alert":{"title":"T\#(number)"}}}"#))
+      _ = try await client.send(bench.push(#"{"aps":{"alert":{"title":"push-t\#(number)"}}}"#))
     }
     let counts = try await bench.ask("GET", "/api/v1/status").json["counts"]
     #expect(counts?["received"]?.integer == 5)
     #expect(counts?["kept"]?.integer == 3)
-    let page = try await bench.ask("GET", "/api/v1/pushes?limit=2&q=T5").json
+    let page = try await bench.ask("GET", "/api/v1/pushes?limit=2&q=push-t5").json
     #expect(page["pushes"]?.array?.count == 1)
     #expect(page["kept"]?.integer == 3)
     #expect(try await bench.ask("GET", "/api/v1/pushes/2").status == 404)
