@@ -20,6 +20,7 @@ topics ApusModel ApusWire ApusTrust
 certificate ApusModel ApusWire ApusTrust
 record ApusModel ApusTLS
 http2 ApusModel ApusHTTP2
+journal ApusModel ApusWire ApusStore
 TABLE
 }
 
@@ -57,10 +58,29 @@ c_shims() {
   for flag in "${cflags[@]}"; do flags+=(-Xcc "$flag"); done
 }
 
+engine=()
+# RocksDB and what is written in C++ for it, for the store.
+engine_shims() {
+  printf 'module CEngineLog {\n  umbrella "%s"\n  export *\n}\n' "$PWD/Sources/CEngineLog/include" \
+    >"$build/CEngineLog.modulemap"
+  local file object
+  for file in Sources/CEngineLog/*.cpp; do
+    object=$build/CEngineLog-$(basename "$file" .cpp).o
+    clang++ -c -g -O1 -std=c++17 -fsanitize=address -I Sources/CEngineLog/include "$file" -o "$object"
+    engine+=("$object")
+  done
+  engine+=(-lrocksdb -lstdc++)
+  flags+=(-Xcc "-fmodule-map-file=$PWD/Sources/CRocksDB/module.modulemap"
+    -Xcc "-fmodule-map-file=$build/CEngineLog.modulemap" -I Sources/CEngineLog/include)
+}
+
 built=" "
 module() {
   case $built in *" $1 "*) return ;; esac
-  case $1 in ApusTrust | ApusTLS | ApusHTTP2) if ((!${#shims[@]})); then c_shims; fi ;; esac
+  case $1 in
+    ApusTrust | ApusTLS | ApusHTTP2) if ((!${#shims[@]})); then c_shims; fi ;;
+    ApusStore) engine_shims ;;
+  esac
   echo "Compiling $1"
   # A target may look inside, as tests may.
   swiftc "${flags[@]}" -enable-testing -module-name "$1" -emit-module \
@@ -78,6 +98,7 @@ compile() {
     objects+=("$build/$module.o")
     case $module in
       ApusTrust | ApusTLS | ApusHTTP2) libraries=("${shims[@]}" $(pkg-config --libs openssl libnghttp2)) ;;
+      ApusStore) libraries=("${engine[@]}") ;;
     esac
   done
   swiftc "${flags[@]}" -module-name Fuzzer Fuzz/Input.swift "Fuzz/Targets/$name.swift" \

@@ -5,17 +5,21 @@ package import ApusStore
 package import ApusTLS
 import ApusTrust
 
-/// The service without threads, listeners and files: the workers, connections and doors of ``Service`` on loops that a
-/// simulation steps, over a store, credentials and randomness that it provides.
+/// The service without threads, listeners and files: the workers, acceptors, connections and doors of ``Service`` on
+/// loops that a simulation steps, over a store, credentials and randomness that it provides.
 package final class SteppedService {
   private let workers: [Worker]
+  /// One for each worker.
+  private let acceptors: [Worker]
+  private var everyone: [Worker] { acceptors + workers }
   private let doors: [Door]
 
   /// - Parameters:
   ///   - doors: Each with what its connections speak in TLS's place.
   ///   - journals: The caller keeps or drops them when the service ends.
   ///   - order: Ready to give numbers.
-  ///   - loops: One for each worker.
+  ///   - workerLoops: One for each worker.
+  ///   - acceptorLoops: One for each worker's acceptor.
   ///   - seed: What the ids of notifications are made from.
   ///   - sharesFeedbackDesk: False breaks the rule that a row of feedback goes to one reader at a time, for simulations
   ///     that are to notice.
@@ -23,7 +27,7 @@ package final class SteppedService {
   package init(
     _ configuration: ServerConfiguration, doors: [(DoorConfiguration, TLSContext)], trust: Trust,
     store: any DurableStore, journals: LedgerJournals = LedgerJournals(), order: AcceptanceOrder,
-    loops: [EventLoop], seed: UInt64,
+    workerLoops: [EventLoop], acceptorLoops: [EventLoop], seed: UInt64,
     sharesFeedbackDesk: Bool = true, findsDormant: Bool = true
   ) throws {
     self.doors = doors.map { door, context in
@@ -35,76 +39,84 @@ package final class SteppedService {
     let commons = Commons(
       configuration: configuration, store: store, order: order, audit: AuditLog(path: nil),
       expiries: ExpiryWatch(log: configuration.log))
-    let workers = loops.enumerated().map { index, loop in
+    let workers = workerLoops.enumerated().map { index, loop in
       var commons = commons
       if !sharesFeedbackDesk { commons.feedback = FeedbackDesk() }
       return Worker(
         index: index, commons: commons, trust: trust, loop: loop,
         ids: RandomIDs(seed: seed &+ UInt64(index)))
     }
-    for worker in workers {
+    let acceptors = zip(workers, acceptorLoops).map { worker, loop in
+      let index = workers.count + worker.index
+      return Worker(
+        index: index, acceptsFor: worker, commons: commons, trust: trust, loop: loop,
+        ids: RandomIDs(seed: seed &+ UInt64(index)))
+    }
+    for worker in acceptors + workers {
       worker.connect(to: workers)
       worker.dormant.isFound = findsDormant
     }
     self.workers = workers
+    self.acceptors = acceptors
     do {
-      let opening = try LedgerOpening(store, workers: workers.count, journals: journals)
-      for worker in workers { try worker.shard.restore(opening) }
+      let opening = try LedgerOpening(
+        store, workers: workers.count, acceptors: acceptors.count, journals: journals)
+      for worker in everyone { try worker.shard.restore(opening) }
     } catch {
       dismantle()
       throw error
     }
   }
 
-  /// A connection was accepted at a door, by one of the workers.
-  package func accept(_ descriptor: Int32, from peer: SocketAddress, door: Int, worker: Int) {
+  /// A connection was accepted at a door, by one of the acceptors.
+  package func accept(_ descriptor: Int32, from peer: SocketAddress, door: Int, acceptor: Int) {
     let door = doors[door]
-    let worker = workers[worker]
-    worker.loop.perform { worker.accept(descriptor, peer, door) }
+    let acceptor = acceptors[acceptor]
+    acceptor.loop.perform { acceptor.accept(descriptor, peer, door) }
   }
 
   /// Swaps what everybody is judged by.
   package func replace(trust: Trust) {
-    for worker in workers { worker.loop.perform { worker.replace(trust: trust) } }
+    for worker in everyone { worker.loop.perform { worker.replace(trust: trust) } }
   }
 
   /// Whether every worker judges by the directory of that generation.
   package func isUnder(generation: UInt64) -> Bool {
-    workers.allSatisfy { $0.trust.directory.generation == generation }
+    everyone.allSatisfy { $0.trust.directory.generation == generation }
   }
 
   // MARK: The end
 
   /// The first step of `Service.stop()`.
   package func beginDeviceDrain() {
-    for worker in workers { worker.loop.perform { worker.beginDeviceDrain() } }
+    for worker in everyone { worker.loop.perform { worker.beginDeviceDrain() } }
   }
 
-  package var hasDevicesToDrain: Bool { workers.contains { $0.hasDevicesToDrain } }
+  package var hasDevicesToDrain: Bool { everyone.contains { $0.hasDevicesToDrain } }
 
   /// The second one.
   package func beginDrain() {
-    for worker in workers { worker.loop.perform { worker.beginDrain() } }
+    for worker in everyone { worker.loop.perform { worker.beginDrain() } }
   }
 
-  package var hasConnectionsToDrain: Bool { workers.contains { $0.hasConnectionsToDrain } }
+  package var hasConnectionsToDrain: Bool { everyone.contains { $0.hasConnectionsToDrain } }
 
-  package var connectionCount: Int { workers.reduce(0) { $0 + $1.connectionCount } }
+  package var connectionCount: Int { everyone.reduce(0) { $0 + $1.connectionCount } }
 
   /// Cuts what is left.
   package func finishDrain() {
-    for worker in workers { worker.loop.perform { worker.finishDrain() } }
+    for worker in everyone { worker.loop.perform { worker.finishDrain() } }
   }
 
   /// Has everything written that is to be written; true when nothing is left.
   package func stopWriting() -> Bool {
-    for worker in workers { worker.loop.perform { _ = worker.shard.stop() } }
+    for worker in everyone { worker.loop.perform { _ = worker.shard.stop() } }
     return isQuiet
   }
 
   /// Ends it as a kill does, and breaks the references that tie its parts to each other.
   package func dismantle() {
-    for worker in workers { worker.dismantle() }
+    for worker in everyone { worker.dismantle() }
   }
 
   // MARK: Looking in
@@ -121,12 +133,12 @@ package final class SteppedService {
 
   /// Whether everything that was decided is durable and said.
   package var isQuiet: Bool {
-    workers.allSatisfy { $0.shard.isQuiet && !$0.shard.hasWork }
+    everyone.allSatisfy { $0.shard.isQuiet && !$0.shard.hasWork }
   }
 
   /// Whether, besides, nothing that failed is to be tried again.
   package var isSettled: Bool {
-    isQuiet && workers.allSatisfy { !$0.shard.shard.hasRetries && $0.shard.shard.doubt == nil }
+    isQuiet && everyone.allSatisfy { !$0.shard.shard.hasRetries && $0.shard.shard.doubt == nil }
   }
 
   /// The largest of what has a limit.
@@ -138,7 +150,7 @@ package final class SteppedService {
 
   package func extent() -> Extent {
     var extent = Extent()
-    for worker in workers {
+    for worker in everyone {
       extent.openRequests = max(extent.openRequests, worker.openRequests.count)
       extent.connections += worker.connectionCount
       extent.unsentBytes = max(extent.unsentBytes, worker.largestUnsent)

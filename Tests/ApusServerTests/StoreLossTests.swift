@@ -111,6 +111,23 @@ struct StoreLossTests {
     #expect(repair.messages.first?.hasPrefix(finding) == true, "\(repair.messages)")
   }
 
+  @Test("The copy of a damaged store keeps its journals as they were when the service goes on")
+  func copiedJournals() throws {
+    let (_, token) = try useOnce()
+    func journals(of folder: String) throws -> [Data] {
+      try (0..<durable.workers).map {
+        try Data(contentsOf: URL(filePath: "\(folder)/ledger-journal-\($0)"))
+      }
+    }
+    let before = try journals(of: data.storePath)
+    let copy = try #require(try data.acceptLoss(nowSeconds: 7).copy)
+    let service = try TestService(directory, durable)
+    #expect(try push(service, token) == 200)
+    service.stop()
+    #expect(try journals(of: data.storePath) != before)
+    #expect(try journals(of: copy) == before)
+  }
+
   /// Has the store write what is in its log into tables, which each start does.
   private func writeTables() throws { try TestService(directory, durable).stop() }
 

@@ -109,12 +109,12 @@ extension DataDirectory {
   }
 
   /// The engine writes new files when it opens a store, and never changes those that were there. So links are a copy,
-  /// however long the logs are.
+  /// however long the logs are. A journal goes on in its file.
   private func copyStore(to copy: String) throws {
     try Files.makeDirectory(copy)
     for name in try Files.names(in: storePath) where name != "LOCK" {
       let (from, to) = ("\(storePath)/\(name)", "\(copy)/\(name)")
-      if unsafe link(from, to) == 0 { continue }
+      if !LedgerJournals.isJournal(name), unsafe link(from, to) == 0 { continue }
       try Files.create(Files.read(from), at: to, isPrivate: true)
     }
     try Files.syncFolder(of: "\(copy)/FORMAT")

@@ -11,8 +11,8 @@ import Glibc
 ///
 /// Each worker has an acceptor beside it: a worker without devices, on a thread of lower priority. It accepts
 /// connections, shakes hands, and serves peers until they have proved who they are. Then the connection moves to the
-/// worker. So no stranger ever takes a turn of a loop that serves trusted peers. Where a service has no acceptors (a
-/// simulation, a rehearsal) its workers accept connections themselves.
+/// worker. So no stranger ever takes a turn of a loop that serves trusted peers. In a rehearsal there are no acceptors,
+/// and workers accept connections themselves.
 ///
 /// Everything here is touched by that thread alone. Other threads reach it through `inbox` and `loop.perform`.
 /// One turn of the loop ends in `endTurn`: work arrives in callbacks, and everything that came of it leaves in batches.

@@ -49,6 +49,9 @@ package struct LedgerJournals: Sendable {
   package static let byteCount = 4 * 1024 * 1024
   private static let prefix = "ledger-journal-"
 
+  /// Whether a file of the store's folder is a journal.
+  package static func isJournal(_ name: String) -> Bool { name.hasPrefix(prefix) }
+
   private static func workers(in folder: String) -> [UInt16] {
     guard let directory = unsafe opendir(folder) else { return [] }
     defer { unsafe closedir(directory) }

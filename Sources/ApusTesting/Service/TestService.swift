@@ -54,6 +54,7 @@ package final class TestService: Sendable {
   package let directory: TestDirectory
   package let service: TestServiceHandle
   private let doors: [OpenDoor]
+  private let issuedToken = Mutex<(atSeconds: Int64, authorization: String)?>(nil)
 
   /// Starts a service on a directory of its own, or on one that another service left.
   package init(_ directory: TestDirectory? = nil, _ options: Options = Options()) throws {
@@ -175,8 +176,17 @@ package final class TestService: Sendable {
     return headers
   }
 
-  /// `bearer ` and a token of the directory's key.
-  package func authorization() throws -> String { try "bearer \(directory.key.token())" }
+  /// `bearer ` and a token of the directory's key: the same for a quarter of an hour, as a connection
+  /// may not change its token within 20 minutes (429 TooManyProviderTokenUpdates).
+  package func authorization() throws -> String {
+    let now = TestDirectory.nowSeconds
+    return try issuedToken.withLock { issued in
+      if let issued, now - issued.atSeconds < 900 { return issued.authorization }
+      let authorization = try "bearer \(directory.key.token(issuedAt: now))"
+      issued = (now, authorization)
+      return authorization
+    }
+  }
 
   package static let payload = Array(#"{"aps":{"alert":"hi"}}"#.utf8)
 }

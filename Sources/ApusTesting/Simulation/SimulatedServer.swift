@@ -106,18 +106,20 @@ final class SimulatedServer: @unchecked Sendable {
 
   private func serve() {
     guard let store, let order else { return }
-    let loops = (0..<workers).map { EventLoop(name: "worker \($0)", simulated: host) }
+    let workerLoops = (0..<workers).map { EventLoop(name: "worker \($0)", simulated: host) }
+    let acceptorLoops = (0..<workers).map { EventLoop(name: "acceptor \($0)", simulated: host) }
     do {
       service = try SteppedService(
         configuration, doors: doors, trust: trust, store: store,
-        journals: LedgerJournals(disk.journals(workers)), order: order, loops: loops,
-        seed: random.next(), sharesFeedbackDesk: sharesFeedbackDesk, findsDormant: findsDormant)
+        journals: LedgerJournals(disk.journals(workers)), order: order,
+        workerLoops: workerLoops, acceptorLoops: acceptorLoops, seed: random.next(),
+        sharesFeedbackDesk: sharesFeedbackDesk, findsDormant: findsDormant)
     } catch {
       return fail()
     }
     state = .up
     upSince = host.timeline.now
-    host.run(loops)
+    host.run(workerLoops + acceptorLoops)
     trace("up", generation)
     onServe()
   }
@@ -131,7 +133,7 @@ final class SimulatedServer: @unchecked Sendable {
     host.attach(link)
     service.accept(
       link.descriptor, from: .loopbackIPv4(port: UInt16(truncatingIfNeeded: link.number)),
-      door: link.door, worker: random.below(workers))
+      door: link.door, acceptor: random.below(workers))
     return true
   }
 
