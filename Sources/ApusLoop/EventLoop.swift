@@ -8,7 +8,8 @@ import Synchronization
 /// used on the loop's thread, or on the thread that sets the loop up, until `start()` or `run()`. From any other
 /// thread only these are allowed: `enqueue`, `perform`, `stop`, `join`, `isOnLoop`, and sending to an `Inbox`.
 ///
-/// One turn: timers, queued work (jobs, `perform`, inboxes), `onTurnEnd`, then epoll and the sockets' callbacks.
+/// One turn: timers, queued work (jobs, `perform`, inboxes), `onTurnEnd`, then epoll, `onWake` and the sockets'
+/// callbacks.
 ///
 /// A loop that was started must be stopped: its thread keeps it alive until then.
 @safe
@@ -21,6 +22,9 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
   /// Runs once per turn, after every callback and all queued work of the turn and before the loop sleeps: what
   /// gathers in batches is flushed here. Confined.
   package var onTurnEnd: (() -> Void)?
+  /// Runs before the callbacks of sockets: time has passed since the turn's end, for the loop may have slept. Not for
+  /// timers. Confined.
+  package var onWake: (() -> Void)?
 
   let uv: UnsafeMutablePointer<uv_loop_t>
   private let turn: UnsafeMutablePointer<uv_prepare_t>
@@ -164,6 +168,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     drain(limit: .max)
     onTurnEnd?()
     onTurnEnd = nil
+    onWake = nil
     closeSockets()
     unsafe Handles.closeAll(of: uv)
     // Only closing handles and resolutions under way keep the loop going now.

@@ -85,6 +85,7 @@ extension EventLoop {
   /// Tells of what is ready.
   func serveSockets() {
     let count = epoll.fetch()
+    onWake?()
     for index in 0..<count {
       let (events, key) = epoll.event(index)
       // Nil: a handler that was called a moment ago has closed it, or it was a wake-up, which needs nothing done: each

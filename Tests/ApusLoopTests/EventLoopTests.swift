@@ -214,6 +214,28 @@ struct TurnTests {
     }
   }
 
+  @Test("The loop says that it woke before a socket's callback")
+  func wakeThenCallbacks() async throws {
+    let (near, far) = try socketPair()
+    try await withLoops("wake") { loops in
+      let loop = loops[0]
+      let log = Confined<[String]>([])
+      let (turns, turn) = AsyncStream.makeStream(of: [String].self)
+      try await loop.on {
+        let socket = try Socket(adopting: near, loop: loop)
+        loop.onWake = { log.value = ["wake"] }
+        socket.handler = ClosureHandler(readable: {
+          turn.yield(log.value + ["socket"])
+          socket.close()
+        })
+        socket.setInterest(reading: true, writing: false)
+      }
+      #expect(write(far, "x", 1) == 1)
+      #expect(await turns.first(1) == [["wake", "socket"]])
+    }
+    close(far)
+  }
+
   @Test("A timer's and a socket's work is followed by a turn's end")
   func callbacksThenEnd() async throws {
     let (near, far) = try socketPair()

@@ -2,6 +2,7 @@ import ApusLoop
 import ApusModel
 import ApusServer
 import ApusTesting
+import Glibc
 import Testing
 
 @Suite("Notifications reach the device, and only the device, until it has them")
@@ -30,6 +31,29 @@ struct DeliveryTests {
   }
 
   // MARK: Bytes
+
+  @Test("A notification that comes after a pause was accepted after it, not before")
+  func acceptanceTime() throws {
+    // With nobody else, whose work would set the worker's clock.
+    let service = try TestService()
+    defer { service.stop() }
+    let device = try service.connect()
+    let headers = try service.pushHeaders(
+      to: device.token(), authorization: service.authorization())
+    try device.enable(TestDirectory.topic)
+    let provider = try service.provider()
+    for _ in 0..<4 {
+      // Shorter than a second, after which each worker has something to do.
+      usleep(300_000)
+      let before = EventLoop.wallClockMilliseconds()
+      let stream = try provider.request(headers, body: TestService.payload)
+      let frame = try device.notification()
+      let sent = (frame[6] ?? []).reduce(Int64(0)) { $0 << 8 | Int64($1) } / 1_000_000
+      #expect(sent >= before, "\(before - sent) ms before it was sent")
+      try device.acknowledge(frame)
+      #expect(try provider.response(to: stream).status == 200)
+    }
+  }
 
   @Test(
     "A notification is, byte for byte, the frame of the protocol, with the service's own fields")

@@ -77,8 +77,12 @@ struct RetiredDeviceTests {
       #expect(end.end == .closeNotify)
       for presented in [nil, device.baseToken] {
         let client = try service.courier(device.device)
-        try client.send(ConnectedDevice.connectMessage(token: presented))
-        let response = try client.expect(0x08)
+        var response = RawCourierFrame(0)
+        let line = try AuditLines(service).line("device.refused") {
+          try client.send(ConnectedDevice.connectMessage(token: presented))
+          response = try client.expect(0x08)
+        }
+        #expect(line["reason"] == "retired" && line["device"] == device.device.id.text, "\(line)")
         #expect(response[1] == [2])
         #expect(response.fieldIDs == [1, 4, 5, 6, 8, 10, 0x40])
         let explanation = String(decoding: response[0x40] ?? [], as: UTF8.self)

@@ -163,12 +163,15 @@ final class FullDiskTests {
 
 @Suite("What the engine says")
 struct EngineLogTests {
-  @Test("Ten messages in ten seconds are passed on, and how many were left out is said behind them")
+  @Test("So many messages in a window are passed on; the next window tells how many were left out")
   func limit() {
     let log = EngineLog { _ in }
-    let lines = (0..<25).flatMap { log.lines(for: "\($0)", nowSeconds: 100) }
-    #expect(lines == (0..<10).map { "\($0)" })
+    let few = Limits.logLinesPerWindow
+    let lines = (0..<few + 15).flatMap { log.lines(for: "\($0)", atMilliseconds: 100) }
+    #expect(lines == (0..<few).map { "\($0)" })
+    let later = 100 + UInt64(Limits.logWindowSeconds) * 1000
     #expect(
-      log.lines(for: "later", nowSeconds: 110) == ["15 more messages were left out", "later"])
+      log.lines(for: "later", atMilliseconds: later)
+        == ["15 more messages were left out", "later"])
   }
 }

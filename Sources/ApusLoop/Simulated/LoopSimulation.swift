@@ -115,6 +115,7 @@ extension EventLoop {
   /// Tells of what is ready. Level-triggered: what is ready still afterwards is looked at again.
   private func serveSimulatedSockets(_ simulation: LoopSimulation) {
     let system = simulation.system
+    onWake?()
     for descriptor in simulation.takeAttention() {
       if system.isReadable(descriptor) { tell(descriptor, Readiness.readable, simulation) }
       if system.isWritable(descriptor) { tell(descriptor, Readiness.writable, simulation) }
@@ -151,5 +152,6 @@ extension EventLoop {
     batch = []
     batchCursor = 0
     onTurnEnd = nil
+    onWake = nil
   }
 }

@@ -32,19 +32,16 @@ extension CourierConnection {
       return refuse(error)
     }
     connection.tls.forgetPeerCertificate()
-    arrival = Arrival(identity, presentedToken: connect.token)
+    arrival = HandedOverDevice(dialect, identity, presentedToken: connect.token)
     stage = .handingOver
     connection.leave()
   }
 
-  /// Gives the device up to the worker that owns it, with what came behind the connect message.
-  func leave() -> (device: HandedOverDevice, unread: [UInt8])? {
-    guard let arrival else { return nil }
+  /// Gives the device up to the worker that owns it.
+  func leave() -> HandedOverDevice? {
     stage = .over
-    let device = HandedOverDevice(
-      dialect: dialect, identity: arrival.identity, presentedToken: arrival.presentedToken,
-      framer: framer)
-    return (device, arrival.unread)
+    arrival?.framer = framer
+    return arrival
   }
 
   /// "Status 2 only for authentication failure. On refusal: send, flush, close."
@@ -52,7 +49,7 @@ extension CourierConnection {
     connection.logLimited(.notice, .deviceRefused) {
       [.text("peer", connection.peer.description), .text("reason", refusal.description)]
     }
-    connection.note(.deviceRefused, device: arrival?.identity.device, reason: refusal.kind)
+    connection.note(.deviceRefused, device: refusal.device, reason: refusal.kind)
     CourierConnectResponse(
       status: .refused, token: nil, serverMilliseconds: UInt64(max(0, worker.wallMilliseconds)),
       badNonceServerMilliseconds: refusal.isAboutTime

@@ -25,19 +25,6 @@ final class CourierConnection {
     case over
   }
 
-  /// Who it is, in memory of its own that a quiet device does not need.
-  final class Arrival {
-    let identity: DeviceIdentity
-    let presentedToken: DeviceToken?
-    /// What came behind the connect message.
-    var unread: [UInt8] = []
-
-    init(_ identity: DeviceIdentity, presentedToken: DeviceToken?) {
-      self.identity = identity
-      self.presentedToken = presentedToken
-    }
-  }
-
   enum StopReason: String {
     case serviceStops = "the service stops"
     case renewed = "the device has a newer certificate"
@@ -68,7 +55,7 @@ final class CourierConnection {
   /// Frames that were skipped: of unknown commands, or with another connection's token.
   var skippedFrames = 0
   /// What is known between the connect message and the hand-over.
-  var arrival: Arrival?
+  var arrival: HandedOverDevice?
   /// Why the connection ends soon; nil while it does not.
   var stopReason: StopReason?
   var isStopping: Bool { stopReason != nil }

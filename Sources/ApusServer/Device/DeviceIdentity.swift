@@ -67,6 +67,16 @@ enum DeviceRefusal: Error, CustomStringConvertible {
     }
   }
 
+  /// Whom it is about; nil where that was not proved.
+  var device: DeviceID? {
+    switch self {
+    case .retired(let device), .revoked(let device), .authorityRemoved(let device),
+      .superseded(let device):
+      device
+    default: nil
+    }
+  }
+
   /// Whether the answer is to carry the service's time.
   var isAboutTime: Bool {
     if case .clock = self { true } else { false }

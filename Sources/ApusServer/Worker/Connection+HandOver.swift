@@ -18,10 +18,10 @@ extension Connection {
     case .provider(let provider):
       state = .provider(provider.leave())
     case .courier(let courier):
-      guard let arrival = courier.leave() else { preconditionFailure("a device left unnamed") }
-      target = worker.ownerIndex(of: arrival.device.identity.device)
-      unread = arrival.unread + unread
-      state = .device(arrival.device)
+      guard let device = courier.leave() else { preconditionFailure("a device left unnamed") }
+      target = worker.ownerIndex(of: device.identity.device)
+      unread = device.unread + unread
+      state = .device(device)
     case .gateway, .feedback, .none: state = .established
     }
     worker.send(

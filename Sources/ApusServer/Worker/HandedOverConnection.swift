@@ -41,20 +41,18 @@ final class HandedOverProvider {
   }
 }
 
-/// A device that has said who it is.
+/// A device that has said who it is. In memory of its own, which a quiet device does not need.
 final class HandedOverDevice {
   let dialect: CourierALPN
   let identity: DeviceIdentity
   let presentedToken: DeviceToken?
-  let framer: CourierFramer
+  var framer = CourierFramer()
+  /// What came behind the connect message.
+  var unread: [UInt8] = []
 
-  init(
-    dialect: CourierALPN, identity: DeviceIdentity, presentedToken: DeviceToken?,
-    framer: CourierFramer
-  ) {
+  init(_ dialect: CourierALPN, _ identity: DeviceIdentity, presentedToken: DeviceToken?) {
     self.dialect = dialect
     self.identity = identity
     self.presentedToken = presentedToken
-    self.framer = framer
   }
 }

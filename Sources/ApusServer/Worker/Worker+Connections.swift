@@ -8,7 +8,6 @@ import Glibc
 
 extension Worker {
   func accept(_ descriptor: Int32, _ peer: SocketAddress, _ door: Door) {
-    readClock()
     guard makeRoom(for: peer, door) else {
       Glibc.close(descriptor)
       return

@@ -135,13 +135,13 @@ import Glibc
       cacheByteCount: isAcceptor
         ? 0 : configuration.deviceCacheMegabytes * 1024 * 1024 / workers.count)
     inbox = Inbox(loop: loop, capacity: Self.inboxCapacity) { [unowned self] messages in
-      readClock()
       if messages.count > 1 { shard.warm(messages) }
       for message in messages { handle(message) }
       messages.removeAll(keepingCapacity: true)
     }
     pauses = PauseQueue(worker: self)
     loop.parkedSocketHandler = dormantSockets
+    loop.onWake = { [unowned self] in readClock() }
     loop.onTurnEnd = { [unowned self] in endTurn() }
     let timer = LoopTimer(loop: loop) { [unowned self] in secondPassed() }
     timer.start(afterMilliseconds: 1000, repeatMilliseconds: 1000)

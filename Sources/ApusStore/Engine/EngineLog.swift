@@ -1,3 +1,4 @@
+import ApusModel
 import CEngineLog
 import CRocksDB
 import Glibc
@@ -7,18 +8,8 @@ import Synchronization
 /// that file fails, and the engine ends the process when it closes a file of which that is so.
 @safe
 final class EngineLog: Sendable {
-  private struct State {
-    var windowEndSeconds = 0
-    var count = 0
-    var suppressed = 0
-  }
-
-  private let state = Mutex(State())
+  private let limiter = Mutex(LogLimiter(kinds: 1))
   private let onMessage: @Sendable (String) -> Void
-
-  /// Messages in one window that are passed on; the others are counted.
-  private static let messagesPerWindow = 10
-  private static let windowSeconds = 10
 
   init(onMessage: @escaping @Sendable (String) -> Void) { self.onMessage = onMessage }
 
@@ -42,23 +33,16 @@ final class EngineLog: Sendable {
   private func receive(_ text: String) {
     var now = timespec()
     unsafe clock_gettime(CLOCK_MONOTONIC, &now)
-    for line in lines(for: text, nowSeconds: now.tv_sec) { onMessage(line) }
+    let milliseconds = UInt64(now.tv_sec) * 1000 + UInt64(now.tv_nsec) / 1_000_000
+    for line in lines(for: text, atMilliseconds: milliseconds) { onMessage(line) }
   }
 
   /// What is to be said now that a message came.
-  func lines(for text: String, nowSeconds: Int) -> [String] {
-    state.withLock { state in
-      var lines: [String] = []
-      if nowSeconds >= state.windowEndSeconds {
-        if state.suppressed > 0 { lines.append("\(state.suppressed) more messages were left out") }
-        state = State(windowEndSeconds: nowSeconds + Self.windowSeconds)
-      }
-      guard state.count < Self.messagesPerWindow else {
-        state.suppressed += 1
-        return lines
-      }
-      state.count += 1
-      return lines + [text]
+  func lines(for text: String, atMilliseconds now: UInt64) -> [String] {
+    guard case .write(let suppressed) = limiter.withLock({ $0.admit(0, atMilliseconds: now) })
+    else {
+      return []
     }
+    return suppressed > 0 ? ["\(suppressed) more messages were left out", text] : [text]
   }
 }

@@ -1,4 +1,4 @@
-import ApusCore
+import ApusModel
 import Testing
 
 @Suite("Limits of log lines that strangers can cause")

@@ -1,10 +1,9 @@
-import ApusModel
-
 /// Bounds how many log lines of one kind are written, and counts those that are not.
 ///
-/// Anybody on the network can cause some lines. Each kind may have a number of lines in a window of time; the others
-/// are suppressed, and one line tells how many they were. A window begins with the first line after the last window,
-/// so a kind that is rare is never suppressed. Time is given, in milliseconds of a clock that nobody sets.
+/// Anybody on the network can cause some lines, and a failing disk others. Each kind may have a number of lines in a
+/// window of time; the others are suppressed, and one line tells how many they were. A window begins with the first
+/// line after the last window, so a kind that is rare is never suppressed. Time is given, in milliseconds of a clock
+/// that nobody sets.
 package struct LogLimiter: Sendable {
   /// What to do with a line.
   package enum Verdict: Sendable, Hashable {
