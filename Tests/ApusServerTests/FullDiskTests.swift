@@ -2,6 +2,7 @@ import ApusLoop
 import ApusModel
 import ApusStore
 import ApusTesting
+import DiskFaults
 import Foundation
 import Glibc
 import Testing
@@ -13,10 +14,12 @@ import Testing
   "A service whose disk is full", .serialized, .enabled(if: getuid() == 0, "mounting takes root"))
 final class FullDiskServiceTests {
   private let directory: TestDirectory
+  private let disk: SmallFileSystem
   private let log: AwaitedLog
   private let options: TestService.Options
   private var storePath: String { directory.data.storePath }
-  private var ballast: String { storePath + "/lost+found" }
+  private var lostAndFound: String { storePath + "/lost+found" }
+  private var ballast: String { lostAndFound + "/ballast" }
 
   init() throws {
     let log = AwaitedLog()
@@ -27,18 +30,33 @@ final class FullDiskServiceTests {
       $0.logSink = { log.add($0) }
     }
     directory = try TestDirectory()
+    let storePath = directory.data.storePath
     try Files.makeDirectory(storePath)
-    try #require(mount("tmpfs", storePath, "tmpfs", 0, "size=16m") == 0, "errno \(errno)")
+    disk = try SmallFileSystem(at: storePath, megabytes: 16)
+    // As at the root of a volume of ext4.
+    try Files.makeDirectory(lostAndFound)
   }
 
-  deinit { umount2(storePath, Int32(MNT_DETACH)) }
-
   /// Takes what is still free.
-  private func fillDisk() {
-    let file = open(ballast, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
-    defer { close(file) }
-    var chunk = [UInt8](repeating: 0, count: 4096)
-    while write(file, &chunk, chunk.count) > 0 {}
+  private func fillDisk() { SmallFileSystem.fill(ballast) }
+
+  @Test("A damaged store on a volume of its own is copied to another one, long files too")
+  func copyToAnotherVolume() throws {
+    let service = try TestService(directory, options)
+    _ = try service.connect().token()
+    service.stop()
+    let log = try #require(try Files.names(in: storePath).filter { $0.hasSuffix(".log") }.max())
+    try Data([1, 2, 3]).write(to: URL(filePath: "\(storePath)/\(log)"))
+    // Longer than any file that is read as a whole; of zeros, which take no room.
+    let long = 17 << 20
+    #expect(FileManager.default.createFile(atPath: "\(storePath)/long", contents: nil))
+    #expect(truncate("\(storePath)/long", long) == 0)
+    let copy = try #require(try directory.data.acceptLoss(nowSeconds: 7).copy)
+    #expect(try Data(contentsOf: URL(filePath: "\(copy)/\(log)")) == Data([1, 2, 3]))
+    #expect(try Data(contentsOf: URL(filePath: "\(copy)/long")).count == long)
+    let again = try TestService(directory, options)
+    defer { again.stop() }
+    _ = try again.connect().token()
   }
 
   private func payload(_ number: Int) -> [UInt8] {

@@ -1,4 +1,5 @@
 import ApusModel
+import DiskFaults
 import Foundation
 import Glibc
 import Synchronization
@@ -10,6 +11,7 @@ import Testing
 @Suite("A disk that is full", .serialized, .enabled(if: getuid() == 0, "mounting takes root"))
 final class FullDiskTests {
   private let root: String
+  private let disk: SmallFileSystem
   private var ballast: String { root + "/ballast" }
   private var path: String { root + "/store" }
   private let value = [UInt8](repeating: 1, count: 64 * 1024)
@@ -17,11 +19,11 @@ final class FullDiskTests {
   init() throws {
     root = NSTemporaryDirectory() + "apus-disk-" + UUID().uuidString
     try FileManager.default.createDirectory(atPath: root, withIntermediateDirectories: true)
-    try #require(mount("tmpfs", root, "tmpfs", 0, "size=12m") == 0, "errno \(errno)")
+    disk = try SmallFileSystem(at: root, megabytes: 12)
   }
 
   deinit {
-    umount2(root, Int32(MNT_DETACH))
+    disk.unmount()
     rmdir(root)
   }
 
@@ -60,26 +62,6 @@ final class FullDiskTests {
     throw StoreError.unavailable
   }
 
-  @Test("A journal has all of its blocks from the start on, or is none")
-  func journal() throws {
-    #expect(throws: JournalFault.self) {
-      try JournalMemory(mapping: root + "/journal", byteCount: 64 << 20)
-    }
-    let memory = try JournalMemory(mapping: root + "/small", byteCount: 1 << 20)
-    #expect(FileManager.default.createFile(atPath: ballast, contents: nil))
-    let file = open(ballast, O_WRONLY)
-    defer { close(file) }
-    while writeAll(file, value) > 0 {}
-    // Each page is there, although the disk is full.
-    let sevens = [UInt8](repeating: 7, count: memory.count)
-    memory.write(sevens.span, at: 0)
-    #expect(memory.copied().allSatisfy { $0 == 7 })
-  }
-
-  private func writeAll(_ file: Int32, _ bytes: [UInt8]) -> Int {
-    bytes.withUnsafeBytes { write(file, $0.baseAddress, $0.count) }
-  }
-
   @Test("Commits fail for as long as it lasts, and work again once there is room; nothing is lost")
   func runningFull() async throws {
     try putBallast()
@@ -116,18 +98,13 @@ final class FullDiskTests {
     while await commit(store, { $0.put(.meta, [2], [2]) }) != nil { await events.awaitRecovery() }
     for number in taken { #expect(try store.get(.mailbox, key(number)) == value) }
     store.close()
-    // However often it was opened: ten in ten seconds, and a line that counts the others.
-    let windows = 2 + Int((ContinuousClock.now - started) / .seconds(10))
-    #expect(messages.withLock { $0 } <= 11 * windows)
+    // However often it was opened: so many in a window, and a line that counts the others.
+    let windows = 2 + Int((ContinuousClock.now - started) / .seconds(Limits.logWindowSeconds))
+    #expect(messages.withLock { $0 } <= (Limits.logLinesPerWindow + 1) * windows)
   }
 
   /// Takes what is still free.
-  private func fillRest() {
-    let file = open(root + "/rest", O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
-    defer { close(file) }
-    var chunk = [UInt8](repeating: 0, count: 4096)
-    while write(file, &chunk, chunk.count) > 0 {}
-  }
+  private func fillRest() { SmallFileSystem.fill(root + "/rest") }
 
   @Test("The store closes on a full disk, says so where it cannot open, and opens with room again")
   func closingFull() async throws {

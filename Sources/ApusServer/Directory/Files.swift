@@ -77,6 +77,33 @@ package enum Files {
     }
   }
 
+  /// Copies a file of any length to a path where there is none, for its owner alone, and syncs what is in it.
+  static func copy(_ path: String, to other: String) throws(FileError) {
+    let source = unsafe open(path, O_RDONLY | O_CLOEXEC)
+    guard source >= 0 else { throw failure("read", path) }
+    defer { Glibc.close(source) }
+    let target = unsafe open(other, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+    guard target >= 0 else { throw failure("create", other) }
+    defer { Glibc.close(target) }
+    var chunk = [UInt8](repeating: 0, count: 1 << 20)
+    while true {
+      let count = unsafe chunk.withUnsafeMutableBytes { buffer in
+        unsafe Glibc.read(source, buffer.baseAddress, buffer.count)
+      }
+      if count < 0, errno == EINTR { continue }
+      guard count >= 0 else { throw failure("read", path) }
+      if count == 0 { break }
+      try writeAll(count == chunk.count ? chunk : Array(chunk[..<count]), target, other)
+    }
+    guard fsync(target) == 0 else { throw failure("sync", other) }
+  }
+
+  /// Whether there is a regular file at `path`.
+  static func isFile(_ path: String) -> Bool {
+    var status = stat()
+    return unsafe lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
+  }
+
   /// Makes a name durable that was added to a folder, replaced or removed there: fsync(2) of the file says nothing of
   /// the entry that leads to it.
   package static func syncFolder(of path: String) throws(FileError) {

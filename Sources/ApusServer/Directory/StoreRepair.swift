@@ -109,19 +109,24 @@ extension DataDirectory {
   }
 
   /// The engine writes new files when it opens a store, and never changes those that were there. So links are a copy,
-  /// however long the logs are. A journal goes on in its file.
+  /// however long the logs are. A journal goes on in its file, and the store may be a volume of its own.
   private func copyStore(to copy: String) throws {
     try Files.makeDirectory(copy)
-    for name in try Files.names(in: storePath) where name != "LOCK" {
+    for name in try storeFiles() where name != "LOCK" {
       let (from, to) = ("\(storePath)/\(name)", "\(copy)/\(name)")
       if !LedgerJournals.isJournal(name), unsafe link(from, to) == 0 { continue }
-      try Files.create(Files.read(from), at: to, isPrivate: true)
+      try Files.copy(from, to: to)
     }
     try Files.syncFolder(of: "\(copy)/FORMAT")
   }
 
   private func removeStore() throws {
-    for name in try Files.names(in: storePath) { try DurableFile.remove("\(storePath)/\(name)") }
+    for name in try storeFiles() { try DurableFile.remove("\(storePath)/\(name)") }
+  }
+
+  /// Without folders: the root of a volume has `lost+found`.
+  private func storeFiles() throws -> [String] {
+    try Files.names(in: storePath).filter { Files.isFile("\(storePath)/\($0)") }
   }
 }
 

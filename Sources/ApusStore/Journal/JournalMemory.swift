@@ -31,6 +31,12 @@ import Glibc
     let count = max(byteCount, Int(status.st_size))
     let shortage = posix_fallocate(file, 0, count)
     guard shortage == 0 else {
+      // ext4 keeps the blocks that there were, and the store would have none.
+      if status.st_size == 0 {
+        unsafe _ = unlink(path)
+      } else {
+        _ = ftruncate(file, status.st_size)
+      }
       throw JournalFault("allocating \(count) bytes for \(path)", shortage)
     }
     let address = unsafe mmap(nil, count, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)
