@@ -53,14 +53,14 @@ final class FeedbackScript: @unchecked Sendable {
         identity: TLSIdentity(server, serverKey),
         clientCertificates: .required(authoritiesPEM: authorityPEM), sessionTickets: false))
     let listener = try Listener(loop: loop, address: .loopbackIPv4(port: 0)) {
-      [unowned self] descriptor, _ in
-      guard let socket = try? Socket(adopting: descriptor, loop: loop),
+      [weak self, loop] descriptor, _ in
+      guard let self, let socket = try? Socket(adopting: descriptor, loop: loop),
         let tls = try? TLSConnection(context: context)
       else { return }
       connection = FeedbackScriptConnection(
         socket, tls, bytes, recordBytes: recordBytes, end
-      ) { [unowned self] in
-        ended($0)
+      ) { [weak self] in
+        self?.ended($0)
       }
     }
     self.listener = listener

@@ -15,11 +15,12 @@ final class ScriptedProxy: @unchecked Sendable {
 
   init(to target: UInt16, answer: String = "HTTP/1.1 200 OK\r\n\r\n") throws {
     let listener = try Listener(loop: loop, address: .loopbackIPv4(port: 0)) {
-      [unowned self] descriptor, _ in
-      guard let tunnel = try? Tunnel(descriptor, loop, target: target, answer: answer) else {
+      [weak self, loop] descriptor, _ in
+      guard let self, let tunnel = try? Tunnel(descriptor, loop, target: target, answer: answer)
+      else {
         return
       }
-      tunnel.onHead = { [unowned self] head in seen.withLock { $0.append(head) } }
+      tunnel.onHead = { [weak self] head in self?.seen.withLock { $0.append(head) } }
       tunnels.append(tunnel)
     }
     self.listener = listener

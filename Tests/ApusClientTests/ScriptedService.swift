@@ -71,7 +71,7 @@ final class ScriptedService: @unchecked Sendable {
           privateKeyPEM: Array(key.pkcs8PEM.utf8)),
         applicationProtocols: applicationProtocols))
     let listener = try Listener(loop: loop, address: .loopbackIPv4(port: 0)) {
-      [unowned self] descriptor, _ in accept(descriptor)
+      [weak self] descriptor, _ in self?.accept(descriptor)
     }
     self.listener = listener
     port = listener.localAddress?.port ?? 0
@@ -103,7 +103,7 @@ final class ScriptedService: @unchecked Sendable {
         Socket(adopting: descriptor, loop: loop), TLSConnection(context: context),
         deeds: index < script.count ? script[index] : [],
         earlyEnd: index < earlyEnds.count ? earlyEnds[index] : nil,
-        onRequest: { [unowned self] id in requests.withLock { $0[index].append(id) } })
+        onRequest: { [weak self] id in self?.requests.withLock { $0[index].append(id) } })
     else { return }
     connections.append(connection)
   }

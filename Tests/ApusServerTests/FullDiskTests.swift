@@ -32,12 +32,16 @@ final class FullDiskServiceTests {
     directory = try TestDirectory()
     let storePath = directory.data.storePath
     try Files.makeDirectory(storePath)
-    disk = try SmallFileSystem(at: storePath, megabytes: 16)
+    disk = try SmallFileSystem(.ext4, at: storePath, megabytes: 32)
     // As at the root of a volume of ext4.
-    try Files.makeDirectory(lostAndFound)
+    if !FileManager.default.fileExists(atPath: lostAndFound) {
+      try Files.makeDirectory(lostAndFound)
+    }
+    // What an operator will delete: opening the store again takes as much room as its log.
+    try Data(count: 20 << 20).write(to: URL(filePath: ballast))
   }
 
-  /// Takes what is still free.
+  /// Takes what is still free, for the ballast.
   private func fillDisk() { SmallFileSystem.fill(ballast) }
 
   @Test("A damaged store on a volume of its own is copied to another one, long files too")
@@ -66,13 +70,16 @@ final class FullDiskServiceTests {
 
   /// Pushes until one is answered with `status`; the number of the last one with 200 before that.
   private func push(
-    _ numbers: PartialRangeFrom<Int>, to token: String, _ service: TestService, until status: Int
+    _ numbers: PartialRangeFrom<Int>, to token: String, _ service: TestService, until status: Int,
+    fillingDisk fillsDisk: Bool = false
   ) throws -> Int {
     let provider = try service.provider()
     let headers = try service.pushHeaders(to: token, authorization: service.authorization())
     let deadline = EventLoop.monotonicMilliseconds() + 60_000
     var accepted = numbers.lowerBound - 1
     for number in numbers {
+      // Again and again, as the engine makes room where it removes a log.
+      if fillsDisk, number % 64 == 0 { fillDisk() }
       let response = try provider.exchange(headers, body: payload(number))
       if response.status == 200 { accepted = number }
       if response.status == status { return accepted }
@@ -104,7 +111,7 @@ final class FullDiskServiceTests {
     try present.enable(TestDirectory.topic)
     _ = try push(0..., to: absentToken, service, until: 200)
     fillDisk()
-    let last = try push(1..., to: absentToken, service, until: 503)
+    let last = try push(1..., to: absentToken, service, until: 503, fillingDisk: true)
     fillDisk()
     // It is there, and stays.
     try present.settle()
@@ -125,6 +132,21 @@ final class FullDiskServiceTests {
     #expect(service.service.topicCounters().allSatisfy { $0.isBalanced })
   }
 
+  @Test("Read-only after an error of the disk: 503 with the reason, devices stay and are served")
+  func failed() throws {
+    let service = try TestService(directory, options)
+    defer { service.stop() }
+    let (absent, absentToken) = try service.absentDevice()
+    let present = try service.connect()
+    _ = try push(0..., to: absentToken, service, until: 200)
+    guard try disk.failDisk() else { return }
+    _ = try push(1..., to: absentToken, service, until: 503)
+    try present.settle()
+    #expect(try fetch(absent, service) == payload(0))
+    try log.await("can only be read")
+    try present.settle()
+  }
+
   @Test("Full when it starts: it starts, answers 503, delivers what waits, and recovers by itself")
   func starting() throws {
     let first = try TestService(directory, options)
@@ -134,7 +156,7 @@ final class FullDiskServiceTests {
     fillDisk()
     let service = try TestService(directory, options)
     defer { service.stop() }
-    _ = try push(1..., to: token, service, until: 503)
+    _ = try push(1..., to: token, service, until: 503, fillingDisk: true)
     #expect(try fetch(device, service) == payload(0))
     unlink(ballast)
     let accepted = try push(1_000..., to: token, service, until: 200)

@@ -19,7 +19,7 @@ final class FullDiskTests {
   init() throws {
     root = NSTemporaryDirectory() + "apus-disk-" + UUID().uuidString
     try FileManager.default.createDirectory(atPath: root, withIntermediateDirectories: true)
-    disk = try SmallFileSystem(at: root, megabytes: 12)
+    disk = try SmallFileSystem(.ext4, at: root, megabytes: 12)
   }
 
   deinit {

@@ -2,7 +2,6 @@ import Foundation
 import Glibc
 
 /// A real file system of a few megabytes, mounted until this is released. Mounting takes root.
-///
 package final class SmallFileSystem {
   package enum Kind: Sendable, CaseIterable {
     case tmpfs
@@ -26,7 +25,7 @@ package final class SmallFileSystem {
       && Self.run(
         "mkfs.ext4", "-q", "-F", "-m", "0", "-b", "1024",
         "-E", "lazy_itable_init=0,lazy_journal_init=0", image)
-      && Self.run("mount", "-o", "loop", image, path)
+      && Self.run("mount", "-o", "loop,errors=remount-ro", image, path)
     if isMounted { return }
     unlink(image)
     guard mount("tmpfs", path, "tmpfs", 0, "size=\(megabytes)m") == 0 else {
@@ -51,6 +50,22 @@ package final class SmallFileSystem {
     guard (try? process.run()) != nil else { return false }
     process.waitUntilExit()
     return process.terminationStatus == 0
+  }
+
+  /// Makes ext4 believe that the disk has failed, so that it lets itself only be read from now on.
+  ///
+  /// - Returns: False where there is no ext4 here.
+  package func failDisk() throws -> Bool {
+    let mounts = try String(contentsOfFile: "/proc/self/mounts", encoding: .utf8)
+    for line in mounts.split(separator: "\n") {
+      let words = line.split(separator: " ")
+      guard words.count > 2, words[1] == path, words[2] == "ext4" else { continue }
+      let device = URL(filePath: String(words[0])).lastPathComponent
+      try "1".write(
+        toFile: "/sys/fs/ext4/\(device)/trigger_fs_error", atomically: false, encoding: .utf8)
+      return true
+    }
+    return false
   }
 
   /// Takes what is still free with a file at `path`, which need not be there.

@@ -171,9 +171,16 @@ private final class RocksCore: @unchecked Sendable {
     if !options.acceptsLoss { try progress.check() }
     // Behind the check, so that damage is found also where only reading is left.
     try directory.requireWritable()
-    let opened = try RocksDatabase(
-      path: directory.path, for: .writing(creating: content == .fresh), options: options,
-      log: engineLog, expiryFinder: expiryFinder)
+    let attempt = OpeningAttempt(directory)
+    let opened: RocksDatabase
+    do throws(StoreError) {
+      opened = try RocksDatabase(
+        path: directory.path, for: .writing(creating: content == .fresh), options: options,
+        log: engineLog, expiryFinder: expiryFinder)
+    } catch {
+      attempt?.removeLeftovers()
+      throw error
+    }
     progress.note(isForced: true)
     use(opened)
     lastFault.withLock { $0 = nil }

@@ -12,7 +12,7 @@ struct StoreDirectory {
   static let formatFile = "FORMAT"
   private static let formatPrefix = "apus store format "
   /// The engine's pointer to its data: without it there is no database.
-  private static let engineFile = "CURRENT"
+  static let engineFile = "CURRENT"
 
   enum Content {
     /// Nothing, or what a crash during creation left.

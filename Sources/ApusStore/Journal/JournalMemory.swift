@@ -28,6 +28,9 @@ import Glibc
     defer { Glibc.close(file) }
     var status = stat()
     guard unsafe fstat(file, &status) == 0 else { throw JournalFault("reading \(path)", errno) }
+    guard status.st_mode & S_IFMT == S_IFREG else {
+      throw JournalFault("\(path) is no regular file", EINVAL)
+    }
     let count = max(byteCount, Int(status.st_size))
     let shortage = posix_fallocate(file, 0, count)
     guard shortage == 0 else {

@@ -63,7 +63,7 @@ package final class ScriptedGateway: @unchecked Sendable {
         },
         clientCertificates: .required(authoritiesPEM: authorityPEM), sessionTickets: false))
     let listener = try Listener(loop: loop, address: .loopbackIPv4(port: 0)) {
-      [unowned self] descriptor, _ in accept(descriptor)
+      [weak self] descriptor, _ in self?.accept(descriptor)
     }
     self.listener = listener
     port = listener.localAddress?.port ?? 0

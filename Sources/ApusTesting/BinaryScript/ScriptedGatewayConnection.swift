@@ -7,7 +7,9 @@ import ApusWire
 final class ScriptedGatewayConnection: SocketHandler {
   private let socket: Socket
   private let tls: TLSConnection
-  private unowned let gateway: ScriptedGateway
+  /// Nil when its test is over.
+  private weak var gateway: ScriptedGateway?
+  private let options: ScriptedGateway.Options
   private let buffers = TLSBuffers()
   private var room = [UInt8](repeating: 0, count: 65_536)
   /// What the script still has, the next deed last.
@@ -28,9 +30,10 @@ final class ScriptedGatewayConnection: SocketHandler {
     self.tls = tls
     self.deeds = deeds.reversed()
     self.gateway = gateway
+    options = gateway.options
     socket.handler = self
     timer = LoopTimer(loop: socket.loop) { [unowned self] in goOn() }
-    let pause = gateway.options.handshakePauseMilliseconds
+    let pause = options.handshakePauseMilliseconds
     if pause > 0 { timer?.start(afterMilliseconds: pause) } else { goOn() }
   }
 
@@ -185,9 +188,9 @@ final class ScriptedGatewayConnection: SocketHandler {
       return false
     }
     let payload = take(frame)
-    gateway.note { $0.taken.append(payload) }
+    gateway?.note { $0.taken.append(payload) }
     lastTaken = frame.identifier ?? lastTaken
-    if gateway.options.confirms {
+    if options.confirms {
       var bytes: [UInt8] = []
       BinaryErrorPacket(status: .noError, identifier: lastTaken).append(to: &bytes)
       say(bytes)
@@ -198,12 +201,12 @@ final class ScriptedGatewayConnection: SocketHandler {
   private func refuseNext() {
     guard let frame = frame() else { return }
     let payload = take(frame)
-    gateway.note { $0.refused.append(payload) }
+    gateway?.note { $0.refused.append(payload) }
   }
 
   /// What stands there may be no notification, on purpose.
   private func answerProbe() {
-    guard !gateway.options.ignoresProbes, case .fault(let fault, _, let identifier) = scan() else {
+    guard !options.ignoresProbes, case .fault(let fault, _, let identifier) = scan() else {
       return
     }
     var bytes: [UInt8] = []
