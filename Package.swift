@@ -70,13 +70,30 @@ let package = Package(
     layer("ApusWeb", ["CMicroHTTPD", "CCurl"]),
     // The page, as bytes: a target of its own, so that it is compiled when it changes and only then.
     layer("ApusConsole", resources: [.embedInCode("Assets")]),
-    // L4: drivers.
+    layer("ApusLog", ["ApusModel", "ApusLoop"]),
+    // L4: the control plane, which commands use without a service.
+    layer(
+      "ApusDirectory",
+      [
+        "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop", "ApusLog",
+        "ApusStore",
+      ]),
+    layer(
+      "ApusEnrolment",
+      ["ApusModel", "ApusWire", "ApusCore", "ApusTrust", "ApusLoop", "ApusLog", "ApusDirectory"]),
+    layer(
+      "ApusAdmin",
+      [
+        "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop", "ApusLog",
+        "ApusStore", "ApusWeb", "ApusDirectory", "ApusEnrolment",
+      ], resources: [.embedInCode("openapi.json")]),
+    // L5: drivers.
     layer(
       "ApusServer",
       [
         "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusHTTP2", "ApusTrust", "ApusLoop",
-        "ApusStore", "ApusWeb",
-      ], resources: [.embedInCode("Admin/openapi.json")]),
+        "ApusLog", "ApusStore", "ApusDirectory", "ApusEnrolment", "ApusAdmin",
+      ]),
     layer(
       "ApusClient",
       ["ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusHTTP2", "ApusTrust", "ApusLoop"]),
@@ -86,22 +103,25 @@ let package = Package(
       "ApusTesting",
       [
         "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusHTTP2", "ApusTrust", "ApusLoop",
-        "ApusStore", "ApusServer", "ApusClient", "ApusDevice",
+        "ApusStore", "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin", "ApusServer",
+        "ApusClient", "ApusDevice",
       ]),
     // A stand-in for APNs in development, of all of these.
     layer(
       "ApusDev",
       [
         "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop", "ApusWeb",
-        "ApusServer", "ApusClient", "ApusDevice", "ApusConsole",
+        "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin", "ApusServer", "ApusClient",
+        "ApusDevice", "ApusConsole",
       ], resources: [.embedInCode("API/openapi.json")]),
-    // L5: thin executables, and what of them is pure.
+    // L6: thin executables, and what of them is pure.
     layer("ApusCommand", ["ApusModel", "ApusWire"]),
     .executableTarget(
       name: "apus",
       dependencies: [
         "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop",
-        "ApusWeb", "ApusServer", "ApusClient", "ApusDevice", "ApusDev",
+        "ApusWeb", "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin", "ApusServer",
+        "ApusClient", "ApusDevice", "ApusDev",
       ],
       swiftSettings: strict),
     .executableTarget(
@@ -133,7 +153,8 @@ let package = Package(
     tests(
       "ApusServerTests",
       [
-        "ApusServer", "ApusTesting", "ApusModel", "ApusWire", "ApusLoop", "ApusTLS", "ApusHTTP2",
+        "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin", "ApusServer", "ApusTesting",
+        "ApusModel", "ApusWire", "ApusLoop", "ApusTLS", "ApusHTTP2",
         "ApusTrust", "ApusCore", "ApusStore", "ApusWeb", "ApusDevice", "DiskFaults",
       ]),
     tests("ApusStoreTests", ["ApusStore", "ApusModel", "ApusWire", "DiskFaults"]),
@@ -145,7 +166,8 @@ let package = Package(
     tests(
       "ApusDeviceTests",
       [
-        "ApusDevice", "ApusModel", "ApusWire", "ApusTLS", "ApusTrust", "ApusLoop", "ApusServer",
+        "ApusDevice", "ApusModel", "ApusWire", "ApusTLS", "ApusTrust", "ApusLoop", "ApusLog",
+        "ApusDirectory", "ApusEnrolment", "ApusAdmin", "ApusServer",
       ]),
     .testTarget(
       name: "InteropTests", dependencies: ["apus", "apus-bench"],
@@ -153,13 +175,15 @@ let package = Package(
     tests(
       "ApusClientTests",
       [
-        "ApusClient", "ApusDevice", "ApusServer", "ApusModel", "ApusWire", "ApusCore", "ApusHTTP2",
+        "ApusClient", "ApusDevice", "ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin",
+        "ApusServer", "ApusModel", "ApusWire", "ApusCore", "ApusHTTP2",
         "ApusTrust", "ApusLoop", "ApusTLS", "ApusTesting",
       ]),
     tests(
       "ApusDevTests",
       [
-        "ApusDev", "ApusClient", "ApusModel", "ApusWire", "ApusServer", "ApusWeb", "ApusTrust",
+        "ApusDev", "ApusClient", "ApusModel", "ApusWire", "ApusLog", "ApusDirectory",
+        "ApusEnrolment", "ApusAdmin", "ApusServer", "ApusWeb", "ApusTrust",
         "ApusTLS", "ApusLoop", "ApusTesting",
       ]),
     tests("SimulationTests", ["ApusTesting"]),

@@ -1,5 +1,5 @@
+package import ApusLog
 package import ApusLoop
-package import ApusServer
 
 /// Everything that a stand-in for APNs is told when it starts.
 package struct DevConfiguration: Sendable {

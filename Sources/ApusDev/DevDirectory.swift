@@ -1,7 +1,7 @@
 import ApusCore
+import ApusDirectory
 import ApusLoop
 import ApusModel
-import ApusServer
 import Glibc
 
 /// The data directory of a stand-in: one that is kept, or one that goes with it.

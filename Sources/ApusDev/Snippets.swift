@@ -1,5 +1,4 @@
 import ApusModel
-import ApusServer
 
 /// What to write into a provider so that it sends to the stand-in.
 package struct Snippet: Sendable {

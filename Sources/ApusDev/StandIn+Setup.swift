@@ -1,3 +1,6 @@
+import ApusAdmin
+import ApusDirectory
+import ApusEnrolment
 import ApusLoop
 import ApusModel
 import ApusServer
@@ -11,7 +14,7 @@ extension StandIn {
     _ configuration: DevConfiguration, _ directory: DevDirectory, _ rehearsal: DevRehearsal
   ) -> ServerConfiguration {
     let ports = configuration.ports
-    let doors: [(DoorConfiguration.Kind, Environment, UInt16)] = [
+    let doors: [(ListenerKind, Environment, UInt16)] = [
       (.provider, .production, ports.http2), (.provider, .development, ports.http2Development),
       (.courier, .production, ports.courier),
       (.courier, .development, ports.courierDevelopment),
@@ -45,20 +48,20 @@ extension StandIn {
     return [.loopbackIPv4(port: port), .loopbackIPv6(port: port)]
   }
 
-  static func courierDoors(_ doors: [OpenDoor]) -> [Environment: SocketAddress] {
+  static func courierDoors(_ doors: [OpenListener]) -> [Environment: SocketAddress] {
     let couriers = doors.filter { $0.kind == .courier }
     return Dictionary(uniqueKeysWithValues: couriers.map { ($0.environment, $0.addresses[0]) })
   }
 
   static func ports(
-    _ doors: [OpenDoor], _ kind: DoorConfiguration.Kind
+    _ doors: [OpenListener], _ kind: ListenerKind
   ) -> [Environment: UInt16] {
     let found = doors.filter { $0.kind == kind }
     return Dictionary(uniqueKeysWithValues: found.map { ($0.environment, $0.addresses[0].port) })
   }
 
   static func facts(
-    _ configuration: DevConfiguration, _ directory: DevDirectory, _ doors: [OpenDoor]
+    _ configuration: DevConfiguration, _ directory: DevDirectory, _ doors: [OpenListener]
   ) -> StandInFacts {
     StandInFacts(
       version: configuration.version, isLenient: configuration.isLenient,

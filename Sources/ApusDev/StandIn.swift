@@ -1,3 +1,4 @@
+import ApusDirectory
 import ApusLoop
 package import ApusModel
 import ApusServer

@@ -1,21 +1,14 @@
+package import ApusAdmin
 package import ApusCore
+import ApusDirectory
+package import ApusEnrolment
+package import ApusLog
 package import ApusLoop
 package import ApusModel
 
 /// What a listener speaks, and to which environment it belongs.
 package struct DoorConfiguration: Sendable {
-  package enum Kind: String, Sendable {
-    /// The HTTP/2 provider API.
-    case provider = "http2"
-    /// Devices.
-    case courier
-    /// The binary provider interface.
-    case gateway
-    /// The feedback service beside it.
-    case feedback
-  }
-
-  package var kind: Kind
+  package var kind: ListenerKind
   package var environment: Environment
   package var addresses: [SocketAddress]
   /// How notifications are judged; of meaning to a gateway alone.
@@ -25,7 +18,7 @@ package struct DoorConfiguration: Sendable {
   package var allowsLegacyTLS: Bool
 
   package init(
-    kind: Kind, environment: Environment, addresses: [SocketAddress],
+    kind: ListenerKind, environment: Environment, addresses: [SocketAddress],
     rules: BinaryRules = .standard, allowsLegacyTLS: Bool = false
   ) {
     self.kind = kind

@@ -1,3 +1,5 @@
+import ApusDirectory
+import ApusLog
 import Glibc
 
 // What the signals of an operator or a service manager do.

@@ -1,4 +1,8 @@
-import ApusCore
+package import ApusAdmin
+package import ApusCore
+package import ApusDirectory
+import ApusEnrolment
+import ApusLog
 package import ApusLoop
 package import ApusModel
 package import ApusStore
@@ -7,25 +11,23 @@ import ApusTrust
 import Glibc
 import Synchronization
 
-/// A door as it stands open.
-package struct OpenDoor: Sendable {
-  package var kind: DoorConfiguration.Kind
-  package var environment: Environment
-  package var addresses: [SocketAddress]
-}
-
 /// The whole service: one worker a core, a store, and the doors.
 ///
 /// `start`, `reload` and `stop` are called from one thread, which is none of the workers'.
 package final class Service {
   package let configuration: ServerConfiguration
-  package private(set) var doors: [OpenDoor] = []
+  package private(set) var doors: [OpenListener] = []
   let log: Log
   private let store: any DurableStore
   private let workers: [Worker]
   /// One for each worker; none in a rehearsal.
   private let acceptors: [Worker]
   private var everyone: [Worker] { acceptors + workers }
+  private var running: RunningService {
+    RunningService(
+      configuration: configuration, workers: workers, acceptors: acceptors, listeners: doors,
+      loader: loader)
+  }
   let tickets: TicketKeyring
   private let contexts: DoorContexts
   /// That of the start.
@@ -34,8 +36,8 @@ package final class Service {
   private let identity: DirectoryIdentity
   private let watch: TrustWatch
   private let expiries: ExpiryWatch
-  private let enrolment: EnrolmentDesk
-  private let admin: AdminDoor?
+  private let enrolment: EnrolmentQueue
+  private let admin: AdminServer?
   private let audit: AuditLog
 
   /// Reads the data directory and opens the store. Throws what keeps the service from starting, in words for the
@@ -49,7 +51,8 @@ package final class Service {
     log = configuration.log
     let dataDirectory = DataDirectory(path: configuration.dataDirectory)
     let audit = AuditLog(path: dataDirectory.auditFile, log: configuration.log)
-    let loader = TrustLoader(dataDirectory, configuration, audit)
+    let loader = TrustLoader(
+      dataDirectory, allowsES512: configuration.allowsES512, audit, log: configuration.log)
     self.loader = loader
     let identity = DirectoryIdentity(dataDirectory.path)
     self.identity = identity
@@ -74,7 +77,9 @@ package final class Service {
     let count = configuration.workers > 0 ? configuration.workers : Self.coreCount
     let expiries = ExpiryWatch(log: configuration.log)
     self.expiries = expiries
-    let enrolment = EnrolmentDesk(configuration, dataDirectory, audit)
+    let enrolment = EnrolmentQueue(
+      dataDirectory, configuration.enrolment, days: configuration.deviceDays, audit,
+      log: configuration.log)
     self.enrolment = enrolment
     let commons = Commons(
       configuration: configuration, store: store, order: order,
@@ -98,7 +103,7 @@ package final class Service {
     self.acceptors = acceptors
     self.audit = audit
     let admin = configuration.admin.map {
-      AdminDoor(
+      AdminServer(
         $0, dataDirectory, trust, inherited: configuration.inheritedSockets,
         log: configuration.log)
     }
@@ -193,14 +198,8 @@ package final class Service {
   }
 
   private func startAdministration() throws {
-    try admin?.start { state in
-      ServiceView(
-        configuration: configuration, directory: DataDirectory(path: configuration.dataDirectory),
-        workers: workers, acceptors: acceptors, store: store, expiries: expiries, audit: audit,
-        doors: doors,
-        startedMilliseconds: EventLoop.wallClockMilliseconds(), state: state,
-        history: ServiceHistory(), staleness: { [loader] in loader.staleness }, identity: identity)
-    }
+    try admin?.start(
+      running, store: store, expiries: expiries, audit: audit, identity: identity)
   }
 
   /// The UNIX socket by which it is administered; nil where there is none.
@@ -231,7 +230,7 @@ package final class Service {
       if index == 0 { door = door.with(addresses: bound) }
     }
     doors.append(
-      OpenDoor(kind: door.kind, environment: door.environment, addresses: door.addresses))
+      OpenListener(kind: door.kind, environment: door.environment, addresses: door.addresses))
   }
 
   // MARK: While it runs
@@ -260,17 +259,12 @@ package final class Service {
   /// What became of the notifications of each topic and environment, over all workers, since the data directory was
   /// made. While notifications flow the workers are asked one after the other, and each part is in balance.
   package func topicCounters() -> [TopicCounters] {
-    workers.flatMap { worker in worker.ask { $0.shard.counters() } }.added()
+    running.topicCounters()
   }
 
   /// How often requests were refused for each reason, over all workers, since the data directory was made.
   package func rejections() -> [Reason: UInt64] {
-    var total: [Reason: UInt64] = [:]
-    for worker in everyone {
-      let counters = worker.ask { $0.shard.ledger.rejections }
-      for reason in Reason.allCases { total[reason, default: 0] += counters[reason] }
-    }
-    return total
+    running.rejections()
   }
 
   /// Connections of all kinds, over all workers.
@@ -344,53 +338,5 @@ package final class Service {
   private static func sleep(milliseconds: Int64) -> Bool {
     usleep(UInt32(milliseconds) * 1000)
     return false
-  }
-}
-
-extension Worker {
-  /// Runs `body` on the worker's thread and waits for its answer.
-  func ask<Answer: Sendable>(_ body: @escaping @Sendable (Worker) -> Answer) -> Answer {
-    let box = AnswerBox<Answer>()
-    loop.perform {
-      box.put(body(self))
-    }
-    return box.take()
-  }
-}
-
-/// Hands one value from one thread to another that waits for it.
-@safe private final class AnswerBox<Value: Sendable>: @unchecked Sendable {
-  private let mutex: UnsafeMutablePointer<pthread_mutex_t>
-  private let condition: UnsafeMutablePointer<pthread_cond_t>
-  private var value: Value?
-
-  init() {
-    unsafe mutex = .allocate(capacity: 1)
-    unsafe condition = .allocate(capacity: 1)
-    unsafe pthread_mutex_init(mutex, nil)
-    unsafe pthread_cond_init(condition, nil)
-  }
-
-  deinit {
-    unsafe pthread_mutex_destroy(mutex)
-    unsafe pthread_cond_destroy(condition)
-    unsafe mutex.deallocate()
-    unsafe condition.deallocate()
-  }
-
-  func put(_ value: Value) {
-    unsafe pthread_mutex_lock(mutex)
-    self.value = value
-    unsafe pthread_cond_signal(condition)
-    unsafe pthread_mutex_unlock(mutex)
-  }
-
-  func take() -> Value {
-    unsafe pthread_mutex_lock(mutex)
-    defer { unsafe pthread_mutex_unlock(mutex) }
-    while true {
-      if let value { return value }
-      unsafe pthread_cond_wait(condition, mutex)
-    }
   }
 }

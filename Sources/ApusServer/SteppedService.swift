@@ -1,4 +1,5 @@
-import ApusCore
+package import ApusCore
+package import ApusDirectory
 package import ApusLoop
 package import ApusModel
 package import ApusStore

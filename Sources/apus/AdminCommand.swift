@@ -1,6 +1,8 @@
+import ApusAdmin
 import ApusCommand
+import ApusDirectory
+import ApusLog
 import ApusModel
-import ApusServer
 import ApusWire
 
 /// `apus admin`

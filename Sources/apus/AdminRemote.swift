@@ -1,5 +1,6 @@
+import ApusAdmin
 import ApusCommand
-import ApusServer
+import ApusDirectory
 import ApusWeb
 import ApusWire
 

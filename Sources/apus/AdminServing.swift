@@ -1,3 +1,4 @@
+import ApusAdmin
 import ApusCommand
 import ApusDev
 import ApusLoop

@@ -1,6 +1,7 @@
 import ApusCommand
+import ApusDirectory
+import ApusEnrolment
 import ApusModel
-import ApusServer
 import ApusTrust
 import ApusWeb
 import ApusWire

@@ -1,5 +1,6 @@
 import ApusCommand
 import ApusDev
+import ApusDirectory
 import ApusLoop
 import ApusModel
 import ApusServer
@@ -144,7 +145,7 @@ struct DevCommand {
 
   private func announce(_ facts: StandInFacts) {
     if invocation.isOn(ApusOptions.json) { return Output.json(ready(facts)) }
-    func ports(_ kind: DoorConfiguration.Kind) -> String {
+    func ports(_ kind: ListenerKind) -> String {
       let production = facts.port(kind, .production).map { "\($0)" } ?? "off"
       let development = facts.port(kind, .development).map { "\($0)" } ?? "off"
       return "localhost, port \(production) (development \(development))"
@@ -174,7 +175,7 @@ struct DevCommand {
   }
 
   private func ready(_ facts: StandInFacts) -> JSONValue {
-    func ports(_ kind: DoorConfiguration.Kind) -> JSONValue {
+    func ports(_ kind: ListenerKind) -> JSONValue {
       .members([
         "production": facts.port(kind, .production).map { .integer(Int64($0)) },
         "development": facts.port(kind, .development).map { .integer(Int64($0)) },

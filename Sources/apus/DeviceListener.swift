@@ -1,5 +1,7 @@
 import ApusCommand
 import ApusDevice
+import ApusDirectory
+import ApusLog
 import ApusLoop
 import ApusModel
 import ApusServer

@@ -1,8 +1,8 @@
 import ApusClient
 import ApusCommand
+import ApusLog
 import ApusLoop
 import ApusModel
-import ApusServer
 import ApusTLS
 import ApusTrust
 import ApusWire

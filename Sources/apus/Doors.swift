@@ -1,5 +1,6 @@
 import ApusCommand
 import ApusCore
+import ApusDirectory
 import ApusLoop
 import ApusModel
 import ApusServer
@@ -10,7 +11,7 @@ struct NamedDoor {
   var name: String
   /// For people.
   var title: String
-  var kind: DoorConfiguration.Kind
+  var kind: ListenerKind
   var environment: Environment
   var option: Option<ListenAddresses>
 

@@ -1,6 +1,8 @@
 import ApusCommand
+import ApusDirectory
+import ApusEnrolment
+import ApusLog
 import ApusModel
-import ApusServer
 import ApusTrust
 import ApusWire
 import Glibc

@@ -1,6 +1,7 @@
 import ApusClient
 import ApusCommand
-import ApusServer
+import ApusDirectory
+import ApusLog
 import ApusWire
 
 /// `apus feedback`

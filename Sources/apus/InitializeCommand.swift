@@ -1,6 +1,6 @@
 import ApusCommand
 import ApusCore
-import ApusServer
+import ApusDirectory
 import ApusWire
 
 /// `apus init`

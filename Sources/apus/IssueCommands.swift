@@ -1,7 +1,7 @@
 import ApusCommand
 import ApusCore
+import ApusDirectory
 import ApusModel
-import ApusServer
 import ApusTrust
 import ApusWire
 

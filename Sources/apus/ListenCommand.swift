@@ -1,5 +1,6 @@
 import ApusCommand
 import ApusDevice
+import ApusDirectory
 import ApusLoop
 import ApusModel
 import ApusServer

@@ -1,5 +1,6 @@
 import ApusCommand
 import ApusDevice
+import ApusLog
 import ApusModel
 import ApusServer
 import ApusWire

@@ -1,6 +1,7 @@
 import ApusCommand
+import ApusDirectory
+import ApusLog
 import ApusModel
-import ApusServer
 import ApusWire
 
 /// `apus log`

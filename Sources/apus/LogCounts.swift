@@ -1,6 +1,6 @@
 import ApusCommand
+import ApusDirectory
 import ApusModel
-import ApusServer
 import ApusWire
 
 /// What `apus log --counts` prints: the counters of a service elsewhere, of the one that runs in the data directory, or

@@ -1,6 +1,6 @@
 import ApusCommand
+import ApusDirectory
 import ApusModel
-import ApusServer
 import ApusWire
 
 /// What `apus log` shows of notifications that were rejected as unauthorized: they have no lines in the ledger.

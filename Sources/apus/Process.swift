@@ -1,5 +1,5 @@
 import ApusCommand
-import ApusServer
+import ApusDirectory
 import Glibc
 
 /// What this process was given by whoever started it.

@@ -1,5 +1,4 @@
 import ApusCommand
-import ApusServer
 import Glibc
 
 /// The file of a list, or standard input.

@@ -1,7 +1,8 @@
 import ApusCommand
 import ApusCore
+import ApusDirectory
+import ApusEnrolment
 import ApusModel
-import ApusServer
 import ApusTrust
 import ApusWire
 

@@ -1,7 +1,7 @@
 import ApusClient
 import ApusCommand
+import ApusLog
 import ApusModel
-import ApusServer
 import ApusWire
 
 /// `apus send`

@@ -1,8 +1,8 @@
 import ApusClient
 import ApusCommand
 import ApusCore
+import ApusDirectory
 import ApusModel
-import ApusServer
 
 /// What a provider proves itself with, from the options, and from the data directory where they are silent.
 struct SendCredentials {

@@ -1,4 +1,8 @@
+import ApusAdmin
 import ApusCommand
+import ApusDirectory
+import ApusEnrolment
+import ApusLog
 import ApusLoop
 import ApusModel
 import ApusServer
@@ -31,7 +35,7 @@ struct ServeCommand {
       throw CommandFailure(
         .unavailable, "\(error)",
         remedy: "Does another service hold the port? `apus serve --help` tells how to choose one.")
-    } catch let error as AdminDoorError {
+    } catch let error as AdminServerError {
       throw CommandFailure(
         .unavailable, "\(error)",
         remedy: "--admin, --admin-listen and --console say where the service is administered.")

@@ -1,5 +1,5 @@
 import ApusCommand
-import ApusServer
+import ApusDirectory
 import ApusWire
 
 /// `apus store`

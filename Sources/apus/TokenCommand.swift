@@ -1,8 +1,8 @@
 import ApusClient
 import ApusCommand
 import ApusCore
+import ApusDirectory
 import ApusModel
-import ApusServer
 import ApusTrust
 import ApusWire
 

@@ -1,6 +1,6 @@
 import ApusCommand
+import ApusLog
 import ApusModel
-import ApusServer
 import ApusTrust
 import ApusWire
 

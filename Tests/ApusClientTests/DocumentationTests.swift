@@ -1,4 +1,5 @@
 import ApusDevice
+import ApusDirectory
 import ApusModel
 import ApusServer
 import Foundation

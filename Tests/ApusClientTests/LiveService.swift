@@ -1,5 +1,8 @@
+import ApusAdmin
 import ApusCore
 import ApusDevice
+import ApusDirectory
+import ApusLog
 import ApusLoop
 import ApusModel
 import ApusServer
@@ -66,7 +69,7 @@ final class LiveService {
 
   static var nowSeconds: Int64 { EventLoop.wallClockMilliseconds() / 1000 }
 
-  func port(_ kind: DoorConfiguration.Kind) -> UInt16 {
+  func port(_ kind: ListenerKind) -> UInt16 {
     guard let door = service.doors.first(where: { $0.kind == kind }) else {
       preconditionFailure("the door was asked for")
     }

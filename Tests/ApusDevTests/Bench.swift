@@ -1,4 +1,5 @@
 import ApusClient
+import ApusLog
 import ApusModel
 import ApusServer
 import ApusTesting

@@ -14,7 +14,7 @@ import Testing
 
 extension Bench {
   private func tls(
-    _ kind: DoorConfiguration.Kind, protocols: [String], identity: TLSIdentity?
+    _ kind: ListenerKind, protocols: [String], identity: TLSIdentity?
   ) throws -> RawTLSClient {
     let port = try #require(facts.port(kind, .production))
     return try RawTLSClient(

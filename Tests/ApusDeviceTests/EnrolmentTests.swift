@@ -1,4 +1,6 @@
 import ApusDevice
+import ApusDirectory
+import ApusEnrolment
 import ApusLoop
 import ApusModel
 import ApusServer

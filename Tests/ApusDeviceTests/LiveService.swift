@@ -1,4 +1,6 @@
+import ApusAdmin
 import ApusDevice
+import ApusDirectory
 import ApusLoop
 import ApusModel
 import ApusServer
@@ -42,7 +44,7 @@ final class LiveService {
 
   deinit { try? FileManager.default.removeItem(at: directory) }
 
-  func address(_ kind: DoorConfiguration.Kind) -> SocketAddress {
+  func address(_ kind: ListenerKind) -> SocketAddress {
     guard let door = service.doors.first(where: { $0.kind == kind }) else {
       preconditionFailure("the door was asked for")
     }

@@ -1,4 +1,5 @@
 import ApusDevice
+import ApusDirectory
 import ApusLoop
 import ApusModel
 import ApusServer

@@ -1,3 +1,4 @@
+import ApusDirectory
 import ApusLoop
 import ApusServer
 import ApusTesting

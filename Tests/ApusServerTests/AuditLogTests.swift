@@ -5,6 +5,8 @@ import Foundation
 import Synchronization
 import Testing
 
+@testable import ApusLog
+@testable import ApusDirectory
 @testable import ApusServer
 
 @Suite("The audit log")

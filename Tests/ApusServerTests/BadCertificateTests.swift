@@ -78,7 +78,7 @@ struct BadCertificate: CustomTestStringConvertible, Sendable {
 /// Makes them, for the door of the one authority or of the other.
 struct BadCertificates {
   let directory: TestDirectory
-  let door: DoorConfiguration.Kind
+  let door: ListenerKind
   var now: Int64 { TestDirectory.nowSeconds }
 
   var authority: CertificateAuthority {
@@ -150,12 +150,12 @@ struct BadCertificates {
 
 @Suite("Certificates that must not be believed, at each door", .timeLimit(.minutes(30)))
 struct BadCertificateTests {
-  static let doors: [DoorConfiguration.Kind] = [.provider, .gateway, .feedback, .courier]
+  static let doors: [ListenerKind] = [.provider, .gateway, .feedback, .courier]
   let service: TestService
 
   init() throws { service = try Gateways.service }
 
-  private func end(_ door: DoorConfiguration.Kind, _ identity: TLSIdentity?) throws -> RawEnd? {
+  private func end(_ door: ListenerKind, _ identity: TLSIdentity?) throws -> RawEnd? {
     let protocols: [String] =
       switch door {
       case .provider: ["h2"]
@@ -173,7 +173,7 @@ struct BadCertificateTests {
   @Test(
     "The handshake ends with its alert, and the audit log says why and whose it is",
     arguments: doors)
-  func table(door: DoorConfiguration.Kind) throws {
+  func table(door: ListenerKind) throws {
     let service = try TestService()
     defer { service.stop() }
     let made = BadCertificates(directory: service.directory, door: door)
@@ -201,7 +201,7 @@ struct BadCertificateTests {
   private init(_ service: TestService) { self.service = service }
 
   /// The connection is not ended for a while by anything but us: what it says first shows that.
-  private func isLetIn(_ door: DoorConfiguration.Kind, _ identity: TLSIdentity) throws -> Bool {
+  private func isLetIn(_ door: ListenerKind, _ identity: TLSIdentity) throws -> Bool {
     switch door {
     case .provider:
       let provider = try service.provider(identity: identity)
@@ -224,7 +224,7 @@ struct BadCertificateTests {
 
   @Test(
     "A chain that is longer than any need ends the handshake, and costs nothing", arguments: doors)
-  func hugeChain(door: DoorConfiguration.Kind) throws {
+  func hugeChain(door: ListenerKind) throws {
     let service = try TestService()
     defer { service.stop() }
     let made = BadCertificates(directory: service.directory, door: door)
@@ -250,8 +250,8 @@ struct BadCertificateTests {
 
   @Test(
     "Without any, at the doors that demand one",
-    arguments: [DoorConfiguration.Kind.gateway, .feedback])
-  func none(door: DoorConfiguration.Kind) throws {
+    arguments: [ListenerKind.gateway, .feedback])
+  func none(door: ListenerKind) throws {
     let service = try TestService()
     defer { service.stop() }
     let line = try AuditLines(service).line("handshake.refused") {

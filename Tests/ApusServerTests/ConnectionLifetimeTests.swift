@@ -1,4 +1,5 @@
 import ApusCore
+import ApusDirectory
 import ApusLoop
 import ApusModel
 import ApusServer

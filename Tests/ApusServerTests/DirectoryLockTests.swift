@@ -1,4 +1,6 @@
+import ApusAdmin
 import ApusCore
+import ApusDirectory
 import ApusModel
 import ApusServer
 import ApusTesting

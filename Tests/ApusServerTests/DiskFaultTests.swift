@@ -1,3 +1,5 @@
+import ApusDirectory
+import ApusLog
 import ApusModel
 import ApusStore
 import ApusTesting
@@ -7,6 +9,7 @@ import Foundation
 import Glibc
 import Testing
 
+@testable import ApusAdmin
 @testable import ApusServer
 
 /// Lines of a service's log, for whoever waits for one.

@@ -11,7 +11,7 @@ struct DoorTests {
 
   init() throws { service = try Shared.service }
 
-  static let doors: [(DoorConfiguration.Kind, Environment)] = [
+  static let doors: [(ListenerKind, Environment)] = [
     (.provider, .production), (.provider, .development), (.courier, .production),
     (.courier, .development), (.gateway, .production), (.gateway, .development),
     (.feedback, .production), (.feedback, .development),
@@ -32,7 +32,7 @@ struct DoorTests {
 
   /// The alert with which a handshake ended, or the other end that it had.
   private func refusal(
-    _ kind: DoorConfiguration.Kind, _ protocols: [String],
+    _ kind: ListenerKind, _ protocols: [String],
     _ change: (inout TLSClientConfiguration) -> Void = { _ in }
   ) throws -> RawEnd? {
     do {
@@ -61,7 +61,7 @@ struct DoorTests {
   func oldTLS(version: TLSVersion) throws {
     try withBystanders(service) {
       for (kind, protocols) in [
-        (DoorConfiguration.Kind.provider, ["h2"]), (.courier, ["apns-security-v3"]),
+        (ListenerKind.provider, ["h2"]), (.courier, ["apns-security-v3"]),
       ] {
         let end = try refusal(kind, protocols) {
           ($0.minimumVersion, $0.maximumVersion) = (version, version)

@@ -1,3 +1,5 @@
+import ApusCore
+import ApusDirectory
 import ApusModel
 import ApusServer
 import ApusTesting

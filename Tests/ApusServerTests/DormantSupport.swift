@@ -1,3 +1,4 @@
+import ApusCore
 import ApusServer
 import ApusTesting
 import Glibc

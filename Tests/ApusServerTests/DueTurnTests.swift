@@ -6,6 +6,7 @@ import ApusTesting
 import Glibc
 import Testing
 
+@testable import ApusDirectory
 @testable import ApusServer
 
 /// Connections whose time is over within the same second.
@@ -22,7 +23,9 @@ struct DueTurnTests {
     let commons = Commons(
       configuration: configuration, store: store, order: try AcceptanceOrder(store: store) { _ in },
       audit: audit, expiries: ExpiryWatch(log: configuration.log))
-    let trust = try TrustLoader(directory.data, configuration, audit).load()
+    let trust = try TrustLoader(
+      directory.data, allowsES512: false, audit, log: configuration.log
+    ).load()
     let worker = Worker(index: 0, commons: commons, trust: trust)
     worker.connect(to: [worker])
     try worker.shard.restore(LedgerOpening(store, workers: 1, journals: LedgerJournals()))

@@ -1,3 +1,5 @@
+import ApusDirectory
+import ApusEnrolment
 import ApusModel
 import ApusServer
 import ApusTLS

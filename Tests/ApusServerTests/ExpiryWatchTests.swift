@@ -4,6 +4,8 @@ import ApusTrust
 import Synchronization
 import Testing
 
+@testable import ApusLog
+@testable import ApusDirectory
 @testable import ApusServer
 
 @Suite("Certificates that end soon")

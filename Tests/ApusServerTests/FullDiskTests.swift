@@ -1,3 +1,4 @@
+import ApusLog
 import ApusLoop
 import ApusModel
 import ApusStore
@@ -7,6 +8,8 @@ import Foundation
 import Glibc
 import Testing
 
+@testable import ApusDirectory
+@testable import ApusAdmin
 @testable import ApusServer
 
 /// A whole service whose store is on a file system of a few megabytes. Mounting one takes root.

@@ -1,3 +1,4 @@
+import ApusDirectory
 import ApusModel
 import ApusServer
 import ApusTLS
@@ -11,11 +12,11 @@ struct GatewayCertificateTests {
 
   init() throws { service = try Gateways.service }
 
-  static let doors: [DoorConfiguration.Kind] = [.gateway, .feedback]
+  static let doors: [ListenerKind] = [.gateway, .feedback]
 
   /// How the connection ends for a client with this certificate, under each version of TLS.
   private func ends(
-    _ service: TestService, _ kind: DoorConfiguration.Kind, _ identity: TLSIdentity?
+    _ service: TestService, _ kind: ListenerKind, _ identity: TLSIdentity?
   ) throws -> [RawEnd] {
     try [TLSVersion.v1_2, .v1_3].map { version in
       do {
@@ -32,14 +33,14 @@ struct GatewayCertificateTests {
   }
 
   @Test("Without one the handshake fails: 40 under TLS 1.2, 116 under TLS 1.3", arguments: doors)
-  func none(door: DoorConfiguration.Kind) throws {
+  func none(door: ListenerKind) throws {
     // RFC 5246, section 7.4.6; RFC 8446, section 4.4.2.4.
     let alerts: [RawEnd] = [.failed(.alertReceived(40)), .failed(.alertReceived(116))]
     #expect(try ends(service, door, nil) == alerts)
   }
 
   @Test("Of another authority, of devices, or expired: the handshake fails", arguments: doors)
-  func untrusted(door: DoorConfiguration.Kind) throws {
+  func untrusted(door: ListenerKind) throws {
     let directory = service.directory
     let foreign = try directory.providerIdentity(authority: directory.foreignAuthority)
     let device = try directory.device().identity
@@ -53,7 +54,7 @@ struct GatewayCertificateTests {
   @Test(
     "For the other environment, or for no push at all: closed at once, without a byte",
     arguments: doors)
-  func environment(door: DoorConfiguration.Kind) throws {
+  func environment(door: ListenerKind) throws {
     let directory = service.directory
     let development = try directory.providerIdentity(environments: .development)
     let device = try directory.device(authority: directory.serviceAuthority).identity

@@ -1,3 +1,4 @@
+import ApusLog
 import ApusModel
 import ApusServer
 import ApusTesting

@@ -1,3 +1,4 @@
+import ApusDirectory
 import ApusServer
 import ApusTesting
 import Testing

@@ -1,6 +1,7 @@
 import ApusModel
 import Testing
 
+@testable import ApusEnrolment
 @testable import ApusServer
 
 @Suite("Room on the list of devices that wait for the operator")

@@ -1,3 +1,4 @@
+import ApusDirectory
 import ApusTesting
 import Foundation
 import Glibc

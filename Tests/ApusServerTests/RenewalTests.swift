@@ -1,3 +1,5 @@
+import ApusDirectory
+import ApusLog
 import ApusModel
 import ApusServer
 import ApusTLS

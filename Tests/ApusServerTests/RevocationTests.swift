@@ -1,4 +1,6 @@
+import ApusDirectory
 import ApusLoop
+import ApusModel
 import ApusServer
 import ApusTLS
 import ApusTesting
@@ -52,7 +54,7 @@ struct RevocationTests {
 
   /// No new handshake. Under TLS 1.3 the client learns of it by what it reads first.
   private func expectRefused(
-    _ kind: DoorConfiguration.Kind, _ protocols: [String], _ identity: TLSIdentity
+    _ kind: ListenerKind, _ protocols: [String], _ identity: TLSIdentity
   ) throws {
     // RFC 8446, section 6.2: certificate_revoked.
     let end = try service.tls(kind, protocols: protocols, identity: identity).receiveAll().1

@@ -1,3 +1,4 @@
+import ApusDirectory
 import ApusLoop
 import ApusModel
 import ApusServer

@@ -1,3 +1,4 @@
+import ApusDirectory
 import ApusModel
 import ApusServer
 import ApusTesting

@@ -1,4 +1,5 @@
 import ApusLoop
+import ApusModel
 import ApusServer
 import ApusTesting
 import Glibc

@@ -16,6 +16,7 @@ enum LayerRule {
   private static let effects: Set = ["Glibc", "Synchronization"]
   private static let pure: Set = ["ApusModel", "ApusWire", "ApusCore"]
   private static let bytes: Set = ["ApusTLS", "ApusHTTP2", "ApusTrust"]
+  private static let control: Set = ["ApusLog", "ApusDirectory", "ApusEnrolment", "ApusAdmin"]
 
   static let table: [String: Layer] = [
     // Module maps, and the C macros that Swift cannot import.
@@ -46,31 +47,42 @@ enum LayerRule {
     "ApusWeb": Layer(own: ["CMicroHTTPD", "CCurl"], system: effects, mayBeUnsafe: true),
     // The page, as bytes.
     "ApusConsole": Layer(),
+    "ApusLog": Layer(own: ["ApusModel", "ApusLoop"], system: effects, mayBeUnsafe: true),
+    // The control plane: what commands need of a data directory, and the administration.
+    "ApusDirectory": Layer(
+      own: pure.union(["ApusTLS", "ApusTrust", "ApusLoop", "ApusLog", "ApusStore"]),
+      system: effects, mayBeUnsafe: true),
+    "ApusEnrolment": Layer(
+      own: pure.union(["ApusTrust", "ApusLoop", "ApusLog", "ApusDirectory"]), system: effects,
+      mayBeUnsafe: true),
+    "ApusAdmin": Layer(
+      own: pure.union(["ApusTLS", "ApusTrust", "ApusLoop", "ApusStore", "ApusWeb"])
+        .union(["ApusLog", "ApusDirectory", "ApusEnrolment"]), system: effects, mayBeUnsafe: true),
     // Drivers.
     "ApusServer": Layer(
-      own: pure.union(bytes).union(["ApusLoop", "ApusStore", "ApusWeb"]), system: effects,
+      own: pure.union(bytes).union(control).union(["ApusLoop", "ApusStore"]), system: effects,
       mayBeUnsafe: true),
     "ApusClient": Layer(
       own: pure.union(bytes).union(["ApusLoop"]), system: effects, mayBeUnsafe: true),
     "ApusDevice": Layer(
       own: pure.union(["ApusTLS", "ApusTrust", "ApusLoop"]), system: effects, mayBeUnsafe: true),
     "ApusTesting": Layer(
-      own: pure.union(bytes).union([
+      own: pure.union(bytes).union(control).union([
         "ApusLoop", "ApusStore", "ApusServer", "ApusClient", "ApusDevice",
       ]), system: effects, mayBeUnsafe: true),
     // A stand-in for APNs in development.
     "ApusDev": Layer(
-      own: pure.union([
+      own: pure.union(control).union([
         "ApusTLS", "ApusTrust", "ApusLoop", "ApusWeb", "ApusServer", "ApusClient", "ApusDevice",
         "ApusConsole",
       ]), system: effects, mayBeUnsafe: true),
     // Executables, and what of them is pure.
     "ApusCommand": Layer(own: ["ApusModel", "ApusWire"]),
     "apus": Layer(
-      own: [
-        "ApusCommand", "ApusModel", "ApusWire", "ApusCore", "ApusTLS", "ApusTrust", "ApusLoop",
-        "ApusWeb", "ApusServer", "ApusClient", "ApusDevice", "ApusDev",
-      ],
+      own: pure.union(control).union([
+        "ApusCommand", "ApusTLS", "ApusTrust", "ApusLoop", "ApusWeb", "ApusServer", "ApusClient",
+        "ApusDevice", "ApusDev",
+      ]),
       system: effects.union(["FoundationEssentials"]), mayBeUnsafe: true),
     "apus-bench": Layer(
       own: [

@@ -1,7 +1,6 @@
 import ApusClient
 import ApusLoop
 import ApusModel
-import ApusServer
 import Synchronization
 
 /// Sends pushes as a provider does, over the provider door. Any thread.

@@ -1,6 +1,6 @@
 package import ApusLoop
 package import ApusModel
-package import ApusServer
+import ApusServer
 import ApusWeb
 import ApusWire
 
@@ -49,7 +49,7 @@ struct DevContext: Sendable {
 /// What stays as it is while the stand-in runs.
 package struct StandInFacts: Sendable {
   package struct Door: Sendable {
-    package var kind: DoorConfiguration.Kind
+    package var kind: ListenerKind
     package var environment: Environment
     package var port: UInt16
   }
@@ -78,7 +78,7 @@ package struct StandInFacts: Sendable {
 
   package static let host = "localhost"
 
-  package func port(_ kind: DoorConfiguration.Kind, _ environment: Environment) -> UInt16? {
+  package func port(_ kind: ListenerKind, _ environment: Environment) -> UInt16? {
     doors.first { $0.kind == kind && $0.environment == environment }?.port
   }
 

@@ -1,4 +1,4 @@
-import ApusServer
+import ApusAdmin
 import ApusTrust
 import ApusWire
 import ApusWeb

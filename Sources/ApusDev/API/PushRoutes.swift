@@ -1,4 +1,3 @@
-import ApusServer
 import ApusWeb
 import ApusWire
 

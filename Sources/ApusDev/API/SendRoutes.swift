@@ -1,6 +1,6 @@
-import ApusServer
 import ApusClient
 import ApusModel
+import ApusServer
 import ApusWeb
 import ApusWire
 

@@ -1,6 +1,6 @@
+import ApusAdmin
 import ApusLoop
 import ApusModel
-import ApusServer
 import ApusWeb
 import ApusWire
 
@@ -145,7 +145,7 @@ struct StatusRoutes {
 
   private func writeAddresses(to writer: inout JSONWriter) {
     writer.beginObject()
-    for kind in [DoorConfiguration.Kind.provider, .courier, .gateway, .feedback] {
+    for kind in [ListenerKind.provider, .courier, .gateway, .feedback] {
       writer.key(kind.rawValue)
       writer.beginObject()
       for environment in Environment.allCases {

@@ -1,7 +1,7 @@
+import ApusDirectory
 import ApusLoop
 import ApusCore
 import ApusModel
-import ApusServer
 import ApusTrust
 import ApusWeb
 import ApusWire

@@ -1,5 +1,6 @@
 import ApusCore
 import ApusDevice
+import ApusDirectory
 import ApusLoop
 import ApusModel
 import ApusServer

@@ -1,5 +1,5 @@
-import ApusServer
 import ApusDevice
+import ApusServer
 /// What the list of pushes is narrowed down to.
 struct PushQuery: Sendable {
   enum Verdict: Sendable, Hashable {

@@ -1,5 +1,5 @@
-import ApusServer
 import ApusModel
+import ApusServer
 import ApusWire
 
 /// Every violation since the start, counted by rule, with the first pushes that broke it. A value.

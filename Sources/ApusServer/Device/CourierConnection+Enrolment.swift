@@ -1,4 +1,6 @@
 import ApusCore
+import ApusDirectory
+import ApusEnrolment
 import ApusLoop
 import ApusModel
 import ApusTLS
@@ -122,7 +124,7 @@ extension CourierConnection {
       kind: kind, certificateRequest: request, site: connection.peer.site, trust: worker.trust,
       nowSeconds: worker.wallSeconds)
     guard let desk = worker.enrolment else {
-      return take(EnrolmentDesk.notOffered)
+      return take(EnrolmentQueue.notOffered)
     }
     let (worker, slot, generation) = (worker, connection.slot, connection.generation)
     desk.submit(query, atMilliseconds: Int64(worker.loop.nowMilliseconds)) { issuance in

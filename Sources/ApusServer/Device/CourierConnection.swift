@@ -1,4 +1,6 @@
 import ApusCore
+import ApusDirectory
+import ApusLog
 import ApusLoop
 import ApusModel
 import ApusTLS

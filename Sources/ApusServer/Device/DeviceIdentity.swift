@@ -1,4 +1,5 @@
 import ApusCore
+import ApusDirectory
 import ApusModel
 import ApusTrust
 import ApusWire
@@ -83,21 +84,6 @@ enum DeviceRefusal: Error, CustomStringConvertible {
   }
 }
 
-/// What a certificate can be revoked by.
-struct CertificateNames: Sendable {
-  var fingerprint: CertificateFingerprint
-  var place: CertificateFingerprint
-
-  init(_ certificate: Certificate) {
-    fingerprint = CertificateFingerprint(certificate.fingerprint)
-    place = CertificateFingerprint(certificate.place)
-  }
-
-  func areRevoked(in directory: Directory) -> Bool {
-    directory.isRevoked(fingerprint) || directory.isRevoked(place)
-  }
-}
-
 /// By what a connected device's certificate is judged again: when trust changes, and when its time is over. Its bytes,
 /// which are some 500, are not kept for as long as the device is connected.
 struct CertificateStanding: Sendable {
@@ -148,26 +134,6 @@ struct CertificateStanding: Sendable {
       return .authorityRemoved
     }
     return nowSeconds > notAfter ? .expired : nil
-  }
-}
-
-/// What is asked later of the certificate of the handshake, for its renewal.
-struct PresentedCertificate: Sendable {
-  /// Unix seconds.
-  var notBefore: Int64
-  var notAfter: Int64
-  var commonName: String?
-
-  init(notBefore: Int64, notAfter: Int64, commonName: String?) {
-    self.notBefore = notBefore
-    self.notAfter = notAfter
-    self.commonName = commonName
-  }
-
-  init(_ certificate: Certificate) {
-    notBefore = certificate.notBefore
-    notAfter = certificate.notAfter
-    commonName = certificate.subject.commonName
   }
 }
 

@@ -1,3 +1,5 @@
+import ApusDirectory
+import ApusLog
 import ApusLoop
 import ApusModel
 import ApusWire

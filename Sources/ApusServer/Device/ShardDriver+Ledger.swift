@@ -1,4 +1,5 @@
 import ApusCore
+import ApusLog
 import ApusLoop
 import ApusModel
 import ApusStore

@@ -1,3 +1,4 @@
+import ApusLog
 import ApusLoop
 import ApusModel
 

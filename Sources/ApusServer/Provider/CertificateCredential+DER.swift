@@ -1,4 +1,5 @@
 import ApusCore
+import ApusDirectory
 import ApusModel
 import ApusTrust
 
@@ -29,8 +30,4 @@ extension CertificateCredential {
       authorities: authorities.issuers(of: certificate.certificate),
       notAfterSeconds: certificate.certificate.notAfter)
   }
-}
-
-extension CertificateFingerprint {
-  init(_ digest: SHA256Digest) { self.init(words: digest.words) }
 }

@@ -1,5 +1,7 @@
 import ApusCore
+import ApusDirectory
 import ApusHTTP2
+import ApusLog
 import ApusLoop
 import ApusModel
 import ApusStore

@@ -1,4 +1,5 @@
 import ApusCore
+import ApusDirectory
 import ApusHTTP2
 import ApusLoop
 import ApusModel

@@ -1,4 +1,7 @@
+import ApusDirectory
+import ApusLog
 import ApusLoop
+import ApusModel
 import ApusTLS
 import ApusTrust
 import Synchronization

@@ -1,3 +1,5 @@
+import ApusDirectory
+import ApusEnrolment
 import ApusStore
 
 /// What the workers of a service have in common; each part can be used by all of them at once.
@@ -17,7 +19,7 @@ struct Commons: Sendable {
   var audit: AuditLog
   var expiries: ExpiryWatch
   /// Who decides on requests for certificates; nil where nobody does.
-  var enrolment: EnrolmentDesk?
+  var enrolment: EnrolmentQueue?
   /// Who listens in; nil in a real service.
   var rehearsal: RehearsalDesk?
 }
@@ -29,6 +31,6 @@ extension Worker {
   var depot: NotificationDepot { commons.depot }
   var audit: AuditLog { commons.audit }
   var expiries: ExpiryWatch { commons.expiries }
-  var enrolment: EnrolmentDesk? { commons.enrolment }
+  var enrolment: EnrolmentQueue? { commons.enrolment }
   var rehearsal: RehearsalDesk? { commons.rehearsal }
 }

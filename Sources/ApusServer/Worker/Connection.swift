@@ -1,5 +1,6 @@
 import ApusCore
 import ApusHTTP2
+import ApusLog
 import ApusLoop
 import ApusModel
 import ApusTLS

@@ -1,3 +1,4 @@
+import ApusAdmin
 import ApusCore
 import ApusLoop
 import ApusModel
@@ -49,25 +50,21 @@ final class ConnectionGate: Sendable {
   }
 
   private static func listener(_ door: Door) -> ConnectionBudget<SocketAddress>.Listener {
-    .init(kind: ConnectionCensus.row(door.kind), environment: door.environment)
+    .init(kind: door.kind.index, environment: door.environment)
   }
 
   func noteRefused() { state.withLock { $0.refusedCount += 1 } }
   func noteEvicted() { state.withLock { $0.evictedCount += 1 } }
 
   /// What the administration shows.
-  struct Figures: Sendable {
-    var capacity: Int
-    var untrusted: Int
-    var refused: UInt64
-    var evicted: UInt64
-  }
-
-  var figures: Figures {
-    state.withLock {
-      Figures(
-        capacity: $0.budget.capacity, untrusted: $0.budget.untrustedCount,
-        refused: $0.refusedCount, evicted: $0.evictedCount)
+  var figures: ConnectionFigures {
+    state.withLock { state in
+      var figures = ConnectionFigures()
+      figures.capacity = state.budget.capacity
+      figures.untrusted = state.budget.untrustedCount
+      figures.refused = state.refusedCount
+      figures.evicted = state.evictedCount
+      return figures
     }
   }
 

@@ -1,11 +1,12 @@
 import ApusCore
+import ApusDirectory
 import ApusLoop
 import ApusModel
 import ApusTLS
 
 /// One kind of listener, with what all its connections share.
 final class Door: Sendable {
-  let kind: DoorConfiguration.Kind
+  let kind: ListenerKind
   let environment: Environment
   let context: TLSContext
   /// Those that the context verifies clients' certificates against.
@@ -15,7 +16,7 @@ final class Door: Sendable {
   let rules: BinaryRules
 
   init(
-    kind: DoorConfiguration.Kind, environment: Environment, context: TLSContext,
+    kind: ListenerKind, environment: Environment, context: TLSContext,
     authorities: Authorities, addresses: [SocketAddress], rules: BinaryRules
   ) {
     self.kind = kind

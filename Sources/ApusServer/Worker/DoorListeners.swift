@@ -12,19 +12,19 @@ final class DoorListeners {
     capacity: Limits.crowdedAtOnce, refill: Limits.crowdedPerSecond)
 
   private let loop: EventLoop
-  private var entries: [(kind: DoorConfiguration.Kind, listener: Listener)] = []
+  private var entries: [(kind: ListenerKind, listener: Listener)] = []
   private var crowd = RateLimit.Bucket()
   private var restTimer: LoopTimer?
   private(set) var isResting = false
 
   init(loop: EventLoop) { self.loop = loop }
 
-  func append(_ listener: Listener, of kind: DoorConfiguration.Kind) {
+  func append(_ listener: Listener, of kind: ListenerKind) {
     if isResting { listener.pause() }
     entries.append((kind, listener))
   }
 
-  func close(_ isMeant: (DoorConfiguration.Kind) -> Bool) {
+  func close(_ isMeant: (ListenerKind) -> Bool) {
     for entry in entries where isMeant(entry.kind) { entry.listener.close() }
     entries.removeAll { isMeant($0.kind) }
   }

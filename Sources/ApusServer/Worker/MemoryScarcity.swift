@@ -1,4 +1,5 @@
 import ApusCore
+import ApusLog
 import ApusLoop
 
 /// What a worker does about the bound on the memory of notifications, beside what its shard decides.

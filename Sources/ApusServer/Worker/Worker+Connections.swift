@@ -1,4 +1,6 @@
+import ApusAdmin
 import ApusCore
+import ApusLog
 import ApusLoop
 import ApusModel
 import ApusTLS
@@ -25,7 +27,7 @@ extension Worker {
         socket: try Socket(adopting: descriptor, loop: loop), peer: peer, tls: tls,
         acceptedMilliseconds: loop.nowMilliseconds)
       connections[Int(slot)] = connection
-      census.add(door)
+      connectionCounts[door.kind, door.environment] += 1
       untrusted.append(connection, self)
       watch(connection)
     } catch {
@@ -93,7 +95,7 @@ extension Worker {
     connections[index] = nil
     generations[index] &+= 1
     freeSlots.append(connection.slot)
-    census.remove(connection.door)
+    connectionCounts[connection.door.kind, connection.door.environment] -= 1
     gate.close(connection.peer, at: connection.door, isTrusted: connection.isTrusted)
   }
 

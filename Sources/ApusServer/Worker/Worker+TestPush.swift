@@ -1,24 +1,8 @@
+import ApusAdmin
 import ApusCore
+import ApusDirectory
 import ApusModel
 import ApusTrust
-
-/// A push of the administration: what a provider's request would say.
-struct TestPush: Sendable {
-  var environment: Environment
-  /// Without credentials: whoever sends it was let in elsewhere.
-  var fields: RequestFields
-  var payload: [UInt8]
-}
-
-/// What a provider would be told about it, and what the operator is told besides.
-struct TestPushOutcome: Sendable {
-  var id: NotificationID
-  /// Nil where it was refused.
-  var uniqueID: NotificationID?
-  var rejection: Rejection?
-  /// Why it was refused; empty where it was not.
-  var explanation = ""
-}
 
 /// Test pushes that a worker has not decided about yet, by their numbers.
 struct TestPushTable {

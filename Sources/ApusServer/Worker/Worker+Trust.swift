@@ -1,4 +1,5 @@
 import ApusCore
+import ApusDirectory
 import ApusLoop
 
 // When what a connection was trusted for ends: by a change of trust, by the certificate's own end, or because the clock

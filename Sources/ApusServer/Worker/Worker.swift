@@ -1,5 +1,8 @@
+import ApusAdmin
 import ApusCore
+import ApusDirectory
 import ApusHTTP2
+import ApusLog
 import ApusLoop
 import ApusModel
 import ApusStore
@@ -58,7 +61,7 @@ import Glibc
   var connections: [Connection?] = []
   var generations: [UInt32] = []
   var freeSlots: [Int32] = []
-  var census = ConnectionCensus()
+  var connectionCounts = ConnectionCounts()
   /// Connected devices that are rows of a table; see `DormantDevices`.
   let dormant = DormantDevices()
   private lazy var dormantSockets = DormantSockets(worker: self)
@@ -246,7 +249,7 @@ import Glibc
         socket: try Socket(adopting: handed.descriptor, loop: loop), peer: handed.peer,
         tls: handed.tls, acceptedMilliseconds: handed.acceptedMilliseconds, stage: .open)
       connections[Int(slot)] = connection
-      census.add(handed.door)
+      connectionCounts[handed.door.kind, handed.door.environment] += 1
       gate.adopt()
       connection.resume(handed)
       // It was under way while this worker told its connections to end.

@@ -153,3 +153,18 @@ package struct KeyFingerprint: Sendable, Hashable {
     hasher.combine(words.3)
   }
 }
+
+extension KeyFingerprint {
+  /// Of a device that has not connected yet.
+  package static let none = KeyFingerprint(words: (0, 0, 0, 0))
+
+  package var bytes: [UInt8] {
+    [UInt8](capacity: Self.byteCount) { output in
+      for word in [words.0, words.1, words.2, words.3] {
+        for shift in stride(from: 56, through: 0, by: -8) {
+          output.append(UInt8(truncatingIfNeeded: word >> UInt64(shift)))
+        }
+      }
+    }
+  }
+}

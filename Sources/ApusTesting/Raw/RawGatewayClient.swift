@@ -1,5 +1,4 @@
 package import ApusModel
-import ApusServer
 package import ApusTLS
 
 /// A provider on the binary interface: frames out, packets of six bytes in.

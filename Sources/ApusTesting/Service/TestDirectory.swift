@@ -1,7 +1,7 @@
 package import ApusCore
+package import ApusDirectory
 import ApusLoop
 package import ApusModel
-package import ApusServer
 package import ApusTLS
 package import ApusTrust
 import ApusWire

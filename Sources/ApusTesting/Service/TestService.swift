@@ -1,4 +1,8 @@
+package import ApusAdmin
 package import ApusCore
+package import ApusDirectory
+package import ApusEnrolment
+package import ApusLog
 package import ApusLoop
 package import ApusModel
 package import ApusServer
@@ -53,7 +57,7 @@ package final class TestService: Sendable {
 
   package let directory: TestDirectory
   package let service: TestServiceHandle
-  private let doors: [OpenDoor]
+  private let doors: [OpenListener]
   private let issuedToken = Mutex<(atSeconds: Int64, authorization: String)?>(nil)
 
   /// Starts a service on a directory of its own, or on one that another service left.
@@ -62,7 +66,7 @@ package final class TestService: Sendable {
     self.directory = directory
     let address: SocketAddress =
       options.usesIPv6 ? .loopbackIPv6(port: 0) : .loopbackIPv4(port: 0)
-    let kinds: [(DoorConfiguration.Kind, BinaryRules)] =
+    let kinds: [(ListenerKind, BinaryRules)] =
       [(.provider, .standard), (.courier, .standard), (.feedback, .standard)]
       + options.gatewayRules.map { (.gateway, $0) }
     var configuration = ServerConfiguration(
@@ -105,7 +109,7 @@ package final class TestService: Sendable {
 
   /// - Parameter listener: of several gateways, by their place in the options.
   package func address(
-    _ kind: DoorConfiguration.Kind, _ environment: Environment = .production, listener: Int = 0
+    _ kind: ListenerKind, _ environment: Environment = .production, listener: Int = 0
   ) -> SocketAddress {
     doors.filter { $0.kind == kind && $0.environment == environment }[listener].addresses[0]
   }
@@ -114,7 +118,7 @@ package final class TestService: Sendable {
 
   /// A connection after its TLS handshake. The server is known by the directory's authority.
   package func tls(
-    _ kind: DoorConfiguration.Kind, _ environment: Environment = .production,
+    _ kind: ListenerKind, _ environment: Environment = .production,
     listener: Int = 0, protocols: [String], identity: TLSIdentity? = nil,
     session: TLSSession? = nil, change: (inout TLSClientConfiguration) -> Void = { _ in }
   ) throws -> RawTLSClient {

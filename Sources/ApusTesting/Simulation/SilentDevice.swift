@@ -1,6 +1,6 @@
+import ApusCore
 import ApusDevice
 import ApusModel
-import ApusServer
 import ApusTLS
 import ApusWire
 

@@ -1,5 +1,4 @@
 import ApusModel
-import ApusServer
 import ApusTLS
 import ApusWire
 

@@ -1,6 +1,5 @@
 import ApusHTTP2
 import ApusModel
-import ApusServer
 import ApusTLS
 
 /// A provider on the HTTP/2 interface: sends requests, good ones and bad ones, and believes what it is answered.

@@ -1,4 +1,6 @@
+import ApusDirectory
 import ApusLoop
+import ApusCore
 import ApusModel
 import ApusServer
 import ApusStore

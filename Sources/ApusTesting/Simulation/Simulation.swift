@@ -1,7 +1,8 @@
 import ApusCore
+package import ApusLog
 import ApusLoop
 import ApusModel
-package import ApusServer
+import ApusServer
 import ApusTLS
 import ApusWire
 

@@ -24,7 +24,7 @@ struct SimulationDoor {
   }()
 
   private static func door(
-    _ kind: DoorConfiguration.Kind, _ environment: Environment, _ protocols: [String],
+    _ kind: ListenerKind, _ environment: Environment, _ protocols: [String],
     rules: BinaryRules = .standard
   ) -> SimulationDoor {
     SimulationDoor(
@@ -33,7 +33,7 @@ struct SimulationDoor {
       protocols: protocols)
   }
 
-  static func index(_ kind: DoorConfiguration.Kind, _ environment: Environment) -> Int {
+  static func index(_ kind: ListenerKind, _ environment: Environment) -> Int {
     guard
       let index = all.firstIndex(where: {
         $0.configuration.kind == kind && $0.configuration.environment == environment

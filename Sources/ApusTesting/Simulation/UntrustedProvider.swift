@@ -1,5 +1,4 @@
 import ApusModel
-import ApusServer
 
 /// An HTTP/2 client that never shows a credential, and the clock of a world in which nothing else happens.
 package final class UntrustedProvider {

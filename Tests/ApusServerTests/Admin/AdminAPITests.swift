@@ -6,6 +6,8 @@ import ApusWire
 import Foundation
 import Testing
 
+@testable import ApusDirectory
+@testable import ApusAdmin
 @testable import ApusServer
 
 @Suite("What the administration does")

@@ -5,6 +5,8 @@ import ApusWire
 import Foundation
 import Testing
 
+@testable import ApusDirectory
+@testable import ApusAdmin
 @testable import ApusServer
 
 @Suite("Who is let in to administer")

@@ -8,7 +8,30 @@ import ApusWire
 import Foundation
 import Testing
 
+@testable import ApusLog
+@testable import ApusDirectory
+@testable import ApusAdmin
 @testable import ApusServer
+
+/// A service without workers, listeners and devices.
+struct IdleService: AdministeredService {
+  let listeners: [OpenListener] = []
+  let workerCount = 0
+  let notificationBytes = 0
+  let notificationByteLimit = 1 << 20
+  let isEphemeral = false
+  let connectionFigures = ConnectionFigures()
+  let staleness: TrustStaleness? = nil
+
+  func workerFacts() -> [WorkerFacts] { [] }
+  func topicCounters() -> [TopicCounters] { [] }
+  func rejections() -> [Reason: UInt64] { [:] }
+  func deadTokenPushes() -> DeadTokenPushes { DeadTokenPushes() }
+  func sightings(of devices: [DeviceID]) -> [DeviceKey: DeviceSighting] { [:] }
+  func send(_ push: TestPush, _ done: @escaping @Sendable (TestPushOutcome) -> Void) {
+    done(TestPushOutcome(id: NotificationID(high: 1, low: 2)))
+  }
+}
 
 /// The administration of a data directory, without a service, and without sockets.
 struct AdminBench {
@@ -21,18 +44,15 @@ struct AdminBench {
 
   init(_ given: TestDirectory? = nil) throws {
     directory = try given ?? TestDirectory()
-    var configuration = ServerConfiguration(dataDirectory: directory.data.path, doors: [])
-    configuration.admin = AdminConfiguration(hasSocket: true, version: "1.2.3")
-    configuration.log = Log(minimumLevel: .error, sink: { _ in })
+    let log = Log(minimumLevel: .error, sink: { _ in })
     let trust = try directory.data.trust(generation: 1, allowsES512: false)
     let audit = AuditLog(path: directory.data.auditFile)
     let view = ServiceView(
-      configuration: configuration, directory: directory.data, workers: [], store: MemoryStore(),
-      expiries: ExpiryWatch(log: configuration.log), audit: audit, doors: [],
-      startedMilliseconds: 1_700_000_000_000, state: AdminState(trust), history: ServiceHistory(),
-      identity: DirectoryIdentity(directory.data.path))
-    api = AdminAPI(
-      view: view, gate: AdminGate(directory.data, audit: audit, log: configuration.log))
+      settings: AdminConfiguration(hasSocket: true, version: "1.2.3"), directory: directory.data,
+      service: IdleService(), store: MemoryStore(), expiries: ExpiryWatch(log: log), audit: audit,
+      log: log, state: AdminState(trust), identity: DirectoryIdentity(directory.data.path),
+      startedMilliseconds: 1_700_000_000_000)
+    api = AdminAPI(view: view, gate: AdminGate(directory.data, audit: audit, log: log))
   }
 
   struct Answer {

@@ -1,4 +1,5 @@
 import ApusDevice
+import ApusDirectory
 import ApusLoop
 import ApusModel
 import ApusTesting
@@ -8,6 +9,7 @@ import ApusWire
 import Foundation
 import Testing
 
+@testable import ApusAdmin
 @testable import ApusServer
 
 /// A service with both kinds of listeners for a console, and a browser's way to them.

@@ -1,4 +1,6 @@
+import ApusAdmin
 import ApusDevice
+import ApusDirectory
 import ApusLoop
 import ApusModel
 import ApusTesting
@@ -216,8 +218,7 @@ struct ConsoleTests {
     let bench = try AdminBench()
     let push = #"{"token":"ab","payload":{}}"#
     for _ in 0..<Limits.testPushesAtOnce {
-      // No worker is there to decide about it.
-      #expect(try bench.ask("POST", "/v1/notifications", push).status == 503)
+      #expect(try bench.ask("POST", "/v1/notifications", push).status == 200)
     }
     var last = try bench.ask("POST", "/v1/notifications", push)
     // One came back with each second that went by.

@@ -4,6 +4,8 @@ import ApusWire
 import Foundation
 import Testing
 
+@testable import ApusAdmin
+@testable import ApusCore
 @testable import ApusServer
 
 @Suite("Metrics", .timeLimit(.minutes(30)))

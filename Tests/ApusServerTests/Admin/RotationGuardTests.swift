@@ -4,6 +4,8 @@ import ApusWeb
 import Foundation
 import Testing
 
+@testable import ApusDirectory
+@testable import ApusAdmin
 @testable import ApusServer
 
 @Suite("What the administration refuses to do to a service")

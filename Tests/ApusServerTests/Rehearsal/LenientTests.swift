@@ -1,4 +1,5 @@
 import ApusCore
+import ApusDirectory
 import ApusModel
 import ApusServer
 import ApusTLS

@@ -1,0 +1,289 @@
+import ApusCore
+import ApusDirectory
+import ApusLog
+import ApusModel
+import ApusStore
+
+/// What Prometheus reads: its text format, version 0.0.4.
+struct AdminMetrics {
+  private let view: ServiceView
+  private var writer = MetricsWriter()
+
+  init(_ view: ServiceView) { self.view = view }
+
+  func text() -> [UInt8] {
+    var copy = self
+    copy.write()
+    return Array(copy.writer.text.utf8)
+  }
+
+  private mutating func write() {
+    let version = view.settings.version
+    writer.family("apus_info", .gauge, "The version of the service.")
+    writer.sample(["version": version], 1)
+    writer.family("apus_start_time_seconds", .gauge, "When the service was started, Unix seconds.")
+    writer.sample([:], view.startedMilliseconds / 1000)
+    writer.family("apus_ready", .gauge, "Whether the service takes work.")
+    writer.sample([:], view.unreadiness == nil ? 1 : 0)
+    writer.family("apus_store_available", .gauge, "Whether the store takes writes.")
+    writer.sample([:], view.store.isAvailable ? 1 : 0)
+    let staleness = view.service.staleness
+    writer.family(
+      "apus_trust_stale", .gauge,
+      "Whether the trust data in force is older than the files, which could not be read.")
+    writer.sample([:], staleness == nil ? 0 : 1)
+    writer.family(
+      "apus_trust_stale_since_seconds", .gauge, "Since when, Unix seconds; 0 where it is not.")
+    writer.sample([:], (staleness?.sinceMilliseconds ?? 0) / 1000)
+    writer.family(
+      "process_resident_memory_bytes", .gauge, "Memory that the process has.")
+    writer.sample([:], residentBytes() ?? 0)
+    writer.family(
+      "apus_notification_memory_bytes", .gauge, "Memory of notifications that wait in it.")
+    writer.sample([:], view.service.notificationBytes)
+    writer.family(
+      "apus_notification_memory_limit_bytes", .gauge,
+      "What they may take (--memory-megabytes); near that, providers are slowed down.")
+    writer.sample([:], view.service.notificationByteLimit)
+    let workers = view.service.workerFacts()
+    writeWorkers(workers)
+    writeDevices(ServiceFacts(workers))
+    writeNotifications()
+    writeRefusals()
+    writeLog()
+    writeDeadTokenPushes()
+    writeCertificates()
+  }
+
+  private mutating func writeWorkers(_ workers: [WorkerFacts]) {
+    let census = workers.reduce(ConnectionCounts()) { $0 + $1.connections }
+    writer.family("apus_connections", .gauge, "Open connections of a listener.")
+    for kind in ListenerKind.allCases {
+      for environment in Environment.allCases {
+        writer.sample(
+          ["door": kind.rawValue, "environment": environment.name], census[kind, environment])
+      }
+    }
+    writeGate(view.service.connectionFigures)
+    writer.family(
+      "apus_open_requests", .gauge,
+      "Requests of providers in progress.")
+    for (index, worker) in workers.enumerated() {
+      writer.sample(place(index), worker.openRequests)
+    }
+    writer.family(
+      "apus_streams_refused_total", .counter,
+      "Streams of providers refused because other connections had the requests that they need.")
+    for (index, worker) in workers.enumerated() {
+      writer.sample(place(index), worker.refusedStreams)
+    }
+    writer.family(
+      "apus_worker_inbox_depth", .gauge, "Messages of other workers that wait for this one.")
+    for (index, worker) in workers.enumerated() {
+      writer.sample(place(index), worker.inboxDepth)
+    }
+  }
+
+  /// Who a row of `workerFacts` is about.
+  private func place(_ index: Int) -> KeyValuePairs<String, String> {
+    let count = view.service.workerCount
+    return index < count ? ["worker": "\(index)"] : ["acceptor": "\(index - count)"]
+  }
+
+  private mutating func writeGate(_ gate: ConnectionFigures) {
+    writer.family(
+      "apus_connections_capacity", .gauge, "Connections that the process's descriptors allow.")
+    writer.sample([:], gate.capacity)
+    writer.family(
+      "apus_connections_untrusted", .gauge,
+      "Connections whose peers have not proved who they are, handshakes included.")
+    writer.sample([:], gate.untrusted)
+    writer.family(
+      "apus_connections_refused_total", .counter,
+      "Untrusted connections closed because their address or listener had too many.")
+    writer.sample(["what": "newcomer"], gate.refused)
+    writer.sample(["what": "oldest"], gate.evicted)
+  }
+
+  private mutating func writeDevices(_ facts: ServiceFacts) {
+    writer.family("apus_devices_connected", .gauge, "Devices that are connected.")
+    for environment in Environment.allCases {
+      writer.sample(["environment": environment.name], facts.sessions[environment])
+    }
+    writer.family(
+      "apus_devices_dormant", .gauge,
+      "Connected devices that are quiet, and take next to no memory.")
+    writer.sample([:], facts.dormancy.count)
+    writer.family(
+      "apus_devices_woken_total", .counter, "How often such a device was woken.")
+    writer.sample([:], facts.dormancy.woken)
+    writer.family(
+      "apus_devices_power", .gauge, "Connected devices by what they say of their use.")
+    for power in PowerState.allCases {
+      writer.sample(["state": power.name], facts.sessions[power])
+    }
+    writer.family("apus_notifications_stored", .gauge, "Notifications that wait in the store.")
+    writer.sample([:], facts.stored)
+    writer.family(
+      "apus_notifications_in_flight", .gauge,
+      "Notifications that were sent to devices and are not acknowledged yet.")
+    writer.sample([:], facts.sessions.inFlight)
+    writer.family(
+      "apus_acceptance_seconds", .histogram,
+      "From a request of the HTTP/2 interface to its answer of 200.")
+    writer.histogram(facts.latencies.acceptance)
+    writer.family(
+      "apus_delivery_seconds", .histogram,
+      "From acceptance to the device's acknowledgement, of notifications that did not wait in the store."
+    )
+    writer.histogram(facts.latencies.delivery)
+  }
+
+  private mutating func writeNotifications() {
+    let trust = view.trust
+    let counters = view.service.topicCounters().map { ($0, view.text($0.topic, trust)) }
+    writer.family(
+      "apus_notifications_total", .counter,
+      "Notifications that reached a state. Those accepted are in the state received.")
+    for (counters, topic) in counters {
+      for state in DeliveryState.allCases where counters[state] > 0 {
+        for type in [nil] + PushType.allCases.map(Optional.some) {
+          for priority in Priority.allCases {
+            let number = counters[state, type, priority]
+            guard number > 0 else { continue }
+            writer.sample(
+              [
+                "topic": topic, "environment": counters.environment.name,
+                "state": state.label.description, "push_type": type?.name.description ?? "",
+                "priority": "\(priority.rawValue)",
+              ], number)
+          }
+        }
+      }
+    }
+    writer.family(
+      "apus_notifications_pending", .gauge, "Notifications that were accepted and have not ended.")
+    for (counters, topic) in counters {
+      writer.sample(["topic": topic, "environment": counters.environment.name], counters.pending)
+    }
+  }
+
+  private mutating func writeRefusals() {
+    writer.family("apus_requests_refused_total", .counter, "Requests that were refused.")
+    for (reason, number) in view.rejections() {
+      writer.sample(
+        ["reason": reason.text.description, "status": "\(reason.status)"], number)
+    }
+  }
+
+  private mutating func writeLog() {
+    writer.family(
+      "apus_log_lines_suppressed_total", .counter,
+      "Log lines that were not written, since their kind had had its lines in that minute.")
+    for (kind, lines) in view.log.suppressedTotals() where lines > 0 {
+      writer.sample(["kind": kind.event.description], lines)
+    }
+  }
+
+  private mutating func writeDeadTokenPushes() {
+    let trust = view.trust
+    writer.family(
+      "apus_pushes_to_dead_tokens_total", .counter,
+      "Pushes to device tokens that had been dead for more than a day, since the start of the service."
+    )
+    let pushes = view.service.deadTokenPushes().numbers.map { key, number in
+      (view.text(key.topic, trust), key, number)
+    }
+    for (topic, key, number) in pushes.sorted(by: { $0.0 < $1.0 }) {
+      let team = trust.directory.app(key.topic.app)?.team.text
+      writer.sample(
+        ["team": team ?? "", "topic": topic, "environment": key.environment.name], number)
+    }
+  }
+
+  private mutating func writeCertificates() {
+    writer.family(
+      "apus_certificate_expiry_seconds", .gauge,
+      "Until when a certificate is valid, Unix seconds: those of the service, of its authorities, and those that "
+        + "providers have shown; of devices those that end within 30 days.")
+    // Of two under one name the one that ends first counts: a series must not come twice.
+    var ends: [String: (entry: ExpiryWatch.Entry, notAfter: Int64)] = [:]
+    let own = (try? view.directory.ownCertificates()) ?? []
+    for entry in own + view.expiries.known() {
+      let key = "\(entry.kind.rawValue) \(entry.name)"
+      let earliest = min(ends[key]?.notAfter ?? .max, entry.notAfter)
+      ends[key] = (entry, earliest)
+    }
+    for (_, end) in ends.sorted(by: { $0.key < $1.key }) {
+      writer.sample(["kind": end.entry.kind.rawValue, "name": end.entry.name], end.notAfter)
+    }
+  }
+}
+
+/// Writes families of samples.
+struct MetricsWriter {
+  enum Kind: String {
+    case counter
+    case gauge
+    case histogram
+  }
+
+  private(set) var text = ""
+  private var name = ""
+  /// Behind the name, in samples of a histogram.
+  private var suffix = ""
+
+  /// Begins a family; the samples that follow are its.
+  mutating func family(_ name: String, _ kind: Kind, _ help: String) {
+    (self.name, suffix) = (name, "")
+    text += "# HELP \(name) \(help)\n# TYPE \(name) \(kind.rawValue)\n"
+  }
+
+  mutating func sample(_ labels: KeyValuePairs<String, String>, _ value: some BinaryInteger) {
+    sample(labels, "\(value)")
+  }
+
+  /// A bucket for each power of two of milliseconds, up to nine minutes.
+  mutating func histogram(_ histogram: LatencyHistogram) {
+    suffix = "_bucket"
+    for bit in 0..<20 {
+      sample(["le": Self.seconds(1 << UInt64(bit))], histogram.count(belowBit: bit))
+    }
+    sample(["le": "+Inf"], histogram.count)
+    suffix = "_sum"
+    sample([:], Self.seconds(histogram.sumMilliseconds))
+    suffix = "_count"
+    sample([:], histogram.count)
+  }
+
+  private static func seconds(_ milliseconds: UInt64) -> String {
+    let fraction = "\(milliseconds % 1000)"
+    return "\(milliseconds / 1000)." + String(repeating: "0", count: 3 - fraction.count) + fraction
+  }
+
+  private mutating func sample(_ labels: KeyValuePairs<String, String>, _ value: String) {
+    text += name + suffix
+    if !labels.isEmpty {
+      text += "{"
+      for (index, (key, value)) in labels.enumerated() {
+        text += "\(index == 0 ? "" : ",")\(key)=\"\(Self.escaped(value))\""
+      }
+      text += "}"
+    }
+    text += " \(value)\n"
+  }
+
+  /// In a label's value the backslash, the quotation mark and the end of a line are escaped.
+  private static func escaped(_ value: String) -> String {
+    var escaped = ""
+    for scalar in value.unicodeScalars {
+      switch scalar {
+      case "\\": escaped += "\\\\"
+      case "\"": escaped += "\\\""
+      case "\n": escaped += "\\n"
+      default: escaped.unicodeScalars.append(scalar)
+      }
+    }
+    return escaped
+  }
+}

@@ -1,0 +1,154 @@
+import ApusCore
+package import ApusDirectory
+package import ApusLog
+package import ApusLoop
+package import ApusStore
+import ApusTLS
+import ApusWeb
+import Synchronization
+
+/// Serves the administration: on a UNIX socket in the data directory, and over TLS for callers with a token.
+package final class AdminServer: Sendable {
+  private struct State {
+    var servers: [WebServer] = []
+    var secureServers: [WebServer] = []
+    var addresses: [SocketAddress] = []
+    /// URLs of the console.
+    var consoles: [String] = []
+    var clock: HistoryClock?
+    var socket: String?
+  }
+
+  private let configuration: AdminConfiguration
+  private let log: Log
+  private let directory: DataDirectory
+  /// Descriptors of sockets that listen already, by their addresses.
+  private let inherited: [SocketAddress: Int32]
+  private let facts: AdminState
+  private let state = Mutex(State())
+
+  package init(
+    _ configuration: AdminConfiguration, _ directory: DataDirectory, _ trust: Trust,
+    inherited: [SocketAddress: Int32], log: Log
+  ) {
+    self.configuration = configuration
+    self.inherited = inherited
+    self.directory = directory
+    self.log = log
+    facts = AdminState(trust)
+  }
+
+  /// Listens from now on.
+  ///
+  /// - Parameter identity: The data directory of the start.
+  package func start(
+    _ service: any AdministeredService, store: any DurableStore, expiries: ExpiryWatch,
+    audit: AuditLog, identity: DirectoryIdentity
+  ) throws {
+    let view = ServiceView(
+      settings: configuration, directory: directory, service: service, store: store,
+      expiries: expiries, audit: audit, log: log, state: facts, identity: identity)
+    let api = AdminAPI(view: view, gate: AdminGate(directory, audit: view.audit, log: log))
+    do {
+      if configuration.hasSocket {
+        try openSocket(api)
+      }
+      for address in configuration.addresses {
+        let bound = try listen(on: address, isSecure: true, api)
+        state.withLock { $0.addresses.append(bound) }
+      }
+      for address in configuration.console {
+        let isSecure = !address.isThisMachine
+        var own = api
+        own.isForLoopback = !isSecure
+        let bound = try listen(on: address, isSecure: isSecure, own)
+        state.withLock { $0.consoles.append("http\(isSecure ? "s" : "")://\(bound)/") }
+      }
+      let clock = HistoryClock { view.history.note(view.totals()) }
+      state.withLock { $0.clock = clock }
+    } catch {
+      stop()
+      throw AdminServerError(description: "\(error)")
+    }
+  }
+
+  private func openSocket(_ api: AdminAPI) throws(WebError) {
+    let path = directory.adminSocket
+    do throws(WebError) {
+      let server = try WebServer(.init(place: .unix(path: path)), handler: api)
+      state.withLock { state in
+        state.servers.append(server)
+        state.socket = path
+      }
+      log(.notice, "listening", .text("door", "admin"), .text("address", path))
+    } catch {
+      // Nobody asked for just this path, and the service is worth more than its socket.
+      let isPathTooLong = if case .pathTooLong = error { true } else { false }
+      guard isPathTooLong || error.isOfDisk else { throw error }
+      log(.warning, "no socket for the administration", .text("reason", "\(error)"))
+    }
+  }
+
+  private func listen(
+    on address: SocketAddress, isSecure: Bool, _ api: AdminAPI
+  ) throws -> SocketAddress {
+    var server = WebServerConfiguration(
+      place: inherited[address].map { .inherited(descriptor: $0, port: address.port) }
+        ?? .tcp(host: address.hostText, port: address.port))
+    if isSecure { server.identity = WebIdentity(try directory.serverFiles.read()) }
+    let opened = try WebServer(server, handler: api)
+    let bound = address.with(port: opened.port ?? address.port)
+    state.withLock { state in
+      if isSecure { state.secureServers.append(opened) } else { state.servers.append(opened) }
+    }
+    log(.notice, "listening", .text("door", "admin"), .text("address", bound.description))
+    return bound
+  }
+
+  package var socket: String? { state.withLock { $0.socket } }
+
+  /// Where there is TLS.
+  package var addresses: [SocketAddress] { state.withLock { $0.addresses } }
+
+  /// Where a browser finds the console, besides ``addresses``.
+  package var consoles: [String] { state.withLock { $0.consoles } }
+
+  /// What is trusted has changed, and the service's certificate perhaps with it.
+  package func trustReplaced(_ trust: Trust) {
+    facts.trust = trust
+    let servers = state.withLock { $0.secureServers }
+    guard !servers.isEmpty else { return }
+    do {
+      let identity = WebIdentity(try directory.serverFiles.read())
+      for server in servers { try server.replace(identity) }
+    } catch {
+      log(
+        .error, "the administration keeps its old certificate", .text("reason", "\(error)"))
+    }
+  }
+
+  /// From now on the service is not ready for work.
+  package func drain() { facts.drain() }
+
+  /// Returns when every answer was given.
+  package func stop() {
+    let last = state.withLock { state in
+      defer { state = State() }
+      return state
+    }
+    for server in last.servers + last.secureServers { server.stop() }
+    last.clock?.stop()
+  }
+}
+
+/// Why a service cannot be administered as it was to be.
+package struct AdminServerError: Error, Sendable, CustomStringConvertible {
+  package var description: String
+}
+
+extension WebIdentity {
+  fileprivate init(_ identity: TLSIdentity) {
+    self.init(
+      certificatePEM: identity.certificateChainPEM, keyPEM: identity.privateKeyPEM)
+  }
+}

@@ -1,0 +1,123 @@
+import ApusCore
+import ApusDirectory
+import ApusLog
+import ApusLoop
+import ApusModel
+import ApusWeb
+import ApusWire
+import Synchronization
+
+/// A push that the operator sends to see whether it arrives: `POST /v1/notifications`.
+///
+/// It goes the way of a provider's: the same admission, the same mailbox, the same ledger.
+struct AdminTestPush {
+  private let view: ServiceView
+  private let input: AdminInput
+
+  init(_ view: ServiceView, _ input: AdminInput) {
+    self.view = view
+    self.input = input
+  }
+
+  func send() throws(AdminProblem) -> WebResponse {
+    let token = try input.required(input.text("token"), "token")
+    let topic = try input.text("topic")
+    let push = try push(token, topic)
+    try input.requireAllUsed()
+    try view.state.takeTestPush(nowMilliseconds: monotonicMilliseconds())
+    let outcome = try decide(push)
+    let status = outcome.rejection?.reason.status ?? 200
+    view.audit.record(
+      .notificationSent, actor: input.caller?.name ?? "nobody", subject: topic ?? "no topic",
+      .text("from", input.caller?.origin ?? "nowhere"),
+      .text("environment", push.environment.name), .text("token", "\(token.prefix(8))…"),
+      .text("id", outcome.id.text), .number("status", status))
+    return WebResponse(
+      json: .fields([
+        "status": .number(status),
+        "reason": outcome.rejection.map { .string("\($0.reason.text)") },
+        "explanation": outcome.explanation.isEmpty ? nil : .string(outcome.explanation),
+        "apns_id": .string(outcome.id.text),
+        "apns_unique_id": outcome.uniqueID.map { .string($0.text) },
+        "timestamp": outcome.rejection?.timestampMilliseconds.map(JSONValue.integer),
+      ]))
+  }
+
+  // MARK: The request
+
+  /// As a provider would write it; what is wrong with it is for the service to say.
+  private func push(_ token: String, _ topic: String?) throws(AdminProblem) -> TestPush {
+    var fields = RequestFields()
+    var fits = true
+    func add(_ name: HeaderName, _ value: String?) {
+      guard let value else { return }
+      let bytes = Array(value.utf8)
+      fits = fields.add(name, value: bytes.span) && fits
+    }
+    func number(_ name: String) throws(AdminProblem) -> String? {
+      let value = try input.integer(name, 0...Int64.max, default: -1)
+      return value < 0 ? nil : "\(value)"
+    }
+    let environment = try input.value("environment", "production or development") {
+      Environment(name: $0)
+    }
+    add(.method, "POST")
+    add(.path, "/3/device/\(token)")
+    add(.apnsTopic, topic)
+    add(.apnsPushType, try input.text("push_type"))
+    add(.apnsPriority, try number("priority"))
+    add(.apnsExpiration, try number("expiration"))
+    add(.apnsCollapseID, try input.text("collapse_id"))
+    add(.apnsID, try input.text("id"))
+    let payload = try payload()
+    guard fits else { throw AdminProblem(.invalid, "its fields are too long together") }
+    return TestPush(environment: environment ?? .production, fields: fields, payload: payload)
+  }
+
+  private func payload() throws(AdminProblem) -> [UInt8] {
+    let object = try input.object("payload")
+    let text = try input.value("payload_text", "a text") { $0 }
+    switch (object, text) {
+    case (let object?, nil): return JSONValue.object(object).bytes
+    case (nil, let text?): return Array(text.utf8)
+    default: throw AdminProblem(.invalid, "there must be either \"payload\" or \"payload_text\"")
+    }
+  }
+
+  // MARK: Its way
+
+  private func decide(_ push: TestPush) throws(AdminProblem) -> TestPushOutcome {
+    guard !view.state.isDraining else { throw AdminProblem(.unavailable, "the service stops") }
+    let box = Monitor<TestPushOutcome?>(nil)
+    view.service.send(push) { outcome in box.notify { $0 = outcome } }
+    let deadline = monotonicMilliseconds() + Int64(Limits.testPushSeconds) * 1000
+    let outcome: TestPushOutcome? = box.wait { outcome in
+      if let outcome { return .found(outcome) }
+      return monotonicMilliseconds() < deadline
+        ? .wait(untilMilliseconds: deadline) : .found(nil)
+    }
+    guard let outcome else {
+      throw AdminProblem(
+        .unavailable, "the store has not decided within \(Limits.testPushSeconds) s")
+    }
+    return outcome
+  }
+}
+
+extension AdminState {
+  /// Each leaves a line in the audit log, which nothing bounds.
+  private static let testPushLimit = RateLimit(
+    capacity: Limits.testPushesAtOnce, refill: 1, perSeconds: 1)
+
+  fileprivate func takeTestPush(nowMilliseconds: Int64) throws(AdminProblem) {
+    let isWithin = testPushes.withLock {
+      Self.testPushLimit.take(from: &$0, atMilliseconds: nowMilliseconds)
+    }
+    guard isWithin else {
+      throw AdminProblem(
+        .tooManyRequests,
+        "this is for trying things out: \(Limits.testPushesAtOnce) pushes at once, then one a second",
+        headers: [WebField("Retry-After", "1")])
+    }
+  }
+}

@@ -1,0 +1,186 @@
+import ApusDirectory
+import ApusLog
+package import ApusModel
+import ApusTrust
+import ApusWire
+import Synchronization
+
+/// The tokens with which a service is administered from elsewhere; of each only the SHA-256 is kept.
+///
+/// They are 256 random bits, so a plain hash is enough: there is nothing that a slow one would make harder to guess.
+package struct AdminTokens: Sendable {
+  package struct Token: Sendable, Hashable {
+    package var name: String
+    package var scopes: AdminScopes
+    package var madeSeconds: Int64
+    /// Unix seconds from which on it opens nothing; nil for ever.
+    package var expiresSeconds: Int64?
+    var sha256: SHA256Digest
+  }
+
+  /// By which logs, and those who look for lost secrets, know one.
+  package static let prefix = "apus_"
+  private static let secretBytes = 32
+
+  package private(set) var tokens: [Token] = []
+
+  /// The one of that secret; nil where there is none, or its time is over. The time that it takes does not depend on
+  /// which one it is.
+  func token(of secret: String, nowSeconds: Int64) -> Token? {
+    let digest = SHA256Digest(of: Array(secret.utf8).span).bytes
+    var found: Token?
+    for token in tokens {
+      let bytes = token.sha256.bytes
+      if constantTimeEquals(bytes.span, digest.span) { found = token }
+    }
+    guard let found, found.expiresSeconds.map({ nowSeconds < $0 }) ?? true else { return nil }
+    return found
+  }
+
+  // MARK: The file
+
+  init(_ file: SectionFile, path: String) throws(DirectoryProblem) {
+    for section in file.sections {
+      guard section.kind == "token", !section.name.isEmpty,
+        let sha256 = section["sha256"].flatMap(SHA256Digest.init(hex:)),
+        let scopes = section["scopes"].flatMap({ AdminScopes(text: $0) }),
+        let made = section["made"].flatMap({ Int64($0) }),
+        section["expires"].map({ Int64($0) != nil }) ?? true
+      else {
+        throw DirectoryProblem("\(path), line \(section.line): not the form of a token")
+      }
+      tokens.append(
+        Token(
+          name: section.name, scopes: scopes, madeSeconds: made,
+          expiresSeconds: section["expires"].flatMap { Int64($0) }, sha256: sha256))
+    }
+  }
+
+  fileprivate var file: SectionFile {
+    SectionFile(
+      sections: tokens.map { token in
+        var values = [
+          ("sha256", token.sha256.hex), ("scopes", token.scopes.text),
+          ("made", String(token.madeSeconds)),
+        ]
+        if let expires = token.expiresSeconds { values.append(("expires", String(expires))) }
+        return SectionFile.Section(kind: "token", name: token.name, values: values)
+      })
+  }
+
+  fileprivate static func makeSecret() -> String {
+    let bytes = randomBytes(secretBytes)
+    return prefix + String(decoding: Base64URL.encode(bytes.span), as: UTF8.self)
+  }
+
+  fileprivate mutating func add(_ token: Token) { tokens.append(token) }
+
+  fileprivate mutating func remove(_ name: String) -> Token? {
+    tokens.firstIndex { $0.name == name }.map { tokens.remove(at: $0) }
+  }
+}
+
+extension DataDirectory {
+  package func adminTokens() throws -> AdminTokens {
+    guard Files.exists(adminTokenFile) else {
+      return try AdminTokens(SectionFile(), path: adminTokenFile)
+    }
+    do {
+      return try AdminTokens(
+        SectionFile(text: Files.readText(adminTokenFile)), path: adminTokenFile)
+    } catch let fault as SectionFile.Fault {
+      throw DirectoryProblem("\(adminTokenFile), \(fault)")
+    }
+  }
+
+  /// Makes a token. Its text is nowhere but in what is returned.
+  package func addAdminToken(
+    name: String, scopes: AdminScopes, nowSeconds: Int64, expiresSeconds: Int64? = nil
+  ) throws -> String {
+    guard 1...Limits.adminNameBytes ~= name.utf8.count,
+      name.utf8.allSatisfy({ 0x21...0x7e ~= $0 && $0 != UInt8(ascii: "]") })
+    else {
+      throw DirectoryProblem(
+        "a token's name has 1 to \(Limits.adminNameBytes) visible ASCII characters, and no ]")
+    }
+    let secret = AdminTokens.makeSecret()
+    try editAdminTokens { tokens in
+      guard !tokens.tokens.contains(where: { $0.name == name }) else {
+        throw DirectoryProblem("the token \(name) already exists")
+      }
+      guard tokens.tokens.count < Limits.adminTokens else {
+        throw DirectoryProblem("there are \(tokens.tokens.count) tokens; remove some")
+      }
+      tokens.add(
+        .init(
+          name: name, scopes: scopes, madeSeconds: nowSeconds, expiresSeconds: expiresSeconds,
+          sha256: SHA256Digest(of: Array(secret.utf8).span)))
+    }
+    return secret
+  }
+
+  /// A running service takes it no more from the next request on.
+  package func removeAdminToken(name: String) throws {
+    try editAdminTokens { tokens in
+      guard tokens.remove(name) != nil else {
+        let known = tokens.tokens.map(\.name).joined(separator: ", ")
+        throw DirectoryProblem(
+          "there is no token \(name)" + (known.isEmpty ? "" : "; there are \(known)"))
+      }
+    }
+  }
+
+  private func editAdminTokens(_ change: (inout AdminTokens) throws -> Void) throws {
+    try requireProvisioned()
+    try changing {
+      var tokens = try adminTokens()
+      try change(&tokens)
+      try Files.write(
+        tokens.file.text(heading: "Who administers this service from elsewhere, by `apus admin`."),
+        to: adminTokenFile, isPrivate: true)
+    }
+  }
+}
+
+/// The tokens as the file has them, read again when its stamp changes.
+final class AdminTokenFile: Sendable {
+  private struct State {
+    var stamp: FileStamp
+    /// Nil: it cannot be read, so that nobody is let in.
+    var tokens: AdminTokens?
+  }
+
+  private let directory: DataDirectory
+  private let log: Log
+  private let state: Mutex<State>
+
+  init(_ directory: DataDirectory, _ log: Log) {
+    self.directory = directory
+    self.log = log
+    let stamp = FileStamp(directory.adminTokenFile)
+    state = Mutex(State(stamp: stamp, tokens: Self.read(directory, log)))
+  }
+
+  private static func read(_ directory: DataDirectory, _ log: Log) -> AdminTokens? {
+    do {
+      return try directory.adminTokens()
+    } catch {
+      log(
+        .error, "all administrators are rejected", .text("reason", "\(error)"),
+        .text("remedy", "mend the file, or remove it and run apus admin add"))
+      return nil
+    }
+  }
+
+  /// Looks at the stamp each time, which costs one call of the system: whoever was removed is out at once.
+  func token(of secret: String, nowSeconds: Int64) -> AdminTokens.Token? {
+    let stamp = FileStamp(directory.adminTokenFile)
+    return state.withLock { state in
+      if stamp != state.stamp {
+        // Before it is read: a change in between is one more change.
+        state = State(stamp: stamp, tokens: Self.read(directory, log))
+      }
+      return state.tokens?.token(of: secret, nowSeconds: nowSeconds)
+    }
+  }
+}

@@ -1,0 +1,129 @@
+package import ApusCore
+package import ApusDirectory
+package import ApusLoop
+package import ApusModel
+
+/// The service that runs, as its administration sees it: everything that only the workers know.
+///
+/// Called on the administration's threads. What a worker has to answer takes until it comes to it.
+package protocol AdministeredService: Sendable {
+  var listeners: [OpenListener] { get }
+  var workerCount: Int { get }
+  /// Bytes that notifications take in memory, and may take.
+  var notificationBytes: Int { get }
+  var notificationByteLimit: Int { get }
+  /// Whether everything is kept in memory alone.
+  var isEphemeral: Bool { get }
+  var connectionFigures: ConnectionFigures { get }
+  /// Whether the trust data in force is older than the files; nil where it is not.
+  var staleness: TrustStaleness? { get }
+
+  /// The workers', and behind them the acceptors'.
+  func workerFacts() -> [WorkerFacts]
+  /// What happened to the notifications of each topic and environment since the data directory was made.
+  func topicCounters() -> [TopicCounters]
+  /// How often requests were refused for each reason since the data directory was made.
+  func rejections() -> [Reason: UInt64]
+  func deadTokenPushes() -> DeadTokenPushes
+  /// What the workers know of devices; none for a device that they have to read from the store.
+  func sightings(of devices: [DeviceID]) -> [DeviceKey: DeviceSighting]
+  /// Decides about a push as about a provider's request.
+  ///
+  /// - Parameter done: Called once on a thread of the service, unless the store never decides.
+  func send(_ push: TestPush, _ done: @escaping @Sendable (TestPushOutcome) -> Void)
+}
+
+/// A listener that is open.
+package struct OpenListener: Sendable {
+  package var kind: ListenerKind
+  package var environment: Environment
+  package var addresses: [SocketAddress]
+
+  package init(kind: ListenerKind, environment: Environment, addresses: [SocketAddress]) {
+    self.kind = kind
+    self.environment = environment
+    self.addresses = addresses
+  }
+}
+
+/// What one worker reports.
+package struct WorkerFacts: Sendable {
+  package var connections = ConnectionCounts()
+  /// Requests in progress.
+  package var openRequests = 0
+  /// Streams that were refused because other connections had the requests.
+  package var refusedStreams: UInt64 = 0
+  /// Messages of other workers that wait for it.
+  package var inboxDepth = 0
+  package var sessions = SessionCensus()
+  package var dormancy = Dormancy()
+  /// Notifications that wait in the store.
+  package var stored: Int64 = 0
+  package var latencies = Latencies()
+
+  package init() {}
+}
+
+/// The budget of untrusted connections.
+package struct ConnectionFigures: Sendable {
+  package var capacity = 0
+  package var untrusted = 0
+  package var refused: UInt64 = 0
+  package var evicted: UInt64 = 0
+
+  package init() {}
+}
+
+/// What a worker knows of a device.
+package struct DeviceSighting: Sendable {
+  /// Nil while it is offline.
+  package var session: Session?
+  package var lastSeenMilliseconds: Int64?
+
+  package struct Session: Sendable {
+    package var address: String?
+    package var power: PowerState
+    package var inFlight: Int
+    package var waiting: Int
+
+    package init(address: String?, power: PowerState, inFlight: Int, waiting: Int) {
+      self.address = address
+      self.power = power
+      self.inFlight = inFlight
+      self.waiting = waiting
+    }
+  }
+
+  package init(session: Session?, lastSeenMilliseconds: Int64?) {
+    self.session = session
+    self.lastSeenMilliseconds = lastSeenMilliseconds
+  }
+}
+
+/// A push of the administration: what a provider's request would say.
+package struct TestPush: Sendable {
+  package var environment: Environment
+  /// Without credentials: the administration has checked who sends it.
+  package var fields: RequestFields
+  package var payload: [UInt8]
+}
+
+/// What a provider would be told about it, and what the operator is told besides.
+package struct TestPushOutcome: Sendable {
+  package var id: NotificationID
+  /// Nil where it was rejected.
+  package var uniqueID: NotificationID?
+  package var rejection: Rejection?
+  /// Why it was rejected; empty where it was not.
+  package var explanation: String
+
+  package init(
+    id: NotificationID, uniqueID: NotificationID? = nil, rejection: Rejection? = nil,
+    explanation: String = ""
+  ) {
+    self.id = id
+    self.uniqueID = uniqueID
+    self.rejection = rejection
+    self.explanation = explanation
+  }
+}

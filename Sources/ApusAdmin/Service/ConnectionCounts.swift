@@ -1,0 +1,24 @@
+package import ApusModel
+
+/// How many connections a worker has of each kind and environment.
+package struct ConnectionCounts: Sendable {
+  private var counts = [Int](
+    repeating: 0, count: ListenerKind.allCases.count * Environment.allCases.count)
+
+  package init() {}
+
+  private static func index(_ kind: ListenerKind, _ environment: Environment) -> Int {
+    kind.index * Environment.allCases.count + Int(environment.rawValue)
+  }
+
+  package subscript(kind: ListenerKind, environment: Environment) -> Int {
+    get { counts[Self.index(kind, environment)] }
+    set { counts[Self.index(kind, environment)] = newValue }
+  }
+
+  static func + (left: ConnectionCounts, right: ConnectionCounts) -> ConnectionCounts {
+    var sum = left
+    for index in sum.counts.indices { sum.counts[index] += right.counts[index] }
+    return sum
+  }
+}

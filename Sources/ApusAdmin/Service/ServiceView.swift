@@ -1,0 +1,68 @@
+import ApusCore
+import ApusDirectory
+import ApusLog
+import ApusLoop
+import ApusModel
+import ApusStore
+
+/// What the administration can see of the service that runs, from threads of its own.
+struct ServiceView: Sendable {
+  var settings: AdminConfiguration
+  var directory: DataDirectory
+  var service: any AdministeredService
+  var store: any DurableStore
+  var expiries: ExpiryWatch
+  var audit: AuditLog
+  var log: Log
+  let state: AdminState
+  let history = ServiceHistory()
+  /// The data directory of the start.
+  var identity: DirectoryIdentity
+  var startedMilliseconds = EventLoop.wallClockMilliseconds()
+
+  var trust: Trust { state.trust }
+  var nowSeconds: Int64 { EventLoop.wallClockMilliseconds() / 1000 }
+
+  /// How often requests were refused, for each reason that there was.
+  func rejections() -> [(reason: Reason, number: UInt64)] {
+    let total = service.rejections()
+    return Reason.allCases.compactMap { reason in
+      total[reason].flatMap { $0 > 0 ? (reason, $0) : nil }
+    }
+  }
+
+  /// Why the service should not be sent work; nil where it should.
+  var unreadiness: String? {
+    if state.isDraining { return "the service stops" }
+    if let loss = identity.loss { return loss }
+    if service.listeners.isEmpty { return "no listener is open" }
+    return Self.problem(ofStoreThatTakesWrites: store.isAvailable, fault: store.fault)
+  }
+
+  package static func problem(
+    ofStoreThatTakesWrites isAvailable: Bool, fault: StoreError?
+  ) -> String? {
+    guard !isAvailable else { return nil }
+    let reason = fault.map { ": \($0)" } ?? ""
+    return "notifications are answered 503, as the store takes no writes\(reason)"
+  }
+
+  /// What an operator should know first: why the service is not ready, or what is wrong although it is.
+  var problem: String? { unreadiness ?? warning }
+
+  /// What is wrong although the service takes work; nil where nothing is.
+  var warning: String? {
+    service.staleness.map {
+      "trust data is not current since \(Log.timestamp($0.sinceMilliseconds)), "
+        + "changes and revocations do not apply: \($0.reason)"
+    }
+  }
+
+  /// The topic's text; its number where the app was taken out of the directory.
+  func text(_ topic: TopicKey, _ trust: Trust) -> String {
+    guard let bytes = trust.directory.topicText(topic) else {
+      return "app \(topic.app.rawValue)\(topic.suffix.text)"
+    }
+    return String(decoding: bytes, as: UTF8.self)
+  }
+}

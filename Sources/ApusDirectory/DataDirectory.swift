@@ -1,0 +1,204 @@
+package import ApusCore
+import ApusModel
+import ApusTLS
+package import ApusTrust
+import ApusWire
+
+/// Why the data directory could not be used, and what to do about it.
+package struct DirectoryProblem: Error, Sendable, CustomStringConvertible {
+  package var description: String
+  package init(_ description: String) { self.description = description }
+}
+
+/// Where everything of a service is kept.
+///
+/// ```
+/// directory.conf            teams, provider keys, apps, revocations, retired devices
+/// authority/service.{crt,key}   the authority for servers and providers
+/// authority/devices.{crt,key}   the authority for devices; behind either's certificate may stand others to trust
+/// authority/service-above.crt   where the first is an operator's own: those above it, for clients
+/// server/server.{crt,key}   the service's own certificate
+/// server/server-rsa.{crt,key}   the same with RSA, for clients that speak TLS 1.0 and know no ECDSA
+/// server/*.csr, *.next.key  requests for either that wait for an authority elsewhere, and their keys
+/// keys/<key id>.p8          provider keys made here; to be handed to the provider
+/// keys/<key id>.pub         their public halves: all that the service reads
+/// sealing.keys              what device tokens are sealed with
+/// ticket.keys               what session tickets are sealed with; made anew where it is missing
+/// connect.nonces            signed nonces that devices have used in the last minutes
+/// certificates/             what was issued to providers and devices
+/// enrolment/                one-time codes, and devices that wait for the operator
+/// crls/                     revocation lists of the authorities, PEM or DER
+/// audit.jsonl               every change of trust and every refusal
+/// store/                    the embedded database
+/// lock                      held while any of the files above is changed, except the service's own
+/// store.made                says that there has been one
+/// ```
+package struct DataDirectory: Sendable {
+  package let path: String
+
+  package init(path: String) { self.path = path }
+
+  package var directoryFile: String { "\(path)/directory.conf" }
+  package var sealingFile: String { "\(path)/sealing.keys" }
+  /// The nonces of connect messages, for as long as they could be shown again.
+  package var nonceFile: String { "\(path)/connect.nonces" }
+  package var ticketFile: String { "\(path)/ticket.keys" }
+  package var revocationListPath: String { "\(path)/crls" }
+  package var auditFile: String { "\(path)/audit.jsonl" }
+  package var storePath: String { "\(path)/store" }
+  package var serverFiles: IdentityFiles { IdentityFiles(base: "\(path)/server/server") }
+  /// Not there in a directory that an older `apus init` made.
+  package var serverRSAFiles: IdentityFiles { IdentityFiles(base: "\(path)/server/server-rsa") }
+  package var issuedPath: String { "\(path)/certificates" }
+
+  package enum Authority: String, Sendable {
+    case service
+    case devices
+  }
+
+  package func authorityCertificate(_ authority: Authority) -> String {
+    "\(path)/authority/\(authority.rawValue).crt"
+  }
+
+  package func authorityKey(_ authority: Authority) -> String {
+    "\(path)/authority/\(authority.rawValue).key"
+  }
+
+  package func privateKey(_ id: ShortID) -> String { "\(path)/keys/\(id.text).p8" }
+  package func publicKey(_ id: ShortID) -> String { "\(path)/keys/\(id.text).pub" }
+
+  /// Whether somebody has run `apus init` here.
+  package var isProvisioned: Bool { Files.exists(directoryFile) }
+
+  package func requireProvisioned() throws(DirectoryProblem) {
+    guard isProvisioned else {
+      throw DirectoryProblem(
+        "\(path) holds no Apus service; run `apus init --data \(path)` first")
+    }
+  }
+
+  // MARK: Authorities
+
+  package func authority(_ which: Authority) throws -> CertificateAuthority {
+    let key = try PrivateKey(pem: Files.readText(authorityKey(which)))
+    let trusted = try certificates(of: which)
+    // Of several that are trusted, the one whose key is here.
+    let own = trusted.first { $0.spkiDER == key.publicKey.spkiDER } ?? trusted[0]
+    return try CertificateAuthority(certificate: own, key: key)
+  }
+
+  /// The authority, to issue with it; says what to do where that cannot be done here.
+  package func issuer(_ which: Authority) throws -> CertificateAuthority {
+    guard canIssue(as: which) else {
+      throw DirectoryProblem(
+        "there is no \(authorityKey(which)): the authority's key is kept elsewhere. "
+          + "Have it sign a request (--csr-out FILE), and give the certificate with "
+          + "apus cert --import FILE")
+    }
+    return try authority(which)
+  }
+
+  func save(_ authority: CertificateAuthority, as which: Authority) throws {
+    try Files.write(
+      authority.certificate.pem, to: authorityCertificate(which), isPrivate: false)
+    try Files.write(authority.key.pkcs8PEM, to: authorityKey(which), isPrivate: true)
+  }
+
+  /// Whose certificates are accepted, the one that issues now first.
+  private func authorities(_ which: Authority) throws -> Authorities {
+    let issuing = try issuingCertificate(of: which)
+    return Authorities([issuing] + (try certificates(of: which).filter { $0 != issuing }))
+  }
+
+  // MARK: Sealing keys
+
+  package func sealingKeys() throws -> TokenSealingKeys {
+    let digits = 2 * TokenSealingKeys.Key.byteCount
+    var keys: [TokenSealingKeys.Key] = []
+    let lines = try Files.readText(sealingFile).split(
+      separator: "\n", omittingEmptySubsequences: false)
+    for (index, raw) in lines.enumerated() {
+      let line = raw.trimmed
+      if line.isEmpty || line.first == "#" { continue }
+      let sides = line.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+      guard sides.count == 2, let id = UInt8(sides[0].trimmed) else {
+        throw sealingProblem(index + 1, "this is no `number = \(digits) hexadecimal digits`")
+      }
+      let value = Array(sides[1].trimmed.utf8)
+      guard value.count == digits, let bytes = Hex.decode(value.span) else {
+        throw sealingProblem(
+          index + 1,
+          "key \(id) needs \(digits) hexadecimal digits and has \(value.count) characters")
+      }
+      guard !keys.contains(where: { $0.id == id }) else {
+        throw sealingProblem(index + 1, "the key \(id) is already defined above this line")
+      }
+      keys.append(TokenSealingKeys.Key(id: id, bytes: bytes))
+    }
+    guard !keys.isEmpty else { throw sealingProblem(lines.count, "the file ends without a key") }
+    return try TokenSealingKeys(keys)
+  }
+
+  /// A file that was cut off is put back, not made anew: providers hold tokens that only these keys open.
+  private func sealingProblem(_ line: Int, _ text: String) -> DirectoryProblem {
+    DirectoryProblem(
+      "\(sealingFile), line \(line): \(text). If the file was cut off, put it back from a backup: "
+        + "no other key opens the device tokens that providers hold")
+  }
+
+  func save(_ keys: TokenSealingKeys) throws {
+    let values = keys.keys.map {
+      (String($0.id), String(decoding: Hex.encode($0.bytes.span), as: UTF8.self))
+    }
+    let file = SectionFile(sections: [.init(kind: "", name: "", values: values)])
+    try Files.write(
+      file.text(heading: "Keys that device tokens are sealed with. The last one seals new tokens."),
+      to: sealingFile, isPrivate: true)
+  }
+
+  // MARK: The directory
+
+  package func records() throws -> SectionFile {
+    do {
+      return try SectionFile(text: Files.readText(directoryFile))
+    } catch let fault as SectionFile.Fault {
+      throw DirectoryProblem("\(directoryFile), \(fault)")
+    }
+  }
+
+  package func save(_ records: SectionFile) throws {
+    try Files.write(
+      records.text(
+        heading: """
+          What this service knows: teams, their keys, and their apps.
+          The running service reads it again when it changes.
+          """),
+      to: directoryFile, isPrivate: false)
+  }
+
+  /// Reads everything that connections and requests are judged by.
+  package func trust(generation: UInt64, allowsES512: Bool) throws -> Trust {
+    try requireProvisioned()
+    return try trust(of: try records(), generation: generation, allowsES512: allowsES512)
+  }
+
+  /// The same, with `records` in place of what is in the file.
+  func trust(
+    of records: SectionFile, generation: UInt64, allowsES512: Bool
+  ) throws -> Trust {
+    var verifiers: [ProviderKeyVerifier] = []
+    var builder = try DirectoryReader(directory: self).read(
+      records, verifiers: &verifiers, allowsES512: allowsES512)
+    builder.revokedCertificates += try revokedPlaces()
+    let providers = try authorities(.service)
+    builder.authorities = providers.marks
+    do {
+      return Trust(
+        directory: try builder.build(generation: generation, sha1: TopicHash.init(of:)),
+        verifiers: verifiers, sealingKeys: try sealingKeys(), serviceAuthorities: providers,
+        deviceAuthorities: try authorities(.devices))
+    } catch let faults as DirectoryFaults {
+      throw DirectoryProblem("\(directoryFile): \(faults)")
+    }
+  }
+}

@@ -1,0 +1,101 @@
+import ApusModel
+import Glibc
+
+/// Somebody else changes the data directory, for longer than a change takes.
+package struct DirectoryBusy: Error, CustomStringConvertible {
+  package var description: String
+}
+
+/// The lock that commands and the service's administration take to change the data directory. The kernel releases it
+/// when the process ends, for whatever reason.
+struct DirectoryLock: ~Copyable {
+  /// The directory that this thread has locked; its changes may be made of others.
+  @TaskLocal static var held: String?
+
+  private let descriptor: Int32
+
+  private static let retryMicroseconds: UInt32 = 20_000
+
+  /// - Parameter waitMilliseconds: For how long to wait for its holder.
+  init(_ path: String, waitMilliseconds: Int) throws {
+    descriptor = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+    guard descriptor >= 0 else { throw FileError(path: path, operation: "open", code: errno) }
+    var triesLeft = waitMilliseconds * 1000 / Int(Self.retryMicroseconds)
+    while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
+      let code = errno
+      if code == EINTR { continue }
+      guard code == EWOULDBLOCK, triesLeft > 0 else {
+        Glibc.close(descriptor)
+        guard code == EWOULDBLOCK else {
+          throw FileError(path: path, operation: "lock", code: code)
+        }
+        let holder = (try? Files.readText(path).trimmed).map(String.init) ?? ""
+        throw DirectoryBusy(
+          description:
+            "\(path) is held by \(holder.isEmpty ? "another process" : holder), for more than "
+            + "\(waitMilliseconds) ms; nothing was changed, try again when that has ended")
+      }
+      triesLeft -= 1
+      usleep(Self.retryMicroseconds)
+    }
+    writeHolder()
+  }
+
+  func unlock() { Glibc.close(descriptor) }
+
+  /// For the messages of those who wait; without it, on a full disk, they name nobody.
+  private func writeHolder() {
+    let command = CommandLine.arguments.prefix(2).map { $0.split(separator: "/").last ?? "" }
+    let text = Array("`\(command.joined(separator: " "))`, process \(getpid())\n".utf8)
+    guard ftruncate(descriptor, 0) == 0 else { return }
+    _ = unsafe text.withUnsafeBytes { unsafe pwrite(descriptor, $0.baseAddress, $0.count, 0) }
+  }
+}
+
+extension DataDirectory {
+  var lockFile: String { "\(path)/lock" }
+
+  /// Changes the directory while nobody else does. A change that is made of others takes the lock once.
+  package func changing<Value>(
+    waitMilliseconds: Int = Limits.directoryLockMilliseconds, _ change: () throws -> Value
+  ) throws -> Value {
+    if DirectoryLock.held == path { return try change() }
+    if !Files.exists(path) { try requireProvisioned() }
+    let lock = try DirectoryLock(lockFile, waitMilliseconds: waitMilliseconds)
+    defer { lock.unlock() }
+    return try DirectoryLock.$held.withValue(path) { try change() }
+  }
+}
+
+/// Whether the data directory is the one with which the service started. One that was deleted, or moved away, takes
+/// everything with it that is written from then on.
+package struct DirectoryIdentity: Sendable {
+  private let path: String
+  private let place: Place?
+
+  private struct Place: Equatable {
+    var device: UInt
+    var inode: UInt
+
+    init?(_ path: String) {
+      var status = stat()
+      guard unsafe stat(path, &status) == 0 else { return nil }
+      device = UInt(status.st_dev)
+      inode = UInt(status.st_ino)
+    }
+  }
+
+  package init(_ path: String) {
+    self.path = path
+    place = Place(path)
+  }
+
+  /// What happened to it, and what to do; nil while it is there.
+  package var loss: String? {
+    let now = Place(path)
+    if now == place { return nil }
+    return
+      "the data directory \(path) was \(now == nil ? "deleted or moved away" : "replaced") while the "
+      + "service runs, and what is written now will be lost: put it back and restart the service"
+  }
+}

@@ -1,0 +1,24 @@
+package import ApusTLS
+
+/// Where a certificate and its key are.
+package struct IdentityFiles: Sendable {
+  package var certificate: String
+  package var key: String
+
+  package init(base: String) {
+    certificate = "\(base).crt"
+    key = "\(base).key"
+  }
+
+  package var exist: Bool { Files.exists(certificate) && Files.exists(key) }
+
+  package func read() throws -> TLSIdentity {
+    if !exist, Files.exists(request) {
+      throw DirectoryProblem(
+        "the service has no certificate yet: have its authority sign \(request), and give the "
+          + "certificate with apus cert --import FILE")
+    }
+    return TLSIdentity(
+      certificateChainPEM: try Files.read(certificate), privateKeyPEM: try Files.read(key))
+  }
+}

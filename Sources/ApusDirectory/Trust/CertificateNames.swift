@@ -1,0 +1,41 @@
+package import ApusCore
+package import ApusTrust
+
+/// What a certificate can be revoked by.
+package struct CertificateNames: Sendable {
+  package var fingerprint: CertificateFingerprint
+  var place: CertificateFingerprint
+
+  package init(_ certificate: Certificate) {
+    fingerprint = CertificateFingerprint(certificate.fingerprint)
+    place = CertificateFingerprint(certificate.place)
+  }
+
+  package func areRevoked(in directory: Directory) -> Bool {
+    directory.isRevoked(fingerprint) || directory.isRevoked(place)
+  }
+}
+
+/// What is asked later of the certificate of the handshake, for its renewal.
+package struct PresentedCertificate: Sendable {
+  /// Unix seconds.
+  package var notBefore: Int64
+  package var notAfter: Int64
+  package var commonName: String?
+
+  package init(notBefore: Int64, notAfter: Int64, commonName: String?) {
+    self.notBefore = notBefore
+    self.notAfter = notAfter
+    self.commonName = commonName
+  }
+
+  package init(_ certificate: Certificate) {
+    notBefore = certificate.notBefore
+    notAfter = certificate.notAfter
+    commonName = certificate.subject.commonName
+  }
+}
+
+extension CertificateFingerprint {
+  package init(_ digest: SHA256Digest) { self.init(words: digest.words) }
+}

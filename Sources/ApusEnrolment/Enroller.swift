@@ -1,0 +1,326 @@
+import ApusCore
+import ApusDirectory
+import ApusLoop
+package import ApusModel
+package import ApusTrust
+import ApusWire
+
+/// What came of a query: the answer for the device, and what the operator is to know.
+struct EnrolmentDecision: Sendable {
+  var issuance: CourierIssuance
+  var event: EnrolmentEvent
+}
+
+/// Decides on requests for certificates. Reads and writes files and signs: for a thread of its own.
+struct Enroller: Sendable {
+  let directory: DataDirectory
+  let mode: EnrolmentMode
+  /// Days for which certificates are issued.
+  let days: Int
+
+  func decide(_ query: EnrolmentQuery) -> EnrolmentDecision {
+    let request: CertificateRequest
+    do {
+      request = try CertificateRequest(der: query.certificateRequest.span)
+    } catch {
+      return refuse(.request, "\(error)", .request, "\(error)")
+    }
+    do {
+      switch query.kind {
+      case .enrolment(let code, let name):
+        guard let name = Self.name(name) else {
+          return refuse(.request, "the name cannot stand in a certificate", .name)
+        }
+        if code.isEmpty { return try askOperator(request, name: name, query) }
+        return try useCode(code, request, name: name, query)
+      case .renewal(let renewal): return try renew(renewal, request, query)
+      }
+    } catch {
+      return unavailable("\(error)")
+    }
+  }
+
+  /// Removes what nobody asks for any more.
+  func prune(nowSeconds: Int64) throws {
+    for folder in [directory.enrolmentCodes.path, directory.pendingEnrolments.path] {
+      try DurableFile.removeLeftovers(in: folder, nowSeconds: nowSeconds)
+    }
+    try directory.enrolmentCodes.prune(nowSeconds: nowSeconds)
+    try directory.pendingEnrolments.prune(nowSeconds: nowSeconds)
+    try directory.renewals.prune(nowSeconds: nowSeconds, days: days)
+  }
+
+  // MARK: By a code
+
+  private func useCode(
+    _ text: [UInt8], _ request: CertificateRequest, name: String, _ query: EnrolmentQuery
+  ) throws -> EnrolmentDecision {
+    guard let code = EnrolmentCode(text: text.span) else { return refuseCode(.codeMalformed) }
+    let codes = directory.enrolmentCodes
+    let key = request.keyFingerprint.hex
+    switch try codes.standing(code, key: key, nowSeconds: query.nowSeconds) {
+    case .unknown: return refuseCode(.codeUnknown)
+    case .expired: return refuseCode(.codeExpired)
+    case .usedUp: return refuseCode(.codeUsedUp)
+    case .used(_, let use):
+      guard let der = use.certificateDER else {
+        return try goOn(request, device: use.device, name: name, hasCode: true, query)
+      }
+      try directory.pendingEnrolments.remove(key)
+      return hand(der, of: use.device, .repeated(use.device), query) ?? refuseCode(.codeWorthless)
+    case .free(let record, let number):
+      let device = DeviceID(randomID().high)
+      let name = record.name ?? name
+      var use = EnrolmentCodes.Use(
+        key: key, device: device, seconds: query.nowSeconds, certificateDER: nil)
+      guard
+        let certificate = try issue(request, device, name: name, nowSeconds: query.nowSeconds)
+      else {
+        // On the list first: a code that is used up by nothing would be lost.
+        let decision = try goOn(request, device: device, name: name, hasCode: true, query)
+        guard decision.issuance.status == .pending else { return decision }
+        return try codes.take(code, use: number, use) ? decision : refuseCode(.codeUsedUp)
+      }
+      use.certificateDER = certificate.der
+      // Durable before the certificate leaves.
+      guard try codes.take(code, use: number, use) else { return refuseCode(.codeUsedUp) }
+      // It may have asked without the code before; approved now, that would make another device of it.
+      try directory.pendingEnrolments.remove(key)
+      return accept(
+        certificate.der, .codeUsed(device, CertificateNote(certificate), codeName: record.name))
+    }
+  }
+
+  /// The same words for all: a guesser learns nothing. The operator reads which it was.
+  private func refuseCode(_ refusal: EnrolmentEvent.Refusal) -> EnrolmentDecision {
+    refuse(.code, "the code is not taken", refusal)
+  }
+
+  // MARK: By the operator
+
+  private func askOperator(
+    _ request: CertificateRequest, name: String, _ query: EnrolmentQuery
+  ) throws -> EnrolmentDecision {
+    guard mode == .all || directory.hasPendingRequest(request) else {
+      return refuse(.notOffered, "the service takes no device without a code", .notOffered)
+    }
+    return try goOn(
+      request, device: DeviceID(randomID().high), name: name, hasCode: false, query)
+  }
+
+  /// Hands out what the operator decided, or puts the request on the list.
+  private func goOn(
+    _ request: CertificateRequest, device: DeviceID, name: String, hasCode: Bool,
+    renewing presented: CertificateNames? = nil, _ query: EnrolmentQuery
+  ) throws -> EnrolmentDecision {
+    let list = directory.pendingEnrolments
+    let key = request.keyFingerprint.hex
+    let isRenewal = presented != nil
+    if let known = try list.find(key), known.isRenewal == isRenewal,
+      // It has that one: the decision was about an earlier renewal.
+      presented == nil || known.state.fingerprint != presented?.fingerprint
+    {
+      switch known.state {
+      case .approved(let der):
+        return hand(der, of: known.device, .collected(known.device), query)
+          ?? refuse(.retired, "the device is retired", .retired, known.device.text)
+      case .rejected: return refuse(.rejected, "the operator has refused", .rejected)
+      case .waiting: return wait(known, isNew: false, query)
+      }
+    } else {
+      // An old decision about the same key, on something else.
+      try list.remove(key)
+    }
+    let new = PendingEnrolments.Request(
+      key: key, name: name, address: query.site.hostText, seconds: query.nowSeconds,
+      device: device, isRenewal: isRenewal, hasCode: hasCode)
+    switch try list.add(new, request) {
+    case .added: return wait(new, isNew: true, query)
+    case .full:
+      return refuse(
+        .tooMany, "too many requests wait for the operator", .listFull,
+        retrySeconds: Limits.enrolmentRetrySeconds.upperBound)
+    case .tooManyFromAddress:
+      return refuse(
+        .tooMany, "too many requests of this address wait for the operator", .listFull,
+        retrySeconds: Limits.enrolmentRetrySeconds.upperBound)
+    }
+  }
+
+  /// The longer it waits, the rarer it asks.
+  private func wait(
+    _ request: PendingEnrolments.Request, isNew: Bool, _ query: EnrolmentQuery
+  ) -> EnrolmentDecision {
+    let range = Limits.enrolmentRetrySeconds
+    let age = max(0, query.nowSeconds - request.seconds)
+    let retry = min(max(range.lowerBound, age / 4), range.upperBound)
+    return EnrolmentDecision(
+      issuance: CourierIssuance(
+        status: .pending, text: Array("the operator has not decided yet".utf8),
+        retrySeconds: UInt32(retry)),
+      event: .pending(request, isNew: isNew))
+  }
+
+  // MARK: Renewal
+
+  private func renew(
+    _ renewal: EnrolmentQuery.Renewal, _ request: CertificateRequest, _ query: EnrolmentQuery
+  ) throws -> EnrolmentDecision {
+    let (device, old) = (renewal.device, renewal.certificate)
+    guard isWelcome(device, renewal.names, query.trust) else {
+      return refuse(.retired, "the device is retired", .retired, device.text)
+    }
+    // Only in the last third of its life: then a device has at most two that are good, and one that asks at each
+    // connect, or a thief who wants a supply, gets no more.
+    let due = old.notAfter - (old.notAfter - old.notBefore) / 3
+    // Or where it is of an authority that is being replaced: then it ends before its time.
+    guard query.nowSeconds >= due || renewal.isOfOlderAuthority else {
+      return refuse(
+        .early, "the certificate is not in the last third of its life", .early, device.text,
+        retrySeconds: due - query.nowSeconds)
+    }
+    let issued = try directory.renewals.certificates(of: device).filter {
+      isGood($0, of: device, query)
+    }
+    if let next = issued.last, CertificateNames(next).fingerprint != renewal.names.fingerprint,
+      next.spkiDER == request.publicKey.spkiDER, query.trust.isOfNewestDeviceAuthority(next)
+    {
+      // The answer was lost, or the device asks at each connect: it gets what it was given before.
+      return accept(next.der, .repeated(device))
+    }
+    let others = issued.filter { CertificateNames($0).fingerprint != renewal.names.fingerprint }
+    guard others.count + 1 < Limits.certificatesPerDevice else {
+      return refuseThird(device, others, presented: old, query)
+    }
+    let name = old.commonName ?? "device"
+    guard let certificate = try issue(request, device, name: name, nowSeconds: query.nowSeconds)
+    else {
+      return try goOn(
+        request, device: device, name: name, hasCode: false, renewing: renewal.names, query)
+    }
+    // Durable before the certificate leaves.
+    try directory.renewals.keep(issued + [certificate], of: device)
+    return accept(
+      certificate.der,
+      .renewed(
+        device, CertificateNote(certificate),
+        isNewKey: request.keyFingerprint.bytes != renewal.keyFingerprint))
+  }
+
+  /// A device that lost the key of its newer certificate waits until one of the two has expired. The operator ends that
+  /// by revoking the one that is lost.
+  private func refuseThird(
+    _ device: DeviceID, _ others: [Certificate], presented: PresentedCertificate,
+    _ query: EnrolmentQuery
+  ) -> EnrolmentDecision {
+    let end = others.reduce(presented.notAfter) { min($0, $1.notAfter) }
+    let newest = others.last.map { "device \(device.text), newest \($0.fingerprint.hex)" }
+    return refuse(
+      .tooMany, "the device has two valid certificates: use the newer one, or have it revoked",
+      .tooManyCertificates, newest ?? device.text, retrySeconds: max(60, end - query.nowSeconds))
+  }
+
+  /// Whether a certificate would let its device in.
+  private func isGood(
+    _ certificate: Certificate, of device: DeviceID, _ query: EnrolmentQuery
+  ) -> Bool {
+    certificate.notAfter > query.nowSeconds
+      && query.trust.deviceAuthorities.certificates.contains { certificate.names($0) }
+      && isWelcome(device, CertificateNames(certificate), query.trust)
+  }
+
+  // MARK: Certificates
+
+  /// Nil where the authority's key is kept elsewhere.
+  private func issue(
+    _ request: CertificateRequest, _ device: DeviceID, name: String, nowSeconds: Int64
+  ) throws -> Certificate? {
+    guard Files.exists(directory.authorityKey(.devices)) else { return nil }
+    return try directory.issueDevice(
+      device, name: name, to: request.publicKey, nowSeconds: nowSeconds, days: days)
+  }
+
+  /// A certificate that was issued before; nil where it is worth nothing any more.
+  private func hand(
+    _ der: [UInt8], of device: DeviceID, _ event: EnrolmentEvent, _ query: EnrolmentQuery
+  ) -> EnrolmentDecision? {
+    guard let certificate = try? Certificate(der: der.span),
+      certificate.notAfter > query.nowSeconds,
+      isWelcome(device, CertificateNames(certificate), query.trust)
+    else { return nil }
+    return accept(der, event)
+  }
+
+  private func isWelcome(
+    _ device: DeviceID, _ certificate: CertificateNames, _ trust: Trust
+  ) -> Bool {
+    guard trust.directory.retiredMilliseconds(of: device) == nil else { return false }
+    return !certificate.areRevoked(in: trust.directory)
+  }
+
+  /// The device's name: what a certificate can carry, with nothing in it that would disturb a list. Nil for another.
+  private static func name(_ bytes: [UInt8]) -> String? {
+    if bytes.isEmpty { return "device" }
+    guard let text = String(validating: bytes, as: UTF8.self) else { return nil }
+    let isGood = text.unicodeScalars.allSatisfy { scalar in
+      switch scalar.properties.generalCategory {
+      case .control, .format, .lineSeparator, .paragraphSeparator, .surrogate, .privateUse,
+        .unassigned:
+        false
+      default: true
+      }
+    }
+    let trimmed = String(text.trimmed)
+    return isGood && !trimmed.isEmpty ? trimmed : nil
+  }
+
+  // MARK: Answers
+
+  private func accept(_ der: [UInt8], _ event: EnrolmentEvent) -> EnrolmentDecision {
+    EnrolmentDecision(
+      issuance: CourierIssuance(status: .accepted, certificates: [der]), event: event)
+  }
+
+  private func unavailable(_ problem: String) -> EnrolmentDecision {
+    refuse(
+      .unavailable, "the service cannot issue certificates now", .failed, problem,
+      retrySeconds: Limits.enrolmentRetrySeconds.upperBound)
+  }
+
+  private func refuse(
+    _ reason: CourierIssuance.Reason, _ text: String, _ refusal: EnrolmentEvent.Refusal,
+    _ detail: String = "", retrySeconds: Int64? = nil
+  ) -> EnrolmentDecision {
+    EnrolmentDecision(
+      issuance: CourierIssuance(
+        status: .refused, reason: reason, text: Array(text.utf8),
+        retrySeconds: retrySeconds.map { UInt32(clamping: $0) }),
+      event: .refused(refusal, detail))
+  }
+}
+
+extension DataDirectory {
+  fileprivate func hasPendingRequest(_ request: CertificateRequest) -> Bool {
+    (try? pendingEnrolments.find(request.keyFingerprint.hex)) ?? nil != nil
+  }
+
+  /// A certificate for a key that a device made, not longer valid than the authority itself.
+  package func issueDevice(
+    _ device: DeviceID, name: String, to key: PublicKey, nowSeconds: Int64,
+    days: Int = ValidityDays.device
+  ) throws -> Certificate {
+    let authority = try authority(.devices)
+    var validity = Validity(now: nowSeconds, days: days)
+    validity.notAfter = min(validity.notAfter, authority.certificate.notAfter)
+    return try authority.issueDevice(
+      deviceID: device, name: name, publicKey: key, validity: validity)
+  }
+}
+
+extension PendingEnrolments.State {
+  /// Of the certificate that the operator handed out; nil where there is none.
+  fileprivate var fingerprint: CertificateFingerprint? {
+    guard case .approved(let der) = self else { return nil }
+    return CertificateFingerprint(SHA256Digest(of: der.span))
+  }
+}

@@ -1,0 +1,179 @@
+import ApusCore
+package import ApusDirectory
+package import ApusLog
+import ApusLoop
+import ApusModel
+import ApusTrust
+package import ApusWire
+import Synchronization
+
+/// Which devices without a certificate get one over the courier door.
+package enum EnrolmentMode: Sendable, Hashable {
+  /// Those with a one-time code, and those that the operator approves.
+  case all
+  /// Those with a one-time code.
+  case codes
+  /// None.
+  case off
+}
+
+/// Where all workers bring requests for certificates: a thread of its own, since each costs syncs of the disk and
+/// signatures, with a bounded queue, and what slows down whoever asks too much.
+package final class EnrolmentQueue: Sendable {
+  private struct State {
+    var waiting = 0
+    var all = RateLimit.Bucket()
+    /// By site: those with failures that are not forgiven yet.
+    var failures: [SocketAddress: RateLimit.Bucket] = [:]
+    var prunedSeconds: Int64 = 0
+  }
+
+  private let loop: EventLoop
+  private let enroller: Enroller
+  private let log: Log
+  private let audit: AuditLog
+  private let state = Mutex(State())
+
+  private static let failureLimit = RateLimit(
+    capacity: Limits.enrolmentFailuresPerAddress,
+    refill: Limits.enrolmentFailuresPerAddressPerMinute, perSeconds: 60)
+  private static let allLimit = RateLimit(
+    capacity: Limits.enrolments, refill: Limits.enrolmentsPerSecond)
+  private static let pruneSeconds: Int64 = 3600
+
+  /// - Parameter days: Days for which the certificates are valid that it issues.
+  package init(
+    _ directory: DataDirectory, _ mode: EnrolmentMode, days: Int, _ audit: AuditLog, log: Log
+  ) {
+    self.audit = audit
+    loop = EventLoop(name: "apus-enrolment")
+    self.log = log
+    enroller = Enroller(directory: directory, mode: mode, days: days)
+  }
+
+  package func start() {
+    loop.start()
+    loop.perform { [self] in prune(nowSeconds: EventLoop.wallClockMilliseconds() / 1000) }
+  }
+
+  package func stop() {
+    loop.stop()
+    loop.join()
+  }
+
+  package static let notOffered = CourierIssuance(
+    status: .refused, reason: .notOffered,
+    text: Array("the service issues no certificates to devices".utf8))
+
+  /// Has a request decided. `reply` is called once: at once where the answer needs no thought, else on the queue's
+  /// thread.
+  package func submit(
+    _ query: EnrolmentQuery, atMilliseconds now: Int64,
+    reply: @escaping @Sendable (CourierIssuance) -> Void
+  ) {
+    if case .enrolment = query.kind, enroller.mode == .off { return reply(Self.notOffered) }
+    if let waitMilliseconds = admit(query.site, now) {
+      note(.refused(.slowedDown, ""), of: query)
+      return reply(
+        CourierIssuance(
+          status: .refused, reason: .tooMany, text: Array("asked too often".utf8),
+          retrySeconds: UInt32(clamping: waitMilliseconds / 1000 + 1)))
+    }
+    loop.perform { [self] in
+      let decision = enroller.decide(query)
+      let prunes = state.withLock { state in
+        state.waiting -= 1
+        if decision.event.isFailure { Self.noteFailure(of: query.site, now, &state) }
+        guard query.nowSeconds - state.prunedSeconds >= Self.pruneSeconds else { return false }
+        state.prunedSeconds = query.nowSeconds
+        return true
+      }
+      note(decision.event, of: query)
+      reply(decision.issuance)
+      if prunes { prune(nowSeconds: query.nowSeconds) }
+    }
+  }
+
+  /// Nil where the request may go on, else the milliseconds to wait.
+  private func admit(_ site: SocketAddress, _ now: Int64) -> Int64? {
+    state.withLock { state in
+      if let bucket = state.failures[site] {
+        let wait = Self.failureLimit.waitMilliseconds(for: bucket, atMilliseconds: now)
+        if wait > 0 { return wait }
+      }
+      guard state.waiting < Limits.enrolmentQueue,
+        Self.allLimit.take(from: &state.all, atMilliseconds: now)
+      else { return max(1000, Self.allLimit.waitMilliseconds(for: state.all, atMilliseconds: now)) }
+      state.waiting += 1
+      return nil
+    }
+  }
+
+  private static func noteFailure(
+    of site: SocketAddress, _ now: Int64, _ state: inout State
+  ) {
+    if state.failures.count >= Limits.enrolmentAddresses {
+      state.failures = state.failures.filter { !$0.value.isFull(atMilliseconds: now) }
+      // From so many places at once: the limit over all holds.
+      if state.failures.count >= Limits.enrolmentAddresses { state.failures.removeAll() }
+    }
+    _ = failureLimit.take(
+      from: &state.failures[site, default: RateLimit.Bucket()], atMilliseconds: now)
+  }
+
+  private func prune(nowSeconds: Int64) {
+    do {
+      try enroller.prune(nowSeconds: nowSeconds)
+    } catch {
+      log(.error, "old enrolments not removed", .text("reason", "\(error)"))
+    }
+  }
+
+  /// The one place where the operator learns what was decided; durable before the device does.
+  private func note(_ event: EnrolmentEvent, of query: EnrolmentQuery) {
+    let host = query.site.hostText
+    let address = Log.Field.text("address", host)
+    switch event {
+    case .codeUsed(let device, let certificate, let codeName):
+      log(
+        .notice, "device enrolled by code", .text("device", device.text), address,
+        .text("code", codeName ?? ""), .text("sha256", certificate.sha256))
+      audit.record(
+        .codeUsed, actor: host, subject: "device \(device.text)", .text("code", codeName ?? ""),
+        .text("serial", certificate.serial), .text("sha256", certificate.sha256))
+    case .repeated(let device):
+      log(.notice, "certificate handed out again", .text("device", device.text), address)
+    case .pending(let request, isNew: true):
+      log.limited(.notice, .enrolmentWaits, atMilliseconds: EventLoop.monotonicMilliseconds()) {
+        [
+          .text("key", request.key), .text("name", request.name),
+          .text("device", request.device.text), address,
+        ]
+      }
+      audit.note(
+        .enrolmentPending, actor: host, reason: request.origin.rawValue,
+        nowMilliseconds: query.nowSeconds * 1000
+      ) { [.text("key", request.key), .text("device", request.device.text)] }
+    case .pending(_, isNew: false): break
+    case .collected(let device):
+      log(.notice, "device enrolled by the operator", .text("device", device.text), address)
+    case .renewed(let device, let certificate, let isNewKey):
+      log(
+        .notice, "certificate renewed", .text("device", device.text),
+        .truth("new_key", isNewKey), .text("sha256", certificate.sha256))
+      audit.record(
+        .certificateRenewed, actor: host, subject: "device \(device.text)",
+        .truth("new_key", isNewKey), .text("serial", certificate.serial),
+        .text("sha256", certificate.sha256))
+    case .refused(let reason, let detail):
+      log.limited(
+        reason == .failed ? .error : .notice, .certificateRefused,
+        atMilliseconds: EventLoop.monotonicMilliseconds()
+      ) { [.text("reason", reason.rawValue), .text("detail", detail), address] }
+      audit.note(
+        .enrolmentRefused, actor: host, reason: reason.rawValue,
+        nowMilliseconds: query.nowSeconds * 1000
+      ) { [.text("detail", detail)] }
+    }
+  }
+}

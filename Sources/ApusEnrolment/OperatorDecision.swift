@@ -1,0 +1,93 @@
+import ApusDirectory
+import ApusModel
+package import ApusTrust
+import ApusWire
+
+extension DataDirectory {
+  /// Approves a request: issues the certificate, or takes the one that an authority elsewhere has issued.
+  ///
+  /// - Parameters:
+  ///   - prefix: The first digits of the SHA-256 of the request's key.
+  ///   - certificatePEM: Of the request's key and id, from the devices' authority. Nil: it is issued here.
+  ///   - name: In place of what the device calls itself.
+  package func approveEnrolment(
+    _ prefix: String, certificatePEM: String? = nil, name: String? = nil, nowSeconds: Int64,
+    days: Int = ValidityDays.device
+  ) throws -> (request: PendingEnrolments.Request, certificate: Certificate) {
+    try changing {
+      try requireProvisioned()
+      let list = pendingEnrolments
+      let request = try list.request(prefix)
+      let asked = try list.certificateRequest(request.key)
+      guard asked.keyFingerprint.hex == request.key else {
+        throw DirectoryProblem("\(list.requestFile(request.key)) is of another key")
+      }
+      let certificate: Certificate
+      if let certificatePEM {
+        certificate = try check(Certificate(pem: certificatePEM), for: request, asked, nowSeconds)
+      } else {
+        guard Files.exists(authorityKey(.devices)) else { throw keyIsElsewhere(request) }
+        certificate = try issueDevice(
+          request.device, name: name ?? request.name, to: asked.publicKey, nowSeconds: nowSeconds,
+          days: days)
+      }
+      try list.approve(request, certificate)
+      return (request, certificate)
+    }
+  }
+
+  /// - Parameter prefix: As for `approveEnrolment`.
+  package func rejectEnrolment(_ prefix: String) throws -> PendingEnrolments.Request {
+    try changing {
+      try requireProvisioned()
+      let request = try pendingEnrolments.request(prefix)
+      try pendingEnrolments.reject(request)
+      return request
+    }
+  }
+
+  private func check(
+    _ certificate: Certificate, for request: PendingEnrolments.Request,
+    _ asked: CertificateRequest, _ nowSeconds: Int64
+  ) throws -> Certificate {
+    guard certificate.spkiDER == asked.publicKey.spkiDER else {
+      throw DirectoryProblem(
+        "the certificate is of another key than the request \(requestName(request))")
+    }
+    let authorities = try certificates(of: .devices)
+    let device: DeviceCertificate
+    do {
+      device = try DeviceCertificate.verify(
+        der: certificate.der.span, authorities: authorities, now: nowSeconds)
+    } catch {
+      throw DirectoryProblem(
+        "the certificate does not admit a device (\(error)); it must be signed by "
+          + "\(authorityCertificate(.devices)), \(Self.form(request.device))")
+    }
+    guard device.deviceID == request.device else {
+      throw DirectoryProblem(
+        "the certificate is for the device \(device.deviceID.text), the request's id is "
+          + request.device.text)
+    }
+    return certificate
+  }
+
+  private func keyIsElsewhere(_ request: PendingEnrolments.Request) -> DirectoryProblem {
+    DirectoryProblem(
+      """
+      there is no \(authorityKey(.devices)): have the authority sign \
+      \(pendingEnrolments.requestFile(request.key)), \(Self.form(request.device)), and give the \
+      certificate with --certificate FILE
+      """)
+  }
+
+  private func requestName(_ request: PendingEnrolments.Request) -> String {
+    pendingEnrolments.requestFile(request.key)
+  }
+
+  /// What a certificate must say to admit a device.
+  private static func form(_ device: DeviceID) -> String {
+    "with the subject UID=\(device.text), O=\(CertificateAuthority.deviceOrganization), and the "
+      + "extended key usage clientAuth"
+  }
+}

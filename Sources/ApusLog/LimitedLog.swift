@@ -1,0 +1,111 @@
+import ApusModel
+import Synchronization
+
+// Lines that a stranger, or a failure that repeats, could fill the log with.
+
+extension Log {
+  /// Lines that are limited together. A new one needs a case and its text; there is no other way to a limited line.
+  package enum Kind: Int, Sendable, CaseIterable {
+    case tlsFailed
+    case handshakeTimedOut
+    case connectionRefused
+    case peerDoesNotRead
+    case providerRefused
+    case providerClosed
+    case providerBrokeProtocol
+    case providerMakesErrors
+    case deviceWithoutCertificate
+    case deviceRefused
+    case deviceBrokeProtocol
+    case deviceConnectionEnds
+    case secondConnect
+    case tooManyTakeovers
+    case enrolmentWaits
+    case certificateRefused
+    case groupRefused
+    case feedbackUnreadable
+    case journalFull
+    case auditNotWritten
+    case memoryScarce
+    case memorySufficient
+    case noncesNotKept
+    case deviceRecordUnreadable
+    case mailboxUnreadable
+    case notificationUnreadable
+
+    package var event: StaticString {
+      switch self {
+      case .tlsFailed: "tls failed"
+      case .handshakeTimedOut: "handshake timed out"
+      case .connectionRefused: "connection refused"
+      case .peerDoesNotRead: "peer does not read"
+      case .providerRefused: "provider refused"
+      case .providerClosed: "provider closed"
+      case .providerBrokeProtocol: "provider ended by a protocol error"
+      case .providerMakesErrors: "provider makes too many errors"
+      case .deviceWithoutCertificate: "device without certificate"
+      case .deviceRefused: "device refused"
+      case .deviceBrokeProtocol: "device broke the protocol"
+      case .deviceConnectionEnds: "device connection ends"
+      case .secondConnect: "second connect"
+      case .tooManyTakeovers: "too many takeovers"
+      case .enrolmentWaits: "enrolment waits for the operator"
+      case .certificateRefused: "certificate refused"
+      case .groupRefused: "store refused a group"
+      case .feedbackUnreadable: "feedback list unreadable"
+      case .journalFull: "ledger journal full: a crash would take lines of the ledger"
+      case .auditNotWritten: "audit line not written"
+      case .memoryScarce: "notifications take nearly all of their memory: providers are slowed down"
+      case .memorySufficient: "notifications have enough memory again"
+      case .noncesNotKept: "used nonces not kept for a restart"
+      case .deviceRecordUnreadable: "device record unreadable"
+      case .mailboxUnreadable: "mailbox unreadable"
+      case .notificationUnreadable: "stored notification unreadable"
+      }
+    }
+  }
+
+  /// What all copies of a log have written lately.
+  final class LimitedLines: Sendable {
+    fileprivate let limiter = Mutex(LogLimiter(kinds: Kind.allCases.count))
+  }
+
+  /// Writes one line unless its kind has had its lines in this window (`Limits.logLinesPerWindow`).
+  ///
+  /// - Parameters:
+  ///   - now: Of the loops' clock, which nobody sets.
+  ///   - fields: Asked for only when the line is written.
+  package func limited(
+    _ level: Level, _ kind: Kind, atMilliseconds now: UInt64, _ fields: () -> [Field]
+  ) {
+    guard writes(level) else { return }
+    let verdict = limitedLines.limiter.withLock {
+      $0.admit(kind.rawValue, atMilliseconds: now)
+    }
+    guard case .write(let suppressedBefore) = verdict else { return }
+    if suppressedBefore > 0 { tellSuppressed(kind, suppressedBefore) }
+    write(level, kind.event, fields())
+  }
+
+  /// Tells of suppressed lines whose window is over; to be called every second.
+  package func tellSuppressed(atMilliseconds now: UInt64) {
+    let taken = limitedLines.limiter.withLock { $0.takeSuppressed(atMilliseconds: now) }
+    for suppressed in taken {
+      guard let kind = Kind(rawValue: suppressed.kind) else { continue }
+      tellSuppressed(kind, suppressed.lineCount)
+    }
+  }
+
+  private func tellSuppressed(_ kind: Kind, _ count: Int) {
+    self(
+      .notice, "lines suppressed", .text("kind", kind.event.description),
+      .number("more_suppressed", count))
+  }
+
+  /// Lines of each kind that were suppressed since the start, for metrics.
+  package func suppressedTotals() -> [(kind: Kind, lines: UInt64)] {
+    limitedLines.limiter.withLock { limiter in
+      Kind.allCases.map { ($0, limiter.suppressedTotal($0.rawValue)) }
+    }
+  }
+}

@@ -1,0 +1,203 @@
+import ApusLoop
+import Glibc
+
+/// Structured logs on standard error: text for people, JSON for machines.
+///
+/// A line has a level, an event in a few words, and named values. Device tokens are logged by their first digits,
+/// payloads and provider tokens never.
+package struct Log: Sendable {
+  package enum Level: UInt8, Sendable, Comparable, CaseIterable {
+    case debug, info, notice, warning, error
+
+    package static func < (left: Level, right: Level) -> Bool { left.rawValue < right.rawValue }
+
+    package var name: String {
+      switch self {
+      case .debug: "debug"
+      case .info: "info"
+      case .notice: "notice"
+      case .warning: "warning"
+      case .error: "error"
+      }
+    }
+  }
+
+  package enum Format: Sendable {
+    case text
+    case json
+  }
+
+  /// A value with its name.
+  package struct Field: Sendable {
+    enum Value: Sendable {
+      case text(String)
+      case number(Int64)
+      case truth(Bool)
+    }
+
+    var name: StaticString
+    var value: Value
+
+    package static func text(_ name: StaticString, _ value: String) -> Field {
+      Field(name: name, value: .text(value))
+    }
+
+    package static func number(_ name: StaticString, _ value: some BinaryInteger) -> Field {
+      Field(name: name, value: .number(Int64(clamping: value)))
+    }
+
+    package static func truth(_ name: StaticString, _ value: Bool) -> Field {
+      Field(name: name, value: .truth(value))
+    }
+  }
+
+  package var minimumLevel: Level
+  package var format: Format
+  /// Takes the lines, without time and level, in place of standard error: for simulations, which have a time of their
+  /// own.
+  package var sink: (@Sendable (String) -> Void)?
+  /// Shared by all copies.
+  let limitedLines = LimitedLines()
+
+  package init(
+    minimumLevel: Level = .info, format: Format = .text, sink: (@Sendable (String) -> Void)? = nil
+  ) {
+    self.minimumLevel = minimumLevel
+    self.format = format
+    self.sink = sink
+  }
+
+  /// Whether a line of that level would be written: ask before building costly values.
+  package func writes(_ level: Level) -> Bool { level >= minimumLevel }
+
+  /// Writes one line, in one call of the system, so that lines of several threads do not mix.
+  package func callAsFunction(_ level: Level, _ event: StaticString, _ fields: Field...) {
+    write(level, event, fields)
+  }
+
+  func write(_ level: Level, _ event: StaticString, _ fields: [Field]) {
+    guard writes(level) else { return }
+    if let sink { return sink(text(event, fields)) }
+    let milliseconds = EventLoop.wallClockMilliseconds()
+    let line =
+      switch format {
+      case .text: textLine(level, event, fields, milliseconds)
+      case .json: jsonLine(level, event, fields, milliseconds)
+      }
+    var bytes = Array(line.utf8)
+    bytes.append(0x0a)
+    unsafe bytes.withUnsafeBytes { buffer in
+      _ = unsafe Glibc.write(STDERR_FILENO, buffer.baseAddress, buffer.count)
+    }
+  }
+
+  private func textLine(
+    _ level: Level, _ event: StaticString, _ fields: [Field], _ milliseconds: Int64
+  ) -> String {
+    "\(Self.timestamp(milliseconds)) \(level.name.padded(to: 7)) \(text(event, fields))"
+  }
+
+  private func text(_ event: StaticString, _ fields: [Field]) -> String {
+    var line = event.description
+    for field in fields {
+      line += " \(field.name.description)="
+      switch field.value {
+      case .text(let text): line += text.needsQuotes ? jsonQuoted(text) : text
+      case .number(let number): line += String(number)
+      case .truth(let truth): line += truth ? "true" : "false"
+      }
+    }
+    return line
+  }
+
+  private func jsonLine(
+    _ level: Level, _ event: StaticString, _ fields: [Field], _ milliseconds: Int64
+  ) -> String {
+    "{\"time\":\"\(Self.timestamp(milliseconds))\",\"level\":\"\(level.name)\""
+      + ",\"event\":\(jsonQuoted(event.description))\(Self.jsonMembers(fields))}"
+  }
+
+  /// The fields as members of a JSON object, each with a comma before it.
+  package static func jsonMembers(_ fields: [Field]) -> String {
+    var members = ""
+    for field in fields {
+      members += ",\"\(field.name.description)\":"
+      switch field.value {
+      case .text(let text): members += jsonQuoted(text)
+      case .number(let number): members += String(number)
+      case .truth(let truth): members += truth ? "true" : "false"
+      }
+    }
+    return members
+  }
+
+  /// RFC 3339 in UTC with milliseconds.
+  package static func timestamp(_ milliseconds: Int64) -> String {
+    let (days, rest) = milliseconds.floorDivided(by: 86_400_000)
+    let (year, month, day) = civilDate(daysSinceEpoch: days)
+    let hour = rest / 3_600_000
+    let minute = rest / 60_000 % 60
+    let second = rest / 1000 % 60
+    return "\(year)-\(month.twoDigits)-\(day.twoDigits)T\(hour.twoDigits):\(minute.twoDigits):"
+      + "\(second.twoDigits).\((rest % 1000).digits(3))Z"
+  }
+
+  /// The date of the proleptic Gregorian calendar, by the usual count of days in eras of 400 years from 1 March 0000.
+  private static func civilDate(daysSinceEpoch: Int64) -> (Int64, Int64, Int64) {
+    let (era, dayOfEra) = (daysSinceEpoch + 719_468).floorDivided(by: 146_097)
+    let yearOfEra =
+      (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+    let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+    let monthFromMarch = (5 * dayOfYear + 2) / 153
+    let day = dayOfYear - (153 * monthFromMarch + 2) / 5 + 1
+    let month = monthFromMarch < 10 ? monthFromMarch + 3 : monthFromMarch - 9
+    return (yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, day)
+  }
+}
+
+/// `text` as a JSON string, with its quotation marks.
+package func jsonQuoted(_ text: String) -> String {
+  var quoted = "\""
+  for scalar in text.unicodeScalars {
+    switch scalar {
+    case "\"": quoted += "\\\""
+    case "\\": quoted += "\\\\"
+    case "\n": quoted += "\\n"
+    case "\r": quoted += "\\r"
+    case "\t": quoted += "\\t"
+    default:
+      if scalar.value < 0x20 || scalar.value == 0x7f {
+        let digits = String(scalar.value, radix: 16)
+        quoted += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+      } else {
+        quoted.unicodeScalars.append(scalar)
+      }
+    }
+  }
+  return quoted + "\""
+}
+
+extension String {
+  fileprivate var needsQuotes: Bool {
+    isEmpty
+      || unicodeScalars.contains { $0.value <= 0x20 || $0 == "\"" || $0 == "=" || $0.value == 0x7f }
+  }
+
+  fileprivate func padded(to width: Int) -> String {
+    self + String(repeating: " ", count: max(0, width - count))
+  }
+}
+
+extension Int64 {
+  fileprivate var twoDigits: String { digits(2) }
+
+  fileprivate func digits(_ width: Int) -> String {
+    let text = String(self)
+    return String(repeating: "0", count: Swift.max(0, width - text.count)) + text
+  }
+
+  fileprivate func floorDivided(by divisor: Int64) -> (Int64, Int64) {
+    let remainder = (self % divisor + divisor) % divisor
+    return ((self - remainder) / divisor, remainder)
+  }
+}

@@ -1,0 +1,108 @@
+import ApusAdmin
+import ApusCore
+import ApusDirectory
+import ApusHTTP2
+import ApusLoop
+import ApusModel
+
+/// A service's workers, as its administration sees them.
+struct RunningService: AdministeredService {
+  let configuration: ServerConfiguration
+  let workers: [Worker]
+  let acceptors: [Worker]
+  let listeners: [OpenListener]
+  let loader: TrustLoader
+
+  var workerCount: Int { workers.count }
+  var notificationBytes: Int { workers.first?.commons.memory.usedBytes ?? 0 }
+  var notificationByteLimit: Int { configuration.memoryMegabytes << 20 }
+  var isEphemeral: Bool { configuration.isEphemeral }
+  var connectionFigures: ConnectionFigures { workers.first?.commons.gate.figures ?? .init() }
+  var staleness: TrustStaleness? { loader.staleness }
+
+  func workerFacts() -> [WorkerFacts] {
+    (workers + acceptors).map { $0.ask { $0.facts } }
+  }
+
+  func topicCounters() -> [TopicCounters] {
+    workers.flatMap { worker in worker.ask { $0.shard.counters() } }.added()
+  }
+
+  func rejections() -> [Reason: UInt64] {
+    var total: [Reason: UInt64] = [:]
+    for worker in workers + acceptors {
+      let counters = worker.ask { $0.shard.ledger.rejections }
+      for reason in Reason.allCases { total[reason, default: 0] += counters[reason] }
+    }
+    return total
+  }
+
+  func deadTokenPushes() -> DeadTokenPushes {
+    workers.reduce(DeadTokenPushes()) { sum, worker in
+      sum + worker.ask { $0.shard.shard.deadTokenPushes }
+    }
+  }
+
+  func sightings(of devices: [DeviceID]) -> [DeviceKey: DeviceSighting] {
+    var all: [DeviceKey: DeviceSighting] = [:]
+    for worker in workers {
+      all.merge(worker.ask { $0.sightings(of: devices) }) { left, _ in left }
+    }
+    return all
+  }
+
+  func send(_ push: TestPush, _ done: @escaping @Sendable (TestPushOutcome) -> Void) {
+    guard let worker = workers.first else { return }
+    worker.loop.perform { worker.send(push, done) }
+  }
+}
+
+extension Worker {
+  /// What the administration is told.
+  fileprivate var facts: WorkerFacts {
+    var facts = WorkerFacts()
+    facts.connections = connectionCounts
+    facts.openRequests = openRequests.count
+    facts.refusedStreams = requestPool.refusedCount
+    facts.inboxDepth = inboxDepth
+    facts.sessions = shard.shard.sessions
+    facts.dormancy = dormant.dormancy
+    facts.stored = shard.shard.counters.storedCount
+    facts.latencies = latencies
+    return facts
+  }
+
+  fileprivate func sightings(of devices: [DeviceID]) -> [DeviceKey: DeviceSighting] {
+    var seen: [DeviceKey: DeviceSighting] = [:]
+    for id in devices where owns(id) {
+      for environment in Environment.allCases {
+        let key = DeviceKey(id: id, environment: environment)
+        if let slot = dormant.slot(of: key) {
+          seen[key] = sighting(dormant.rows[Int(slot)])
+        } else if let device = shard.cache.peek(key) {
+          seen[key] = sighting(device)
+        }
+      }
+    }
+    return seen
+  }
+
+  /// A dormant device is not woken to be shown.
+  private func sighting(_ row: borrowing DormantRow) -> DeviceSighting {
+    DeviceSighting(
+      session: .init(address: row.peer.description, power: row.power, inFlight: 0, waiting: 0),
+      lastSeenMilliseconds: wallMilliseconds)
+  }
+
+  private func sighting(_ device: Device) -> DeviceSighting {
+    let session = device.session.map { session in
+      DeviceSighting.Session(
+        address: connection(at: device.connectionSlot)?.peer.description, power: session.power,
+        inFlight: session.inFlightCount,
+        waiting: session.queuedCount + session.heldBackCount)
+    }
+    return DeviceSighting(
+      session: session,
+      lastSeenMilliseconds: session == nil ? device.lastSeenMilliseconds : wallMilliseconds)
+  }
+}
