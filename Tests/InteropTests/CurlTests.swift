@@ -1,26 +1,26 @@
 import Foundation
 import Testing
 
-@Suite("curl, as the README has it", .serialized)
+@Suite("curl, as the documentation prints it", .serialized)
 struct CurlTests {
-  /// The block of the README that ends in the curl command, at the port of the test's own service.
+  /// The block of the document that ends in the curl command, at the port of the test's own service.
   ///
-  /// Read from the README itself: a command that is printed there and does not work is a defect of this project.
+  /// Read from the document itself: a command that is printed there and does not work is a defect of this project.
   static func block(port: Int) throws -> String {
-    let readme = try String(
-      contentsOf: Programs.root.appending(path: "README.md"), encoding: .utf8)
-    let blocks = readme.components(separatedBy: "```").filter { $0.hasPrefix("sh\n") }
+    let page = try String(
+      contentsOf: Programs.root.appending(path: "Documentation/providers.md"), encoding: .utf8)
+    let blocks = page.components(separatedBy: "```").filter { $0.hasPrefix("sh\n") }
     guard let block = blocks.first(where: { $0.contains("curl --http2") }) else {
-      throw Trouble("the README has no block with curl --http2")
+      throw Trouble("Documentation/providers.md has no block with curl --http2")
     }
     guard block.contains("localhost:2197") else {
-      throw Trouble("the README's curl command does not go to localhost:2197")
+      throw Trouble("the curl command of Documentation/providers.md does not go to localhost:2197")
     }
     return block.dropFirst(3).replacingOccurrences(of: "localhost:2197", with: "localhost:\(port)")
   }
 
   @Test("The printed commands deliver a push", .timeLimit(.minutes(30)))
-  func readme() throws {
+  func document() throws {
     let installation = try Installation()
     try installation.start()
     let device = try installation.device("phone")

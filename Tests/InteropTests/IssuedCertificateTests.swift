@@ -24,12 +24,12 @@ struct IssuedCertificateTests {
     #expect(kind.contains(options.isEmpty ? "prime256v1" : "Private-Key: (2048 bit"))
   }
 
-  @Test("The README's command turns that file into PKCS#12", .timeLimit(.minutes(30)))
+  @Test("The documented command turns that file into PKCS#12", .timeLimit(.minutes(30)))
   func archive() throws {
-    let readme = try String(
-      contentsOf: Programs.root.appending(path: "README.md"), encoding: .utf8)
+    let page = try String(
+      contentsOf: Programs.root.appending(path: "Documentation/legacy-senders.md"), encoding: .utf8)
     let command = try #require(
-      readme.matches(of: /`(openssl pkcs12 [^`]+)`/).first.map { String($0.output.1) })
+      page.matches(of: /`(openssl pkcs12 [^`]+)`/).first.map { String($0.output.1) })
     let installation = try Installation()
     let file = try installation.providerCertificate(["--rsa", "2048"])
     let archive = installation.directory.appending(path: "provider.p12").path

@@ -8,7 +8,6 @@ enum SelfContainedRule {
       ("/" + "work/", path), ("/" + "root/", path), ("/" + "home/", path), ("/" + "tmp/h/", path),
       ("issue " + "#", reason), ("issues" + "/", reason), ("DESIGN" + ".md", reason),
       ("feasibility" + ".md", reason), ("provider-" + "api.md", reason),
-      ("courier" + ".md", reason),
     ]
   }()
 
