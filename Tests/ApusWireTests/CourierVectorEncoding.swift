@@ -13,19 +13,19 @@ struct CourierVectorEncoding {
     switch facts["message"] {
     case "connect":
       CourierConnect(
-        token: token("token"), state: number("state") ?? 0, flags: number("flags") ?? 0,
+        token: token("token"), state: number("state", absent: 0), flags: number("flags", absent: 0),
         interface: number("interface"), protocolVersion: number("protocolVersion"),
         certificate: bytes("certificate"), nonce: bytes("nonce"), signature: bytes("signature")
       ).encode(to: &output)
     case "connectResponse":
       CourierConnectResponse(
-        status: CourierConnectResponse.Status(rawValue: number("status") ?? 0xff),
-        token: token("token"), serverMilliseconds: number("serverMilliseconds") ?? 0,
+        status: CourierConnectResponse.Status(rawValue: number("status", absent: 0xff)),
+        token: token("token"), serverMilliseconds: number("serverMilliseconds", absent: 0),
         badNonceServerMilliseconds: number("badNonceServerMilliseconds"),
-        maximumMessageBytes: number("maximumMessageBytes") ?? 0,
-        largeMessageBytes: number("largeMessageBytes") ?? 0,
-        protocolVersion: number("protocolVersion") ?? 0,
-        capabilities: number("capabilities") ?? 0xff, explanation: facts["explanation"] ?? ""
+        maximumMessageBytes: number("maximumMessageBytes", absent: 0),
+        largeMessageBytes: number("largeMessageBytes", absent: 0),
+        protocolVersion: number("protocolVersion", absent: 0),
+        capabilities: number("capabilities", absent: 0xff), explanation: facts["explanation"] ?? ""
       ).encode(to: &output)
     case "filter":
       var filter = CourierFilter(token: token("token"))
@@ -37,8 +37,8 @@ struct CourierVectorEncoding {
       filter.encode(to: &output)
     case "acknowledgement":
       CourierAcknowledgement(
-        token: token("token"), messageID: number("messageID") ?? 0,
-        status: CourierAcknowledgement.Status(rawValue: number("status") ?? 0xff)
+        token: token("token"), messageID: number("messageID", absent: 0),
+        status: CourierAcknowledgement.Status(rawValue: number("status", absent: 0xff))
       ).encode(to: &output)
     case "notification": return notification()
     case "enrolmentRequest", "renewalRequest", "enrolmentAnswer", "renewalAnswer", "renewalAdvice":
@@ -50,7 +50,7 @@ struct CourierVectorEncoding {
 
   private func encodeCertificates(_ output: inout [UInt8]) {
     let issuance = CourierIssuance(
-      status: CourierIssuance.Status(rawValue: number("status") ?? 0xff),
+      status: CourierIssuance.Status(rawValue: number("status", absent: 0xff)),
       reason: number("reason").map { CourierIssuance.Reason(rawValue: $0) },
       text: Array((facts["text"] ?? "").utf8), certificates: list("certificates"),
       retrySeconds: number("retrySeconds"))
@@ -65,7 +65,7 @@ struct CourierVectorEncoding {
     case "enrolmentAnswer": CourierEnrolmentAnswer(issuance).encode(to: &output)
     case "renewalAnswer": CourierRenewalAnswer(issuance).encode(to: &output)
     default:
-      CourierRenewalAdvice(withinSeconds: number("withinSeconds") ?? 0).encode(to: &output)
+      CourierRenewalAdvice(withinSeconds: number("withinSeconds", absent: 0)).encode(to: &output)
     }
   }
 
@@ -78,11 +78,11 @@ struct CourierVectorEncoding {
     case "noStorage": CourierNoStorage(token: token("token")).encode(to: &output)
     case "flush":
       CourierFlush(
-        answerPaddingBytes: number("answerPaddingBytes") ?? 0,
-        paddingBytes: number("paddingBytes") ?? 0
+        answerPaddingBytes: number("answerPaddingBytes", absent: 0),
+        paddingBytes: number("paddingBytes", absent: 0)
       ).encode(to: &output)
     case "flushAnswer":
-      CourierFlush(answerPaddingBytes: number("paddingBytes") ?? 0).encodeAnswer(to: &output)
+      CourierFlush(answerPaddingBytes: number("paddingBytes", absent: 0)).encodeAnswer(to: &output)
     case "appTokenRequest":
       guard let topic = topics("topic").first else { return false }
       CourierAppTokenRequest(token: token("token"), topic: topic, appID: number("appID"))
@@ -90,13 +90,13 @@ struct CourierVectorEncoding {
     case "appTokenAnswer":
       guard let topic = topics("topic").first else { return false }
       CourierAppTokenAnswer(
-        status: number("status") ?? 0xff, token: token("token"), topic: topic,
+        status: number("status", absent: 0xff), token: token("token"), topic: topic,
         appID: number("appID")
       ).encode(to: &output)
     case "setActiveInterval":
-      CourierSetActiveInterval(interval: number("interval") ?? 0).encode(to: &output)
+      CourierSetActiveInterval(interval: number("interval", absent: 0)).encode(to: &output)
     case "setState":
-      guard let state = PowerState(rawValue: number("state") ?? 0xff) else { return false }
+      guard let state = PowerState(rawValue: number("state", absent: 0xff)) else { return false }
       CourierSetState(state, interval: number("interval")).encode(to: &output)
     case "goodbye":
       CourierGoodbye(
@@ -120,9 +120,9 @@ struct CourierVectorEncoding {
     let collapseID = Array((facts["collapseID"] ?? "").utf8)
     var output: [UInt8] = []
     CourierNotification(
-      token: token, topic: topic, messageID: number("messageID") ?? 0,
+      token: token, topic: topic, messageID: number("messageID", absent: 0),
       expirySeconds: number("expirySeconds"), sentNanoseconds: number("sentNanoseconds"),
-      storage: CourierNotification.StorageFlags(rawValue: number("storageFlags") ?? 0xff),
+      storage: CourierNotification.StorageFlags(rawValue: number("storageFlags", absent: 0xff)),
       priority: priority.flatMap { Priority(rawValue: $0) }, id: id,
       pushType: pushType.flatMap { PushType(rawValue: $0) }
     ).encode(
@@ -135,6 +135,10 @@ struct CourierVectorEncoding {
 
   private func number<Number: FixedWidthInteger>(_ key: String) -> Number? {
     facts[key].flatMap { Number($0) }
+  }
+
+  private func number<Number: FixedWidthInteger>(_ key: String, absent: Number) -> Number {
+    number(key) ?? absent
   }
 
   private func bytes(_ key: String) -> [UInt8] { hex(facts[key] ?? "") }
