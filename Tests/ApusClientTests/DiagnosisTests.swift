@@ -41,7 +41,7 @@ struct DiagnosisTests {
       ]
       for _ in 0..<10 { metrics.latency.add(milliseconds: 40) }
     }
-    #expect(diagnosis.description.contains("takes 100 requests at a time on one connection"))
+    #expect(diagnosis.description.contains("allows 100 concurrent requests on one connection"))
     #expect(diagnosis.description.contains("at most 2500 a second"))
   }
 

@@ -255,7 +255,7 @@ struct ConfigurationTests {
         .contains("PRIVATE KEY") == true)
     #expect(
       problem(.providerToken(keyPEM: key, keyID: "short", teamID: "TEAM123456"))?
-        .contains("\"short\" is no id") == true)
+        .contains("\"short\" is not an id") == true)
     #expect(
       problem(.certificate(certificatePEM: [], keyPEM: key))?.contains("certificate") == true)
     #expect(problem(good) { $0.sendTimeoutSeconds = 0 }?.contains("sendTimeoutSeconds") == true)

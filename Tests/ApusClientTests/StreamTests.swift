@@ -125,7 +125,7 @@ struct AnswerTests {
         == "accepted, apns-id \(text), apns-unique-id \(text)")
     #expect(
       "\(SendOutcome.rejected(rejection))"
-        == "rejected: 429 TooManyRequests, to be sent again in 5 s, apns-id \(text)")
+        == "rejected: 429 TooManyRequests, retry after 5 s, apns-id \(text)")
     #expect(
       "\(SendOutcome.unknown(UnknownCause(.timedOut), retryMayDuplicate: true))"
         == "no answer (timed out); sending it again may show it twice")
