@@ -25,8 +25,8 @@ struct ReconnectPlan: Sendable {
   /// outcome.
   ///
   /// - Parameters:
-  /// - isFinal: Whether another attempt would fail in the same way.
-  /// - entropy: Random bits, so that clients that lost a service do not return in lockstep.
+  ///   - isFinal: Whether another attempt would fail in the same way.
+  ///   - entropy: Random bits, so that clients that lost a service do not return in lockstep.
   mutating func failed(isFinal: Bool, entropy: UInt64, nowMilliseconds: UInt64) -> Bool {
     failures = min(failures + 1, 16)
     let longest = min(

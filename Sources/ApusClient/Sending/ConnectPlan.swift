@@ -40,9 +40,9 @@ struct ConnectPlan {
   /// No connection was made, or it ended without an answer.
   ///
   /// - Parameters:
-  /// - isAttempt: Whether an attempt failed, not an established connection.
-  /// - isFinal: Whether another attempt would fail in the same way.
-  /// - entropy: Random bits, so that clients that lost a service do not return in lockstep.
+  ///   - isAttempt: Whether an attempt failed, not an established connection.
+  ///   - isFinal: Whether another attempt would fail in the same way.
+  ///   - entropy: Random bits, so that clients that lost a service do not return in lockstep.
   mutating func failed(
     isAttempt: Bool, isFinal: Bool, entropy: UInt64, nowMilliseconds: UInt64
   ) -> Verdict {

@@ -42,9 +42,9 @@ final class Dispatcher {
   private(set) var isClosing = false
 
   /// - Parameters:
-  /// - authorization: The field's current value; empty with a certificate, nil if no token can be created.
-  /// - renewAuthorization: Called when the service considers the token expired. False if no newer one can be created.
-  /// - entropy: Random bits.
+  ///   - authorization: The field's current value; empty with a certificate, nil if no token can be created.
+  ///   - renewAuthorization: Called when the service considers the token expired. False if no newer one can be created.
+  ///   - entropy: Random bits.
   init(
     settings: DispatcherSettings, authorization: @escaping () -> [UInt8]?,
     renewAuthorization: @escaping () -> Bool = { false }, entropy: @escaping () -> UInt64
