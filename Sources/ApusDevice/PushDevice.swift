@@ -21,7 +21,6 @@ import Synchronization
 /// the configuration says so. The service sends an unacknowledged notification again on a later connection. If one
 /// arrives twice, it is reported once, as long as this object lives and the notification is among the last 512. An
 /// application that must not lose the contents of the stream in a crash acknowledges notifications itself.
-/// that must not lose what stands in the stream when it crashes acknowledges by itself.
 public final class PushDevice: Sendable {
   private enum Life { case created, running, stopping, neverStarted }
 

@@ -23,7 +23,6 @@ import Synchronization
 /// The topic of all pushes is that of the certificate. A collapse id, priority 1, and anything that the chosen command
 /// has no field for are errors of the request (`PushRequestError.Code.notCarried`). A request's id is not sent; it only
 /// identifies the push in its outcome.
-/// not sent, and names the push in its outcome alone.
 public final class BinaryClient: Sendable {
   private let configuration: BinaryClientConfiguration
   private let loop: EventLoop
