@@ -6,7 +6,7 @@ import Testing
 
 @testable import ApusClient
 
-@Suite("The documentation says what is so", .timeLimit(.minutes(30)))
+@Suite("The documentation is correct", .timeLimit(.minutes(30)))
 struct DocumentationTests {
   private static let root = URL(filePath: #filePath).deletingLastPathComponent()
     .deletingLastPathComponent().deletingLastPathComponent()
@@ -17,7 +17,7 @@ struct DocumentationTests {
       encoding: .utf8)
   }
 
-  /// The pieces of Swift in a page.
+  /// The Swift code blocks of a page.
   private func code(in page: String) -> [String] {
     page.components(separatedBy: "```swift\n").dropFirst().compactMap {
       $0.components(separatedBy: "```").first
@@ -78,7 +78,7 @@ struct DocumentationTests {
     await device.stop()
   }
 
-  @Test("Every rule of the lint stands in its page, with its severity and its source")
+  @Test("The page lists every lint rule with its severity and source")
   func rules() throws {
     let rows = try page("RulesOfTheLint").split(separator: "\n").filter { $0.hasPrefix("| `") }
     #expect(rows.count == LintRule.allCases.count)

@@ -3,10 +3,10 @@ import Testing
 
 @testable import ApusClient
 
-@Suite("Whatever a service does, what a caller is told is true")
+@Suite("Outcomes are correct whatever a service does")
 struct LawTests {
-  /// Each push has one outcome; none is taken on twice; what is called accepted was, and what is called rejected or
-  /// certainly not sent was not; and the service has nothing to complain about.
+  /// Each push has one outcome; none is accepted twice; accepted ones were accepted, and rejected or certainly unsent
+  /// ones were not; and the client makes no protocol error.
   @Test("Random scripts", .timeLimit(.minutes(30)))
   func randomScripts() {
     let fixed = (1...150).map(UInt64.init)

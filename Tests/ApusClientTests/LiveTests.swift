@@ -23,7 +23,7 @@ struct LiveTests {
     }
   }
 
-  @Test("A push is accepted, and the device gets it", arguments: Kind.allCases)
+  @Test("A push is accepted, and the device receives it", arguments: Kind.allCases)
   func accepted(kind: Kind) async throws {
     let live = try LiveService()
     let device = try live.device()
@@ -49,7 +49,7 @@ struct LiveTests {
     await device.stop()
   }
 
-  @Test("The token of a device that is not there is refused with a time", arguments: Kind.allCases)
+  @Test("The token of a missing device is rejected with a timestamp", arguments: Kind.allCases)
   func unregistered(kind: Kind) async throws {
     let live = try LiveService()
     let client = try APNSClient(try live.configuration(credential(kind, live)))
@@ -66,7 +66,7 @@ struct LiveTests {
     await client.close()
   }
 
-  @Test("The token of another service is refused")
+  @Test("The token of another service is rejected")
   func foreignToken() async throws {
     let live = try LiveService()
     let client = try APNSClient(try live.configuration(try live.tokenCredential()))
@@ -84,7 +84,7 @@ struct LiveTests {
     await client.close()
   }
 
-  @Test("200 pushes at once come through a connection that begins with one stream")
+  @Test("200 concurrent pushes succeed on a connection that starts with one stream")
   func manyAtOnce() async throws {
     let live = try LiveService()
     let device = try live.device()
@@ -113,7 +113,7 @@ struct LiveTests {
     await device.stop()
   }
 
-  @Test("A service with a certificate of an unknown authority gets nothing, and the error says why")
+  @Test("A service with an untrusted certificate receives nothing, and the error says why")
   func wrongAuthority() async throws {
     let live = try LiveService()
     var configuration = try live.configuration(try live.tokenCredential())
@@ -133,7 +133,7 @@ struct LiveTests {
     await client.close()
   }
 
-  @Test("A service under another name gets nothing")
+  @Test("A service with a different name receives nothing")
   func wrongName() async throws {
     let live = try LiveService()
     var configuration = try live.configuration(try live.tokenCredential())
@@ -151,7 +151,7 @@ struct LiveTests {
     await client.close()
   }
 
-  @Test("A certificate for the other environment is refused with the service's own word")
+  @Test("A certificate for the other environment is rejected with the service's reason")
   func wrongEnvironment() async throws {
     let live = try LiveService()
     let client = try APNSClient(
@@ -167,7 +167,7 @@ struct LiveTests {
     await client.close()
   }
 
-  @Test("A certificate of an unknown authority is refused, and the error says so")
+  @Test("A client certificate of an unknown authority is refused, and the error says so")
   func unknownCertificate() async throws {
     let live = try LiveService()
     let stranger = try CertificateAuthority.create(
@@ -193,7 +193,7 @@ struct LiveTests {
     await client.close()
   }
 
-  @Test("Where nobody listens, the error names the address")
+  @Test("Without a listener, the error contains the address")
   func nobodyThere() async throws {
     let live = try LiveService()
     var configuration = try live.configuration(try live.tokenCredential(), host: "127.0.0.1")
@@ -211,7 +211,7 @@ struct LiveTests {
     await client.close()
   }
 
-  @Test("A client that is closed sends nothing more, and closing twice is closing once")
+  @Test("A closed client sends nothing more, and may be closed twice")
   func closed() async throws {
     let live = try LiveService()
     let client = try APNSClient(try live.configuration(try live.tokenCredential()))
@@ -229,7 +229,7 @@ struct LiveTests {
         == .unknown(UnknownCause(.clientClosed), retryMayDuplicate: false))
   }
 
-  @Test("A client goes on with the service's next life")
+  @Test("A client continues after the service restarts")
   func reconnects() async throws {
     let live = try LiveService()
     let client = try APNSClient(try live.configuration(try live.tokenCredential()))
@@ -248,7 +248,7 @@ struct LiveTests {
     await client.close()
   }
 
-  @Test("A cancelled task waits no longer")
+  @Test("A cancelled task stops waiting")
   func cancelled() async throws {
     let live = try LiveService()
     let client = try APNSClient(try live.configuration(try live.tokenCredential()))

@@ -1,7 +1,7 @@
 import ApusClient
 import ApusModel
 
-// The code of `SendYourFirstPush.md`, as it stands there; `DocumentationTests` compares the two and runs it.
+// The code of `SendYourFirstPush.md`, unchanged; `DocumentationTests` compares the two and runs it.
 
 func makeClient(key: [UInt8]) throws -> APNSClient {
   var configuration = ClientConfiguration(
