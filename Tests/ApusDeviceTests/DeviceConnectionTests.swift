@@ -40,14 +40,14 @@ struct DeviceConnectionTests {
     #expect(live.service.counts()[.delivered] == 1)
   }
 
-  /// Another holder of the same identity: it takes no notification, and once displaced it stays away.
+  /// Another holder of the same identity: it accepts no notifications, and stays disconnected once displaced.
   private func intruder(_ live: LiveService, _ identity: IssuedIdentity) throws -> LiveDevice {
     try LiveDevice(
       live, identity: identity, verdicts: [.hold, .hold],
       backoff: .init(firstMilliseconds: 300_000, maximumMilliseconds: 300_000))
   }
 
-  @Test("A device that was displaced says why, comes back and resumes its session")
+  @Test("A displaced device reports the reason, reconnects and resumes its session")
   func displaced() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -63,7 +63,7 @@ struct DeviceConnectionTests {
     try await device.stop()
   }
 
-  @Test("An attempt that was cut before the service said anything does not cost the session")
+  @Test("An attempt that breaks before the service sends anything keeps the TLS session")
   func cutAttempts() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -88,7 +88,7 @@ struct DeviceConnectionTests {
     try await device.stop()
   }
 
-  @Test("A delegate that stops it when a write fails has stopped it with the end of that turn")
+  @Test("A delegate can stop the connection when a write fails")
   func stoppedAtFailedWrite() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -113,7 +113,7 @@ struct DeviceConnectionTests {
     }
   }
 
-  @Test("A notification that was held is reported once, over two connections, and acknowledged")
+  @Test("A held notification is reported once, over two connections, and acknowledged")
   func held() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -127,7 +127,7 @@ struct DeviceConnectionTests {
     let messageID = try await device.received().0.messageID
     try await device.displace(by: intruder(live, identity))
     _ = try await device.connected(isNew: false, isResumed: true)
-    // The answer to another question stands behind the repetition.
+    // The answer to this request follows the repetition.
     _ = try await device.appToken()
     #expect(live.service.counts()[.deliveredFromStorage, default: 0] == 0)
     device.perform { $0.acknowledge(messageID) }
@@ -135,7 +135,7 @@ struct DeviceConnectionTests {
     #expect(live.service.counts()[.deliveredFromStorage] == 1)
   }
 
-  @Test("A notification that was declined is reported again on the next connection")
+  @Test("A declined notification is reported again on the next connection")
   func declined() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -157,7 +157,7 @@ struct DeviceConnectionTests {
     #expect(live.service.counts()[.deliveredFromStorage] == 1)
   }
 
-  @Test("What keeps a device from its service is told, and it tries again")
+  @Test("The reason for a failed connection is reported, and the device tries again")
   func failures() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -196,7 +196,7 @@ struct DeviceConnectionTests {
     for device in [nobody, atProviders, distrustful, unproven] { device.perform { $0.stop() } }
   }
 
-  @Test("A device whose certificate comes from another authority is told so")
+  @Test("A device with a certificate of another authority gets that reason")
   func foreignDevice() async throws {
     let live = try LiveService()
     let other = try LiveService()
@@ -213,7 +213,7 @@ struct DeviceConnectionTests {
     device.perform { $0.stop() }
   }
 
-  @Test("A service that stops is waited for")
+  @Test("The device waits for a service that shuts down")
   func serviceStops() async throws {
     let live = try LiveService()
     let device = try LiveDevice(live, identity: live.issueDevice())
@@ -249,7 +249,7 @@ extension LiveDevice {
     return token
   }
 
-  /// The same behind attempts that failed.
+  /// The same after failed attempts.
   func connectedAtLast(isResumed: Bool) async throws -> DeviceToken {
     while true {
       let next = try await next()
@@ -295,14 +295,14 @@ extension LiveDevice {
       let next = try await next()
       switch next {
       case .disconnected(.stopped, nil): return
-      // An attempt that failed before it heard of the stop.
+      // An attempt that failed before the device was stopped.
       case .disconnected(_, _?): continue
       default: throw Unexpected(next, "stopped")
       }
     }
   }
 
-  /// Lets another holder of the same identity connect, for a moment.
+  /// Lets another holder of the same identity connect briefly.
   func displace(by other: LiveDevice) async throws {
     other.perform { $0.start() }
     _ = try await other.connected(isNew: true)
@@ -312,7 +312,7 @@ extension LiveDevice {
   }
 }
 
-/// Takes connections, and cuts each.
+/// Accepts connections and closes each one.
 private final class CuttingListener: @unchecked Sendable {
   private let loop = EventLoop(name: "cutting")
   private let listener: Listener
