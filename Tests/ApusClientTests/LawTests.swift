@@ -7,7 +7,7 @@ import Testing
 struct LawTests {
   /// Each push has one outcome; none is accepted twice; accepted ones were accepted, and rejected or certainly unsent
   /// ones were not; and the client makes no protocol error.
-  @Test("Random scripts", .timeLimit(.minutes(30)))
+  @Test("Outcomes are correct with random scripts", .timeLimit(.minutes(30)))
   func randomScripts() {
     let fixed = (1...150).map(UInt64.init)
     let fresh = (0..<50).map { _ in UInt64.random(in: 1...999_999_999) }
