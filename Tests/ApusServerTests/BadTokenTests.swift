@@ -24,7 +24,7 @@ struct BadTokenTests {
   // MARK: The all-zero token
 
   @Test(
-    "Token probes are one audit line per connection with a credential, else one each")
+    "Testing a valid credential is one audit line per connection; an invalid one, one per request")
   func probes() throws {
     defer { service.stop() }
     let audit = AuditLines(service)

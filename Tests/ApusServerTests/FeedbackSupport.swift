@@ -80,7 +80,7 @@ final class FeedbackBench {
   /// Reads everything and confirms it to the service.
   func read() throws -> [RawFeedbackTuple] { try service.feedback(identity: identity) }
 
-  /// Reads everything without a lease and leaves it in the list, with a reset instead of a confirmation.
+  /// Reads all rows that are not leased, and leaves them in the list by resetting the connection.
   func peek() throws -> [RawFeedbackTuple] {
     let reader = try reader()
     let bytes = try reader.receiveAll().bytes

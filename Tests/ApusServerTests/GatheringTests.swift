@@ -45,7 +45,7 @@ struct GatheringTests {
     #expect(again == .beginToWait)
   }
 
-  @Test("The end of the wait applies to all devices")
+  @Test("A wait ends on time even if no device has notifications left")
   func nobodyLeft() {
     var gathering = Gathering()
     let begins = gathering.turnEnds(devices: 8, joined: 0, nowMilliseconds: 5)
