@@ -75,7 +75,7 @@ public final class PushDevice: Sendable {
     }
   }
 
-  // MARK: Life
+  // MARK: Lifecycle
 
   /// Starts to connect, on its own thread. Call once only.
   public func start() throws {
@@ -110,7 +110,7 @@ public final class PushDevice: Sendable {
     }
   }
 
-  // MARK: What the device says
+  // MARK: Operations
 
   /// The token that the app of this topic gives its provider.
   ///

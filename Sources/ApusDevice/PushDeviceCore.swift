@@ -45,7 +45,7 @@ final class PushDeviceCore: DeviceConnectionDelegate, @unchecked Sendable {
     setTopics(configuration.topics)
   }
 
-  // MARK: Verbs
+  // MARK: Operations
 
   func setTopics(_ topics: DeviceTopics) {
     connection?.setTopics(
@@ -116,7 +116,7 @@ final class PushDeviceCore: DeviceConnectionDelegate, @unchecked Sendable {
     for completion in completions { completion() }
   }
 
-  // MARK: What the service says
+  // MARK: Input from the service
 
   func deviceConnection(
     _ connection: DeviceConnection, connectedAs token: DeviceToken, isNewToken: Bool,

@@ -39,7 +39,7 @@ struct BinaryFeedbackTests {
     for try await entry in try reader(service).entries() { entries.append(entry) }
     #expect(entries == Self.entries)
     await service.awaitEnd()
-    #expect(service.end == .closeNotify, "the service learns that the list has come")
+    #expect(service.end == .closeNotify, "the service learns that the list has arrived")
   }
 
   @Test("An empty list is valid")

@@ -48,7 +48,7 @@ struct BinaryScriptTests {
       })
   }
 
-  // MARK: One by one
+  // MARK: Single cases
 
   @Test(
     "Each kind of end is reported correctly, and unread notifications go to the next connection",
@@ -210,7 +210,9 @@ struct BinaryScriptTests {
   // MARK: The law
 
   /// Outcomes are correct: see `check`.
-  @Test("Random scripts", arguments: (1...12).map(UInt64.init) + [UInt64.random(in: 1...999_999)])
+  @Test(
+    "Outcomes are correct with random scripts",
+    arguments: (1...12).map(UInt64.init) + [UInt64.random(in: 1...999_999)])
   func randomScripts(seed: UInt64) async throws {
     var random = SeededRandom(seed: seed)
     var options = ScriptedGateway.Options()
@@ -252,7 +254,7 @@ struct BinaryScriptTests {
     _ gateway: ScriptedGateway, _ outcomes: [SendOutcome?], _ comment: String = ""
   ) {
     let (taken, refused) = (gateway.taken, Set(gateway.refused))
-    #expect(Set(taken).count == taken.count, "none is taken twice. \(comment)")
+    #expect(Set(taken).count == taken.count, "none is accepted twice. \(comment)")
     var broken: [String] = []
     for (number, outcome) in outcomes.enumerated() {
       let (isTaken, isRefused) = (taken.contains("\(number)"), refused.contains("\(number)"))

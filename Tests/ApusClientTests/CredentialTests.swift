@@ -54,7 +54,7 @@ final class CredentialTests {
     #expect(try signer(credentials, [first, second]) == 0)
     #expect(credentials.reload(nowMilliseconds: 1000) == .unchanged)
     _ = try write(second.pkcs8PEM, "key.p8")
-    #expect(credentials.reload(nowMilliseconds: 1999) == .unchanged, "looked at once a second")
+    #expect(credentials.reload(nowMilliseconds: 1999) == .unchanged, "checked once a second")
     #expect(credentials.reload(nowMilliseconds: 2000) == .changed)
     #expect(try signer(credentials, [first, second]) == 1)
   }
@@ -79,7 +79,7 @@ final class CredentialTests {
     let before = credentials.context
     _ = try write(otherCertificate, "a.crt")
     guard case .failed(let text) = credentials.reload(nowMilliseconds: 1000) else {
-      Issue.record("a certificate with another's key was taken")
+      Issue.record("a certificate with another's key was accepted")
       return
     }
     #expect(!text.isEmpty)
@@ -178,7 +178,7 @@ final class CredentialTests {
       return try ProviderToken.parse(text.span).issuedAt
     }
     let before = try issuedAt()
-    #expect(!credentials.renewAuthorization(), "there is none newer by this clock")
+    #expect(!credentials.renewAuthorization(), "this clock allows no newer token")
     let now = Int64(Date().timeIntervalSince1970)
     credentials.noteServerClock(now + 7200)
     #expect(credentials.clockSkewSeconds.map { (7199...7201).contains($0) } == true)

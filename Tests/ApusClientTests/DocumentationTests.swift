@@ -62,7 +62,7 @@ struct DocumentationTests {
     #expect(try await send(try orderIsReady(order, token: nobody), with: client) == .forgetToken)
     let zeros = String(repeating: "0", count: 64)
     guard case .lookAt = try await send(try orderIsReady(order, token: zeros), with: client) else {
-      Issue.record("a token that is none was taken")
+      Issue.record("a token that is none was accepted")
       return
     }
     let dead = await deadTokens(

@@ -241,7 +241,7 @@ struct LiveTests {
     }
     try live.restart()
     guard case .rejected(let rejection) = try await client.send(request) else {
-      Issue.record("no answer from the next life")
+      Issue.record("no answer after the restart")
       return
     }
     #expect(rejection.reason.known == .unregistered)

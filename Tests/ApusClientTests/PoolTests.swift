@@ -44,7 +44,7 @@ struct PoolTests {
     bench.give(second, Frames.ok(1))
     bench.wait(milliseconds: 100)
     #expect(bench.wantsConnection && bench.wantsConnection)
-    #expect(!bench.wantsConnection, "two have shown what they can do")
+    #expect(!bench.wantsConnection, "only two have proved to work")
     for _ in 1...2 {
       let session = bench.dispatcher.connected(nowMilliseconds: bench.now)
       bench.give(session, Frames.settings(streams: 1))
@@ -53,7 +53,7 @@ struct PoolTests {
     }
     bench.wait(milliseconds: 100)
     #expect(bench.wantsConnection)
-    #expect(!bench.wantsConnection, "five is the bound")
+    #expect(!bench.wantsConnection, "five is the limit")
   }
 
   @Test("Before the first token, a service's limit of one stream opens no other connection")
@@ -137,7 +137,7 @@ struct WindowTests {
     #expect(bench.dispatcher.hindrance == .window)
     _ = bench.take(session)
     bench.give(session, Frames.ok(1))
-    #expect(session.openCount == 15, "an answer gives no window back")
+    #expect(session.openCount == 15, "an answer does not extend the window")
     bench.give(session, Frames.windowUpdate(0, by: 8000))
     #expect(session.openCount == 17)
   }

@@ -59,7 +59,7 @@ struct ProxyTunnelTests {
     ])
   func refused(answer: String, word: String) {
     guard case .refused(let text) = verdict(answer) else {
-      Issue.record("\(answer) is no refusal")
+      Issue.record("\(answer) is not refused")
       return
     }
     #expect(text.contains(word))
@@ -70,13 +70,13 @@ struct ProxyTunnelTests {
     var tunnel = tunnel()
     let endless = Array("HTTP/1.1 200 OK\r\n".utf8) + [UInt8](repeating: 0x61, count: 20_000)
     guard case .refused = tunnel.receive(endless.span) else {
-      Issue.record("it is still read")
+      Issue.record("an endless answer was not refused")
       return
     }
     var other = self.tunnel()
     let more = Array("HTTP/1.1 200 OK\r\n\r\nx".utf8)
     guard case .refused = other.receive(more.span) else {
-      Issue.record("bytes behind the answer were taken for the service's")
+      Issue.record("bytes after the answer were treated as the service's")
       return
     }
   }

@@ -104,7 +104,7 @@ struct RefusalTests {
     #expect(Frames.opened(bench.take(bench.connect())) == [1])
   }
 
-  @Test("An expired provider token is replaced once, if another can be made")
+  @Test("An expired provider token is replaced once, if a newer one can be created")
   func expiredToken() throws {
     let (bench, session) = try refused("400", "BadDeviceToken")
     #expect(bench.outcomes.count == 1)

@@ -108,7 +108,7 @@ struct DeviceConnectionTests {
     guard case .transport = try await device.disconnected(),
       case .stopped = try await device.disconnected()
     else {
-      Issue.record("it ended in another way")
+      Issue.record("it ended differently")
       return
     }
   }
@@ -181,7 +181,7 @@ struct DeviceConnectionTests {
         return
       }
       guard case .tls(.noApplicationProtocol) = try await atProviders.disconnected() else {
-        Issue.record("the provider's door took a device")
+        Issue.record("the provider listener accepted a device")
         return
       }
       guard case .tls(.certificateRejected) = try await distrustful.disconnected() else {
@@ -207,7 +207,7 @@ struct DeviceConnectionTests {
     let device = try LiveDevice(live, identity: other.issueDevice())
     device.perform { $0.start() }
     guard case .tls(.alertReceived) = try await device.disconnected() else {
-      Issue.record("a foreign device was taken, or not told")
+      Issue.record("a foreign device was accepted, or got no reason")
       return
     }
     device.perform { $0.stop() }
@@ -222,11 +222,11 @@ struct DeviceConnectionTests {
     try await device.nothingStored()
     live.service.stop()
     guard case .goodbye = try await device.disconnected() else {
-      Issue.record("the service left without a word")
+      Issue.record("the service closed without a reason")
       return
     }
     guard case .unreachable = try await device.disconnected() else {
-      Issue.record("the service is still there")
+      Issue.record("the service is still running")
       return
     }
     try await device.stop()

@@ -285,7 +285,7 @@ struct DeviceEnrolmentTests {
     await device.stop()
 
     configuration.renewal = .never
-    configuration.keepIdentity = { _ in Issue.record("nothing was to be renewed") }
+    configuration.keepIdentity = { _ in Issue.record("renewed although renewal is off") }
     let still = try PushDevice(configuration: configuration)
     try still.start()
     _ = try await still.token(for: LiveService.topic)

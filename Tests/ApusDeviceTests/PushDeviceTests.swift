@@ -164,7 +164,7 @@ struct PushDeviceTests {
     device = nil
     var count = 0
     for await _ in events { count += 1 }
-    #expect(count >= 1, "the stream ends; what it held before is another test's matter")
+    #expect(count >= 1, "the stream ends; another test checks its contents")
   }
 
   @Test("An invalid configuration is rejected immediately")

@@ -155,7 +155,7 @@ struct HeaderAbuseTests {
         headers.setting("apns-collapse-id", Array<UInt8>([0x61, UInt8(byte), 0x61])),
         body: TestService.payload)
       guard case .reset(1) = try provider.outcome(of: stream) else {
-        Issue.record("a field with byte \(byte) was taken")
+        Issue.record("a field with byte \(byte) was accepted")
         return
       }
       #expect(try provider.exchange(headers, body: TestService.payload).status == 200)

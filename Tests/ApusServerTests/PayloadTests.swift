@@ -126,7 +126,7 @@ struct PayloadTests {
       let stream = try provider.request(
         headers + [RawHeader("content-length", "5")], body: TestService.payload)
       guard case .reset(1) = try provider.outcome(of: stream) else {
-        Issue.record("a body longer than announced was taken")
+        Issue.record("a body longer than announced was accepted")
         return
       }
       let right = headers + [RawHeader("content-length", "\(TestService.payload.count)")]

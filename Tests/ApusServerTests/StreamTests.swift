@@ -40,7 +40,7 @@ struct StreamTests {
       try provider.send(.headers(first, headers), .headers(second, headers))
       // REFUSED_STREAM
       guard case .reset(7) = try provider.outcome(of: second) else {
-        Issue.record("a second stream was taken")
+        Issue.record("a second stream was accepted")
         return
       }
       try provider.send(.data(first, TestService.payload))
@@ -65,7 +65,7 @@ struct StreamTests {
       let surplus = provider.takeStream()
       try provider.send(.headers(surplus, headers))
       guard case .reset(7) = try provider.outcome(of: surplus) else {
-        Issue.record("stream 1001 was taken")
+        Issue.record("stream 1001 was accepted")
         return
       }
       try provider.send(streams.map { .data($0, TestService.payload) })

@@ -46,7 +46,7 @@ extension TestService {
   func awaitConnections(_ count: Int) throws {
     let deadline = EventLoop.monotonicMilliseconds() + 20_000
     while service.connectionCount() > count {
-      try #require(EventLoop.monotonicMilliseconds() < deadline, "connections stay")
+      try #require(EventLoop.monotonicMilliseconds() < deadline, "connections stay open")
       sched_yield()
     }
   }

@@ -257,7 +257,7 @@ final class BinaryLink: SocketHandler {
     socket.setInterest(reading: true, writing: !isBroken && (writing || !unsent.isEmpty))
   }
 
-  // MARK: How far it has come
+  // MARK: Progress
 
   private func noteHandedOver() {
     if let place = records.handedOver(unsentBytes: unsent.count) {

@@ -89,7 +89,7 @@ extension SentQueue {
     return place < handed ? place : nil
   }
 
-  // MARK: What follows
+  // MARK: Consequences
 
   /// Everything before `place` was accepted: by silence (`presumed`), or for certain (`over`).
   mutating func accept(before place: Int, as state: State) {

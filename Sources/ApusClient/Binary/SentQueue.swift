@@ -175,7 +175,7 @@ struct SentQueue: Sendable {
     _modify { yield &entries[place & (entries.count - 1)] }
   }
 
-  // MARK: In
+  // MARK: Input
 
   /// Adds a frame, whose identifier is written later; false if the window is full.
   mutating func append(
@@ -211,7 +211,7 @@ struct SentQueue: Sendable {
     return true
   }
 
-  // MARK: Out
+  // MARK: Output
 
   /// The range in `arena.bytes` of the next frames, numbered: at most `limit` bytes, but at least one frame. `next` is
   /// then the place behind them. Nil if there is nothing to write.
@@ -236,7 +236,7 @@ struct SentQueue: Sendable {
     return start..<upper
   }
 
-  // MARK: How far it has come
+  // MARK: Progress
 
   /// The system has all bytes of the frames before this place: the service may now have read them.
   mutating func handedOver(through place: Int) { handed = max(handed, min(place, next)) }

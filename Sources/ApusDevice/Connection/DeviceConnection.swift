@@ -141,7 +141,7 @@ package final class DeviceConnection: SocketHandler {
   /// The socket's descriptor, for its options; nil without a socket. The connection keeps ownership.
   package var descriptor: Int32? { transport?.socket.descriptor }
 
-  // MARK: Verbs
+  // MARK: Operations
 
   /// Connects, and reconnects whenever the connection ends.
   package func start() { shared.turn(self) { isWanted = true } }

@@ -125,7 +125,7 @@ package struct CourierClient: Sendable {
     askedMilliseconds = nil
   }
 
-  // MARK: What the device says
+  // MARK: Output to the service
 
   /// Replaces the topics, now or on the next connection.
   package mutating func setTopics(_ topics: CourierTopics, to output: inout [UInt8]) {
@@ -199,7 +199,7 @@ package struct CourierClient: Sendable {
   /// The notification could not be accepted: it is reported again when it arrives on a later connection.
   package mutating func decline(_ messageID: UInt32) { window.forget(messageID) }
 
-  // MARK: What the service says
+  // MARK: Input from the service
 
   /// The next event in `input` from `offset`, and moves `offset` past its frame; nil once the input is used up. Answers
   /// are appended to `output`.

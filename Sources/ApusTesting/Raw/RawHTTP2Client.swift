@@ -33,7 +33,7 @@ package final class RawHTTP2Client {
   /// Uses a connection after its handshake; sends nothing yet.
   package init(_ tls: RawTLSClient) { self.tls = tls }
 
-  // MARK: Out
+  // MARK: Output
 
   /// The preface and an empty SETTINGS frame.
   package func begin(_ settings: [(UInt16, UInt32)] = []) throws {
@@ -74,7 +74,7 @@ package final class RawHTTP2Client {
     try response(to: request(headers, body: body))
   }
 
-  // MARK: In
+  // MARK: Input
 
   /// The next frame; nil if the connection ended between two frames.
   package func nextFrame(

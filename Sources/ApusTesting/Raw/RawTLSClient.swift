@@ -67,7 +67,7 @@ package final class RawTLSClient {
   /// The service's own certificate.
   package var peerCertificateDER: [UInt8]? { tls.peerCertificateDER }
 
-  // MARK: Out
+  // MARK: Output
 
   /// Encrypts and sends `bytes`, as records of up to 16 KiB.
   package func send(_ bytes: [UInt8], deadline: Deadline = Deadline()) throws {
@@ -90,7 +90,7 @@ package final class RawTLSClient {
     if !output.isEmpty { try tcp.send(output, deadline: deadline) }
   }
 
-  // MARK: In
+  // MARK: Input
 
   /// Reads what is available from the socket; returns without bytes if the connection has ended.
   private func pump(_ deadline: Deadline, _ what: @autoclosure () -> String) throws(RawFault) {

@@ -79,7 +79,7 @@ final class SimulatedBinarySender: LineUser {
     line.finish()
   }
 
-  // MARK: What the service says
+  // MARK: Input from the service
 
   func lineReceived(_ bytes: [UInt8]) {
     input += bytes

@@ -38,7 +38,7 @@ struct ConsoleTests {
     #expect(bench.secure.hasPrefix("https://"))
   }
 
-  @Test("Without a page there is none")
+  @Test("Without page files the console's address answers 404")
   func noPage() throws {
     let bench = try AdminBench()
     let answer = try bench.ask("GET", "/", peer: AdminBench.stranger)

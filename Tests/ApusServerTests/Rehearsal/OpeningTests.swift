@@ -43,7 +43,7 @@ struct OpeningTests {
     let streams = (0..<4).map { _ in provider.takeStream() }
     try provider.send(streams.map { .headers($0, headers) })
     guard case .reset(7) = try provider.outcome(of: streams[3]) else {
-      Issue.record("a fourth stream was taken")
+      Issue.record("a fourth stream was accepted")
       return
     }
     try provider.send(streams.prefix(3).map { .data($0, TestService.payload) })
