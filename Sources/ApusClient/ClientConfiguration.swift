@@ -65,8 +65,8 @@ public struct ClientConfiguration: Sendable {
   public var queueCapacity = 10_000
   /// Most connections that the client opens while pushes wait; idle ones close after a minute. 1 to 1000.
   public var maximumConnections = 8
-  /// Seconds of silence after which the client sends a PING before the next push. This detects connections that a NAT
-  /// or firewall has dropped. 1 to 3600.
+  /// Seconds of silence after which the client sends a PING. No push is sent before its answer, so the client detects
+  /// connections that a NAT or firewall has dropped. 1 to 3600.
   public var pingAfterSeconds = 60
   /// Whether the client resends pushes that a busy service refused (429 TooManyRequests, 500 InternalServerError, 503
   /// ServiceUnavailable) while there is time: after `retry-after` if the service sent it, else after 1, 2 and 4

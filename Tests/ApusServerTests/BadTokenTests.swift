@@ -197,7 +197,7 @@ struct BadTokenTests {
     try device.settle()
   }
 
-  @Test("A device token of another key, environment, app or generation is rejected")
+  @Test("A device token of another key, environment, app or generation, or a cut one, is rejected")
   func deviceTokens() throws {
     defer { service.stop() }
     let device = try service.connect()

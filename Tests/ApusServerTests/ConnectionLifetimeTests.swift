@@ -43,7 +43,7 @@ struct ConnectionLifetimeTests {
 
   // MARK: Authorities
 
-  @Test("After the service's authority is removed, its providers are disconnected, and others stay")
+  @Test("Removing the service's authority ends providers of both interfaces, and others stay")
   func serviceAuthority() throws {
     defer { service.stop() }
     let old = try service.directory.providerIdentity()

@@ -141,7 +141,7 @@ struct GatewayTableTests {
     try expectEnd(client, GatewayFrame.packet(2, 7))
   }
 
-  @Test("The example bytes of Apple's layouts are accepted")
+  @Test("Hand-written frames in Apple's layouts get the documented results")
   func vectors() throws {
     let token = tokens.good
     let good: [[UInt8]] = [

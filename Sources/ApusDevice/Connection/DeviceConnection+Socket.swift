@@ -71,7 +71,7 @@ extension DeviceConnection {
     end(failure)
   }
 
-  /// This address could not be connected.
+  /// The connection to this address failed.
   func addressFailed(_ failure: DeviceDisconnection) {
     transport?.socket.close()
     transport = nil

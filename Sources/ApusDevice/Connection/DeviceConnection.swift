@@ -109,7 +109,7 @@ package final class DeviceConnection: SocketHandler {
   /// Lower bound of the next wait in milliseconds.
   var minimumWaitMilliseconds: UInt64 = 0
   var goodbye: String?
-  /// When the closing service wants the device back, in milliseconds; nil if it did not say.
+  /// Milliseconds after which the closing service wants the device back; nil if it did not say.
   var reconnectMilliseconds: UInt64?
   var connectedAtMilliseconds: UInt64?
   /// The service's clock minus ours, if the service reported a difference.
@@ -118,7 +118,7 @@ package final class DeviceConnection: SocketHandler {
   var stageDeadline: UInt64?
   private var backoff: Backoff
   private var timer: LoopTimer?
-  /// When the timer fires. It is never moved forward: a timer that fires early checks again.
+  /// When the timer fires. It is never postponed: a timer that fires early checks again.
   private var armedMilliseconds: UInt64?
 
   /// - Parameter seed: For the jitter. Different for each device.
