@@ -15,7 +15,7 @@ final class SimulatedFeedbackReader: LineUser {
   private(set) var rows: [FeedbackOracle.Row] = []
   /// The generation of the service process that sent them.
   private(set) var generation = 0
-  /// Its behavior on this connection.
+  /// Its behaviour on this connection.
   private var manner = Manner.patient
   private let meanWait: UInt64
   /// When the connection or the attempt began.

@@ -157,7 +157,7 @@ public struct LiveActivityAlert: Sendable, Hashable {
     self.sound = sound
   }
 
-  /// Unlike in other pushes, the keys of a localized text are inside `title` and `body`, and `sound` is inside the
+  /// Unlike in other pushes, the keys of a localised text are inside `title` and `body`, and `sound` is inside the
   /// alert.
   fileprivate func write(to writer: inout PayloadWriter) {
     writer.json.key("alert")
