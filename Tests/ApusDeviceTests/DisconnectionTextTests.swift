@@ -26,7 +26,7 @@ struct DisconnectionTextTests {
         == "the service refused the device (status 2): the device is retired")
     let late = CourierRefusal(
       status: .refused, serverMilliseconds: 0, badNonceServerMilliseconds: 1)
-    #expect(DeviceDisconnection.refused(late).description.contains("clock of this device is wrong"))
+    #expect(DeviceDisconnection.refused(late).description.contains("clock of this device differs"))
   }
 
   @Test("Other alerts are reported unchanged")

@@ -44,7 +44,7 @@ struct ProxyTunnel {
       guard (200..<300).contains(status) else {
         return .refused(
           status == 407
-            ? "the proxy requires other credentials (407)" : "the proxy refused the tunnel (\(status))"
+            ? "the proxy wants other credentials (407)" : "the proxy refused the tunnel (\(status))"
         )
       }
       // The service speaks only after the client, so earlier bytes come from the proxy.
