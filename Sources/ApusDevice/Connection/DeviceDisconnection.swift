@@ -99,7 +99,7 @@ extension DeviceDisconnection: CustomStringConvertible {
     let text = "the service refused the device (status \(refusal.status.rawValue))"
     if refusal.badNonceServerMilliseconds != nil {
       return text
-        + ": the clock of this device differs by more than \(Limits.courierNonceSeconds) s, "
+        + ": the clock of this device differs by more than \(Limits.courierNonceSeconds) s "
         + "from the service's: correct it"
     }
     return refusal.explanation.isEmpty ? text : "\(text): \(refusal.explanation)"
