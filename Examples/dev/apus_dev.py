@@ -1,11 +1,11 @@
-"""A client of `apus dev`, the stand-in for APNs, for tests. Needs nothing but Python's own library.
+"""A client of `apus dev`, the development service, for tests. Needs only Python's standard library.
 
-    with ApusDev.start("apus") as apns:              # or ApusDev("http://127.0.0.1:2190"), where one runs
+    with ApusDev.start("apus") as apns:              # or ApusDev("http://127.0.0.1:2190") for a running one
         server.send_welcome(apns.token("phone"))     # your own code, set up by apns.ready
         push = apns.wait({"title": "Welcome"})[0]
         assert push["shown"]["body"] == "Nice to see you"
 
-What a matcher can say, and all else that can be asked for, is described at /openapi.json.
+Matchers and all operations are described at /openapi.json.
 """
 
 import json
@@ -17,7 +17,7 @@ import urllib.request
 
 
 class Refused(AssertionError):
-    """The stand-in did not do it, or what was asserted does not hold; `answer` has what it saw."""
+    """The service rejected the request, or an assertion failed; `answer` has the details."""
 
     def __init__(self, status, answer):
         self.status = status
@@ -33,7 +33,7 @@ class ApusDev:
 
     @classmethod
     def start(cls, program="apus", *options):
-        """Starts one of its own, strict and on free ports; `ready` has where it listens, and its files."""
+        """Starts a new one, strict and on free ports; `ready` has its addresses and files."""
         process = subprocess.Popen(
             [program, "dev", "--strict", "--free-ports", "--json", *options], stdout=subprocess.PIPE, text=True
         )
@@ -48,7 +48,7 @@ class ApusDev:
         return client
 
     def stop(self):
-        """Ends the one that was started here. Returns its exit code: 1 where --fail-on found something."""
+        """Stops the one started here. Returns its exit code: 1 if --fail-on found something."""
         if self.process is None:
             return 0
         self.process.terminate()
@@ -77,14 +77,14 @@ class ApusDev:
         return self.call("GET", "/pushes?" + urllib.parse.urlencode(query))["pushes"]
 
     def wait(self, match=None, count=1, timeout=5, after=None):
-        """Waits until so many pushes match, seconds at most."""
+        """Waits until `count` pushes match, at most `timeout` seconds."""
         body = {"match": match or {}, "count": count, "timeoutMilliseconds": int(timeout * 1000)}
         if after is not None:
             body["after"] = after
         return self.call("POST", "/pushes/wait", body)["pushes"]
 
     def wait_shown(self, match=None, timeout=5):
-        """Waits until a push that matches is on its device's screen."""
+        """Waits until the device shows a matching push, at most about `timeout` seconds."""
         number = self.wait(match, timeout=timeout)[0]["number"]
         deadline = time.monotonic() + timeout
         while True:
@@ -123,7 +123,7 @@ class ApusDev:
         return self.call("PATCH", f"/devices/{device}", change)
 
     def send(self, payload, **push):
-        """Sends a push of its own: device= or token=, topic=, pushType=, priority= ..."""
+        """Sends a push: device= or token=, topic=, pushType=, priority= ..."""
         return self.call("POST", "/send", {"payload": payload, **push})
 
     def fault(self, effect, **rule):

@@ -1,7 +1,7 @@
-"""A test suite against `apus dev`, as a server's own would be.
+"""A test suite for a server's pushes, using `apus dev`.
 
     python3 -m unittest test_example          # with apus on the PATH, or APUS=path/of/apus
-    APUS_DEV=http://127.0.0.1:2190 python3 -m unittest test_example     # against one that runs
+    APUS_DEV=http://127.0.0.1:2190 python3 -m unittest test_example     # with a running one
 """
 
 import os
@@ -11,7 +11,7 @@ from apus_dev import ApusDev, Refused
 
 
 def send_order_shipped(apns, device, order):
-    """What is tested: in your server, this is your own code with your APNs library."""
+    """The code under test: in your server, your own code with your APNs library."""
     return apns.send({"aps": {"alert": {"title": "On its way", "body": f"Order {order}"}}}, device=device)
 
 

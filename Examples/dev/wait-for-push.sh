@@ -1,5 +1,5 @@
 #!/bin/sh
-# Waits for a push with that title at an `apus dev` that runs, and prints what the device shows of it.
+# Waits until a running `apus dev` gets a push with this title, and prints how the device shows it.
 #
 #     wait-for-push.sh TITLE [CONSOLE]
 set -eu

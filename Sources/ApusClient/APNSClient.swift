@@ -5,15 +5,15 @@ import Synchronization
 
 /// Sends notifications to a push service: Apple's, or any that speaks its HTTP/2 provider API.
 ///
-/// A client has a thread of its own and connects when there is something to send. Any number of tasks may send at once;
-/// the requests share a few connections, as many at a time as the service allows. Close a client that is no longer
-/// needed.
+/// A client runs on its own thread and connects when there is something to send. Any number of tasks may send at the
+/// same time; they share a few connections, and each connection carries as many requests at once as the service allows.
+/// Close a client that is no longer needed.
 public final class APNSClient: Sendable {
   private let loop: EventLoop
   private let inbox: Inbox<ClientCommand>
-  /// Bulk sends that have pushes: each is in it at most twice.
+  /// Bulk sends with waiting pushes; each appears at most twice.
   private let bulkInbox: Inbox<BulkJob>
-  /// For what ends the client, which it always has room for; and questions.
+  /// Commands that end the client, which always fit, and metrics requests.
   private let control: Inbox<ClientControl>
   private let isClosed = Mutex(false)
   private let timeoutMilliseconds: UInt64
@@ -23,7 +23,7 @@ public final class APNSClient: Sendable {
   private static let bulkSends = 10_000
   private static let reports = 1000
 
-  /// Makes a client, which does nothing until its first push. Throws what is wrong with the configuration.
+  /// Creates a client, which stays idle until the first push. Throws if the configuration is invalid.
   public init(_ configuration: ClientConfiguration) throws(ClientConfigurationError) {
     try configuration.validate()
     let credentials = try ClientCredentials(configuration)
@@ -32,7 +32,7 @@ public final class APNSClient: Sendable {
     maximumConnections = configuration.maximumConnections
     let driver = ClientDriver(
       loop: loop, configuration: configuration, credentials: credentials)
-    // Room for a whole queue, and a cancellation for each of its pushes.
+    // Room for a full queue plus one cancellation for each of its pushes.
     inbox = Inbox(loop: loop, capacity: 2 * configuration.queueCapacity) { commands in
       driver.handle(commands)
     }
@@ -43,14 +43,14 @@ public final class APNSClient: Sendable {
 
   deinit { if beginClosing() { end() } }
 
-  /// Sends one notification and waits for what becomes of it, for `timeout` or
-  /// `ClientConfiguration.sendTimeoutSeconds` at most.
+  /// Sends one notification and waits for its outcome, for at most `timeout` or
+  /// `ClientConfiguration.sendTimeoutSeconds`.
   ///
-  /// What the service has certainly not acted on is sent again by itself, with the same id, as long as there is time:
-  /// requests that it refused unread, that did not leave this machine whole, and those that a busy service asks to
-  /// bring again (429, 500 and 503; see ``ClientConfiguration/retriesRefusals``). Everything else is told, and sending
-  /// again is the caller's to decide. Cancelling the task ends the wait. Throws only for a push that no service would
-  /// take, before anything is sent.
+  /// While there is time, the client resends with the same id whatever the service has certainly not processed:
+  /// requests that the service refused without reading, requests that did not leave this machine completely, and
+  /// requests that a busy service asks to retry (429, 500 and 503; see ``ClientConfiguration/retriesRefusals``). Every
+  /// other outcome is returned, and the caller decides whether to send again. Cancelling the task ends the wait. Throws
+  /// only if the push is invalid, before anything is sent.
   public func send(
     _ request: PushRequest, within timeout: Duration? = nil
   ) async throws(PushRequestError) -> SendOutcome {
@@ -59,7 +59,7 @@ public final class APNSClient: Sendable {
     guard !isClosed.withLock({ $0 }) else {
       return .unknown(UnknownCause(.clientClosed), retryMayDuplicate: false)
     }
-    // What is to be cancelled is known only inside the closure that waits, and that one runs at once.
+    // The push to cancel is known only inside the waiting closure, which runs immediately.
     let cancellation = Mutex<PendingSend?>(nil)
     return await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
@@ -70,8 +70,8 @@ public final class APNSClient: Sendable {
         submit(send)
       }
     } onCancel: {
-      // In the short time between the look at `Task.isCancelled` and the queue this comes too early; the push then goes
-      // its way.
+      // Between the check of `Task.isCancelled` and the queue, this cancellation comes too early; the push is then
+      // sent.
       if let send = cancellation.withLock({ $0 }) { _ = inbox.send(.cancel(send)) }
     }
   }
@@ -91,23 +91,23 @@ public final class APNSClient: Sendable {
     return UInt64(min(seconds, 1 << 40)) * 1000 + UInt64(attoseconds / 1_000_000_000_000_000)
   }
 
-  /// Sends all notifications of a sequence; the outcomes come as they become known.
+  /// Sends all notifications of a sequence; outcomes arrive as they become known.
   ///
   /// ```swift
   /// for try await outcome in client.send(all: requests) { … }
   /// ```
   ///
-  /// The sequence is read no further ahead than `capacity` pushes (1 to 1,000,000): as fast as the service takes them,
-  /// and as fast as the outcomes are read. More than the service takes at a time on all connections together brings
-  /// nothing. The time that a push has (`ClientConfiguration.sendTimeoutSeconds`) runs from when it gets a stream, so
-  /// that any number can wait their turn.
+  /// The client reads the sequence at most `capacity` pushes ahead (1 to 1,000,000), as fast as the service accepts
+  /// them and the caller reads outcomes. A capacity above what the service takes at once over all connections brings no
+  /// benefit. A push's timeout (`ClientConfiguration.sendTimeoutSeconds`) starts when it gets a stream, so any number
+  /// can wait their turn.
   public func send<Requests: AsyncSequence & Sendable>(
     all requests: Requests, capacity: Int = 8192
   ) -> SendOutcomes<Requests> where Requests.Element == PushRequest {
     SendOutcomes(client: self, requests: requests, capacity: min(max(capacity, 1), 1_000_000))
   }
 
-  /// The same for pushes that are all there: an array, say.
+  /// The same for pushes that already exist, in an array for example.
   public func send<Pushes: Sequence & Sendable>(
     all requests: Pushes, capacity: Int = 8192
   ) -> SendOutcomes<ReadyPushes<Pushes>> where Pushes.Element == PushRequest {
@@ -120,14 +120,14 @@ public final class APNSClient: Sendable {
     }
   }
 
-  /// Asks the loop what it is doing.
+  /// Asks the loop for its metrics.
   func report(_ reader: @escaping @Sendable (ClientMetrics) -> Void) {
     if !control.send(.report(reader)) { reader(ClientMetrics()) }
   }
 
   // MARK: The end
 
-  /// False when that had been done.
+  /// False if closing had already begun.
   private func beginClosing() -> Bool {
     isClosed.withLock { isClosed in
       defer { isClosed = true }
@@ -135,7 +135,7 @@ public final class APNSClient: Sendable {
     }
   }
 
-  /// Ends the client: takes no more pushes, waits for the outcome of those under way, and leaves the service in order.
+  /// Closes the client: accepts no more pushes, waits for pending outcomes, and closes the connections cleanly.
   public func close() async {
     guard beginClosing() else { return }
     await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
@@ -144,7 +144,7 @@ public final class APNSClient: Sendable {
     end()
   }
 
-  /// Ends the client at once, also while it closes: what has no outcome yet gets one, as far as it can be known.
+  /// Closes the client immediately, even during ``close()``: each pending push gets the outcome that is known so far.
   public func closeImmediately() {
     guard beginClosing() else {
       _ = control.send(.abandon)
@@ -153,12 +153,12 @@ public final class APNSClient: Sendable {
     end()
   }
 
-  /// Takes the loop down, with everything on it.
+  /// Stops the loop and everything on it.
   private func end() {
     _ = control.send(.abandon)
     loop.perform { [inbox, bulkInbox, control] in
       for case .report(let reader) in control.close() { reader(ClientMetrics()) }
-      // What was on its way when the client was closed.
+      // Commands still in the inbox when the client closed.
       for case .send(let send) in inbox.close() {
         send.finish(UnknownCause(.clientClosed), retryMayDuplicate: false)
       }

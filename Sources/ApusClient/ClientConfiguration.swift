@@ -3,45 +3,45 @@ public import ApusModel
 import ApusTLS
 import ApusTrust
 
-/// Everything that a client is told when it is made.
+/// The settings of a client.
 public struct ClientConfiguration: Sendable {
-  /// Whose certificates the client takes for the service's.
+  /// Which authorities the client trusts for the service's certificate.
   public enum TrustRoots: Sendable {
-    /// The authorities of the operating system: right for Apple's service.
+    /// The authorities of the operating system, for Apple's service.
     case system
-    /// These certificates only, in PEM form: right for a service with an authority of its own.
+    /// These certificates only, in PEM form, for a service with its own authority.
     case pem([UInt8])
   }
 
-  /// What the provider proves itself with.
+  /// How the provider authenticates.
   public enum Credential: Sendable {
-    /// A key in PEM form as in Apple's `.p8` files (P-256, not encrypted), its id of 10 characters and the team's.
+    /// A key in PEM form as in Apple's `.p8` files (P-256, not encrypted), its id of 10 characters and the team id.
     ///
-    /// "Establishing a token-based connection to APNs". The client makes the tokens itself.
+    /// The client creates the tokens itself. Source: Establishing a token-based connection to APNs.
     case providerToken(keyPEM: [UInt8], keyID: String, teamID: String)
-    /// A certificate, with those that lead to its authority behind it, and its key, not encrypted; both in PEM form.
+    /// A certificate, followed by the certificates up to its authority, and its unencrypted key, both in PEM form.
     ///
-    /// "Establishing a certificate-based connection to APNs".
+    /// Source: Establishing a certificate-based connection to APNs.
     case certificate(certificatePEM: [UInt8], keyPEM: [UInt8])
-    /// A certificate with its key in one encrypted file (`.p12`).
+    /// A certificate and its key in one encrypted file (`.p12`).
     case pkcs12([UInt8], password: String)
 
-    // Files are looked at every second while there are connections, and before each new one. When one has changed, new
-    // connections go by it, and the old ones end once their pushes are answered.
+    // The client checks the files every second while it has connections, and before each new connection. After a
+    // change, new connections use the new credential, and the old ones close once their pushes are answered.
 
-    /// As ``providerToken(keyPEM:keyID:teamID:)``, from a `.p8` file.
+    /// Like ``providerToken(keyPEM:keyID:teamID:)``, from a `.p8` file.
     case providerTokenFile(path: String, keyID: String, teamID: String)
-    /// As ``certificate(certificatePEM:keyPEM:)``, from two files or from one that has both.
+    /// Like ``certificate(certificatePEM:keyPEM:)``, from two files or from one file that contains both.
     case certificateFiles(certificatePath: String, keyPath: String)
-    /// As ``pkcs12(_:password:)``, from a file.
+    /// Like ``pkcs12(_:password:)``, from a file.
     case pkcs12File(path: String, password: String)
   }
 
-  /// An HTTP proxy that leads to the service: asked for a tunnel with CONNECT (RFC 9110, section 9.3.6), in the clear;
-  /// TLS goes through it to the service itself.
+  /// An HTTP proxy in front of the service. The client asks it for a tunnel with CONNECT (RFC 9110, section 9.3.6) in
+  /// plain text; TLS runs through the tunnel to the service.
   public struct Proxy: Sendable, Hashable {
     public var endpoint: Endpoint
-    /// With a password: sent as `Basic` credentials (RFC 7617).
+    /// Together with a password: sent as `Basic` credentials (RFC 7617).
     public var user: String?
     public var password: String?
 
@@ -55,33 +55,34 @@ public struct ClientConfiguration: Sendable {
   public var endpoint: Endpoint
   public var trustRoots: TrustRoots
   public var credential: Credential
-  /// The name that the service's certificate must be for; nil for the endpoint's host.
+  /// The name that the service's certificate must contain; nil for the endpoint's host.
   public var serverName: String?
-  /// Seconds from `send` to its outcome, whatever happens. 1 to 3600.
+  /// Seconds from `send` to its outcome, in every case. 1 to 3600.
   public var sendTimeoutSeconds = 30
-  /// Seconds for connecting to one address and for the TLS handshake together. 1 to 300.
+  /// Seconds for connecting to one address, TLS handshake included. 1 to 300.
   public var connectTimeoutSeconds = 10
-  /// Pushes that may wait for a stream; those beyond get their outcome at once. 1 to 1,000,000.
+  /// Pushes that may wait for a stream; a push beyond that gets its outcome immediately. 1 to 1,000,000.
   public var queueCapacity = 10_000
-  /// Connections that are made at most, as pushes wait; those that are not needed end after a minute. 1 to 1000.
+  /// Most connections that the client opens while pushes wait; idle ones close after a minute. 1 to 1000.
   public var maximumConnections = 8
-  /// Seconds of silence after which the service is asked for a sign of life (PING), so that a connection that a device
-  /// on the way has forgotten is found out before a push is put on it. 1 to 3600.
+  /// Seconds of silence after which the client sends a PING. No push is sent before its answer, so the client detects
+  /// connections that a NAT or firewall has dropped. 1 to 3600.
   public var pingAfterSeconds = 60
-  /// Whether a push that a busy service refused (429 TooManyRequests, 500 InternalServerError, 503 ServiceUnavailable)
-  /// is sent again by itself while there is time: when the service said (`retry-after`), else after 1, 2 and 4 seconds.
+  /// Whether the client resends pushes that a busy service refused (429 TooManyRequests, 500 InternalServerError, 503
+  /// ServiceUnavailable) while there is time: after `retry-after` if the service sent it, else after 1, 2 and 4
+  /// seconds.
   public var retriesRefusals = true
-  /// Nil: connections go to the service directly.
+  /// Nil for a direct connection.
   public var proxy: Proxy?
-  /// A file that all processes with the same key can write to: they keep their provider token there, so that all show
-  /// the service the same one. It is made where there is none, with mode 0600. Nil: each process signs its own.
+  /// A file in which all processes with the same key share their provider token, so that all present the same one. It
+  /// must be writable for all of them; the client creates it with mode 0600 if it does not exist. Nil: each process
+  /// signs its own.
   public var tokenFile: String?
-  /// Hears of what happens to connections and credentials.
+  /// Receives events about connections and credentials.
   public var observer: (any ClientObserver)?
-  /// Looks a host up, for tests; nil: the system's resolver.
+  /// Resolves host names, for tests; nil: the system's resolver.
   var resolver: Resolver?
-  /// What the client takes for the time of day when it makes provider tokens, for a service whose clock is set; nil:
-  /// the system's.
+  /// The time of day for provider tokens, for a service whose clock is set by tests; nil: the system's clock.
   package var clock: ServiceClock?
 
   public init(
@@ -93,13 +94,13 @@ public struct ClientConfiguration: Sendable {
   }
 }
 
-/// Where a push service listens for providers.
+/// The address at which a push service accepts providers.
 public struct Endpoint: Sendable, Hashable {
   /// A host name, or an IPv4 or IPv6 address without brackets.
   public var host: String
   public var port: UInt16
 
-  /// The port of HTTPS, which a URL does not name.
+  /// The port of HTTPS, which URLs omit.
   public static let defaultPort: UInt16 = 443
 
   public init(host: String, port: UInt16 = Endpoint.defaultPort) {
@@ -114,7 +115,7 @@ public struct Endpoint: Sendable, Hashable {
     let afterBracket = text.firstIndex(of: "]")
     if let colon = text[(afterBracket ?? text.startIndex)...].lastIndex(of: ":") {
       let digits = text[text.index(after: colon)...]
-      // `UInt16.init` takes a sign, which no port has.
+      // `UInt16.init` accepts a sign, which is not valid in a port.
       guard digits.utf8.allSatisfy({ $0 &- 0x30 < 10 }), let number = UInt16(digits), number > 0
       else { return nil }
       port = number
@@ -129,7 +130,7 @@ public struct Endpoint: Sendable, Hashable {
     self.init(host: String(host), port: port)
   }
 
-  /// Apple's service. "Sending notification requests to APNs".
+  /// Apple's service. Source: Sending notification requests to APNs.
   public static func apple(_ environment: Environment) -> Endpoint {
     switch environment {
     case .production: Endpoint(host: "api.push.apple.com")
@@ -137,7 +138,7 @@ public struct Endpoint: Sendable, Hashable {
     }
   }
 
-  /// The `:authority` of a request. RFC 9110, section 4.2.2: without the scheme's own port.
+  /// The `:authority` of a request, without the default port (RFC 9110, section 4.2.2).
   var authority: String {
     let name = host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host
     return port == Endpoint.defaultPort ? name : "\(name):\(port)"
@@ -150,7 +151,7 @@ extension Endpoint: CustomStringConvertible {
   }
 }
 
-/// Why a client cannot be made of its configuration: which part is wrong, and what it must be.
+/// Why the configuration is invalid: which setting, and its allowed values.
 public struct ClientConfigurationError: Error, Sendable, Hashable, CustomStringConvertible {
   public var description: String
 
@@ -169,7 +170,7 @@ public struct ClientConfigurationError: Error, Sendable, Hashable, CustomStringC
     _ name: StaticString, _ endpoint: Endpoint
   ) throws(ClientConfigurationError) {
     guard !endpoint.host.isEmpty, !endpoint.host.utf8.contains(0), endpoint.port > 0 else {
-      throw ClientConfigurationError("\(name) \"\(endpoint)\": a host and a port are needed")
+      throw ClientConfigurationError("\(name) \"\(endpoint)\" needs a host and a port")
     }
   }
 }
@@ -180,7 +181,7 @@ extension ClientConfiguration {
     if let proxy {
       try ClientConfigurationError.require("proxy", proxy.endpoint)
       guard proxy.user?.utf8.contains(UInt8(ascii: ":")) != true else {
-        throw ClientConfigurationError("the proxy's user must not have a colon (RFC 7617)")
+        throw ClientConfigurationError("the proxy's user must not contain a colon (RFC 7617)")
       }
     }
     try ClientConfigurationError.require("sendTimeoutSeconds", sendTimeoutSeconds, in: 1...3600)
@@ -205,7 +206,7 @@ extension ClientConfiguration {
     }
   }
 
-  /// Nil where a certificate speaks for the provider.
+  /// Nil if the provider authenticates with a certificate.
   func tokenSource(
     _ material: CredentialMaterial
   ) throws(ClientConfigurationError) -> SharedProviderTokens? {
@@ -215,7 +216,7 @@ extension ClientConfiguration {
         keyPEM: keyPEM, keyID: keyID, teamID: teamID, file: tokenFile)
     } catch TrustFault.badSubject(let text) {
       throw ClientConfigurationError(
-        "\"\(text)\" is no id: a key id has 10 letters and digits, a team id 1 to 64")
+        "\"\(text)\" is not an id: a key id has 10 letters and digits, a team id 1 to 64")
     } catch {
       throw ClientConfigurationError("the provider key: \(error)")
     }

@@ -1,35 +1,35 @@
 public import ApusModel
 
-/// Which service a device belongs to, and who it is.
+/// The settings of a device: its service, its identity, and its topics.
 public struct DeviceConfiguration: Sendable {
-  /// A host name, or an address.
+  /// A host name, or an IP address.
   public var host: String
   public var port: UInt16
-  /// The name that the service's certificate must have; nil: the host.
+  /// The name that the service's certificate must contain; nil: the host.
   public var serverName: String?
-  /// The certificates of the authorities that the service's certificate may come from, as PEM.
+  /// The certificates of the authorities that may issue the service's certificate, as PEM.
   public var authorityPEM: String
-  /// The device's own certificate as PEM, and behind it those that lead to its authority.
+  /// The device's own certificate as PEM, followed by the certificates up to its authority.
   public var certificatePEM: String
   /// The certificate's private key as PEM, not encrypted.
   public var keyPEM: String
-  /// What the device wants to get.
+  /// The topics of the device's apps.
   public var topics: DeviceTopics
-  /// What the service called the device last, if the application kept it: `DeviceEvent.connected` has it. Without it
-  /// nothing is lost but the news whether it changed.
+  /// The last base token from the service, if the application stored it; see `DeviceEvent.connected`. Without it the
+  /// device only cannot tell whether the token changed.
   public var baseToken: DeviceToken?
-  /// Notifications that may wait in `PushDevice.notifications` for the application.
+  /// Most notifications in `PushDevice.notifications` that wait for the application.
   public var notificationBuffer: Int
-  /// False: the application acknowledges each notification itself, by `PushDevice.acknowledge(_:)`.
+  /// False: the application acknowledges each notification with `PushDevice.acknowledge(_:)`.
   public var acknowledgesAutomatically: Bool
-  /// Seconds of silence after which the connection is probed; 0: never. Below the time for which the network on the way
-  /// remembers a quiet connection, which may be some minutes.
+  /// Seconds of silence after which the connection is probed; 0: never. Set it below the idle timeout of NATs and
+  /// firewalls in the network, which may be a few minutes.
   public var keepAliveSeconds: Int
-  /// How the certificate is followed by another in time.
+  /// How the certificate is renewed.
   public var renewal: DeviceRenewal
-  /// Keeps a new identity, before anything is done with it: it is called on the device's own thread, in the middle of
-  /// its work. Where it throws, the device goes on with the old identity and tries again later. Nil: nobody keeps it,
-  /// and the application finds it in `DeviceEvent.renewed` alone.
+  /// Stores a new identity before it is used. Called on the device's own thread during its work. If it throws, the
+  /// device continues with the old identity and tries again later. Nil: the identity is not stored, and the application
+  /// gets it only from `DeviceEvent.renewed`.
   public var keepIdentity: (@Sendable (DeviceIdentity) throws -> Void)?
 
   public init(
@@ -52,30 +52,30 @@ public struct DeviceConfiguration: Sendable {
   }
 }
 
-/// How a device's certificate is followed by another, in the last third of its life.
+/// How a device renews its certificate in the last third of its life.
 public enum DeviceRenewal: Sendable, Hashable {
-  /// Not at all: once it has expired, the device must enrol anew, and is then another device.
+  /// No renewal: once the certificate has expired, the device must enrol again and is then a different device.
   case never
-  /// With the key that it has.
+  /// With the existing key.
   case sameKey
-  /// With a new ECDSA key each time. The identity must then be kept: with the new key's first connection the old one is
-  /// on its way out.
+  /// With a new ECDSA key each time. The identity must then be stored: the service refuses the old certificate once the
+  /// new key has connected.
   case newKey
 }
 
-/// What a device wants to get, topic by topic. A topic is named like an app: `com.example.app`.
+/// The topics of a device's apps, in lists that control delivery. A topic has the name of its app: `com.example.app`.
 ///
-/// A topic that stands in no list counts as uninstalled: the service stops delivering it, and after a while its
-/// provider is told that the token is dead. Where a topic stands in several, the most restrictive one counts: ignored,
-/// paused, opportunistic, non-waking, enabled.
+/// A topic in no list counts as uninstalled: the service stops delivering it, and later tells its provider that the
+/// token is inactive. If a topic is in several lists, the most restrictive one applies: ignored, paused, opportunistic,
+/// non-waking, enabled.
 public struct DeviceTopics: Sendable, Hashable {
-  /// Delivered at once.
+  /// Delivered immediately.
   public var enabled: [String]
-  /// Not delivered; the app is there, and its user wants no notifications.
+  /// Not delivered: the app is installed, but its user wants no notifications.
   public var ignored: [String]
   /// Delivered when the connection is in use anyway.
   public var opportunistic: [String]
-  /// Kept, and delivered once the topic is no longer paused.
+  /// Stored, and delivered once the topic is no longer paused.
   public var paused: [String]
   /// Delivered without waking the device.
   public var nonWaking: [String]

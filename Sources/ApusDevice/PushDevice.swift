@@ -5,7 +5,7 @@ import ApusTrust
 import ApusWire
 import Synchronization
 
-/// A device of a push service, for applications.
+/// A device of a push service.
 ///
 /// ```swift
 /// let device = try PushDevice(configuration: configuration)
@@ -14,34 +14,34 @@ import Synchronization
 /// for await notification in device.notifications { show(notification) }
 /// ```
 ///
-/// It connects, and connects again for ever when the connection ends: after 1, 2, 4 ... seconds, at most five minutes,
-/// each time somewhere in the upper half of that.
+/// The device connects, and reconnects whenever the connection ends: after 1, 2, 4 and so on seconds, at most five
+/// minutes, each wait randomly reduced by up to half.
 ///
-/// **At least once.** A notification is acknowledged once it stands in ``notifications``, or by ``acknowledge(_:)``
-/// where the configuration says so. What was not acknowledged comes again with a later connection; what comes twice all
-/// the same is reported once, as long as the object lives and the notification is among the last 512. An application
-/// that must not lose what stands in the stream when it crashes acknowledges by itself.
+/// **At least once.** A notification is acknowledged once it is in ``notifications``, or with ``acknowledge(_:)`` if
+/// the configuration says so. The service sends an unacknowledged notification again on a later connection. If one
+/// arrives twice, it is reported once, as long as this object lives and the notification is among the last 512. An
+/// application that must not lose the contents of the stream in a crash acknowledges notifications itself.
 public final class PushDevice: Sendable {
   private enum Life { case created, running, stopping, neverStarted }
 
-  /// The notifications in the order of their arrival. To be read by one task.
+  /// The notifications in order of arrival. Read by one task.
   ///
-  /// Bounded by `DeviceConfiguration.notificationBuffer`. While it is full, what arrives is not acknowledged and not
-  /// lost: the service keeps it, and delivers it with a later connection.
+  /// Bounded by `DeviceConfiguration.notificationBuffer`. While it is full, arriving notifications are not acknowledged
+  /// and not lost: the service keeps them and delivers them on a later connection.
   public let notifications: AsyncStream<ReceivedNotification>
-  /// What happens to the connection. To be read by one task; of events that nobody reads the latest 64 are kept.
+  /// Events of the connection. Read by one task; of unread events the latest 64 are kept.
   public let events: AsyncStream<DeviceEvent>
 
   private let loop: EventLoop
-  /// Touched on the loop only, and before it runs.
+  /// Used only on the loop, and before it runs.
   private let core: PushDeviceCore
   private let life = Mutex(Life.created)
 
-  /// - Throws: `DeviceError` where a certificate, a key or a topic cannot be used.
+  /// - Throws: `DeviceError` if a certificate, a key or a topic is invalid.
   public init(configuration: DeviceConfiguration) throws {
     guard configuration.notificationBuffer > 0, configuration.keepAliveSeconds >= 0 else {
       throw DeviceError(
-        .badConfiguration, "the buffer holds at least one, and time is not negative")
+        .badConfiguration, "notificationBuffer must be at least 1, keepAliveSeconds at least 0")
     }
     try Self.check(configuration.topics)
     let identity = DeviceIdentity(
@@ -75,9 +75,9 @@ public final class PushDevice: Sendable {
     }
   }
 
-  // MARK: Life
+  // MARK: Lifecycle
 
-  /// Begins to connect, on a thread of its own. Once only.
+  /// Starts to connect, on its own thread. Call once only.
   public func start() throws {
     try life.withLock { life in
       switch life {
@@ -90,15 +90,15 @@ public final class PushDevice: Sendable {
     }
   }
 
-  /// Ends the connection, behind everything that was said, and then the two streams. Waits until that is done, which
-  /// takes up to two seconds where the service does not answer. The device cannot be started again.
+  /// Ends the connection after all pending output, then the two streams. Waits until that is done, at most about two
+  /// seconds if the service does not respond. The device cannot be started again.
   public func stop() async {
     let before = life.withLock { life in
       let before = life
       life = before == .running || before == .stopping ? .stopping : .neverStarted
       return before
     }
-    // A loop that never ran does nothing for anybody.
+    // A loop that never ran cannot execute anything.
     guard before == .running || before == .stopping else { return core.finish() }
     await withCheckedContinuation { continuation in
       loop.perform { [core, loop] in
@@ -110,14 +110,14 @@ public final class PushDevice: Sendable {
     }
   }
 
-  // MARK: What the device says
+  // MARK: Operations
 
   /// The token that the app of this topic gives its provider.
   ///
-  /// Waits for a connection as long as it takes; cancel the task to wait no longer. The same token comes every time
-  /// until the app is uninstalled, so it may be asked for at each start.
+  /// Waits for a connection without limit; cancel the task to end the wait. The token stays the same until the app is
+  /// uninstalled, so an app may request it at each start.
   ///
-  /// - Throws: `DeviceError` where the service has no such topic or the device does not run; `CancellationError`.
+  /// - Throws: `DeviceError` if the service has no such topic or the device is not running; `CancellationError`.
   public func token(for topic: String) async throws -> DeviceToken {
     try requireRunning()
     let request = TokenRequest()
@@ -130,20 +130,19 @@ public final class PushDevice: Sendable {
     }
   }
 
-  /// Replaces what the device wants to get.
+  /// Replaces the topics.
   public func setTopics(_ topics: DeviceTopics) throws {
     try Self.check(topics)
     perform { $0.setTopics(topics) }
   }
 
-  /// Says how the device is used: notifications of low priority wait until it is active. One that never says so counts
-  /// as active.
+  /// Sets how the device is used: notifications of low priority wait until it is active. Active by default.
   public func setPower(_ power: PowerState) {
     perform { $0.connection?.setPower(power) }
   }
 
-  /// Says that a notification was taken, where `DeviceConfiguration.acknowledgesAutomatically` is false. Repeating it
-  /// does nothing. Without a connection it is said on the next.
+  /// Acknowledges a notification, if `DeviceConfiguration.acknowledgesAutomatically` is false. Repeating it has no
+  /// effect. Without a connection, the acknowledgement is sent on the next one.
   public func acknowledge(_ notification: ReceivedNotification) {
     let messageID = notification.messageID
     perform { $0.connection?.acknowledge(messageID) }
@@ -165,14 +164,14 @@ public final class PushDevice: Sendable {
     guard topics.count <= Limits.courierFilterTopics else {
       throw DeviceError(
         .tooManyRequests,
-        "\(topics.count) topics; a device lists at most \(Limits.courierFilterTopics)")
+        "\(topics.count) topics; the limit is \(Limits.courierFilterTopics)")
     }
   }
 
   static let stopped = DeviceError(.stopped, "the device was stopped")
 }
 
-/// Tells requests for tokens apart. Touched on the loop only.
+/// Identifies a token request. Used only on the loop.
 final class TokenRequest: @unchecked Sendable {
   var isCancelled = false
 }

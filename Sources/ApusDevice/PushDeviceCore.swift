@@ -4,7 +4,7 @@ import ApusTLS
 import ApusTrust
 import ApusWire
 
-/// The part of a `PushDevice` that lives on its loop.
+/// The part of a `PushDevice` on its loop.
 final class PushDeviceCore: DeviceConnectionDelegate, @unchecked Sendable {
   typealias TokenContinuation = CheckedContinuation<DeviceToken, any Error>
 
@@ -16,7 +16,7 @@ final class PushDeviceCore: DeviceConnectionDelegate, @unchecked Sendable {
   private let makeContext: (DeviceIdentity) throws(TLSError) -> TLSContext
   private let notifications: AsyncStream<ReceivedNotification>.Continuation
   private let events: AsyncStream<DeviceEvent>.Continuation
-  /// The names behind the hashes: of every topic that was ever listed or asked for.
+  /// The names for the hashes of all topics that were listed or requested.
   private var names: [TopicHash: String] = [:]
   private var waiting: [TopicHash: [(request: TokenRequest, continuation: TokenContinuation)]] = [:]
   private var whenStopped: [() -> Void] = []
@@ -45,7 +45,7 @@ final class PushDeviceCore: DeviceConnectionDelegate, @unchecked Sendable {
     setTopics(configuration.topics)
   }
 
-  // MARK: Verbs
+  // MARK: Operations
 
   func setTopics(_ topics: DeviceTopics) {
     connection?.setTopics(
@@ -55,7 +55,7 @@ final class PushDeviceCore: DeviceConnectionDelegate, @unchecked Sendable {
         nonWaking: topics.nonWaking.map(hash)))
   }
 
-  /// Bounds the table of names: an application that lists ever new topics sees the digits of old ones.
+  /// Bounds the table of names: if an application keeps listing new topics, old ones appear as their hash.
   private static let nameLimit = 4 * Limits.courierFilterTopics
 
   private func hash(_ topic: String) -> TopicHash {
@@ -74,13 +74,13 @@ final class PushDeviceCore: DeviceConnectionDelegate, @unchecked Sendable {
     let hash = hash(topic)
     guard connection?.requestToken(hash) == true else {
       return continuation.resume(
-        throwing: DeviceError(.tooManyRequests, "too many requests for tokens wait already"))
+        throwing: DeviceError(.tooManyRequests, "too many token requests are pending"))
     }
     waiting[hash, default: []].append((request, continuation))
   }
 
   func cancel(_ request: TokenRequest) {
-    // The cancellation may come before the request, and after its answer.
+    // The cancellation may arrive before the request, or after its answer.
     request.isCancelled = true
     for (topic, requests) in waiting {
       guard let index = requests.firstIndex(where: { $0.request === request }) else { continue }
@@ -97,10 +97,10 @@ final class PushDeviceCore: DeviceConnectionDelegate, @unchecked Sendable {
     if connection.stage == .idle { finish() } else { connection.stop() }
   }
 
-  /// Ends everything without another word.
+  /// Ends everything without further output.
   func cut() { finish() }
 
-  /// Nobody hears anything any more.
+  /// Ends the streams and all waiting requests.
   func finish() {
     guard !isOver else { return }
     isOver = true
@@ -116,7 +116,7 @@ final class PushDeviceCore: DeviceConnectionDelegate, @unchecked Sendable {
     for completion in completions { completion() }
   }
 
-  // MARK: What the service says
+  // MARK: Input from the service
 
   func deviceConnection(
     _ connection: DeviceConnection, connectedAs token: DeviceToken, isNewToken: Bool,
@@ -185,7 +185,7 @@ final class PushDeviceCore: DeviceConnectionDelegate, @unchecked Sendable {
 }
 
 extension TopicHash {
-  /// 40 digits in lower case.
+  /// 40 lower-case hexadecimal digits.
   fileprivate var hex: String {
     let bytes = (0..<Self.byteCount).map { self[$0] }
     return String(decoding: Hex.encode(bytes.span), as: UTF8.self)

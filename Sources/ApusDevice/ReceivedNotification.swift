@@ -1,30 +1,30 @@
 public import ApusModel
 import ApusWire
 
-/// A notification as the device got it.
+/// A notification as the device received it.
 public struct ReceivedNotification: Sendable, Hashable {
-  /// The topic by name, such as `com.example.app`; for one that the device never listed, the 40 hexadecimal digits of
-  /// its SHA-1.
+  /// The topic, such as `com.example.app`. For a topic that the device never listed: the 40 hexadecimal digits of its
+  /// SHA-1.
   public let topic: String
   /// The token that the provider addressed.
   public let token: DeviceToken
-  /// `apns-id`. Nil from a service that does not tell.
+  /// `apns-id`. Nil if the service does not send it.
   public let apnsID: NotificationID?
-  /// The JSON text as the provider sent it.
+  /// The JSON text as sent by the provider.
   public let payload: [UInt8]
-  /// Nil from a service that does not tell.
+  /// Nil if the service does not send it.
   public let priority: Priority?
-  /// Nil where the provider named none.
+  /// Nil if the provider did not set it.
   public let pushType: PushType?
-  /// Unix seconds until which the service would have kept it; nil for no time.
+  /// Unix seconds until which the service would have stored it; nil for none.
   public let expirationSeconds: Int64?
   /// Unix milliseconds at which the service accepted it.
   public let sentMilliseconds: Int64?
-  /// Whether it waited at the service, or was sent before.
+  /// Whether the service stored it, or sent it before.
   public let isFromStorage: Bool
-  /// Notifications of one id replace each other on the screen.
+  /// Notifications with the same id replace each other on the screen.
   public let collapseID: String?
-  /// What the service knows it by until it is acknowledged.
+  /// The service's id for it until it is acknowledged.
   package let messageID: UInt32
 
   init(_ fields: CourierNotification, topic: String, payload: [UInt8], collapseID: String?) {
@@ -42,24 +42,24 @@ public struct ReceivedNotification: Sendable, Hashable {
   }
 }
 
-/// What happens to the connection of a device.
+/// An event of a device's connection.
 public enum DeviceEvent: Sendable, Hashable {
-  /// The service believes the device, and calls it by this token, which is good for no topic. `isNewToken`: it is not
-  /// the one from before, and each app must ask for its own token again. `serverMilliseconds`: the service's clock,
-  /// Unix time.
+  /// The service accepted the device, under this base token, which is not valid for any topic. `isNewToken`: the token
+  /// has changed, and each app must request its own token again. `serverMilliseconds`: the service's time, Unix
+  /// milliseconds.
   case connected(baseToken: DeviceToken, isNewToken: Bool, serverMilliseconds: UInt64)
-  /// There is no connection. The reason is for people. The device connects again after this many milliseconds; nil:
-  /// it was stopped.
+  /// The connection ended, with a readable reason. The device reconnects after this many milliseconds; nil: it was
+  /// stopped.
   case disconnected(reason: String, retryMilliseconds: UInt64?)
-  /// Nothing waited for the device.
+  /// No stored notifications for the device.
   case nothingStored
-  /// The device has a new certificate, and perhaps a new key: to be kept for its next start.
+  /// The device has a new certificate, and possibly a new key: store them for its next start.
   case renewed(DeviceIdentity)
-  /// The certificate was not renewed, or could not be kept. The reason is for people; the device tries again.
+  /// The certificate could not be renewed or stored, with a readable reason; the device tries again.
   case notRenewed(reason: String)
 }
 
-/// Why something was not done.
+/// Why an operation failed.
 public struct DeviceError: Error, Sendable, Hashable, CustomStringConvertible {
   public struct Code: Sendable, Hashable {
     private enum Value {
@@ -68,7 +68,7 @@ public struct DeviceError: Error, Sendable, Hashable, CustomStringConvertible {
     }
     private let value: Value
 
-    /// A certificate, a key or a name cannot be used.
+    /// A certificate, a key or a name is invalid.
     public static let badConfiguration = Code(value: .badConfiguration)
     /// `start()` was not called yet.
     public static let notStarted = Code(value: .notStarted)
@@ -76,20 +76,20 @@ public struct DeviceError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let stopped = Code(value: .stopped)
     /// The service has no such topic.
     public static let tokenRefused = Code(value: .tokenRefused)
-    /// Too many topics, or too many requests for tokens that wait for their answers.
+    /// Too many topics, or too many pending token requests.
     public static let tooManyRequests = Code(value: .tooManyRequests)
-    /// The service does not take the one-time code: it was never made, is used up, or past its time.
+    /// The service rejected the enrolment code: it is unknown, used or expired.
     public static let codeRefused = Code(value: .codeRefused)
-    /// The operator has refused the device.
+    /// The operator rejected the device.
     public static let rejected = Code(value: .rejected)
-    /// The service gives no certificate, now or in this way; the description says why.
+    /// The service issues no certificate, now or in this way; the description gives the reason.
     public static let enrolmentRefused = Code(value: .enrolmentRefused)
-    /// The service could not be asked, or what it answered is of no use.
+    /// The service could not be reached, or its answer was invalid.
     public static let unreachable = Code(value: .unreachable)
   }
 
   public var code: Code
-  /// What was wrong, for people.
+  /// A readable description of the error.
   public var description: String
 
   init(_ code: Code, _ description: String) {

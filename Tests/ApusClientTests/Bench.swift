@@ -10,7 +10,7 @@ final class Bench {
   var now: UInt64 = 1000
   private(set) var outcomes: [UInt64: SendOutcome] = [:]
   private var sends: [UInt64: PendingSend] = [:]
-  /// Called when the service calls the token expired.
+  /// Called when the service considers the token expired.
   var renew: () -> Bool = { false }
 
   init(
@@ -57,7 +57,7 @@ final class Bench {
 
   func fill() { dispatcher.fill(nowMilliseconds: now) }
 
-  /// The connection that the dispatcher wants, with the service's first SETTINGS frame.
+  /// Opens the connection that the dispatcher wants, and sends the service's first SETTINGS frame.
   func connect(
     streams: UInt8? = 100, sourceLocation: SourceLocation = #_sourceLocation
   ) -> ProviderSession {
@@ -81,7 +81,7 @@ final class Bench {
     dispatcher.lost(session, "the wire was cut", isFinal: isFinal, nowMilliseconds: now)
   }
 
-  /// What the session has to say.
+  /// The session's output.
   func take(_ session: ProviderSession) -> [UInt8] {
     var output: [UInt8] = []
     session.pendingOutput(into: &output, limit: .max)
@@ -97,7 +97,7 @@ final class Bench {
     outcomes[number] == .accepted(apnsID: Self.id(number), uniqueID: nil)
   }
 
-  /// The cause, where the outcome is that there is none.
+  /// The cause of an unknown outcome; nil for other outcomes.
   func unknown(_ number: UInt64) -> (code: UnknownCause.Code, mayDuplicate: Bool)? {
     guard case .unknown(let cause, let mayDuplicate) = outcomes[number] else { return nil }
     return (cause.code, mayDuplicate)

@@ -8,9 +8,9 @@ import Testing
 
 @testable import ApusClient
 
-@Suite("Reading the list of dead tokens", .timeLimit(.minutes(30)))
+@Suite("Reading the list of inactive tokens", .timeLimit(.minutes(30)))
 struct BinaryFeedbackTests {
-  /// "Binary Provider API", Table A-3: a time, a length, a token; here 32 bytes, and others.
+  /// Binary Provider API, Table A-3: time, length, token; here 32 bytes, and other lengths.
   private static let tuples: [UInt8] =
     [0x5f, 0x5e, 0x10, 0x00, 0x00, 0x20] + (UInt8(0)..<32).map { $0 } + [
       0x5f, 0x5e, 0x10, 0x01, 0x00, 0x02, 0xab, 0xcd,
@@ -32,24 +32,24 @@ struct BinaryFeedbackTests {
     return try FeedbackReader(configuration)
   }
 
-  @Test("A whole list is read, however it is cut", arguments: [1, 5, 38, 1000])
+  @Test("A complete list is read, however its bytes are split", arguments: [1, 5, 38, 1000])
   func whole(recordBytes: Int) async throws {
     let service = try FeedbackScript(Self.tuples, recordBytes: recordBytes, .closeNotify)
     var entries: [FeedbackEntry] = []
     for try await entry in try reader(service).entries() { entries.append(entry) }
     #expect(entries == Self.entries)
     await service.awaitEnd()
-    #expect(service.end == .closeNotify, "the service learns that the list has come")
+    #expect(service.end == .closeNotify, "the service learns that the list has arrived")
   }
 
-  @Test("An empty list is one too")
+  @Test("An empty list is valid")
   func empty() async throws {
     let service = try FeedbackScript([], recordBytes: 1, .closeNotify)
     #expect(try await reader(service).read() == [])
   }
 
   @Test(
-    "A list that breaks off is told as such, with what came, and the service hears a reset",
+    "An incomplete list is reported with its entries, and the service gets a reset",
     arguments: [
       (38, FeedbackScript.End.fin, 1, FeedbackError.Code.incomplete),
       (40, .closeNotify, 1, .incomplete), (0, .fin, 0, .incomplete), (46, .fin, 2, .incomplete),
@@ -66,14 +66,14 @@ struct BinaryFeedbackTests {
     #expect(service.end == .failed)
   }
 
-  @Test("What is no list is told as such")
+  @Test("Bytes that are not a list are reported as such")
   func nonsense() async throws {
     let service = try FeedbackScript([0, 0, 0, 1, 0, 0], recordBytes: 6, .closeNotify)
     let error = await #expect(throws: FeedbackError.self) { try await reader(service).read() }
     #expect(error?.code == .notUnderstood)
   }
 
-  @Test("A service that falls silent is given up, and a reader that is cancelled stops")
+  @Test("Reading a silent service times out, and a cancelled reading stops")
   func silent() async throws {
     let service = try FeedbackScript(Self.tuples, recordBytes: 1000, .nothing)
     let patient = try reader(service)
@@ -88,7 +88,7 @@ struct BinaryFeedbackTests {
     #expect(cancelled?.code == .cancelled)
   }
 
-  @Test("Nobody there, and a credential that is none")
+  @Test("A missing service and an unusable credential are errors")
   func misconfigured() async throws {
     let service = try FeedbackScript([], recordBytes: 1, .closeNotify)
     let reader = try reader(service) { $0.endpoint.port = 1 }
@@ -101,7 +101,7 @@ struct BinaryFeedbackTests {
     }
   }
 
-  @Test("The service's own list comes once")
+  @Test("The service's own list is sent once")
   func live() async throws {
     let bench = try BinaryBench()
     let address = bench.service.address(.feedback)
@@ -110,7 +110,7 @@ struct BinaryFeedbackTests {
         endpoint: Endpoint(host: "127.0.0.1", port: address.port), trustRoots: bench.trustRoots,
         credential: bench.credential))
     #expect(try await reader.read() == [])
-    // A device's app gets a token and is gone; a push to that is taken, and noted.
+    // An app gets a token and is removed; a push to that token is accepted and recorded.
     let device = try bench.service.connect()
     try device.enable(TestDirectory.topic)
     let token = try device.token()

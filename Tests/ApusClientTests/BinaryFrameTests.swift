@@ -4,7 +4,7 @@ import Testing
 
 @testable import ApusClient
 
-/// The bytes that a client of the binary interface writes, against what the formats' pages say.
+/// The bytes that a client of the binary interface writes, compared with the documented formats.
 @Suite("Frames of the binary client")
 struct BinaryFrameTests {
   private static let token = (UInt8(0)..<32).map { $0 }
@@ -37,7 +37,7 @@ struct BinaryFrameTests {
     #expect(bytes == [0, 0, 0x20] + Self.token + [0, 0x16] + Self.payload)
   }
 
-  @Test("Command 1 has an identifier and an expiration in front of them")
+  @Test("Command 1 puts an identifier and an expiration first")
   func enhanced() throws {
     let bytes = try encode(.enhanced)
     #expect(
@@ -46,7 +46,7 @@ struct BinaryFrameTests {
   }
 
   @Test(
-    "Command 2 has the items 1 to 5 in their order",
+    "Command 2 has the items 1 to 5 in order",
     arguments: [(Priority.immediate, UInt8(10)), (.powerSaving, 5), (nil, 10)])
   func framed(priority: Priority?, byte: UInt8) throws {
     let bytes = try encode(.framed) { $0.priority = priority }
@@ -56,7 +56,7 @@ struct BinaryFrameTests {
     #expect(bytes == [2, 0, 0, 0, 0x4e] + items)
   }
 
-  @Test("A background push is not sent at once, unless somebody insists")
+  @Test("A background push gets priority 5 unless the request sets another")
   func background() throws {
     #expect(try encode(.framed) { $0.pushType = .background }.last == 5)
     #expect(
@@ -66,7 +66,7 @@ struct BinaryFrameTests {
       }.last == 10)
   }
 
-  @Test("Without an expiration the service may keep it for as long as it likes")
+  @Test("Without an expiration the service may store the notification as long as possible")
   func noExpiration() throws {
     let bytes = try encode(.enhanced) { $0.expirationSeconds = nil }
     #expect(Array(bytes[5..<9]) == [0x7f, 0xff, 0xff, 0xff])
@@ -76,7 +76,7 @@ struct BinaryFrameTests {
     #expect(Array(never[5..<9]) == [0, 0, 0, 0])
   }
 
-  @Test("The frame that asks for an error packet has neither token nor payload")
+  @Test("The probe that asks for an error packet has neither token nor payload")
   func probe() {
     #expect(FrameFormat(command: .simple).probe == nil)
     #expect(
@@ -89,7 +89,7 @@ struct BinaryFrameTests {
     )
   }
 
-  @Test("Records are whole frames, numbered from 1 on each connection")
+  @Test("Records contain complete frames, numbered from 1 on each connection")
   func numbers() throws {
     for command in [BinaryCommand.enhanced, .framed] {
       let queue = SentQueueBench(
@@ -116,7 +116,7 @@ struct BinaryFrameTests {
     }
   }
 
-  // MARK: What cannot be sent
+  // MARK: Pushes that cannot be sent
 
   struct Mistake: CustomTestStringConvertible, Sendable {
     var name: String
@@ -166,7 +166,7 @@ struct BinaryFrameTests {
     },
   ]
 
-  @Test("What the interface has no place for is said before anything is sent", arguments: mistakes)
+  @Test("Values without a field on the interface are errors before sending", arguments: mistakes)
   func refused(mistake: Mistake) throws {
     let error = try #require(throws: PushRequestError.self) {
       _ = try encode(mistake.command) { push in
@@ -178,7 +178,7 @@ struct BinaryFrameTests {
     #expect(error.description.contains(mistake.words), "\(error)")
   }
 
-  @Test("A VoIP certificate carries longer payloads and calls")
+  @Test("A VoIP certificate allows longer payloads and VoIP pushes")
   func voip() throws {
     let bytes = try encode(.framed, topics: ["com.example.app.voip"]) {
       $0.topic = nil
@@ -189,7 +189,7 @@ struct BinaryFrameTests {
   }
 }
 
-/// A queue whose verbs may stand inside an expectation.
+/// A queue whose methods can be called inside an expectation.
 final class SentQueueBench {
   var value: SentQueue
 
@@ -215,7 +215,7 @@ final class SentQueueBench {
     return value.settled
   }
 
-  /// Six bytes from the service.
+  /// Passes in six bytes from the service.
   func received(_ bytes: [UInt8]) -> SentQueue.PacketVerdict? {
     BinaryErrorPacket(bytes.span).map { value.received($0) }
   }

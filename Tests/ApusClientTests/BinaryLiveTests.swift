@@ -10,7 +10,7 @@ import Testing
 
 @testable import ApusClient
 
-/// A service with a gateway that is silent and one that confirms.
+/// A service with two gateways: a silent one, and one that confirms.
 final class BinaryBench {
   enum Gateway: Int { case silent, confirming }
 
@@ -50,13 +50,13 @@ final class BinaryBench {
       credential: credential)
     configuration.command = command
     configuration.expectsConfirmations = gateway == .confirming
-    // Longer than a test may take: what is accepted here is proven.
+    // Longer than a test may take, so every acceptance here is proven.
     configuration.silenceMilliseconds = 25_000
     change(&configuration)
     return configuration
   }
 
-  /// A push to a device of its own; a bad one's token was not issued here.
+  /// A push to its own device; the token of a bad one was not issued by this service.
   func push(_ number: Int, isBad: Bool = false) -> PushRequest {
     var token = service.directory.deviceToken(DeviceID(UInt64(number) + 1))
     if isBad { token.words.3 ^= 1 }
@@ -65,7 +65,7 @@ final class BinaryBench {
     return push
   }
 
-  /// Notifications that the service has accepted.
+  /// Notifications accepted by the service.
   var acceptedCount: UInt64 {
     service.service.topicCounters().reduce(0) { $0 + $1.accepted }
   }
@@ -73,7 +73,7 @@ final class BinaryBench {
 
 @Suite("The binary client and the gateway", .timeLimit(.minutes(30)))
 struct BinaryLiveTests {
-  @Test("A confirmed push has its outcome at once", arguments: [1, 3])
+  @Test("A confirmed push gets its outcome immediately", arguments: [1, 3])
   func confirmed(connections: Int) async throws {
     let bench = try BinaryBench()
     let client = try BinaryClient(bench.configuration(.confirming) { $0.connections = connections })
@@ -88,7 +88,7 @@ struct BinaryLiveTests {
     #expect(client.statistics.connections == 1)
   }
 
-  @Test("Pushes of an array have one outcome each, where more wait than there is room for")
+  @Test("Each push of an array has one outcome, even if more wait than there is room for")
   func array() async throws {
     let bench = try BinaryBench()
     let client = try BinaryClient(
@@ -96,7 +96,7 @@ struct BinaryLiveTests {
         $0.windowCapacity = 16
         $0.queueCapacity = 8
       })
-    // More than are claimed at a time.
+    // More than one claim covers.
     var pushes = (0..<300).map { bench.push($0, isBad: $0 == 40) }
     pushes[170].token = "none"
     var results: [Int: Result<SendOutcome, PushRequestError>] = [:]
@@ -151,7 +151,7 @@ struct BinaryLiveTests {
 }
 
 extension BinaryClient {
-  /// Sends all, closes once all were taken, and gives the outcomes in the order of the pushes.
+  /// Sends all pushes, closes once all were taken, and returns the outcomes in order.
   func outcomesAndClose(_ pushes: [PushRequest]) async throws -> [SendOutcome?] {
     let (closed, end) = AsyncStream<Void>.makeStream()
     let next = Mutex(0)

@@ -5,10 +5,10 @@ import Testing
 @testable import ApusClient
 
 /// What packets, silence and ends of connections prove, case by case.
-@Suite("The queue of what was sent on the binary interface")
+@Suite("The queue of sent notifications on the binary interface")
 struct BinaryQueueTests {
-  /// Ten notifications, tickets 0 to 9, of which the first eight are with the system and the first six with the
-  /// peer's; the last two were not written.
+  /// Ten notifications, tickets 0 to 9: our system has the first eight, the peer's has the first six, and the last two
+  /// were not written.
   private func queue(
     silence: UInt64? = 1000, command: BinaryCommand = .framed, frames: Int = 100,
     identifierLimit: Int = 1000
@@ -41,8 +41,8 @@ struct BinaryQueueTests {
     return frame
   }
 
-  /// What became of tickets 0 to 9: a(ccepted), r(ejected), u(nknown), n(ot sent and unknown), b(elied), l(ost), and
-  /// a full stop for those without an outcome.
+  /// The outcomes of tickets 0 to 9: a(ccepted), r(ejected), u(nknown), n(ot sent and unknown), b(elied), l(ost), and a
+  /// full stop for none.
   private func text(_ settled: [SentQueue.Settled]) -> String {
     var letters = [Character](repeating: ".", count: 10)
     for one in settled {
@@ -62,7 +62,7 @@ struct BinaryQueueTests {
     return String(letters)
   }
 
-  /// The tickets that go over the next connection, by the numbers of their frames there.
+  /// The tickets written to the next connection, by frame number.
   private func written(_ queue: SentQueueBench) -> Int {
     queue.value.connectionBegan()
     var count = 0
@@ -71,7 +71,7 @@ struct BinaryQueueTests {
   }
 
   @Test(
-    "An error packet accepts what was before, and what came behind is sent again",
+    "An error packet accepts earlier notifications, and later ones are resent",
     arguments: [
       ([8, 8, 0, 0, 0, 1], "r.........", 9), ([8, 8, 0, 0, 0, 4], "aaar......", 6),
       ([8, 7, 0, 0, 0, 8], "aaaaaaar..", 2), ([8, 255, 0, 0, 0, 5], "aaaar.....", 5),
@@ -89,7 +89,7 @@ struct BinaryQueueTests {
   }
 
   @Test(
-    "Status 10 names the last that was accepted",
+    "Status 10 names the last accepted notification",
     arguments: [
       (1, "a.........", 9), (4, "aaaa......", 6), (8, "aaaaaaaa..", 2), (0, "..........", 10),
     ] as [(UInt8, String, Int)])
@@ -101,7 +101,7 @@ struct BinaryQueueTests {
   }
 
   @Test(
-    "A packet about nothing that was sent leaves what the service may have read unknown",
+    "After a packet about an unknown notification, the outcome of written ones is unknown",
     arguments: [
       [8, 8, 0, 0, 0, 0], [8, 8, 0, 0, 0, 9], [8, 10, 0, 0, 0, 10], [8, 1, 255, 255, 255, 255],
       [8, 128, 0, 0, 0, 0],
@@ -115,7 +115,7 @@ struct BinaryQueueTests {
     #expect(written(queue) == 2)
   }
 
-  @Test("Number 0 with status 10 proves nothing once something was accepted")
+  @Test("Number 0 with status 10 proves nothing if something was accepted before")
   func shutdownAfterAll() {
     let queue = queue()
     queue.value.confirmSilent(nowMilliseconds: 1000)
@@ -134,7 +134,7 @@ struct BinaryQueueTests {
     #expect(text(other.takeSettled()) == "uuuuuuuu..")
   }
 
-  @Test("Confirmations accept all up to the one that they name, once, and nothing ends")
+  @Test("A confirmation accepts all notifications up to the named one, once")
   func confirmations() {
     let queue = queue(silence: nil)
     #expect(queue.received([8, 0, 0, 0, 0, 2]) == .goOn)
@@ -144,14 +144,14 @@ struct BinaryQueueTests {
     #expect(queue.received([8, 0, 0, 0, 0, 9]) == .goOn)
     #expect(queue.received([8, 0, 0, 0, 0, 0]) == .goOn)
     #expect(queue.takeSettled().isEmpty)
-    // Where they are expected, silence says nothing.
+    // If confirmations are expected, silence proves nothing.
     queue.value.confirmSilent(nowMilliseconds: 1_000_000)
     #expect(queue.takeSettled().isEmpty)
     #expect(queue.received([8, 0, 0, 0, 0, 8]) == .goOn)
     #expect(text(queue.takeSettled()) == "..aaaaaa..")
   }
 
-  @Test("Silence accepts what the peer's system has had for the whole time, and nothing else")
+  @Test("Silence accepts exactly what the peer's system has had for the whole time")
   func silence() {
     let queue = queue()
     queue.value.confirmSilent(nowMilliseconds: 999)
@@ -163,7 +163,7 @@ struct BinaryQueueTests {
     #expect(text(queue.takeSettled()) == "......aa..")
   }
 
-  @Test("A connection that breaks leaves unknown what the system was given, and keeps the rest")
+  @Test("After a lost connection, written notifications are unknown, and the rest is kept")
   func lost() {
     let queue = queue()
     queue.value.connectionLost()
@@ -181,9 +181,9 @@ struct BinaryQueueTests {
     #expect(written(queue) == 10)
   }
 
-  // MARK: Packets that come after the silence
+  // MARK: Packets after the silence
 
-  @Test("What a late packet proves unread is sent again, and heard of only if that fails")
+  @Test("What a late packet proves unread is resent, and reported only if that fails")
   func late() {
     let queue = queue()
     queue.value.confirmSilent(nowMilliseconds: 1000)
@@ -203,7 +203,7 @@ struct BinaryQueueTests {
     #expect(queue.value.forgottenCount == 0)
   }
 
-  @Test("What was sent again after a late packet, and lost, is told")
+  @Test("A notification that is resent after a late packet and then lost is reported")
   func lateAndLost() {
     let queue = queue()
     queue.value.confirmSilent(nowMilliseconds: 1000)
@@ -217,7 +217,7 @@ struct BinaryQueueTests {
     #expect(queue.value.againCount == 1)
   }
 
-  @Test("What was let go before a late packet came is counted")
+  @Test("Notifications dropped before a late packet came are counted")
   func lateAndForgotten() {
     let queue = SentQueueBench(
       SentQueue(
@@ -233,7 +233,7 @@ struct BinaryQueueTests {
     #expect(queue.takeSettled().count == 200)
     #expect(queue.value.entries.count < 200)
     #expect(queue.received([8, 8, 0, 0, 0, 1]) == .ended)
-    // The first was rejected, and some behind it were lost with it; the others are kept and go again.
+    // The first was rejected, and some of the following were lost with it; the others were kept and are resent.
     #expect(queue.value.forgottenCount + queue.value.againCount == 200)
     #expect(queue.value.againCount >= 32)
     #expect(queue.takeSettled().isEmpty)
@@ -241,7 +241,7 @@ struct BinaryQueueTests {
 
   // MARK: Time and cancelling
 
-  @Test("What is overdue ends, and is not sent once it has ended")
+  @Test("Overdue notifications end, and are not sent afterwards")
   func overdue() {
     let queue = queue()
     for (ticket, deadline) in [(10, 100), (11, 200)] {
@@ -249,7 +249,7 @@ struct BinaryQueueTests {
         queue.append(
           Self.frame(.framed), ticket: UInt64(ticket), deadlineMilliseconds: UInt64(deadline)))
     }
-    // Those in front of it have time, and times come in order.
+    // The earlier ones have time left, and deadlines are in order.
     queue.value.expire(nowMilliseconds: 150)
     #expect(queue.takeSettled().isEmpty)
     queue.value.connectionLost()
@@ -266,7 +266,7 @@ struct BinaryQueueTests {
     #expect(queue.value.pendingCount == 0)
   }
 
-  @Test("What was cancelled is sent no second time, whatever a packet proves")
+  @Test("A cancelled notification is never resent, whatever a packet proves")
   func cancelled() {
     let queue = queue()
     queue.value.cancel(6)
@@ -279,7 +279,7 @@ struct BinaryQueueTests {
 
   // MARK: The probe
 
-  @Test("The probe's packet accepts everything, and a packet before it sends it again")
+  @Test("The probe's packet accepts everything; after an earlier packet the probe is resent")
   func probe() {
     let queue = queue()
     let isAppended = queue.value.appendProbe()
@@ -296,7 +296,7 @@ struct BinaryQueueTests {
     #expect(other.value.pendingCount == 0)
   }
 
-  @Test("A probe goes with the connection that it asked about", arguments: [true, false])
+  @Test("A probe belongs to the connection that it was sent on", arguments: [true, false])
   func staleProbe(isWritten: Bool) {
     let queue = queue()
     let isAppended = queue.value.appendProbe()
@@ -309,7 +309,7 @@ struct BinaryQueueTests {
     #expect(queue.received([8, 8, 0, 0, 0, 3]) == .ended)
     let (left, hasProbe) = (queue.value.unwrittenCount, queue.value.endsInProbe)
     #expect(left == 7 && !hasProbe)
-    // What was with the system may have been read, the probe with it.
+    // Everything with the system may have been read, including the probe.
     other.value.connectionLost()
     let (leftToOther, otherHasProbe) = (other.value.unwrittenCount, other.value.endsInProbe)
     #expect(leftToOther == (isWritten ? 0 : 2) && !otherHasProbe)
@@ -317,7 +317,7 @@ struct BinaryQueueTests {
 
   // MARK: Bounds
 
-  @Test("A full window takes no more until something is settled")
+  @Test("A full window takes nothing more until something is settled")
   func full() {
     let queue = queue(frames: 10)
     #expect(!queue.append(Self.frame(.framed), ticket: 10))
@@ -326,7 +326,7 @@ struct BinaryQueueTests {
     #expect(!queue.append(Self.frame(.framed), ticket: 11))
   }
 
-  @Test("A connection whose numbers are used up takes no more, and the next goes on")
+  @Test("A connection without free numbers takes nothing more, and the next one continues")
   func numbers() {
     let queue = queue(identifierLimit: 9)
     #expect(queue.takeRecord(limit: 1) != nil)

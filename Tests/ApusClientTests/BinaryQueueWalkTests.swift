@@ -5,11 +5,11 @@ import Testing
 
 @testable import ApusClient
 
-/// Random walks of a queue and a gateway that keeps Apple's rules, over a network that does what it likes.
-@Suite("A queue and a gateway, at random", .timeLimit(.minutes(30)))
+/// Random walks of a queue and a gateway that follows Apple's rules, over an unreliable network.
+@Suite("Random walks of a queue and a gateway", .timeLimit(.minutes(30)))
 struct BinaryQueueWalkTests {
   @Test(
-    "Every notification has one outcome, true as far as it claims to be, and is taken once at most",
+    "Every notification has one correct outcome, and is accepted at most once",
     arguments: 0..<300)
   func walk(seed: Int) {
     var walk = Walk(seed: UInt64(seed), isPrompt: true)
@@ -18,7 +18,7 @@ struct BinaryQueueWalkTests {
   }
 
   @Test(
-    "With a gateway that answers after the silence, what was claimed too much is told",
+    "With a gateway that answers after the silence, wrong acceptances are reported",
     arguments: 1000..<1200)
   func late(seed: Int) {
     var walk = Walk(seed: UInt64(seed), isPrompt: false)
@@ -26,7 +26,7 @@ struct BinaryQueueWalkTests {
     #expect(walk.broken(mayBeLate: true) == [], "seed \(seed)")
   }
 
-  @Test("The walks meet every kind of outcome and of end")
+  @Test("The walks reach every kind of outcome and of end")
   func coverage() {
     var settlements: Set<String> = []
     var ends: Set<Walk.Event> = []
@@ -55,7 +55,7 @@ extension SentQueue.Settlement {
   }
 }
 
-/// One walk: a queue, at most one connection, and a gateway behind it that knows what it took.
+/// One walk: a queue, at most one connection, and a gateway that records what it accepted.
 private struct Walk {
   enum Event: Hashable, CaseIterable {
     case refused, shutdown, shutdownOfNothing, confirmed, nonsense, cut, cutWithPacket, closed
@@ -67,14 +67,14 @@ private struct Walk {
     var identifier: UInt32
   }
 
-  /// What is on its way to the client.
+  /// A packet on its way to the client.
   struct Said {
     var dueMilliseconds: UInt64
     var packet: BinaryErrorPacket
   }
 
   struct Connection {
-    /// Records in flight: how far the queue is with each, and the frames in it.
+    /// Records in flight: the place in the queue after each, and its frames.
     var records: [(through: Int, frames: [Frame])] = []
     var handed = 0
     var reached = 0
@@ -213,7 +213,7 @@ private struct Walk {
     connection?.handed += 1
   }
 
-  /// The peer's system gets the next record, and the gateway reads it.
+  /// The peer's system receives the next record, and the gateway reads it.
   private mutating func reach() {
     guard let live = connection, live.reached < live.handed else { return }
     let record = live.records[live.reached]
@@ -243,12 +243,12 @@ private struct Walk {
     let delay = isPrompt ? random.between(0, Self.silence - 1) : random.between(0, 6000)
     let packet = BinaryErrorPacket(status: status, identifier: identifier)
     let due = max(now + delay, connection?.said.last?.dueMilliseconds ?? 0)
-    // Packets keep their order, and a prompt gateway keeps its time all the same: the one before was as prompt.
+    // Packets keep their order, and a prompt gateway keeps its time, since the previous packet was as prompt.
     connection?.said.append(Said(dueMilliseconds: due, packet: packet))
     if isLast { connection?.isDeaf = true }
   }
 
-  /// Time goes by. What is due is read before silence is believed, as the driver does it.
+  /// Lets time pass. Input that is due is read before silence counts, as in the driver.
   private mutating func pass(_ milliseconds: UInt64) {
     now += milliseconds
     while let said = connection?.said.first, said.dueMilliseconds <= now {
@@ -266,14 +266,14 @@ private struct Walk {
     }
   }
 
-  /// Something goes wrong.
+  /// Injects a fault.
   private mutating func disturb() {
     guard let live = connection else { return }
-    // Of a packet that is lost with its connection nobody can know; where the silence is long enough, nobody need.
+    // A packet lost with its connection cannot be known; if the silence is long enough, it does not matter.
     guard isPrompt || live.said.isEmpty else { return }
     switch random.below(5) {
     case 0:
-      // The packet, if there was one, is lost with the connection.
+      // A packet in flight is lost with the connection.
       events.insert(live.said.isEmpty ? .cut : .cutWithPacket)
       queue.connectionLost()
       connection = nil
@@ -305,10 +305,10 @@ private struct Walk {
     }
   }
 
-  /// What is not as it must be, in words.
+  /// Violations, in words.
   ///
-  /// - Parameter mayBeLate: Whether packets came after the silence: then an acceptance may be wrong, and must have been
-  ///   taken back, or counted.
+  /// - Parameter mayBeLate: Whether packets came after the silence: an acceptance may then be wrong, and must have been
+  ///   retracted or counted.
   func broken(mayBeLate: Bool) -> [String] {
     var faults = doubled.map { "\($0) has two outcomes" }
     var untold = 0

@@ -5,8 +5,8 @@ import Testing
 
 @testable import ApusClient
 
-/// A client and a gateway that does what a script says, over real sockets and TLS.
-@Suite("The binary client and gateways that misbehave", .timeLimit(.minutes(30)))
+/// A client and a scripted gateway, over real sockets and TLS.
+@Suite("The binary client and misbehaving gateways", .timeLimit(.minutes(30)))
 struct BinaryScriptTests {
   private func client(
     _ gateway: ScriptedGateway, _ command: BinaryClientConfiguration.Command = .framed,
@@ -20,7 +20,7 @@ struct BinaryScriptTests {
         certificatePEM: identity.certificateChainPEM, keyPEM: identity.privateKeyPEM))
     configuration.command = command
     configuration.expectsConfirmations = gateway.options.confirms
-    // What is accepted here is proven, unless a test says otherwise.
+    // Makes every acceptance a proven one, unless a test changes it.
     configuration.silenceMilliseconds = 25_000
     change(&configuration)
     return try BinaryClient(configuration)
@@ -34,7 +34,7 @@ struct BinaryScriptTests {
     }
   }
 
-  /// A letter for each push: accepted, rejected, unknown and perhaps taken, not sent.
+  /// A letter for each push: accepted, rejected, unknown and possibly accepted, not sent.
   private func letters(_ outcomes: [SendOutcome?]) -> String {
     String(
       outcomes.map { outcome -> Character in
@@ -48,10 +48,10 @@ struct BinaryScriptTests {
       })
   }
 
-  // MARK: One by one
+  // MARK: Single cases
 
   @Test(
-    "Each end of a connection is told as what it is, and what was not read goes to the next",
+    "Each kind of end is reported correctly, and unread notifications go to the next connection",
     arguments: [
       ([[.refuse(.invalidToken)]], "raaaaaaa"),
       ([[.take(3), .refuse(.invalidToken)]], "aaaraaaa"),
@@ -77,7 +77,7 @@ struct BinaryScriptTests {
     check(gateway, outcomes)
   }
 
-  @Test("While it closes, a connection that is done holds up none that is not")
+  @Test("During close, a finished connection does not delay the others")
   func closing() async throws {
     let gateway = try ScriptedGateway([
       [.take(15), .pause(300), .refuse(.invalidToken)], [.pause(300), .refuse(.invalidToken)],
@@ -93,7 +93,7 @@ struct BinaryScriptTests {
     check(gateway, outcomes)
   }
 
-  @Test("A gateway that confirms is believed, and a packet still sends the rest again")
+  @Test("A gateway that confirms is trusted, and after a packet the rest is resent")
   func confirming() async throws {
     var options = ScriptedGateway.Options()
     options.confirms = true
@@ -102,13 +102,13 @@ struct BinaryScriptTests {
     let client = try client(gateway)
     let outcomes = try await client.outcomesAndClose(pushes(12))
     let told = letters(outcomes)
-    // What the reset takes with it depends on how far the confirmations came.
+    // How many acceptances precede the reset depends on how far the confirmations came.
     #expect(told.hasPrefix("aaaaar"))
     #expect(!told.contains("."))
     check(gateway, outcomes)
   }
 
-  @Test("A slow handshake only takes its time")
+  @Test("A slow handshake only takes time")
   func slowHandshake() async throws {
     var options = ScriptedGateway.Options()
     options.handshakePauseMilliseconds = 300
@@ -118,7 +118,7 @@ struct BinaryScriptTests {
   }
 
   @Test(
-    "Without a last word, silence decides",
+    "Without an answer to the probe, silence decides",
     arguments: [BinaryClientConfiguration.Command.framed, .simple])
   func silence(command: BinaryClientConfiguration.Command) async throws {
     var options = ScriptedGateway.Options()
@@ -129,7 +129,7 @@ struct BinaryScriptTests {
     #expect(gateway.taken.count == 5)
   }
 
-  @Test("With command 0 a bad notification leaves all that were under way unknown")
+  @Test("With command 0, a bad notification makes all notifications in flight unknown")
   func simple() async throws {
     let gateway = try ScriptedGateway([[.take(3), .close]])
     let client = try client(gateway, .simple) { $0.silenceMilliseconds = 5000 }
@@ -137,7 +137,7 @@ struct BinaryScriptTests {
     #expect(letters(outcomes) == "uuuu")
   }
 
-  @Test("A gateway that reads no more holds up nothing for longer than a push has time")
+  @Test("A gateway that stops reading delays nothing beyond the push's timeout")
   func stalled() async throws {
     let gateway = try ScriptedGateway([[.take(2), .stall]])
     let client = try client(gateway) {
@@ -151,7 +151,7 @@ struct BinaryScriptTests {
     #expect(cause.code == .timedOut)
   }
 
-  @Test("A gateway that is not there, or not to be trusted, has certainly taken nothing")
+  @Test("An unreachable or untrusted gateway has certainly accepted nothing")
   func unreachable() async throws {
     let gateway = try ScriptedGateway([])
     let stranger = try ScriptedGateway([])
@@ -172,7 +172,7 @@ struct BinaryScriptTests {
     #expect(gateway.taken.isEmpty)
   }
 
-  @Test("A client that is closed at once says what may have been read")
+  @Test("A client that is closed immediately reports what may have been read")
   func closeImmediately() async throws {
     let gateway = try ScriptedGateway([])
     let client = try client(gateway)
@@ -192,7 +192,7 @@ struct BinaryScriptTests {
     #expect(letters([try await client.send(push)]) == "n")
   }
 
-  @Test("A push that is cancelled ends for its caller, and what is not understood harms no other")
+  @Test("A cancelled push ends for its caller, and an unknown packet does not affect other pushes")
   func cancelled() async throws {
     let gateway = try ScriptedGateway([])
     let client = try client(gateway)
@@ -209,8 +209,10 @@ struct BinaryScriptTests {
 
   // MARK: The law
 
-  /// What callers are told is true, as far as it claims to be: see `check`.
-  @Test("Random scripts", arguments: (1...12).map(UInt64.init) + [UInt64.random(in: 1...999_999)])
+  /// Outcomes are correct: see `check`.
+  @Test(
+    "Outcomes are correct with random scripts",
+    arguments: (1...12).map(UInt64.init) + [UInt64.random(in: 1...999_999)])
   func randomScripts(seed: UInt64) async throws {
     var random = SeededRandom(seed: seed)
     var options = ScriptedGateway.Options()
@@ -246,13 +248,13 @@ struct BinaryScriptTests {
     return deeds
   }
 
-  /// Each push has one outcome (the results see to that), none was taken twice, what is accepted was taken, what is
-  /// rejected was refused, and what is certainly not taken was not.
+  /// Each push has one outcome (ensured by the results), none was accepted twice, accepted ones were accepted, rejected
+  /// ones were rejected, and ones that were certainly not accepted were not.
   private func check(
     _ gateway: ScriptedGateway, _ outcomes: [SendOutcome?], _ comment: String = ""
   ) {
     let (taken, refused) = (gateway.taken, Set(gateway.refused))
-    #expect(Set(taken).count == taken.count, "none is taken twice. \(comment)")
+    #expect(Set(taken).count == taken.count, "none is accepted twice. \(comment)")
     var broken: [String] = []
     for (number, outcome) in outcomes.enumerated() {
       let (isTaken, isRefused) = (taken.contains("\(number)"), refused.contains("\(number)"))

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ApusClient
 
-/// Numbered pushes, one after the other, that says how many were asked for.
+/// Numbered pushes in sequence, counting how many were requested.
 private struct Pushes: AsyncSequence, Sendable {
   let count: Int
   let read: Counter
@@ -43,11 +43,11 @@ private struct Pushes: AsyncSequence, Sendable {
 
 @Suite("Bulk sends", .timeLimit(.minutes(30)))
 struct BulkTests {
-  @Test("Each push has one outcome, also one that no service would take", arguments: [1, 7, 8192])
+  @Test("Each push has one outcome, even an invalid one", arguments: [1, 7, 8192])
   func all(capacity: Int) async throws {
     let service = try ScriptedService([])
     let client = try service.client()
-    // One at a time each waits for its turn among all tests that run.
+    // With a capacity of one, each push waits for its turn among all running tests.
     let count = capacity == 1 ? 300 : 3000
     let pushes = Pushes(count: count, read: .init(), badEvery: 100)
     var seen: Set<Int> = []
@@ -73,7 +73,7 @@ struct BulkTests {
     #expect(Set(ids).count == ids.count)
   }
 
-  @Test("Pushes of an array go as those of a stream do", arguments: [1, 8192])
+  @Test("Pushes of an array are sent like those of a stream", arguments: [1, 8192])
   func array(capacity: Int) async throws {
     let service = try ScriptedService([])
     let client = try service.client()
@@ -98,7 +98,7 @@ struct BulkTests {
     await client.close()
   }
 
-  @Test("An error of the sequence comes after the outcomes of what came before it")
+  @Test("An error of the sequence follows the outcomes of all earlier pushes")
   func sequenceFails() async throws {
     let service = try ScriptedService([])
     let client = try service.client()
@@ -116,7 +116,7 @@ struct BulkTests {
     await client.close()
   }
 
-  @Test("Several at once, and single sends beside them, share the client")
+  @Test("Concurrent bulk sends and single sends share the client")
   func several() async throws {
     let service = try ScriptedService([])
     let client = try service.client()
@@ -145,9 +145,9 @@ struct BulkTests {
     await client.close()
   }
 
-  @Test("Who is cancelled sends no more, and has an outcome for all that was begun")
+  @Test("A cancelled bulk send sends no more, and every started push has an outcome")
   func cancelled() async throws {
-    // Answers the first, and nothing else.
+    // Answers only the first request.
     let service = try ScriptedService([
       [.accept] + [ScriptedService.Deed](repeating: .ignore, count: 200)
     ])
@@ -177,18 +177,18 @@ struct BulkTests {
     client.closeImmediately()
   }
 
-  @Test("Who stops reading stops the sending")
+  @Test("If the outcomes are no longer read, sending stops")
   func abandoned() async throws {
     let service = try ScriptedService([])
     let client = try service.client()
     let pushes = Pushes(count: 100_000, read: .init())
     for try await _ in client.send(all: pushes, capacity: 10) { break }
-    // Closing waits for what is under way, and for nothing else.
+    // Closing waits only for pending pushes.
     await client.close()
     #expect(pushes.read.count < 100_000)
   }
 
-  @Test("A client that is closed ends the sequence; what was begun has its outcome")
+  @Test("Closing the client ends the sequence, and every started push has an outcome")
   func closed() async throws {
     let service = try ScriptedService([[.accept, .ignore]])
     let client = try service.client()

@@ -44,7 +44,7 @@ final class CredentialTests {
 
   // MARK: Reload
 
-  @Test("A key that is replaced signs the next token")
+  @Test("A replaced key signs the next token")
   func keyReplaced() throws {
     let first = try PrivateKey.generateP256()
     let second = try PrivateKey.generateP256()
@@ -54,12 +54,12 @@ final class CredentialTests {
     #expect(try signer(credentials, [first, second]) == 0)
     #expect(credentials.reload(nowMilliseconds: 1000) == .unchanged)
     _ = try write(second.pkcs8PEM, "key.p8")
-    #expect(credentials.reload(nowMilliseconds: 1999) == .unchanged, "looked at once a second")
+    #expect(credentials.reload(nowMilliseconds: 1999) == .unchanged, "checked once a second")
     #expect(credentials.reload(nowMilliseconds: 2000) == .changed)
     #expect(try signer(credentials, [first, second]) == 1)
   }
 
-  /// Which of the keys signed the token.
+  /// The index of the key that signed the token.
   private func signer(_ credentials: ClientCredentials, _ keys: [PrivateKey]) throws -> Int? {
     let field = try #require(credentials.authorization())
     let text = Array(field.dropFirst(7))
@@ -69,7 +69,7 @@ final class CredentialTests {
     }
   }
 
-  @Test("Files that are no good change nothing, and are looked at again when they change again")
+  @Test("Invalid files change nothing, and are checked again when they change again")
   func halfWritten() throws {
     let (certificate, key) = try identity()
     let (otherCertificate, otherKey) = try identity()
@@ -79,7 +79,7 @@ final class CredentialTests {
     let before = credentials.context
     _ = try write(otherCertificate, "a.crt")
     guard case .failed(let text) = credentials.reload(nowMilliseconds: 1000) else {
-      Issue.record("a certificate with another's key was taken")
+      Issue.record("a certificate with another's key was accepted")
       return
     }
     #expect(!text.isEmpty)
@@ -89,7 +89,7 @@ final class CredentialTests {
     #expect(credentials.context !== before)
   }
 
-  @Test("A file that is not there is found out when the client is made")
+  @Test("A missing file is reported when the client is created")
   func missing() throws {
     let error = #expect(throws: ClientConfigurationError.self) {
       _ = try credentials(.pkcs12File(path: "/nowhere/at/all.p12", password: ""))
@@ -99,7 +99,7 @@ final class CredentialTests {
 
   // MARK: Tokens
 
-  @Test("Processes with one token file have one token, and make the next one together")
+  @Test("Processes with the same token file share one token, and renew it together")
   func tokenFile() throws {
     let key = try PrivateKey.generateP256()
     let path = folder.appendingPathComponent("token").path
@@ -110,7 +110,7 @@ final class CredentialTests {
     var first = source()
     var second = source()
     let token = try first.authorization(nowSeconds: 1_700_000_000)
-    // A little later, in another ten minutes.
+    // A little later, in the next ten minutes.
     #expect(try second.authorization(nowSeconds: 1_700_001_000) == token)
     let next = try second.authorization(nowSeconds: 1_700_000_000 + 3600)
     #expect(next != token)
@@ -120,7 +120,7 @@ final class CredentialTests {
   }
 
   @Test(
-    "What is in the file and no token of this key is replaced",
+    "File contents that are not a token of this key are replaced",
     arguments: ["", "rubbish", "a.b.c", "other key", "other id"])
   func foreignToken(kind: String) throws {
     let key = try PrivateKey.generateP256()
@@ -147,7 +147,7 @@ final class CredentialTests {
     #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == Data(text))
   }
 
-  @Test("A file that cannot be written costs the sharing alone")
+  @Test("A token file that cannot be written only prevents sharing")
   func noFile() throws {
     var source = ProviderTokenSource(
       key: try PrivateKey.generateP256(), keyID: "ABCDE12345", teamID: "TEAM123456",
@@ -155,7 +155,7 @@ final class CredentialTests {
     #expect(try !source.authorization(nowSeconds: 1_700_000_000).isEmpty)
   }
 
-  @Test("All clients of a process with one key have one token")
+  @Test("All clients of a process with the same key share one token")
   func shared() throws {
     let key = Array(try PrivateKey.generateP256().pkcs8PEM.utf8)
     let credential = ClientConfiguration.Credential.providerToken(
@@ -167,7 +167,7 @@ final class CredentialTests {
     #expect(first.authorization() != other.authorization())
   }
 
-  @Test("A token that the service calls expired is replaced by one of the service's own time")
+  @Test("A token that the service considers expired is replaced by one of the service's time")
   func clocks() throws {
     let credentials = try credentials(
       .providerToken(
@@ -178,7 +178,7 @@ final class CredentialTests {
       return try ProviderToken.parse(text.span).issuedAt
     }
     let before = try issuedAt()
-    #expect(!credentials.renewAuthorization(), "there is none newer by this clock")
+    #expect(!credentials.renewAuthorization(), "this clock allows no newer token")
     let now = Int64(Date().timeIntervalSince1970)
     credentials.noteServerClock(now + 7200)
     #expect(credentials.clockSkewSeconds.map { (7199...7201).contains($0) } == true)
@@ -187,14 +187,14 @@ final class CredentialTests {
     #expect(try issuedAt() <= now)
   }
 
-  @Test("The same token comes out each time, where OpenSSL can sign so")
+  @Test("Tokens are identical if OpenSSL supports deterministic signatures")
   func deterministic() throws {
     let key = try PrivateKey.generateP256()
     let tokens = try (0..<3).map { _ in
       try ProviderToken.sign(
         teamID: "TEAM123456", keyID: "ABCDE12345", issuedAt: 1_700_000_000, key: key)
     }
-    // OpenSSL 3.2 and later repeat a signature; before, no two are alike.
+    // OpenSSL 3.2 and later repeat a signature; with older versions all differ.
     #expect([1, 3].contains(Set(tokens).count))
     for token in tokens {
       let text = Array(token.utf8)
@@ -204,7 +204,7 @@ final class CredentialTests {
     }
   }
 
-  @Test("The binary client takes up files that change, and goes on where they are no good")
+  @Test("The binary client reloads changed files, and continues if they are invalid")
   func binaryFiles() throws {
     func put(_ identity: (certificate: String, key: String)) throws -> String {
       try write(identity.certificate + identity.key, "sender.pem")
@@ -228,7 +228,7 @@ final class CredentialTests {
   // MARK: PKCS#12
 
   @Test(
-    "A .p12 file opens with its password, also one that is encrypted by old means",
+    "A .p12 file opens with its password, even with old encryption",
     arguments: [[], ["-legacy"], ["-keypbe", "PBE-SHA1-3DES", "-certpbe", "PBE-SHA1-3DES"]])
   func pkcs12(means: [String]) throws {
     let (certificate, key) = try identity()
@@ -247,7 +247,7 @@ final class CredentialTests {
     #expect(String(decoding: opened.keyPEM, as: UTF8.self) == key)
     _ = try credentials(.pkcs12File(path: path, password: "grün"))
     _ = try credentials(.pkcs12(bytes, password: "grün"))
-    // For the binary interface as well, and not a key for provider tokens.
+    // Also valid for the binary interface, and not a key for provider tokens.
     func binary(_ credential: ClientConfiguration.Credential) throws {
       let endpoint = Endpoint(host: "localhost", port: Endpoint.gatewayPort)
       _ = try BinaryIdentity(

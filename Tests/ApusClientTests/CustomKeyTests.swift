@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusClient
 
-@Suite("Custom keys are what Encodable says, as JSON")
+@Suite("Custom keys are encoded as JSON")
 struct CustomKeyTests {
   private func json(_ value: some Encodable) throws -> String {
     var custom = CustomKeys()
@@ -30,7 +30,7 @@ struct CustomKeyTests {
     var price: Decimal
   }
 
-  @Test("A structure decodes with JSONDecoder to what it was")
+  @Test("A structure decodes with JSONDecoder to the original value")
   func roundTrip() throws {
     let order = Order(
       zebra: .min, apple: 0.1,
@@ -40,13 +40,13 @@ struct CustomKeyTests {
       price: try #require(Decimal(string: "19.99")))
     let text = try json(order)
     #expect(try JSONDecoder().decode(Order.self, from: Data(text.utf8)) == order)
-    // Whole members in the order of their names, so that the same value always has the same bytes.
+    // Keys in sorted order, so that equal values have equal bytes.
     #expect(text.hasPrefix(#"{"apple":0.1,"data":"AP/+","date":21692800,"items":[{"name":"#))
     #expect(
       text.contains(#""price":19.99,"state":"closed","tags":{"a":[],"b":[true]},"url":"https:"#))
   }
 
-  @Test("Numbers keep all their digits, and no more")
+  @Test("Numbers keep exactly their digits")
   func numbers() throws {
     #expect(try json(UInt64.max) == "18446744073709551615")
     #expect(try json(Int64.min) == "-9223372036854775808")
@@ -61,7 +61,7 @@ struct CustomKeyTests {
     }
   }
 
-  @Test("Optionals, nested containers, class hierarchies and keys that are numbers")
+  @Test("Optionals, nested containers, class hierarchies and numeric keys are encoded")
   func containers() throws {
     #expect(try json([1, nil, 3]) == "[1,null,3]")
     #expect(try json([2: "b", 1: "a"]) == #"{"1":"a","2":"b"}"#)
@@ -84,7 +84,7 @@ struct CustomKeyTests {
       var list = container.nestedUnkeyedContainer(forKey: .more)
       var inner = list.nestedUnkeyedContainer()
       var object = list.nestedContainer(keyedBy: MoreKeys.self)
-      // Filled after they were handed out, and not in their order.
+      // Filled after they were handed out, out of order.
       try object.encode(true, forKey: .a)
       try inner.encode(1)
       try super.encode(to: container.superEncoder())
@@ -93,7 +93,7 @@ struct CustomKeyTests {
 
   private struct Empty: Encodable { func encode(to encoder: any Encoder) {} }
 
-  @Test("What JSON cannot say is refused, with the place")
+  @Test("Values that JSON cannot represent are rejected with their path")
   func refused() throws {
     func problem(_ body: () throws -> Void) throws -> String {
       do {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ApusClient
 
-@Suite("What limits a client is said in words")
+@Suite("The diagnosis of a client's limits")
 struct DiagnosisTests {
   private func diagnosis(_ change: (inout ClientMetrics) -> Void) -> ClientDiagnosis {
     var metrics = ClientMetrics()
@@ -12,10 +12,10 @@ struct DiagnosisTests {
     return ClientDiagnosis(metrics, maximumConnections: 8)
   }
 
-  @Test("Where nothing waits, nothing limits")
+  @Test("Nothing limits a client without waiting pushes")
   func nothing() { #expect(diagnosis { $0.accepted = 10 }.limit == nil) }
 
-  @Test("What pushes wait for now comes first, then what they waited for longest")
+  @Test("The diagnosis prefers what pushes wait for now over what they waited for longest")
   func order() {
     #expect(
       diagnosis {
@@ -30,7 +30,7 @@ struct DiagnosisTests {
     #expect(diagnosis { $0.waitedSeconds = [.streams: 0.05] }.limit == nil)
   }
 
-  @Test("Streams are told with the arithmetic")
+  @Test("The streams limit is reported with its rate")
   func streams() {
     let diagnosis = diagnosis { metrics in
       metrics.waiting = 1
@@ -41,11 +41,11 @@ struct DiagnosisTests {
       ]
       for _ in 0..<10 { metrics.latency.add(milliseconds: 40) }
     }
-    #expect(diagnosis.description.contains("takes 100 requests at a time on one connection"))
+    #expect(diagnosis.description.contains("allows 100 concurrent requests on one connection"))
     #expect(diagnosis.description.contains("at most 2500 a second"))
   }
 
-  @Test("A token that is refused is named, and a clock that differs")
+  @Test("A rejected token and a differing clock are reported")
   func token() {
     let diagnosis = diagnosis { metrics in
       metrics.rejected = 3
@@ -57,7 +57,7 @@ struct DiagnosisTests {
   }
 
   @Test(
-    "A clock is worth a word where it differs by more than the way explains",
+    "A clock difference is reported only beyond network delay",
     arguments: [
       (nil, nil), (0, nil), (29, nil), (-29, nil), (30, "30 seconds behind the service's"),
       (-30, "30 seconds ahead of the service's"),
@@ -72,7 +72,7 @@ struct DiagnosisTests {
     }
   }
 
-  @Test("The service's clock is taken from its first answer that names it")
+  @Test("The service's clock is read from its first answer with a date")
   func date() {
     let session = ProviderSession(nowMilliseconds: 0)
     var peer = ScriptedPeer()
@@ -99,7 +99,7 @@ struct DiagnosisTests {
     peer.announce(streams: 10)
     exchange()
     #expect(throws: Never.self) { try push() }
-    // Apple's service sends none, and Apus neither.
+    // Neither Apple's service nor Apus sends one.
     #expect(session.serverSeconds == nil)
     // RFC 9110, section 5.6.7.
     peer.date = "Sun, 06 Nov 1994 08:49:37 GMT"
@@ -107,7 +107,7 @@ struct DiagnosisTests {
     #expect(session.serverSeconds == 784_111_777)
   }
 
-  @Test("A connection that cannot be made is told with its reason")
+  @Test("A failed connection is reported with its reason")
   func connection() {
     let diagnosis = diagnosis { metrics in
       metrics.waiting = 1
@@ -117,7 +117,7 @@ struct DiagnosisTests {
     #expect(diagnosis.description.contains("nobody there"))
   }
 
-  @Test("A histogram knows its shares up to the end of a step")
+  @Test("A histogram reports shares as upper bounds of buckets")
   func histogram() {
     var histogram = LatencyHistogram()
     #expect(histogram.milliseconds(atShare: 0.5) == nil)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ApusClient
 
-@Suite("The documentation says what is so", .timeLimit(.minutes(30)))
+@Suite("The documentation is correct", .timeLimit(.minutes(30)))
 struct DocumentationTests {
   private static let root = URL(filePath: #filePath).deletingLastPathComponent()
     .deletingLastPathComponent().deletingLastPathComponent()
@@ -18,7 +18,7 @@ struct DocumentationTests {
       encoding: .utf8)
   }
 
-  /// The pieces of Swift in a page.
+  /// The Swift code blocks of a page.
   private func code(in page: String) -> [String] {
     page.components(separatedBy: "```swift\n").dropFirst().compactMap {
       $0.components(separatedBy: "```").first
@@ -63,7 +63,7 @@ struct DocumentationTests {
     #expect(try await send(try orderIsReady(order, token: nobody), with: client) == .forgetToken)
     let zeros = String(repeating: "0", count: 64)
     guard case .lookAt = try await send(try orderIsReady(order, token: zeros), with: client) else {
-      Issue.record("a token that is none was taken")
+      Issue.record("a token that is none was accepted")
       return
     }
     let dead = await deadTokens(
@@ -79,7 +79,7 @@ struct DocumentationTests {
     await device.stop()
   }
 
-  @Test("Every rule of the lint stands in its page, with its severity and its source")
+  @Test("The page lists every lint rule with its severity and source")
   func rules() throws {
     let rows = try page("RulesOfTheLint").split(separator: "\n").filter { $0.hasPrefix("| `") }
     #expect(rows.count == LintRule.allCases.count)

@@ -7,15 +7,15 @@ import Synchronization
 
 @testable import ApusClient
 
-/// A feedback service that writes given bytes to its only reader, ends as it is told, and hears how the reader ends.
+/// A feedback service that writes given bytes to its only reader, ends as configured, and records how the reader ends.
 final class FeedbackScript: @unchecked Sendable {
   enum End: Sendable, Equatable {
     case closeNotify
-    /// The end of the connection, without close_notify.
+    /// End of stream without close_notify.
     case fin
-    /// A reset, or whatever else breaks a connection.
+    /// A reset, or another failure of the connection.
     case failed
-    /// The connection stays.
+    /// The connection stays open.
     case nothing
   }
 

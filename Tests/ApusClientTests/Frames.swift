@@ -1,4 +1,4 @@
-/// HTTP/2 frames of a service, byte for byte as RFC 9113, section 4.1, has them.
+/// HTTP/2 frames of a service, byte for byte as in RFC 9113, section 4.1.
 enum Frames {
   /// SETTINGS with SETTINGS_MAX_CONCURRENT_STREAMS (0x3).
   static func settings(streams: UInt8) -> [UInt8] {
@@ -16,7 +16,7 @@ enum Frames {
     [0, 0, 4, 0x8, 0, 0, 0, 0, stream, 0, 0, UInt8(bytes >> 8), UInt8(bytes & 0xff)]
   }
 
-  /// PING with ACK (0x1) and the eight zero bytes that were asked with.
+  /// PING with ACK (0x1) and the eight zero bytes of the request.
   static let pong: [UInt8] = [0, 0, 8, 0x6, 0x1, 0, 0, 0, 0] + [UInt8](repeating: 0, count: 8)
 
   /// HEADERS with END_STREAM and END_HEADERS; 0x88 is `:status: 200` of HPACK's static table.
@@ -28,7 +28,7 @@ enum Frames {
       + [0, 0, UInt8(body.utf8.count), 0x0, 0x1, 0, 0, 0, stream] + Array(body.utf8)
   }
 
-  /// The same with one more field, as a literal that is not indexed (RFC 7541, section 6.2.2).
+  /// The same with an additional field, as a literal that is not indexed (RFC 7541, section 6.2.2).
   static func answer(
     _ stream: UInt8, status: String, field: String, _ value: String, body: String
   ) -> [UInt8] {
@@ -57,7 +57,7 @@ enum Frames {
 
   static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
 
-  /// Takes a client's output apart.
+  /// Parses a client's output.
   static func read(_ bytes: [UInt8]) -> [Frame] {
     var rest = bytes[...]
     if rest.starts(with: preface) { rest.removeFirst(preface.count) }

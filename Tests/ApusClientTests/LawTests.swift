@@ -3,11 +3,11 @@ import Testing
 
 @testable import ApusClient
 
-@Suite("Whatever a service does, what a caller is told is true")
+@Suite("Outcomes are correct whatever a service does")
 struct LawTests {
-  /// Each push has one outcome; none is taken on twice; what is called accepted was, and what is called rejected or
-  /// certainly not sent was not; and the service has nothing to complain about.
-  @Test("Random scripts", .timeLimit(.minutes(30)))
+  /// Each push has one outcome; none is accepted twice; accepted ones were accepted, and rejected or certainly unsent
+  /// ones were not; and the client makes no protocol error.
+  @Test("Outcomes are correct with random scripts", .timeLimit(.minutes(30)))
   func randomScripts() {
     let fixed = (1...150).map(UInt64.init)
     let fresh = (0..<50).map { _ in UInt64.random(in: 1...999_999_999) }

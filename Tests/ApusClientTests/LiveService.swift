@@ -11,7 +11,7 @@ import Foundation
 
 @testable import ApusClient
 
-/// A whole service with a data directory of its own, in memory otherwise.
+/// A complete service with its own data directory, otherwise in memory.
 final class LiveService {
   static let topic = "com.example.app"
 
@@ -49,7 +49,7 @@ final class LiveService {
     try? FileManager.default.removeItem(at: directory)
   }
 
-  /// Stops, and starts again with the same doors.
+  /// Shuts down, and starts again on the same listeners.
   func restart() throws {
     stop()
     var configuration = service.configuration
@@ -109,7 +109,7 @@ final class LiveService {
 
   // MARK: Devices
 
-  /// A token of this service for a device that never came.
+  /// A token of this service for a device that never connected.
   func tokenOfNobody() throws -> DeviceToken {
     TokenSealer(try data.sealingKeys()).seal(
       TokenClaims(

@@ -24,7 +24,7 @@ struct LiveTests {
     }
   }
 
-  @Test("A push is accepted, and the device gets it", arguments: Kind.allCases)
+  @Test("A push is accepted, and the device receives it", arguments: Kind.allCases)
   func accepted(kind: Kind) async throws {
     let live = try LiveService()
     let device = try live.device()
@@ -50,7 +50,7 @@ struct LiveTests {
     await device.stop()
   }
 
-  @Test("The token of a device that is not there is refused with a time", arguments: Kind.allCases)
+  @Test("The token of a missing device is rejected with a timestamp", arguments: Kind.allCases)
   func unregistered(kind: Kind) async throws {
     let live = try LiveService()
     let client = try APNSClient(try live.configuration(credential(kind, live)))
@@ -67,7 +67,7 @@ struct LiveTests {
     await client.close()
   }
 
-  @Test("The token of another service is refused")
+  @Test("The token of another service is rejected")
   func foreignToken() async throws {
     let live = try LiveService()
     let client = try APNSClient(try live.configuration(try live.tokenCredential()))
@@ -85,7 +85,7 @@ struct LiveTests {
     await client.close()
   }
 
-  @Test("200 pushes at once come through a connection that begins with one stream")
+  @Test("200 concurrent pushes succeed on a connection that starts with one stream")
   func manyAtOnce() async throws {
     let live = try LiveService()
     let device = try live.device()
@@ -114,7 +114,7 @@ struct LiveTests {
     await device.stop()
   }
 
-  @Test("A service with a certificate of an unknown authority gets nothing, and the error says why")
+  @Test("A service with an untrusted certificate receives nothing, and the error says why")
   func wrongAuthority() async throws {
     let live = try LiveService()
     var configuration = try live.configuration(try live.tokenCredential())
@@ -134,7 +134,7 @@ struct LiveTests {
     await client.close()
   }
 
-  @Test("A service under another name gets nothing")
+  @Test("A service with a different name receives nothing")
   func wrongName() async throws {
     let live = try LiveService()
     var configuration = try live.configuration(try live.tokenCredential())
@@ -152,7 +152,7 @@ struct LiveTests {
     await client.close()
   }
 
-  @Test("A certificate for the other environment is refused with the service's own word")
+  @Test("A certificate for the other environment is rejected with the service's reason")
   func wrongEnvironment() async throws {
     let live = try LiveService()
     let client = try APNSClient(
@@ -168,7 +168,7 @@ struct LiveTests {
     await client.close()
   }
 
-  @Test("A certificate of an unknown authority is refused, and the error says so")
+  @Test("A client certificate of an unknown authority is refused, and the error says so")
   func unknownCertificate() async throws {
     let live = try LiveService()
     let stranger = try CertificateAuthority.create(
@@ -194,7 +194,7 @@ struct LiveTests {
     await client.close()
   }
 
-  @Test("Where nobody listens, the error names the address")
+  @Test("Without a listener, the error contains the address")
   func nobodyThere() async throws {
     let live = try LiveService()
     var configuration = try live.configuration(try live.tokenCredential(), host: "127.0.0.1")
@@ -212,7 +212,7 @@ struct LiveTests {
     await client.close()
   }
 
-  @Test("A client that is closed sends nothing more, and closing twice is closing once")
+  @Test("A closed client sends nothing more, and may be closed twice")
   func closed() async throws {
     let live = try LiveService()
     let client = try APNSClient(try live.configuration(try live.tokenCredential()))
@@ -230,7 +230,7 @@ struct LiveTests {
         == .unknown(UnknownCause(.clientClosed), retryMayDuplicate: false))
   }
 
-  @Test("A client goes on with the service's next life")
+  @Test("A client continues after the service restarts")
   func reconnects() async throws {
     let live = try LiveService()
     let client = try APNSClient(try live.configuration(try live.tokenCredential()))
@@ -242,14 +242,14 @@ struct LiveTests {
     }
     try live.restart()
     guard case .rejected(let rejection) = try await client.send(request) else {
-      Issue.record("no answer from the next life")
+      Issue.record("no answer after the restart")
       return
     }
     #expect(rejection.reason.known == .unregistered)
     await client.close()
   }
 
-  @Test("A cancelled task waits no longer")
+  @Test("A cancelled task stops waiting")
   func cancelled() async throws {
     let live = try LiveService()
     let client = try APNSClient(try live.configuration(try live.tokenCredential()))

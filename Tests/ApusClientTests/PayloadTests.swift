@@ -8,9 +8,9 @@ private func text(_ payload: some PushPayload) -> String {
   String(decoding: payload.bytes, as: UTF8.self)
 }
 
-@Suite("Payloads are the JSON of Apple's pages")
+@Suite("Payloads match the JSON of Apple's documentation")
 struct PayloadTests {
-  @Test("An alert has every key of its tables")
+  @Test("An alert supports every documented key")
   func alert() throws {
     var payload = AlertPayload(title: "T", subtitle: "S", body: "B", badge: 0, sound: "bell.aiff")
     payload.localizedTitle = LocalizedText("TITLE", "Jenna")
@@ -46,7 +46,7 @@ struct PayloadTests {
       text(payload) == #"{"aps":{"sound":{"critical":1,"name":"alarm.aiff","volume":0.5}}}"#)
   }
 
-  @Test("A Live Activity starts with all that it needs")
+  @Test("A Live Activity start contains everything it needs")
   func liveActivityStart() throws {
     var alert = LiveActivityAlert(title: "Order", sound: "default")
     alert.localizedBody = LocalizedText("ON_ITS_WAY", "Frank")
@@ -68,7 +68,7 @@ struct PayloadTests {
     #expect(request.lint().isEmpty)
   }
 
-  @Test("A Live Activity on a channel, an update and both kinds of end")
+  @Test("A Live Activity has channel starts, updates and both kinds of end")
   func liveActivityOthers() throws {
     let start = try LiveActivityPayload.start(
       attributesType: "A", attributes: [String: Int](), contentState: [String: Int](),
@@ -86,7 +86,7 @@ struct PayloadTests {
     }
   }
 
-  @Test("Quiet pushes have their keys, their topic and their headers, and nothing to object to")
+  @Test("Quiet pushes have their keys, topic and headers, and pass the lint")
   func quiet() throws {
     let custom = try CustomKeys(["a": 1])
     try check(
@@ -120,7 +120,7 @@ struct PayloadTests {
     #expect(request.lint(nowSeconds: 1) == [])
   }
 
-  @Test("A contradiction is told by the request itself")
+  @Test("A request reports its contradictions")
   func lint() {
     var request = PushRequest(
       token: "0a", topic: "com.example.app", pushType: .background,
@@ -132,7 +132,7 @@ struct PayloadTests {
   }
 }
 
-@Suite("A body is shortened between characters, as far as it must be")
+@Suite("A body is shortened between characters, as little as possible")
 struct ShorteningTests {
   private func shortened(_ body: String, to limit: Int, _ ending: String = "…") throws -> String? {
     let payload = try AlertPayload(title: "T", body: body).shortened(toBytes: limit, ending: ending)
@@ -144,7 +144,7 @@ struct ShorteningTests {
   /// Bytes of the payload around the body.
   private var frame: Int { AlertPayload(title: "T", body: "").bytes.count }
 
-  @Test("What fits stays as it is, to the byte")
+  @Test("A payload that fits is unchanged")
   func fits() throws {
     #expect(try shortened("hello", to: frame + 5) == "hello")
     #expect(try shortened("hello", to: frame + 4) == "h…")
@@ -152,7 +152,7 @@ struct ShorteningTests {
     #expect(try shortened("hello", to: frame + 3) == "…")
   }
 
-  @Test("Neither an emoji of many scalars nor a letter with its accent is cut")
+  @Test("Neither a multi-scalar emoji nor an accented letter is split")
   func graphemes() throws {
     let family = "👨‍👩‍👧‍👦"
     #expect(family.utf8.count == 25)
@@ -162,14 +162,14 @@ struct ShorteningTests {
     #expect(try shortened("e\u{301}e\u{301}", to: frame + 2, "") == "")
   }
 
-  @Test("Escapes count with all their bytes")
+  @Test("Escaped characters count with all their bytes")
   func escapes() throws {
     #expect(try shortened("\"\"\"", to: frame + 5, "") == "\"\"")
     #expect(try shortened("\u{1}\u{1}", to: frame + 11, "") == "\u{1}")
     #expect(try shortened("\r\n\r\n", to: frame + 7, "") == "\r\n")
   }
 
-  @Test("What is too large besides the body is told")
+  @Test("A payload that is too large without its body is an error")
   func hopeless() throws {
     #expect(throws: PushRequestError.self) { try shortened("hello", to: frame + 2) }
     #expect(throws: PushRequestError.self) {

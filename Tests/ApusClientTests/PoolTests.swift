@@ -4,9 +4,9 @@ import Testing
 
 @testable import ApusClient
 
-@Suite("Connections come and go with what there is to send")
+@Suite("Connections are opened and closed with the load")
 struct PoolTests {
-  /// A bench whose first connection has answered one push and has one of two streams taken for good.
+  /// A bench whose first connection has answered one push, with one of its two streams permanently occupied.
   private func saturated(
     _ change: (inout DispatcherSettings) -> Void = { _ in }
   ) throws -> (Bench, ProviderSession) {
@@ -21,7 +21,7 @@ struct PoolTests {
     return (bench, first)
   }
 
-  @Test("A second connection is made when pushes have waited, and not before")
+  @Test("A second connection is opened only after pushes have waited")
   func grows() throws {
     let (bench, first) = try saturated()
     #expect(!bench.wantsConnection)
@@ -33,7 +33,7 @@ struct PoolTests {
     #expect(first.openCount == 1 && second.openCount == 1)
   }
 
-  @Test("One that is still unproven is waited for, and then as many again are made as there are")
+  @Test("New connections must prove themselves, then their number may double")
   func doubles() throws {
     let (bench, _) = try saturated { $0.maximumConnections = 5 }
     bench.wait(milliseconds: 100)
@@ -44,7 +44,7 @@ struct PoolTests {
     bench.give(second, Frames.ok(1))
     bench.wait(milliseconds: 100)
     #expect(bench.wantsConnection && bench.wantsConnection)
-    #expect(!bench.wantsConnection, "two have shown what they can do")
+    #expect(!bench.wantsConnection, "only two have proved to work")
     for _ in 1...2 {
       let session = bench.dispatcher.connected(nowMilliseconds: bench.now)
       bench.give(session, Frames.settings(streams: 1))
@@ -53,10 +53,10 @@ struct PoolTests {
     }
     bench.wait(milliseconds: 100)
     #expect(bench.wantsConnection)
-    #expect(!bench.wantsConnection, "five is the bound")
+    #expect(!bench.wantsConnection, "five is the limit")
   }
 
-  @Test("Before a service has seen a token its limit of one is no reason for another connection")
+  @Test("Before the first token, a service's limit of one stream opens no other connection")
   func unproven() throws {
     let bench = Bench()
     try bench.send(1...10)
@@ -66,7 +66,7 @@ struct PoolTests {
     #expect(!bench.wantsConnection)
   }
 
-  @Test("A connection that could not be added costs those that wait nothing")
+  @Test("A failed additional connection does not affect waiting pushes")
   func growthFails() throws {
     let (bench, first) = try saturated()
     bench.wait(milliseconds: 100)
@@ -78,7 +78,7 @@ struct PoolTests {
     #expect(bench.accepted(2))
   }
 
-  @Test("Connections without pushes end after their time, all but one")
+  @Test("Idle connections close after their time, except for one")
   func shrinks() throws {
     let (bench, first) = try saturated { $0.pingAfterMilliseconds = .max / 2 }
     bench.wait(milliseconds: 100)
@@ -97,7 +97,7 @@ struct PoolTests {
     #expect(!first.isDone)
   }
 
-  @Test("A push goes to the first connection with room, so that the others can end")
+  @Test("A push goes to the first connection with room, so that the others become idle")
   func packs() throws {
     let (bench, first) = try saturated()
     bench.wait(milliseconds: 100)
@@ -110,7 +110,7 @@ struct PoolTests {
     #expect(Frames.opened(bench.take(first)) == [5])
   }
 
-  @Test("Those with the fewest connections come first, and then the resolver's order")
+  @Test("Addresses with the fewest connections come first, then the resolver's order")
   func spread() {
     #expect(AddressSpread.order(["a", "b", "c"], inUse: []) == ["a", "b", "c"])
     #expect(AddressSpread.order(["a", "b", "c"], inUse: ["a", "a", "b"]) == ["c", "b", "a"])
@@ -120,14 +120,14 @@ struct PoolTests {
   }
 }
 
-@Suite("A window that is used up holds bodies back, and not the connection")
+@Suite("A used-up window delays bodies, not the connection")
 struct WindowTests {
-  /// Pushes of 4,000 bytes: 16 of them fit into the 65,535 bytes that a connection begins with (RFC 9113, 6.9.2).
+  /// Pushes of 4,000 bytes: 16 of them fit into the initial 65,535 bytes of a connection (RFC 9113, 6.9.2).
   private func send(_ numbers: ClosedRange<UInt64>, on bench: Bench) throws {
     for number in numbers { try bench.send(number...number, payloadBytes: 4000) }
   }
 
-  @Test("Streams are free, but no more is put on them than the window takes")
+  @Test("No more bodies are sent than the window allows, even with free streams")
   func held() throws {
     let bench = Bench()
     try send(1...20, on: bench)
@@ -137,12 +137,12 @@ struct WindowTests {
     #expect(bench.dispatcher.hindrance == .window)
     _ = bench.take(session)
     bench.give(session, Frames.ok(1))
-    #expect(session.openCount == 15, "an answer gives no window back")
+    #expect(session.openCount == 15, "an answer does not extend the window")
     bench.give(session, Frames.windowUpdate(0, by: 8000))
     #expect(session.openCount == 17)
   }
 
-  @Test("What was held back goes to another connection")
+  @Test("Delayed pushes go to another connection")
   func elsewhere() throws {
     let bench = Bench()
     try send(1...20, on: bench)
@@ -154,21 +154,21 @@ struct WindowTests {
     #expect(second.openCount == 4)
   }
 
-  @Test("A body that fits no window goes out alone, in parts")
+  @Test("A body larger than every window is sent alone, in parts")
   func tiny() throws {
     let bench = Bench()
     try send(1...2, on: bench)
     let session = bench.connect(streams: nil)
     bench.give(session, Frames.settings(streams: 100, window: 10))
     var frames = Frames.read(bench.take(session)).filter { $0.type == 0 }
-    // The stream's own window is small here; the connection's is not.
+    // The stream's window is small here; the connection's is not.
     #expect(frames.map(\.payload.count) == [10, 10])
     bench.give(session, Frames.windowUpdate(1, by: 3990))
     frames = Frames.read(bench.take(session)).filter { $0.type == 0 }
     #expect(frames.map(\.payload.count) == [3990])
     bench.give(session, Frames.ok(1))
     #expect(bench.accepted(1))
-    // The second was never sent whole: no service can have taken it.
+    // The second was never sent completely, so no service can have accepted it.
     bench.lose(session)
     #expect(bench.outcomes[2] == nil)
     let next = bench.connect()
@@ -176,7 +176,7 @@ struct WindowTests {
   }
 }
 
-@Suite("A connection that was quiet is asked for a sign of life")
+@Suite("An idle connection is probed with a PING")
 struct SilenceTests {
   private func quiet() throws -> (Bench, ProviderSession) {
     let bench = Bench()
@@ -188,7 +188,7 @@ struct SilenceTests {
     return (bench, session)
   }
 
-  @Test("After a minute of silence a PING goes out, and no push before its answer")
+  @Test("After a minute of silence a PING is sent, and no push before its answer")
   func ping() throws {
     let (bench, session) = try quiet()
     #expect(Frames.read(bench.take(session)).map(\.type) == [0x6])
@@ -202,7 +202,7 @@ struct SilenceTests {
     #expect(Frames.read(bench.take(session)).isEmpty)
   }
 
-  @Test("Without an answer the connection is given up, and the push goes over another, sent once")
+  @Test("Without an answer the connection is abandoned, and the push is sent once on another")
   func noPong() throws {
     let (bench, session) = try quiet()
     try bench.send(2...2)
@@ -217,7 +217,7 @@ struct SilenceTests {
     #expect(Frames.opened(bench.take(second)) == [1])
   }
 
-  @Test("Who waits for the sign of life for long gets another connection beside")
+  @Test("If the answer to the PING takes long, another connection is opened")
   func beside() throws {
     let (bench, _) = try quiet()
     try bench.send(2...2)
@@ -227,7 +227,7 @@ struct SilenceTests {
     #expect(bench.wantsConnection)
   }
 
-  @Test("A service that sends no SETTINGS is given up like one that does not answer")
+  @Test("A service that sends no SETTINGS is abandoned like one that does not answer")
   func noSettings() throws {
     let bench = Bench()
     try bench.send(1...1)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusClient
 
-@Suite("A way through a proxy")
+@Suite("Connecting through a proxy")
 struct ProxyTunnelTests {
   private func tunnel(user: String? = nil, password: String? = nil) -> ProxyTunnel {
     ProxyTunnel(
@@ -11,7 +11,7 @@ struct ProxyTunnelTests {
       through: .init(Endpoint(host: "proxy", port: 3128), user: user, password: password))
   }
 
-  /// What the proxy's answer comes to, whole and byte by byte.
+  /// The verdict on the proxy's answer, both at once and byte by byte.
   private func verdict(_ answer: String) -> ProxyTunnel.Verdict? {
     var whole = tunnel()
     let bytes = Array(answer.utf8)
@@ -22,7 +22,7 @@ struct ProxyTunnelTests {
     return last == atOnce ? last : nil
   }
 
-  @Test("The request names the service, and who asks")
+  @Test("The request contains the service and the credentials")
   func request() {
     #expect(
       String(decoding: tunnel().request, as: UTF8.self)
@@ -36,7 +36,7 @@ struct ProxyTunnelTests {
   }
 
   @Test(
-    "Any 2xx opens the tunnel, with what fields it likes",
+    "Any 2xx status opens the tunnel, with any header fields",
     arguments: [
       "HTTP/1.1 200 Connection established\r\n\r\n", "HTTP/1.0 200 OK\r\nVia: x\r\n\r\n",
       "HTTP/1.1 204\r\nContent-Length: 0\r\n\r\n",
@@ -45,12 +45,12 @@ struct ProxyTunnelTests {
   func open(answer: String) { #expect(verdict(answer) == .open) }
 
   @Test(
-    "Half an answer is waited for",
+    "An incomplete answer needs more input",
     arguments: ["", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nVia: x\r\n\r"])
   func half(answer: String) { #expect(verdict(answer) == .needsInput) }
 
   @Test(
-    "Anything else is no way through, and says why",
+    "Any other answer is refused with a reason",
     arguments: [
       ("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "credentials"),
       ("HTTP/1.1 403 Forbidden\r\n\r\n", "403"), ("HTTP/2 200\r\n\r\n", "does not speak"),
@@ -59,24 +59,24 @@ struct ProxyTunnelTests {
     ])
   func refused(answer: String, word: String) {
     guard case .refused(let text) = verdict(answer) else {
-      Issue.record("\(answer) is no refusal")
+      Issue.record("\(answer) is not refused")
       return
     }
     #expect(text.contains(word))
   }
 
-  @Test("An answer without an end is not read for ever, and nothing may come behind it")
+  @Test("An endless answer is refused, and so is data after the answer")
   func tooMuch() {
     var tunnel = tunnel()
     let endless = Array("HTTP/1.1 200 OK\r\n".utf8) + [UInt8](repeating: 0x61, count: 20_000)
     guard case .refused = tunnel.receive(endless.span) else {
-      Issue.record("it is still read")
+      Issue.record("an endless answer was not refused")
       return
     }
     var other = self.tunnel()
     let more = Array("HTTP/1.1 200 OK\r\n\r\nx".utf8)
     guard case .refused = other.receive(more.span) else {
-      Issue.record("bytes behind the answer were taken for the service's")
+      Issue.record("bytes after the answer were treated as the service's")
       return
     }
   }

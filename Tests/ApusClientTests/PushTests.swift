@@ -5,7 +5,7 @@ import Testing
 
 @testable import ApusClient
 
-@Suite("What no service would take is found before it is sent")
+@Suite("Invalid pushes are found before sending")
 struct PushRequestTests {
   private let id = NotificationID(high: 1, low: 2)
 
@@ -37,7 +37,7 @@ struct PushRequestTests {
   }
 
   @Test(
-    "A payload has a byte at least, and what its type allows at most",
+    "A payload has at least one byte, and at most the limit of its type",
     arguments: [
       (PushType.alert, 0, false), (.alert, 1, true), (.alert, 4096, true), (.alert, 4097, false),
       (.voip, 5120, true), (.voip, 5121, false), (.background, 4097, false),
@@ -51,7 +51,7 @@ struct PushRequestTests {
   }
 
   @Test(
-    "A collapse id has 1 to 64 bytes and nothing that a header cannot carry",
+    "A collapse id has 1 to 64 bytes that a header can carry",
     arguments: [
       ("", false), ("a", true), (String(repeating: "a", count: 64), true),
       (String(repeating: "a", count: 65), false), (String(repeating: "ä", count: 33), false),
@@ -61,7 +61,7 @@ struct PushRequestTests {
     #expect(code { $0.collapseID = text } == (isGood ? nil : .invalidCollapseID))
   }
 
-  @Test("A topic cannot break out of its field")
+  @Test("A topic cannot break out of its header field")
   func topic() {
     #expect(code { $0.topic = "com.example\nx" } == .invalidTopic)
     #expect(code { $0.topic = "" } == .invalidTopic)
@@ -98,7 +98,7 @@ struct PushRequestTests {
     return text
   }
 
-  @Test("Every field that was given is sent")
+  @Test("Every given field is sent")
   func allFields() throws {
     var request = good()
     request.pushType = .voip
@@ -115,7 +115,7 @@ struct PushRequestTests {
     #expect(text[.apnsID] == "abcdef01-0000-0000-0000-000000000007")
   }
 
-  @Test("A background push has the one priority that it may have, unless told otherwise")
+  @Test("A background push gets its only valid priority, unless set otherwise")
   func background() throws {
     var request = good()
     request.pushType = .background
@@ -129,7 +129,7 @@ struct PushRequestTests {
 
 @Suite("Alerts as JSON")
 struct AlertPayloadTests {
-  @Test("All keys, with what JSON must escape")
+  @Test("Alerts contain all keys, with JSON escapes")
   func everything() {
     let payload = AlertPayload(
       title: "A \"title\"", subtitle: "b\\", body: "c\nd", badge: 0, sound: "default",
@@ -140,7 +140,7 @@ struct AlertPayloadTests {
         + #""sound":"default","category":"e","thread-id":"ü"}}"#)
   }
 
-  @Test("What is not given is not there")
+  @Test("Unset properties are left out")
   func parts() {
     #expect(String(decoding: AlertPayload().bytes, as: UTF8.self) == #"{"aps":{}}"#)
     #expect(
@@ -165,11 +165,11 @@ struct EndpointTests {
   }
 
   @Test(
-    "Anything else is not",
+    "Invalid endpoints are rejected",
     arguments: ["", ":1", "a:", "a:0", "a:65536", "a:+1", "::1", "[::1", "a:b:1", "[::1]x", "[]:1"])
   func bad(text: String) { #expect(Endpoint(text) == nil) }
 
-  @Test("The authority has the port where it is not the scheme's own")
+  @Test("The authority contains the port unless it is the scheme's default")
   func authority() {
     #expect(Endpoint.apple(.production).authority == "api.push.apple.com")
     #expect(Endpoint(host: "::1", port: 2197).authority == "[::1]:2197")
@@ -177,7 +177,7 @@ struct EndpointTests {
   }
 }
 
-@Suite("Provider tokens are made, kept and replaced")
+@Suite("Provider tokens are created, kept and replaced")
 struct ProviderTokenSourceTests {
   private func source() throws -> ProviderTokenSource {
     ProviderTokenSource(
@@ -190,7 +190,7 @@ struct ProviderTokenSourceTests {
     return try ProviderToken.parse(text.span)
   }
 
-  @Test("One token serves for 40 minutes from its time on, which is a multiple of these")
+  @Test("A token is used for 40 minutes, starting at a multiple of 40 minutes")
   func reuse() throws {
     var source = try source()
     let first = try source.authorization(nowSeconds: 1_700_000_399)
@@ -203,7 +203,7 @@ struct ProviderTokenSourceTests {
     #expect(try token(second).issuedAt == 1_699_999_200 + 2400)
   }
 
-  @Test("The signature is the key's")
+  @Test("The signature belongs to the key")
   func signature() throws {
     let key = try PrivateKey.generateP256()
     var source = ProviderTokenSource(key: key, keyID: "ABCDE12345", teamID: "TEAM123456")
@@ -216,7 +216,7 @@ struct ProviderTokenSourceTests {
       try !ProviderKeyVerifier(publicKey: other.publicKey).verifies(token(field), in: text.span))
   }
 
-  @Test("A clock that is set back or forth gets a token of its own time")
+  @Test("After a clock change, the token has the new time")
   func clock() throws {
     var source = try source()
     _ = try source.authorization(nowSeconds: 1_700_000_000)
@@ -227,7 +227,7 @@ struct ProviderTokenSourceTests {
   }
 }
 
-@Suite("A client is not made of a bad configuration")
+@Suite("Invalid configurations are rejected")
 struct ConfigurationTests {
   private func problem(
     _ credential: ClientConfiguration.Credential,
@@ -244,7 +244,7 @@ struct ConfigurationTests {
     }
   }
 
-  @Test("Keys, ids, certificates and numbers are looked at")
+  @Test("Keys, ids, certificates and numbers are validated")
   func problems() throws {
     let key = Array(try PrivateKey.generateP256().pkcs8PEM.utf8)
     let good = ClientConfiguration.Credential.providerToken(
@@ -255,7 +255,7 @@ struct ConfigurationTests {
         .contains("PRIVATE KEY") == true)
     #expect(
       problem(.providerToken(keyPEM: key, keyID: "short", teamID: "TEAM123456"))?
-        .contains("\"short\" is no id") == true)
+        .contains("\"short\" is not an id") == true)
     #expect(
       problem(.certificate(certificatePEM: [], keyPEM: key))?.contains("certificate") == true)
     #expect(problem(good) { $0.sendTimeoutSeconds = 0 }?.contains("sendTimeoutSeconds") == true)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusClient
 
-@Suite("What a busy service refused is sent again in time")
+@Suite("Pushes that a busy service rejected are sent again in time")
 struct RefusalTests {
   private func refused(
     _ status: String, _ reason: String, retryAfter: String? = nil, entropy: UInt64 = 0,
@@ -25,7 +25,7 @@ struct RefusalTests {
   }
 
   @Test(
-    "Refusals of the moment are repeated after a pause, those of the push are told",
+    "Temporary rejections are retried after a pause; others are reported",
     arguments: [
       ("429", "TooManyRequests", true), ("500", "InternalServerError", true),
       ("503", "ServiceUnavailable", true), ("429", "TooManyProviderTokenUpdates", false),
@@ -44,7 +44,7 @@ struct RefusalTests {
     #expect(bench.accepted(1))
   }
 
-  @Test("Pauses double, and the fourth refusal is told")
+  @Test("Pauses double, and the fourth rejection is reported")
   func lastRefusal() throws {
     let (bench, session) = try refused("429", "TooManyRequests")
     for (stream, pause) in [(3, 500), (5, 1000), (7, 2000)] as [(UInt8, UInt64)] {
@@ -61,7 +61,7 @@ struct RefusalTests {
     #expect(rejection.reason.known == .tooManyRequests)
   }
 
-  @Test("The service's own time holds, and with 5xx it holds for all")
+  @Test("The service's retry time is used, and with 5xx it holds for all pushes")
   func retryAfter() throws {
     let (bench, session) = try refused("503", "ServiceUnavailable", retryAfter: "7")
     try bench.send(2...2)
@@ -73,7 +73,7 @@ struct RefusalTests {
     #expect(Frames.opened(bench.take(session)) == [3, 5])
   }
 
-  @Test("With 429 it holds for that push alone")
+  @Test("With 429 it holds for that push only")
   func retryAfterForOne() throws {
     let (bench, session) = try refused("429", "TooManyRequests", retryAfter: "7")
     try bench.send(2...2)
@@ -81,7 +81,7 @@ struct RefusalTests {
     #expect(Frames.opened(bench.take(session)) == [3])
   }
 
-  @Test("A time beyond the push's own is told with the refusal")
+  @Test("A retry time beyond the push's timeout is reported with the rejection")
   func tooLate() throws {
     let (bench, _) = try refused("503", "ServiceUnavailable", retryAfter: "30")
     guard case .rejected(let rejection) = bench.outcomes[1] else {
@@ -90,13 +90,13 @@ struct RefusalTests {
     #expect(rejection.retryAfterSeconds == 30)
   }
 
-  @Test("Who wants to hear of refusals at once does")
+  @Test("Rejections are reported immediately if retries are off")
   func off() throws {
     let (bench, _) = try refused("429", "TooManyRequests") { $0.retriesRefusals = false }
     #expect(bench.outcomes.count == 1)
   }
 
-  @Test("Shutdown speaks of the connection: the push goes over another")
+  @Test("Shutdown concerns the connection: the push is sent on another")
   func shutdown() throws {
     let (bench, session) = try refused("503", "Shutdown")
     #expect(bench.outcomes.isEmpty)
@@ -104,7 +104,7 @@ struct RefusalTests {
     #expect(Frames.opened(bench.take(bench.connect())) == [1])
   }
 
-  @Test("An expired provider token is replaced once, if another can be made")
+  @Test("An expired provider token is replaced once, if a newer one can be created")
   func expiredToken() throws {
     let (bench, session) = try refused("400", "BadDeviceToken")
     #expect(bench.outcomes.count == 1)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ApusClient
 
-@Suite("What was certainly not acted on is sent again, and nothing else")
+@Suite("Only pushes that were certainly not processed are sent again")
 struct RetryTests {
   /// The `apns-id` of each request in a client's output.
   private func ids(_ output: [UInt8]) -> [String] {
@@ -22,7 +22,7 @@ struct RetryTests {
 
   private func text(_ number: UInt64) -> String { Bench.id(number).text.lowercased() }
 
-  @Test("A refused stream goes to a fresh connection, with the same id and before the others")
+  @Test("A push of a refused stream moves to a new connection, with its id and before the others")
   func refused() throws {
     let bench = Bench()
     try bench.send(1...3)
@@ -30,7 +30,7 @@ struct RetryTests {
     _ = bench.take(first)
     bench.give(first, Frames.ok(1))
     bench.give(first, Frames.reset(3, code: 7))
-    // The third was on its way when the refusal came; it stays where it is.
+    // The third was already sent when the refusal arrived; it stays where it is.
     #expect(Frames.opened(bench.take(first)) == [5])
     #expect(bench.outcomes.count == 1)
     let second = bench.connect()
@@ -41,7 +41,7 @@ struct RetryTests {
     #expect(first.isDone && !second.isDone)
   }
 
-  @Test("Streams above GOAWAY's last one move; those below are still answered where they are")
+  @Test("Streams above GOAWAY's last one move; lower ones are still answered")
   func goAway() throws {
     let bench = Bench()
     try bench.send(1...4)
@@ -70,7 +70,7 @@ struct RetryTests {
     #expect(bench.dispatcher.openCount == 1)
   }
 
-  @Test("A push that good connections refuse one after the other ends, and was certainly not taken")
+  @Test("A push refused by several good connections ends as certainly not accepted")
   func refusedForGood() throws {
     let bench = Bench()
     try bench.send(1...1)
@@ -87,7 +87,7 @@ struct RetryTests {
     #expect(bench.dispatcher.openCount == 0)
   }
 
-  @Test("A service that refuses all and answers none counts as one that is not there")
+  @Test("A service that refuses all requests and answers none counts as unreachable")
   func refusedByAll() throws {
     let bench = Bench()
     try bench.send(1...1, seconds: 300)
@@ -102,7 +102,7 @@ struct RetryTests {
     #expect(try #require(bench.unknown(1)) == (.connectionFailed, false))
   }
 
-  @Test("A lost connection leaves written requests open, and keeps those that still wait")
+  @Test("A lost connection leaves written requests unknown, and keeps waiting ones")
   func lost() throws {
     let bench = Bench()
     try bench.send(1...3)
@@ -117,7 +117,7 @@ struct RetryTests {
     #expect(ids(bench.take(second)) == [text(3)])
   }
 
-  @Test("A request of which no byte was written is sent again when the connection is lost")
+  @Test("A request of which no byte was written is sent again after the connection is lost")
   func lostUnwritten() throws {
     let bench = Bench()
     try bench.send(1...1)
@@ -133,7 +133,7 @@ struct RetryTests {
     #expect(ids(bench.take(second)) == [text(2), text(3)])
   }
 
-  @Test("A GOAWAY that refuses the credential is the answer to everything that waits")
+  @Test("A GOAWAY that rejects the credential is the answer to all waiting pushes")
   func credential() throws {
     let bench = Bench()
     try bench.send(1...2)
@@ -153,9 +153,9 @@ struct RetryTests {
   }
 }
 
-@Suite("Every push has its outcome in time")
+@Suite("Every push gets its outcome in time")
 struct DeadlineTests {
-  @Test("A push that waits ends as certainly not sent")
+  @Test("A waiting push times out as certainly not sent")
   func waiting() throws {
     let bench = Bench()
     try bench.send(1...1, seconds: 5)
@@ -166,7 +166,7 @@ struct DeadlineTests {
     #expect(try #require(bench.unknown(1)) == (.timedOut, false))
   }
 
-  @Test("A request without an answer ends as open, and its connection gets no more pushes")
+  @Test("An unanswered request times out as unknown, and its connection gets no more pushes")
   func unanswered() throws {
     let bench = Bench()
     try bench.send(1...1, seconds: 5)
@@ -178,7 +178,7 @@ struct DeadlineTests {
     #expect(Frames.opened(bench.take(first)) == [3])
     bench.wait(milliseconds: 2000)
     #expect(try #require(bench.unknown(1)) == (.timedOut, true))
-    // The other request on it still has its time.
+    // The other request on it still has time.
     #expect(!first.isDone)
     bench.give(first, Frames.ok(3))
     #expect(bench.accepted(2))
@@ -186,12 +186,12 @@ struct DeadlineTests {
     bench.wait(milliseconds: 10_000)
     try bench.send(3...3)
     #expect(Frames.opened(bench.take(bench.connect())) == [1])
-    // An answer that comes too late changes nothing.
+    // A late answer changes nothing.
     bench.give(first, Frames.ok(1))
     #expect(try #require(bench.unknown(1)) == (.timedOut, true))
   }
 
-  @Test("Cancelling ends the wait, and leaves the connection to the others")
+  @Test("Cancelling ends the wait, and leaves the connection to other pushes")
   func cancelled() throws {
     let bench = Bench()
     try bench.send(1...3)
@@ -208,7 +208,7 @@ struct DeadlineTests {
     #expect(Frames.opened(bench.take(session)) == [5])
   }
 
-  @Test("After failures in a row those who wait are told why")
+  @Test("After consecutive failures, waiting pushes end with the reason")
   func connectFailures() throws {
     let bench = Bench()
     try bench.send(1...1, seconds: 300)
@@ -228,7 +228,7 @@ struct DeadlineTests {
           retryMayDuplicate: false))
   }
 
-  @Test("A failure that would repeat itself is told at once")
+  @Test("A permanent failure is reported immediately")
   func finalFailure() throws {
     let bench = Bench()
     try bench.send(1...1)
@@ -237,7 +237,7 @@ struct DeadlineTests {
     #expect(try #require(bench.unknown(1)) == (.connectionFailed, false))
   }
 
-  @Test("Pauses double up to a bound and vary by half")
+  @Test("Pauses double up to a limit and vary by half")
   func pauses() {
     for (entropy, share) in [(UInt64(0), UInt64(2)), (.max, 1)] {
       var plan = ConnectPlan()
@@ -260,7 +260,7 @@ struct DeadlineTests {
     }
   }
 
-  @Test("A closed dispatcher takes no pushes, and brings those it has to their end")
+  @Test("A closed dispatcher accepts no pushes, and completes existing ones")
   func closing() throws {
     let bench = Bench()
     try bench.send(1...2)
@@ -276,7 +276,7 @@ struct DeadlineTests {
     #expect(bench.dispatcher.openCount == 0)
   }
 
-  @Test("Abandoning ends everything: what was written is open, what was not is certainly not sent")
+  @Test("Abandoning ends everything: written pushes as unknown, others as certainly not sent")
   func abandoned() throws {
     let bench = Bench()
     try bench.send(1...2)

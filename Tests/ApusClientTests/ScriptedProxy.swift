@@ -3,10 +3,10 @@ import Synchronization
 
 @testable import ApusClient
 
-/// An HTTP proxy that takes CONNECT, or says what it is told to say instead.
+/// An HTTP proxy that accepts CONNECT, or sends a given answer instead.
 final class ScriptedProxy: @unchecked Sendable {
   private(set) var port: UInt16 = 0
-  /// The heads of the requests.
+  /// The headers of the requests.
   var heads: [String] { seen.withLock { $0 } }
   private let seen = Mutex<[String]>([])
   private let loop = EventLoop(name: "proxy")
@@ -73,7 +73,7 @@ final class ScriptedProxy: @unchecked Sendable {
     func close() { client.close() }
   }
 
-  /// The side of the service.
+  /// The service's side.
   private final class Far: SocketHandler {
     let socket: Socket
     private unowned let near: Tunnel

@@ -7,36 +7,36 @@ import Synchronization
 
 @testable import ApusClient
 
-/// A service over real sockets that does to its clients what the script says.
+/// A service on real sockets that follows a script.
 final class ScriptedService: @unchecked Sendable {
   enum Deed: Sendable {
     /// Answers 200.
     case accept
     /// RST_STREAM with REFUSED_STREAM.
     case refuse
-    /// GOAWAY that leaves out this stream, and then the end of the connection.
+    /// GOAWAY below this stream, then the end of the connection.
     case goAway
-    /// The end of the connection, without a word.
+    /// The end of the connection without further output.
     case cut
     /// Nothing.
     case ignore
-    /// The end of what the service says (FIN), without an answer, GOAWAY or close_notify; it goes on reading.
+    /// FIN without an answer, GOAWAY or close_notify; it still reads.
     case halfClose
     /// An answer, and then the same.
     case acceptAndHalfClose
   }
 
-  /// When a connection is half-closed before there is a request.
+  /// When to half-close a connection before the first request.
   enum EarlyEnd: Sendable, CaseIterable {
-    /// Before the ClientHello is answered.
+    /// Before the answer to the ClientHello.
     case beforeHandshake
-    /// Behind the handshake, without SETTINGS.
+    /// After the handshake, without SETTINGS.
     case beforeSettings
   }
 
-  /// By connection, then by request on it; what is not in the script is accepted.
+  /// By connection, then by request on it; requests beyond the script are accepted.
   let script: [[Deed]]
-  /// By connection; nil: it goes on.
+  /// By connection; nil: no early end.
   private let earlyEnds: [EarlyEnd?]
   let authorityPEM: [UInt8]
   /// The `apns-id`s of the requests, by connection.
@@ -49,7 +49,7 @@ final class ScriptedService: @unchecked Sendable {
   private var listener: Listener?
   private var connections: [ScriptedConnection] = []
 
-  /// - Parameter validity: Of the service's certificate; nil: today.
+  /// - Parameter validity: Of the service's certificate; nil: valid today.
   init(
     _ script: [[Deed]], earlyEnds: [EarlyEnd?] = [], applicationProtocols: [String] = ["h2"],
     validity: Validity? = nil
@@ -121,7 +121,7 @@ private final class ScriptedConnection: SocketHandler {
   private var input = [UInt8](repeating: 0, count: 65_536)
   private var isEnding = false
   private let earlyEnd: ScriptedService.EarlyEnd?
-  /// Whether it has said its last, and only reads.
+  /// Whether it has sent everything, and only reads.
   private var isHalfClosed = false
 
   init(
@@ -153,7 +153,7 @@ private final class ScriptedConnection: SocketHandler {
       switch tls.read(buffers: buffers) {
       case .handshakeCompleted:
         guard earlyEnd == .beforeSettings else { break }
-        // The rest of the handshake, and nothing of HTTP/2.
+        // The rest of the handshake, without HTTP/2.
         _ = socket.write(buffers.output)
         buffers.removeAllOutput()
         return halfClose()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusClient
 
-@Suite("A client and a service that misbehaves", .timeLimit(.minutes(30)))
+@Suite("A client and a misbehaving service", .timeLimit(.minutes(30)))
 struct ScriptedTests {
   private func push(_ number: UInt64 = 1) -> PushRequest {
     var request = PushRequest(
@@ -15,7 +15,7 @@ struct ScriptedTests {
   private func text(_ number: UInt64) -> String { Bench.id(number).text.lowercased() }
 
   @Test(
-    "What was refused unread is sent again on a new connection, with the same id",
+    "Requests refused unread are sent again on a new connection, with the same id",
     arguments: [ScriptedService.Deed.refuse, .goAway])
   func again(deed: ScriptedService.Deed) async throws {
     let service = try ScriptedService([[.accept, deed], []])
@@ -27,7 +27,7 @@ struct ScriptedTests {
   }
 
   @Test(
-    "A connection that ends under a request leaves the outcome open, and is replaced",
+    "A request on a lost connection is unknown, and the connection is replaced",
     arguments: [ScriptedService.Deed.cut, .halfClose])
   func ends(deed: ScriptedService.Deed) async throws {
     let service = try ScriptedService([[.accept, deed], []])
@@ -43,7 +43,7 @@ struct ScriptedTests {
     #expect(service.seen == [[text(1), text(2)], [text(3)]])
   }
 
-  @Test("An answer that comes with the end of the connection counts")
+  @Test("An answer together with the end of the connection counts")
   func lastAnswer() async throws {
     let service = try ScriptedService([[.acceptAndHalfClose], []])
     let client = try service.client()
@@ -53,7 +53,7 @@ struct ScriptedTests {
   }
 
   @Test(
-    "A service that says its last before there is a request is asked again, and gets each push once",
+    "After a service closes before the first request, each push is sent once on a new connection",
     arguments: ScriptedService.EarlyEnd.allCases)
   func earlyEnd(_ end: ScriptedService.EarlyEnd) async throws {
     let service = try ScriptedService([], earlyEnds: [end])
@@ -63,7 +63,7 @@ struct ScriptedTests {
     #expect(service.seen == [[], [text(1)]])
   }
 
-  @Test("A request without an answer ends with its time, and the next goes elsewhere")
+  @Test("An unanswered request times out, and the next one uses another connection")
   func silent() async throws {
     let service = try ScriptedService([[.accept, .ignore], []])
     let client = try service.client(timeoutSeconds: 1)
@@ -78,7 +78,7 @@ struct ScriptedTests {
     #expect(service.seen == [[text(1), text(2)], [text(3)]])
   }
 
-  @Test("A service that does not agree on HTTP/2 is told apart from one that is not there")
+  @Test("A service without HTTP/2 is distinguished from a missing one")
   func noHTTP2() async throws {
     let service = try ScriptedService([], applicationProtocols: [])
     let client = try service.client()
@@ -91,7 +91,7 @@ struct ScriptedTests {
     await client.close()
   }
 
-  @Test("A client that is let go of while a task still waits is kept until the outcome is there")
+  @Test("A released client stays alive until waiting tasks have their outcome")
   func letGo() async throws {
     let service = try ScriptedService([])
     let push = push()
@@ -99,7 +99,7 @@ struct ScriptedTests {
     #expect(try await outcome.value == .accepted(apnsID: Bench.id(1), uniqueID: nil))
   }
 
-  @Test("Closing waits for what is under way")
+  @Test("Closing waits for pending pushes")
   func closing() async throws {
     let service = try ScriptedService([])
     let client = try service.client()
@@ -116,7 +116,7 @@ struct ScriptedTests {
         if let outcome { list.append(outcome) }
       }
     }
-    // Which of them came before the end is chance; each of them knows for certain.
+    // Which of them finish before the end is chance, but each outcome is certain.
     #expect(outcomes.count == 50)
     for outcome in outcomes {
       switch outcome {

@@ -4,8 +4,8 @@ import Synchronization
 
 @testable import ApusClient
 
-/// A dispatcher, its connections, and a scripted service behind each, in a world that a seed decides: which bytes are
-/// on the way, what gets lost, and how long everything takes.
+/// A dispatcher with its connections, each to a scripted service, in a world determined by a seed: bytes in flight,
+/// losses, and delays.
 final class ScriptedWorld {
   fileprivate final class Wire {
     let session: ProviderSession
@@ -26,7 +26,7 @@ final class ScriptedWorld {
   private let job: BulkJob
   private let bell: Bell
 
-  /// What a bulk send rings when the loop is to look at it.
+  /// The wake-up of a bulk send for the loop.
   private final class Bell: Sendable {
     let hasRung = Mutex(false)
   }
@@ -35,10 +35,10 @@ final class ScriptedWorld {
   private var read: [BulkPush] = []
   private var vacant: [BulkPush] = []
 
-  /// By id: what the callers were told.
+  /// The outcomes for the callers, by id.
   private(set) var outcomes: [String: [SendOutcome]] = [:]
   private(set) var sentIDs: [String] = []
-  /// By id: how often any service took it on.
+  /// How often any service accepted it, by id.
   private(set) var takenCounts: [String: Int] = [:]
   private(set) var broken: [String] = []
 
@@ -86,7 +86,7 @@ final class ScriptedWorld {
     turn()
   }
 
-  /// No more pushes; all services are good from now on, or gone.
+  /// Adds no more pushes; from now on all services work, or are gone.
   private func end() {
     isFed = true
     job.inputEnded(failure: nil)
@@ -193,7 +193,7 @@ final class ScriptedWorld {
     if !wires.isEmpty { body(random.pick(wires)) }
   }
 
-  /// Bytes go both ways, as far as they get.
+  /// Moves bytes in both directions, as far as possible.
   private func move(_ wire: Wire, isAll: Bool = false) {
     guard !wire.isClosed else { return }
     let count = isAll ? Int.max : random.pick([1, 9, 30, 500, 100_000])
@@ -210,7 +210,7 @@ final class ScriptedWorld {
     if wire.peer.isHalfClosed, wire.peer.output.isEmpty { lose(wire, isRead: true) }
   }
 
-  /// What a driver does when a turn ends.
+  /// The work of a driver at the end of a turn.
   private func turn() {
     let hasRung = bell.hasRung.withLock { hasRung in
       defer { hasRung = false }
@@ -228,7 +228,7 @@ final class ScriptedWorld {
     guard !wire.isClosed else { return }
     let session = wire.session
     if session.deathText != nil { return lose(wire) }
-    // What a socket has no room for is not asked for.
+    // Output that the socket has no room for is not requested.
     if wire.toPeer.count < 20_000 {
       session.pendingOutput(into: &wire.toPeer, limit: wire.toPeer.count + 16_384)
     }
@@ -244,9 +244,9 @@ final class ScriptedWorld {
     if !wires.isEmpty { lose(random.pick(wires)) }
   }
 
-  /// The connection is gone. What was on its way to the service may still get there, and have an effect.
+  /// The connection is lost. Bytes in flight to the service may still arrive, and have an effect.
   ///
-  /// - Parameter isRead: Whether it all does: the service has only said its last, and goes on reading.
+  /// - Parameter isRead: Whether all of them arrive: the service has only sent its last output, and still reads.
   private func lose(_ wire: Wire, isRead: Bool = false) {
     guard !wire.isClosed else { return }
     if isRead {
@@ -294,7 +294,7 @@ final class ScriptedWorld {
 }
 
 extension ScriptedWorld.Wire {
-  /// Does something of what a service may do.
+  /// A random action of a service.
   fileprivate func act(_ random: inout SeededRandom) {
     switch random.below(12) {
     case 0: peer.answerPings()
@@ -312,7 +312,7 @@ extension ScriptedWorld.Wire {
     }
   }
 
-  /// Takes on everything, as fast as it comes.
+  /// Accepts everything as fast as it arrives.
   fileprivate func makeGood() {
     peer.announce(streams: 100, window: 65_535)
     peer.widenAll(by: 10_000)

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Pushes share a connection as far as the service allows")
 struct StreamTests {
-  @Test("Nothing is sent before the service's SETTINGS said how many streams it takes")
+  @Test("Nothing is sent before the service's SETTINGS announced its stream limit")
   func settingsFirst() throws {
     let bench = Bench()
     try bench.send(1...3)
@@ -17,7 +17,7 @@ struct StreamTests {
     #expect(Frames.opened(bench.take(session)) == [1, 3])
   }
 
-  @Test("The next push follows when a stream becomes free, and all when the limit is raised")
+  @Test("The next push is sent when a stream becomes free, and all when the limit is raised")
   func limit() throws {
     let bench = Bench()
     try bench.send(1...10)
@@ -34,7 +34,7 @@ struct StreamTests {
     #expect(bench.dispatcher.openCount == 7)
   }
 
-  @Test("A limit that is lowered holds pushes back")
+  @Test("A lowered limit delays pushes")
   func lowered() throws {
     let bench = Bench()
     try bench.send(1...2)
@@ -49,7 +49,7 @@ struct StreamTests {
     #expect(Frames.opened(bench.take(session)) == [5])
   }
 
-  @Test("What the queue has no room for gets its outcome at once")
+  @Test("A push beyond the queue's capacity gets its outcome immediately")
   func queueFull() throws {
     let bench = Bench { $0.queueCapacity = 2 }
     try bench.send(1...3)
@@ -58,7 +58,7 @@ struct StreamTests {
     #expect(bench.outcomes.count == 1)
   }
 
-  @Test("The request has the fields of the provider API, spelled as the model spells them")
+  @Test("The request has the fields of the provider API, with the model's spelling")
   func fields() throws {
     let bench = Bench()
     try bench.send(1...1)
@@ -86,7 +86,7 @@ struct StreamTests {
     server.release(request)
   }
 
-  @Test("A certificate speaks without an authorization field")
+  @Test("With a certificate there is no authorization field")
   func certificate() throws {
     let bench = Bench(authorization: [])
     try bench.send(1...1)
@@ -113,7 +113,7 @@ struct StreamTests {
 
 @Suite("Answers become outcomes")
 struct AnswerTests {
-  @Test("An outcome that is printed reads as a sentence, with the id as it is on the wire")
+  @Test("An outcome prints as a sentence, with the id as on the wire")
   func printed() {
     let id = NotificationID(high: 0x0123_4567_89ab_cdef, low: 0x0123_4567_89ab_cdef)
     let text = "01234567-89AB-CDEF-0123-456789ABCDEF"
@@ -125,7 +125,7 @@ struct AnswerTests {
         == "accepted, apns-id \(text), apns-unique-id \(text)")
     #expect(
       "\(SendOutcome.rejected(rejection))"
-        == "rejected: 429 TooManyRequests, to be sent again in 5 s, apns-id \(text)")
+        == "rejected: 429 TooManyRequests, retry after 5 s, apns-id \(text)")
     #expect(
       "\(SendOutcome.unknown(UnknownCause(.timedOut), retryMayDuplicate: true))"
         == "no answer (timed out); sending it again may show it twice")
@@ -140,7 +140,7 @@ struct AnswerTests {
     return bench.outcomes[1]
   }
 
-  @Test("A refusal keeps its word, its status and its time")
+  @Test("A rejection keeps its reason, status and timestamp")
   func refusal() throws {
     let body = #"{"reason":"Unregistered","timestamp":1700000000123}"#
     #expect(
@@ -151,7 +151,7 @@ struct AnswerTests {
             timestampMilliseconds: 1_700_000_000_123, apnsID: Bench.id(1))))
   }
 
-  @Test("A word that is not known is kept as it came")
+  @Test("An unknown reason is kept as received")
   func newReason() throws {
     guard
       case .rejected(let rejection) = try outcome(
@@ -161,7 +161,7 @@ struct AnswerTests {
     #expect(rejection.reason.known == nil)
   }
 
-  @Test("A client error without a reason is a refusal; a server error without one is not")
+  @Test("A client error without a reason is a rejection; a server error without one is not")
   func noReason() throws {
     #expect(
       try outcome(Frames.answer(1, status: "404", body: "<html>"))
@@ -174,7 +174,7 @@ struct AnswerTests {
     #expect(cause.code == .answerNotUnderstood)
   }
 
-  @Test("A server error with a reason is the service's own word")
+  @Test("A server error with a reason is a rejection by the service")
   func serverError() throws {
     let bench = Bench { $0.retriesRefusals = false }
     try bench.send(1...1)
@@ -188,7 +188,7 @@ struct AnswerTests {
     #expect(rejection.status == 503)
   }
 
-  @Test("A stream that the service breaks off leaves the outcome open")
+  @Test("A reset stream leaves the outcome unknown")
   func reset() throws {
     guard
       case .unknown(let cause, retryMayDuplicate: true) = try outcome(Frames.reset(1, code: 2))

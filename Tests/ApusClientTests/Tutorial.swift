@@ -1,7 +1,7 @@
 import ApusClient
 import ApusModel
 
-// The code of `SendYourFirstPush.md`, as it stands there; `DocumentationTests` compares the two and runs it.
+// The code of `SendYourFirstPush.md`, unchanged; `DocumentationTests` compares the two and runs it.
 
 func makeClient(key: [UInt8]) throws -> APNSClient {
   var configuration = ClientConfiguration(
@@ -22,7 +22,7 @@ func orderIsReady(_ order: Order, token: String) throws -> PushRequest {
   payload.threadID = "orders"
   payload.interruptionLevel = .timeSensitive
   try payload.custom.set("order", order)
-  // Long texts of others: a payload may have 4,096 bytes.
+  // A payload may have 4,096 bytes: shorten long texts.
   return PushRequest(token: token, app: "com.example.app", try payload.shortened())
 }
 
@@ -51,7 +51,7 @@ func send(_ request: PushRequest, with client: APNSClient) async throws -> Verdi
   case .unknown(_, retryMayDuplicate: false):
     return .sendAgain
   case .unknown(let cause, retryMayDuplicate: true):
-    return .lookAt("it may have been taken: \(cause)")
+    return .lookAt("the service may have accepted it: \(cause)")
   }
 }
 

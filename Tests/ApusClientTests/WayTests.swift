@@ -6,7 +6,7 @@ import Testing
 
 @testable import ApusClient
 
-@Suite("The way to a service", .timeLimit(.minutes(30)))
+@Suite("Connecting to a service", .timeLimit(.minutes(30)))
 struct WayTests {
   private func push() -> PushRequest {
     var request = PushRequest(
@@ -27,7 +27,7 @@ struct WayTests {
 
   // MARK: Names
 
-  @Test("A name that cannot be looked up is said to be the reason")
+  @Test("A name that cannot be resolved is reported as the reason")
   func noName() async throws {
     let service = try ScriptedService([])
     let client = try service.client {
@@ -38,7 +38,7 @@ struct WayTests {
     await client.close()
   }
 
-  @Test("A name without addresses is said to be the reason")
+  @Test("A name without addresses is reported as the reason")
   func noAddress() async throws {
     let service = try ScriptedService([])
     let client = try service.client { $0.resolver = { _ in .success([]) } }
@@ -46,7 +46,7 @@ struct WayTests {
     await client.close()
   }
 
-  @Test("A name is looked up again for each attempt, and each of its addresses tried")
+  @Test("A name is resolved again for each attempt, and each address is tried")
   func movedName() async throws {
     let service = try ScriptedService([])
     let (dead, good) = (deadPort(), service.port)
@@ -68,7 +68,7 @@ struct WayTests {
     await client.close()
   }
 
-  /// A port that nobody listens on: it was taken a moment ago, and given back.
+  /// A port without a listener: it was bound and released just before.
   private func deadPort() -> UInt16 {
     let loop = EventLoop(name: "dead")
     let listener = try? Listener(loop: loop, address: .loopbackIPv4(port: 0)) { _, _ in }
@@ -79,7 +79,7 @@ struct WayTests {
 
   // MARK: TLS
 
-  @Test("A certificate that has expired is not trusted, and that is final")
+  @Test("An expired certificate is not trusted, and the failure is final")
   func expired() async throws {
     let now = EventLoop.wallClockMilliseconds() / 1000
     let service = try ScriptedService([], validity: Validity(now: now - 86_400 * 30, days: 1))
@@ -89,7 +89,7 @@ struct WayTests {
     await client.close()
   }
 
-  @Test("A service that takes the connection and says nothing is given up in time")
+  @Test("A service that accepts the connection and stays silent times out")
   func slow() async throws {
     let loop = EventLoop(name: "silent")
     let taken = Mutex<[Int32]>([])
@@ -111,7 +111,7 @@ struct WayTests {
 
   // MARK: A proxy
 
-  @Test("A push goes through a proxy, with the user's credentials")
+  @Test("A push passes through a proxy with the user's credentials")
   func proxy() async throws {
     let service = try ScriptedService([])
     let proxy = try ScriptedProxy(to: service.port)
@@ -126,7 +126,7 @@ struct WayTests {
     #expect(proxy.heads.first?.contains("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==") == true)
   }
 
-  @Test("A proxy that does not let the client through is said to be the reason")
+  @Test("A proxy that refuses the client is reported as the reason")
   func proxyRefuses() async throws {
     let service = try ScriptedService([])
     let proxy = try ScriptedProxy(
@@ -139,14 +139,14 @@ struct WayTests {
     #expect(service.seen.isEmpty)
   }
 
-  // MARK: What is said about it
+  // MARK: Reports
 
   private final class Listening: ClientObserver {
     let events = Mutex<[ClientEvent]>([])
     func client(_ event: ClientEvent) { events.withLock { $0.append(event) } }
   }
 
-  @Test("An observer hears of connections, and the metrics count")
+  @Test("An observer receives connection events, and the metrics count")
   func observer() async throws {
     let service = try ScriptedService([[.accept, .cut], []])
     let listening = Listening()

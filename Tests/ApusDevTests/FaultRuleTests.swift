@@ -112,7 +112,7 @@ struct FaultRuleTests {
   func faults(text: String, field: String?, line: Int, column: Int) throws {
     do throws(InputFault) {
       _ = try Self.rule(text)
-      Issue.record("it was taken")
+      Issue.record("it was accepted")
     } catch {
       #expect(error.field == field, "\(error)")
       let position = error.position(in: Array(text.utf8))
@@ -131,7 +131,7 @@ struct FaultRuleTests {
       """
     do throws(InputFault) {
       try desk.add(file: Array(bad.utf8))
-      Issue.record("it was taken")
+      Issue.record("it was accepted")
     } catch {
       #expect(error.field == "rules[1].tims")
       let position = error.position(in: Array(bad.utf8))

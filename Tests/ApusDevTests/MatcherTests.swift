@@ -67,7 +67,7 @@ struct MatcherTests {
   func faults(text: String, field: String?, line: Int, column: Int) throws {
     do throws(InputFault) {
       _ = try Matcher(JSONText.parse(Array(text.utf8)))
-      Issue.record("it was taken")
+      Issue.record("it was accepted")
     } catch {
       #expect(error.field == field, "\(error)")
       let position = error.position(in: Array(text.utf8))

@@ -47,7 +47,7 @@ struct StringsFileTests {
   func faults(text: String, line: Int, column: Int) throws {
     do throws(InputFault) {
       _ = try StringsFile.read(Array(text.utf8))
-      Issue.record("it was taken")
+      Issue.record("it was accepted")
     } catch {
       let position = error.position(in: Array(text.utf8))
       #expect(position?.line == line && position?.column == column, "\(error)")

@@ -4,13 +4,13 @@ import ApusTrust
 import ApusWire
 import Testing
 
-/// A client with the bytes that it says and the events that it reports, as text.
+/// A client with its output bytes and its events, as text.
 struct Scripted {
   var client: CourierClient
   var said: [UInt8] = []
   var heard: [String] = []
   var now: UInt64 = 1000
-  /// Whether each notification is acknowledged as it is reported.
+  /// Whether each notification is acknowledged when it is reported.
   var acknowledges = true
 
   init(
@@ -21,7 +21,7 @@ struct Scripted {
 
   mutating func begin() { client.begin(nowMilliseconds: now, to: &said) }
 
-  /// A client that was accepted, with nothing said since.
+  /// An accepted client without further input or output.
   static func connected(_ configuration: CourierClient.Configuration = .init()) -> Scripted {
     var scripted = Scripted(configuration)
     scripted.begin()
@@ -94,7 +94,7 @@ struct CourierClientConnectTests {
     #expect(scripted.client.phase == .connectSent)
   }
 
-  @Test("A device that has a base token presents it")
+  @Test("A device with a base token sends it")
   func connectWithToken() {
     var scripted = Scripted(baseToken: token(baseHex))
     scripted.begin()
@@ -104,7 +104,7 @@ struct CourierClientConnectTests {
     #expect(scripted.heard == ["connected \(baseHex) 1700000000123"])
   }
 
-  @Test("In the third dialect certificate, nonce and signature ride in the connect message")
+  @Test("With securityV3 the connect message contains certificate, nonce and signature")
   func thirdDialect() throws {
     let now: Int64 = 1_700_000_000
     let authority = try CertificateAuthority.create(
@@ -139,7 +139,7 @@ struct CourierClientConnectTests {
       })
   }
 
-  @Test("Once accepted the device says its filter, its state and the token requests that wait")
+  @Test("Once accepted, the device sends its filter, its state and the waiting token requests")
   func afterAcceptance() {
     var scripted = Scripted()
     scripted.client.setTopics(
@@ -158,7 +158,7 @@ struct CourierClientConnectTests {
     #expect(scripted.client.phase == .filterSent)
   }
 
-  @Test("A new filter and a new state are said at once while connected")
+  @Test("While connected, a new filter and a new state are sent immediately")
   func laterFilter() {
     var scripted = Scripted.connected()
     #expect(scripted.client.phase == .connected)
@@ -171,7 +171,7 @@ struct CourierClientConnectTests {
     #expect(scripted.takeSaid() == "140000000b01000101020004" + "7fffffff")
   }
 
-  @Test("An acceptance without a token keeps the one that was presented")
+  @Test("An acceptance without a token keeps the presented one")
   func acceptanceWithoutToken() {
     let answer = bytes(
       """
@@ -207,7 +207,7 @@ struct CourierClientConnectTests {
   }
 }
 
-@Suite("A courier client takes what the service sends")
+@Suite("A courier client handles what the service sends")
 struct CourierClientFrameTests {
   private static let topics = CourierTopics(enabled: [topic(appHex)])
 
@@ -251,7 +251,7 @@ struct CourierClientFrameTests {
     #expect(played.client.pendingTokens.isEmpty)
   }
 
-  @Test("Where the bytes are cut changes nothing")
+  @Test("The result does not depend on how the bytes are split")
   func everyBoundary() {
     let script = script()
     let whole = play([script])
@@ -265,7 +265,7 @@ struct CourierClientFrameTests {
     #expect(bytewise.said == whole.said)
   }
 
-  @Test("A refused token is reported with its status, and answers to nothing are skipped")
+  @Test("A refused token is reported with its status, and unexpected answers are skipped")
   func refusedToken() {
     var scripted = Scripted.connected()
     #expect(scripted.client.requestToken(topic(chatHex), to: &scripted.said))
@@ -307,7 +307,7 @@ struct CourierClientFrameTests {
     #expect(scripted.said.isEmpty)
   }
 
-  @Test("The first frame is the answer to the connect message")
+  @Test("The first frame must be the answer to the connect message")
   func firstFrame() {
     var scripted = Scripted()
     scripted.begin()
@@ -318,7 +318,7 @@ struct CourierClientFrameTests {
 
 @Suite("A courier client reports a notification once")
 struct CourierClientDuplicateTests {
-  @Test("One that comes again is acknowledged again and not reported")
+  @Test("A repeated notification is acknowledged again and not reported")
   func acknowledgedAgain() {
     var scripted = Scripted.connected()
     scripted.receive(FromService.notification(id: 5))
@@ -333,7 +333,7 @@ struct CourierClientDuplicateTests {
     #expect(scripted.client.duplicateCount == 1)
   }
 
-  @Test("One that was not acknowledged yet is neither reported nor acknowledged")
+  @Test("A repeated notification without an acknowledgement is neither reported nor acknowledged")
   func open() {
     var scripted = Scripted.connected()
     scripted.acknowledges = false
@@ -347,7 +347,7 @@ struct CourierClientDuplicateTests {
     #expect(scripted.heard.count == 1)
   }
 
-  @Test("An acknowledgement without a connection is said when the notification comes again")
+  @Test("An acknowledgement without a connection is sent when the notification arrives again")
   func offline() {
     var scripted = Scripted.connected()
     scripted.acknowledges = false
@@ -363,7 +363,7 @@ struct CourierClientDuplicateTests {
     #expect(scripted.heard.filter { $0.hasPrefix("notification") }.count == 1)
   }
 
-  @Test("One that was declined is reported again")
+  @Test("A declined notification is reported again")
   func declined() {
     var scripted = Scripted.connected()
     scripted.acknowledges = false
@@ -374,7 +374,7 @@ struct CourierClientDuplicateTests {
     #expect(scripted.client.duplicateCount == 0)
   }
 
-  @Test("An id that a service gives out again, to a notification of another time, is new")
+  @Test("A reused id with another time is a new notification")
   func sameIDAnotherTime() {
     var scripted = Scripted.connected()
     scripted.receive(
@@ -383,7 +383,7 @@ struct CourierClientDuplicateTests {
     #expect(scripted.heard.count == 2)
   }
 
-  @Test("The window holds the last notifications, however their ids are ordered")
+  @Test("The window holds the last notifications, whatever the order of their ids")
   func window() {
     var window = DuplicateWindow(capacity: 3)
     func note(_ id: UInt32) -> DuplicateWindow.Standing {
@@ -393,7 +393,7 @@ struct CourierClientDuplicateTests {
     #expect([9, 2, 7].map(note) == [.open, .open, .open])
     window.handle(2)
     #expect([2, 9].map(note) == [.handled, .open])
-    // 9 is the oldest and makes room.
+    // 9 is the oldest and is replaced.
     #expect(note(1) == .new)
     #expect([2, 7, 1].map(note) == [.handled, .open, .open])
     #expect(note(9) == .new)
@@ -429,12 +429,12 @@ struct CourierClientDuplicateTests {
   }
 }
 
-@Suite("A courier client knows when the service is gone")
+@Suite("A courier client detects a service that is gone")
 struct CourierClientTimeTests {
   private let configuration = CourierClient.Configuration(
     responseMilliseconds: 10_000, keepAliveMilliseconds: 840_001, answerMilliseconds: 30_000)
 
-  @Test("A connect message that is not answered in time is a fault")
+  @Test("A connect message without an answer in time is a fault")
   func noResponse() {
     var scripted = Scripted(configuration)
     #expect(scripted.client.deadlineMilliseconds == nil)
@@ -447,7 +447,7 @@ struct CourierClientTimeTests {
     #expect(scripted.client.deadlineMilliseconds == nil)
   }
 
-  @Test("Silence brings a keep-alive, with its period in whole minutes, and an answer in time")
+  @Test("Silence triggers a keep-alive with its period in whole minutes")
   func keepAlive() {
     var scripted = Scripted.connected(configuration)
     #expect(scripted.client.deadlineMilliseconds == 841_001)
@@ -462,7 +462,7 @@ struct CourierClientTimeTests {
     #expect(scripted.heard.isEmpty)
   }
 
-  @Test("Any frame is a sign of life")
+  @Test("Any frame counts as activity")
   func otherFrame() {
     var scripted = Scripted.connected(configuration)
     scripted.wait(840_001)
@@ -474,7 +474,7 @@ struct CourierClientTimeTests {
     #expect(scripted.client.isConnected)
   }
 
-  @Test("A keep-alive that is not answered in time is a fault")
+  @Test("A keep-alive without an answer in time is a fault")
   func noAnswer() {
     var scripted = Scripted.connected(configuration)
     scripted.wait(840_001)
@@ -483,7 +483,7 @@ struct CourierClientTimeTests {
     #expect(scripted.client.phase == .over)
   }
 
-  @Test("The next connection does not wait for the last one's answer")
+  @Test("The next connection does not wait for an answer to the last one's keep-alive")
   func freshConnection() {
     var scripted = Scripted.connected(configuration)
     scripted.wait(840_001)
@@ -493,7 +493,7 @@ struct CourierClientTimeTests {
     #expect(scripted.client.deadlineMilliseconds == scripted.now + 840_001)
   }
 
-  @Test("A client may be told to send none")
+  @Test("Keep-alives can be switched off")
   func none() {
     let scripted = Scripted.connected(.init(keepAliveMilliseconds: 0))
     #expect(scripted.client.deadlineMilliseconds == nil)
@@ -511,7 +511,7 @@ struct BackoffTests {
       ])
   }
 
-  @Test("Each wait is drawn from the upper half of 1, 2, 4 ... 300 s", arguments: 1...50)
+  @Test("Each wait is between half and all of 1, 2, 4 ... 300 s", arguments: 1...50)
   func doubling(seed: UInt64) {
     var backoff = Backoff(configuration: .init(), seed: seed)
     for seconds: UInt64 in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300] {
@@ -520,7 +520,7 @@ struct BackoffTests {
     }
   }
 
-  @Test("Only a connection that lasted starts the waits over")
+  @Test("Only a long enough connection resets the waits")
   func reset() {
     var backoff = Backoff(configuration: .init(), seed: 1)
     for _ in 0..<5 { _ = backoff.wait(afterConnectionOf: nil) }
@@ -529,7 +529,7 @@ struct BackoffTests {
     #expect((1000...2000).contains(backoff.wait(afterConnectionOf: nil)))
   }
 
-  @Test("An announced end is no failure: its wait is the service's, and the next one the first")
+  @Test("An announced end is not a failure: the service sets the wait, and resets the next")
   func announced() {
     var backoff = Backoff(configuration: .init(), seed: 1)
     for _ in 0..<5 { _ = backoff.wait(afterConnectionOf: nil) }
@@ -538,20 +538,20 @@ struct BackoffTests {
     #expect(backoff.announced(waitMilliseconds: .max) == 300_000)
   }
 
-  @Test("With full jitter each wait is drawn from nearly none to all of it")
+  @Test("With full jitter each wait is between almost zero and its maximum")
   func fullJitter() {
     var backoff = Backoff(
       configuration: .init(
         firstMilliseconds: 1000, maximumMilliseconds: 1000, hasFullJitter: true), seed: 1)
     let waits = (0..<1000).map { _ in backoff.wait(afterConnectionOf: nil) }
     #expect(waits.allSatisfy { 1...1000 ~= $0 })
-    // Ten parts of the range, each with its share or half of it.
+    // Each tenth of the range gets at least half of its share.
     for part in UInt64(0)..<10 {
       #expect(waits.filter { ($0 - 1) / 100 == part }.count > 50, "part \(part)")
     }
   }
 
-  @Test("Devices do not come back together")
+  @Test("Devices do not reconnect at the same time")
   func spread() {
     let waits = (0..<200).map { seed in
       var backoff = Backoff(configuration: .init(), seed: UInt64(seed))

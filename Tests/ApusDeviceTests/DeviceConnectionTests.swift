@@ -41,14 +41,14 @@ struct DeviceConnectionTests {
     #expect(live.service.counts()[.delivered] == 1)
   }
 
-  /// Another holder of the same identity: it takes no notification, and once displaced it stays away.
+  /// Another holder of the same identity: it accepts no notifications, and stays disconnected once displaced.
   private func intruder(_ live: LiveService, _ identity: IssuedIdentity) throws -> LiveDevice {
     try LiveDevice(
       live, identity: identity, verdicts: [.hold, .hold],
       backoff: .init(firstMilliseconds: 300_000, maximumMilliseconds: 300_000))
   }
 
-  @Test("A device that was displaced says why, comes back and resumes its session")
+  @Test("A displaced device reports the reason, reconnects and resumes its session")
   func displaced() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -64,7 +64,7 @@ struct DeviceConnectionTests {
     try await device.stop()
   }
 
-  @Test("An attempt that was cut before the service said anything does not cost the session")
+  @Test("An attempt that breaks before the service sends anything keeps the TLS session")
   func cutAttempts() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -89,7 +89,7 @@ struct DeviceConnectionTests {
     try await device.stop()
   }
 
-  @Test("A delegate that stops it when a write fails has stopped it with the end of that turn")
+  @Test("A delegate can stop the connection when a write fails")
   func stoppedAtFailedWrite() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -109,12 +109,12 @@ struct DeviceConnectionTests {
     guard case .transport = try await device.disconnected(),
       case .stopped = try await device.disconnected()
     else {
-      Issue.record("it ended in another way")
+      Issue.record("it ended differently")
       return
     }
   }
 
-  @Test("A notification that was held is reported once, over two connections, and acknowledged")
+  @Test("A held notification is reported once, over two connections, and acknowledged")
   func held() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -128,7 +128,7 @@ struct DeviceConnectionTests {
     let messageID = try await device.received().0.messageID
     try await device.displace(by: intruder(live, identity))
     _ = try await device.connected(isNew: false, isResumed: true)
-    // The answer to another question stands behind the repetition.
+    // The answer to this request follows the repetition.
     _ = try await device.appToken()
     #expect(live.service.counts()[.deliveredFromStorage, default: 0] == 0)
     device.perform { $0.acknowledge(messageID) }
@@ -136,7 +136,7 @@ struct DeviceConnectionTests {
     #expect(live.service.counts()[.deliveredFromStorage] == 1)
   }
 
-  @Test("A notification that was declined is reported again on the next connection")
+  @Test("A declined notification is reported again on the next connection")
   func declined() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -158,7 +158,7 @@ struct DeviceConnectionTests {
     #expect(live.service.counts()[.deliveredFromStorage] == 1)
   }
 
-  @Test("What keeps a device from its service is told, and it tries again")
+  @Test("The reason for a failed connection is reported, and the device tries again")
   func failures() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -182,7 +182,7 @@ struct DeviceConnectionTests {
         return
       }
       guard case .tls(.noApplicationProtocol) = try await atProviders.disconnected() else {
-        Issue.record("the provider's door took a device")
+        Issue.record("the provider listener accepted a device")
         return
       }
       guard case .tls(.certificateRejected) = try await distrustful.disconnected() else {
@@ -197,7 +197,7 @@ struct DeviceConnectionTests {
     for device in [nobody, atProviders, distrustful, unproven] { device.perform { $0.stop() } }
   }
 
-  @Test("A device whose certificate comes from another authority is told so")
+  @Test("A device with a certificate of another authority gets that reason")
   func foreignDevice() async throws {
     let live = try LiveService()
     let other = try LiveService()
@@ -208,13 +208,13 @@ struct DeviceConnectionTests {
     let device = try LiveDevice(live, identity: other.issueDevice())
     device.perform { $0.start() }
     guard case .tls(.alertReceived) = try await device.disconnected() else {
-      Issue.record("a foreign device was taken, or not told")
+      Issue.record("a foreign device was accepted, or got no reason")
       return
     }
     device.perform { $0.stop() }
   }
 
-  @Test("A service that stops is waited for")
+  @Test("The device waits for a service that shuts down")
   func serviceStops() async throws {
     let live = try LiveService()
     let device = try LiveDevice(live, identity: live.issueDevice())
@@ -223,11 +223,11 @@ struct DeviceConnectionTests {
     try await device.nothingStored()
     live.service.stop()
     guard case .goodbye = try await device.disconnected() else {
-      Issue.record("the service left without a word")
+      Issue.record("the service closed without a reason")
       return
     }
     guard case .unreachable = try await device.disconnected() else {
-      Issue.record("the service is still there")
+      Issue.record("the service is still running")
       return
     }
     try await device.stop()
@@ -250,7 +250,7 @@ extension LiveDevice {
     return token
   }
 
-  /// The same behind attempts that failed.
+  /// The same after failed attempts.
   func connectedAtLast(isResumed: Bool) async throws -> DeviceToken {
     while true {
       let next = try await next()
@@ -296,14 +296,14 @@ extension LiveDevice {
       let next = try await next()
       switch next {
       case .disconnected(.stopped, nil): return
-      // An attempt that failed before it heard of the stop.
+      // An attempt that failed before the device was stopped.
       case .disconnected(_, _?): continue
       default: throw Unexpected(next, "stopped")
       }
     }
   }
 
-  /// Lets another holder of the same identity connect, for a moment.
+  /// Lets another holder of the same identity connect briefly.
   func displace(by other: LiveDevice) async throws {
     other.perform { $0.start() }
     _ = try await other.connected(isNew: true)
@@ -313,7 +313,7 @@ extension LiveDevice {
   }
 }
 
-/// Takes connections, and cuts each.
+/// Accepts connections and closes each one.
 private final class CuttingListener: @unchecked Sendable {
   private let loop = EventLoop(name: "cutting")
   private let listener: Listener

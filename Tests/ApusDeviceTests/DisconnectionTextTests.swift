@@ -3,12 +3,12 @@ import ApusTLS
 import ApusWire
 import Testing
 
-/// What a device's log says when the service does not accept its certificate.
-@Suite("Reasons of a lost connection in words")
+/// The log message of a device whose certificate the service does not accept.
+@Suite("Readable reasons of a lost connection")
 struct DisconnectionTextTests {
   /// RFC 8446, section 6.2: certificate_revoked, certificate_expired, unknown_ca.
   @Test(
-    "An alert about the device's certificate says what is wrong and what to do",
+    "An alert about the device's certificate gives the problem and the remedy",
     arguments: [(UInt8(44), "is revoked"), (45, "has expired"), (48, "does not trust")])
   func alert(code: UInt8, text: String) {
     let words = DeviceDisconnection.tls(.alertReceived(code)).description
@@ -16,7 +16,7 @@ struct DisconnectionTextTests {
     #expect(words.contains("needs a new certificate"))
   }
 
-  @Test("A refusal tells what the service explained, or that the device's clock is wrong")
+  @Test("A refusal contains the service's explanation, or points to the device's clock")
   func refused() {
     let explained = CourierRefusal(
       status: .refused, serverMilliseconds: 0, badNonceServerMilliseconds: nil,
@@ -26,17 +26,17 @@ struct DisconnectionTextTests {
         == "the service refused the device (status 2): the device is retired")
     let late = CourierRefusal(
       status: .refused, serverMilliseconds: 0, badNonceServerMilliseconds: 1)
-    #expect(DeviceDisconnection.refused(late).description.contains("clock of this device is wrong"))
+    #expect(DeviceDisconnection.refused(late).description.contains("clock of this device differs"))
   }
 
-  @Test("An alert about anything else stays what it is")
+  @Test("Other alerts are reported unchanged")
   func otherAlert() {
     #expect(
       DeviceDisconnection.tls(.alertReceived(40)).description == "the peer sent TLS alert 40")
   }
 
   @Test(
-    "A certificate of the service that is not valid at this time points to the device's clock",
+    "A service certificate outside its validity points to the device's clock",
     arguments: ["certificate is not yet valid", "certificate has expired"])
   func clock(reason: String) {
     let words = DeviceDisconnection.tls(.certificateRejected(reason)).description
@@ -44,7 +44,7 @@ struct DisconnectionTextTests {
     #expect(words.contains("clock of this device"))
   }
 
-  @Test("A certificate that is rejected for another reason does not")
+  @Test("A certificate rejected for another reason does not point to the clock")
   func otherRejection() {
     let words = DeviceDisconnection.tls(.certificateRejected("self-signed certificate")).description
     #expect(!words.contains("clock"))

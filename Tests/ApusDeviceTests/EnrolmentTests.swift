@@ -10,7 +10,7 @@ import Foundation
 import Synchronization
 import Testing
 
-@Suite("A device gets its certificate and keeps it fresh", .timeLimit(.minutes(30)))
+@Suite("A device gets its certificate and renews it", .timeLimit(.minutes(30)))
 struct DeviceEnrolmentTests {
   private var now: Int64 { EventLoop.wallClockMilliseconds() / 1000 }
 
@@ -56,7 +56,7 @@ struct DeviceEnrolmentTests {
 
   // MARK: The first certificate
 
-  @Test("With a code it is a device at once, and the code is used up")
+  @Test("With a code the device enrols immediately, and the code is used up")
   func code() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -72,7 +72,7 @@ struct DeviceEnrolmentTests {
     await expectError(.codeRefused) { try await enroll(live, code: "0000-0001") }
   }
 
-  @Test("What cannot work is said at once")
+  @Test("Invalid requests fail immediately")
   func mistakes() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -84,13 +84,13 @@ struct DeviceEnrolmentTests {
     await expectError(.unreachable) { try await enroll(live, code: code, authorityPEM: stranger) }
     await expectError(.badConfiguration) { try await enroll(live, code: code, authorityPEM: "") }
     await expectError(.badConfiguration) { try await enroll(live, code: code, keyPEM: "no key") }
-    // The provider's door speaks another protocol.
+    // The provider listener has another protocol.
     let port = live.address(.provider).port
     await expectError(.unreachable) { try await enroll(live, code: code, port: port) }
     _ = try await enroll(live, code: code)
   }
 
-  @Test("Without a code it waits until the operator approves")
+  @Test("Without a code the device waits until the operator approves")
   func approved() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -120,7 +120,7 @@ struct DeviceEnrolmentTests {
     await device.stop()
   }
 
-  @Test("It hears that the operator refuses, and may stop waiting")
+  @Test("The device gets the operator's rejection, and can stop waiting")
   func rejected() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -146,7 +146,7 @@ struct DeviceEnrolmentTests {
     await #expect(throws: CancellationError.self) { try await waiting.value }
   }
 
-  @Test("An answer that is lost on the way is asked for again, with the same key and code")
+  @Test("After a lost answer the device asks again with the same key and code")
   func lostAnswer() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -162,7 +162,7 @@ struct DeviceEnrolmentTests {
 
   // MARK: The file
 
-  @Test("The file keeps a key first, then the whole identity, for its owner alone")
+  @Test("The file holds a key first, then the whole identity, readable by its owner only")
   func file() throws {
     let directory = FileManager.default.temporaryDirectory
       .appendingPathComponent("apus-identity-\(UUID().uuidString)")
@@ -220,7 +220,7 @@ struct DeviceEnrolmentTests {
     init(_ description: String) { self.description = description }
   }
 
-  @Test("It renews at once when its authority is being replaced, and comes back with the new one")
+  @Test("The device renews immediately during a rotation, and reconnects with the new certificate")
   func renewsEarly() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -241,7 +241,7 @@ struct DeviceEnrolmentTests {
   }
 
   @Test(
-    "It renews by itself, stays the same device, and keeps its token",
+    "The device renews automatically, stays the same device, and keeps its token",
     arguments: [
       DeviceRenewal.sameKey, .newKey,
     ])
@@ -272,7 +272,7 @@ struct DeviceEnrolmentTests {
     }
   }
 
-  @Test("One that cannot be kept is not used, and one that is not to be renewed is not")
+  @Test("An identity that cannot be stored is not used, and renewal can be switched off")
   func notKept() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -287,18 +287,18 @@ struct DeviceEnrolmentTests {
     await device.stop()
 
     configuration.renewal = .never
-    configuration.keepIdentity = { _ in Issue.record("nothing was to be renewed") }
+    configuration.keepIdentity = { _ in Issue.record("renewed although renewal is off") }
     let still = try PushDevice(configuration: configuration)
     try still.start()
     _ = try await still.token(for: LiveService.topic)
-    // A second answer stands behind whatever the first turn began.
+    // The second answer follows everything that the first turn started.
     _ = try await still.token(for: LiveService.topic)
     await still.stop()
   }
 }
 
-/// Passes connections on to a port of this machine, and loses the last words of the first one: what the service says
-/// once the client has spoken twice, which is behind the handshake.
+/// Forwards connections to a local port, and drops the end of the first one: what the service sends after the client
+/// has sent twice, which is after the handshake.
 final class ForgetfulProxy: Sendable {
   let port: UInt16
   private let count = Mutex(0)

@@ -3,7 +3,7 @@ import ApusModel
 import ApusWire
 import Testing
 
-/// Bytes from hexadecimal digits; white space is for reading.
+/// Bytes from hexadecimal digits; white space is ignored.
 func bytes(_ hex: String) -> [UInt8] {
   let digits = hex.utf8.compactMap(hexValue)
   precondition(digits.count.isMultiple(of: 2), "half a byte in \(hex)")
@@ -14,10 +14,10 @@ func hex(_ bytes: [UInt8]) -> String {
   String(decoding: bytes.flatMap { [hexDigit($0 >> 4), hexDigit($0 & 15)] }, as: UTF8.self)
 }
 
-/// A base token and a token of an app, as digits.
+/// A base token and an app's token, as digits.
 let baseHex = "101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f"
 let otherHex = "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100"
-/// SHA-1 of com.example.app and of com.example.chat, by another program.
+/// SHA-1 of com.example.app and of com.example.chat, computed by another program.
 let appHex = "a003f1da17993ee51f2b3ceef6c6153afa8f3ec2"
 let chatHex = "f0c3b1c18f3b367721f684097e07ac6b8a0ce045"
 
@@ -31,7 +31,7 @@ func topic(_ hex: String) -> TopicHash {
   return topic
 }
 
-/// What the service sends, by hand from the protocol's description.
+/// The service's frames, written by hand from the protocol's description.
 enum FromService {
   /// 0x08, status 0: token, 5,120 bytes at most, version 2, no capabilities, 5,120 bytes, the time
   /// 1,700,000,000,123 ms.
@@ -57,7 +57,7 @@ enum FromService {
   }
 }
 
-/// What a device says, by hand.
+/// A device's frames, written by hand.
 enum FromDevice {
   static func acknowledgement(_ id: String, status: String = "00") -> String {
     "0b0000002e010020\(baseHex)040004\(id)080001\(status)"

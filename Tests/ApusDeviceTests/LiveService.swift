@@ -10,7 +10,7 @@ import ApusWire
 import Foundation
 import Testing
 
-/// A whole service with a data directory of its own, in memory otherwise.
+/// A complete service with its own data directory, otherwise in memory.
 final class LiveService {
   static let topic = "com.example.app"
   static let notificationID = "11111111-2222-4333-8444-555555555555"
@@ -61,7 +61,7 @@ final class LiveService {
     ).identity
   }
 
-  /// Sends a notification as a provider does, with another program; gives the status and the body.
+  /// Sends a notification as a provider, with curl; returns the status and the body.
   func push(
     _ payload: String, to token: DeviceToken, expirationSeconds: Int64 = 4_000_000_000,
     collapseID: String = "score"
@@ -91,7 +91,7 @@ final class LiveService {
   }
 }
 
-/// What happened on device connections, in order, for a test to wait for.
+/// Records the events of device connections, in order, for a test to wait for.
 final class Recorder: DeviceConnectionDelegate, @unchecked Sendable {
   enum Happening: Sendable {
     case connected(DeviceToken, isNew: Bool, isResumed: Bool)
@@ -103,9 +103,9 @@ final class Recorder: DeviceConnectionDelegate, @unchecked Sendable {
 
   let happenings: AsyncStream<Happening>
   private let continuation: AsyncStream<Happening>.Continuation
-  /// What becomes of each notification, the first one's first; after the last: acknowledged.
+  /// The verdicts on notifications, in order; later ones are acknowledged.
   var verdicts: [DeviceVerdict] = []
-  /// Whether the delegate stops the connection when it hears that it ended.
+  /// Whether the delegate stops the connection when it is told of its end.
   var stopsWhenDisconnected = false
 
   init() { (happenings, continuation) = AsyncStream.makeStream() }
@@ -144,11 +144,11 @@ final class Recorder: DeviceConnectionDelegate, @unchecked Sendable {
   }
 }
 
-/// A device connection with the loop that it lives on.
+/// A device connection with its loop.
 final class LiveDevice: @unchecked Sendable {
   let loop = EventLoop(name: "device")
   let recorder = Recorder()
-  /// Touched on the loop only.
+  /// Used only on the loop.
   let connection: DeviceConnection
   private var iterator: AsyncStream<Recorder.Happening>.Iterator
 
@@ -183,7 +183,7 @@ final class LiveDevice: @unchecked Sendable {
 
   deinit { loop.stop() }
 
-  /// Happenings so far, each told to the test once.
+  /// The next event, each returned once.
   func next() async throws -> Recorder.Happening {
     try #require(await iterator.next())
   }

@@ -1,7 +1,7 @@
 import ApusDevice
 import Testing
 
-@Suite("What a phone shows of a payload")
+@Suite("How a phone shows a payload")
 struct PresentationTests {
   private func presentation(
     _ payload: String, strings: [String: String] = [:]
@@ -9,7 +9,7 @@ struct PresentationTests {
     try #require(Presentation(payload: Array(payload.utf8), strings: strings))
   }
 
-  @Test("An alert that is a text is the body")
+  @Test("An alert that is a string is the body")
   func text() throws {
     let shown = try presentation(#"{"aps":{"alert":"Bob wants to play poker"}}"#)
     var expected = try presentation(#"{"aps":{}}"#)
@@ -42,7 +42,7 @@ struct PresentationTests {
     #expect(shown.isMutable)
   }
 
-  @Test("The button's title and the launch image, as older systems show them")
+  @Test("The button's title and the launch image are read, as older systems show them")
   func action() throws {
     let payload =
       #"{"aps":{"alert":{"body":"b","action-loc-key":"PLAY","launch-image":"Start.png"}}}"#
@@ -54,7 +54,7 @@ struct PresentationTests {
   }
 
   @Test(
-    "A critical sound",
+    "A critical sound has a name and a volume",
     arguments: [
       (#"{"critical":1,"name":"alarm.caf","volume":0.25}"#, Presentation.Sound.named("alarm.caf")),
       (#"{"critical":1,"volume":0.25}"#, .standard),
@@ -69,7 +69,7 @@ struct PresentationTests {
   }
 
   @Test(
-    "A payload without anything to see or hear is silent",
+    "A payload that shows and plays nothing is silent",
     arguments: [
       #"{"aps":{"content-available":1},"acme":"x"}"#, #"{"aps":{}}"#, #"{"mdm":"magic"}"#,
       #"{"aps":{"alert":""}}"#, #"{"aps":{"alert":{}}}"#, #"{"aps":{"alert":7,"badge":"9"}}"#,
@@ -79,7 +79,7 @@ struct PresentationTests {
     #expect(try presentation(payload).isSilent)
   }
 
-  @Test("A badge alone is no silence, and 0 takes it away")
+  @Test("A badge alone is not silent, and 0 removes it")
   func badge() throws {
     let shown = try presentation(#"{"aps":{"badge":0}}"#)
     #expect(shown.badge == 0)
@@ -98,7 +98,7 @@ struct PresentationTests {
   ]
 
   @Test(
-    "Arguments take the places that the string gives them",
+    "Arguments replace their specifiers",
     arguments: [
       ("GAME_PLAY_REQUEST_FORMAT", "Jenna and Frank have invited you to play Monopoly"),
       ("REVERSED", "Frank and Jenna have invited you to play Monopoly"),
@@ -111,7 +111,7 @@ struct PresentationTests {
     #expect(shown.body == expected)
   }
 
-  @Test("Title and subtitle have keys of their own")
+  @Test("Title and subtitle have their own localization keys")
   func localizedTitle() throws {
     let shown = try presentation(
       """
@@ -136,7 +136,7 @@ struct PresentationTests {
   }
 
   @Test(
-    "Formats",
+    "Format strings with arguments",
     arguments: [
       ("%@", ["a"], "a"), ("%@%@", ["a"], "a"), ("%@", [], ""), ("%3$@", ["a"], ""),
       ("%1$@%1$@ %@", ["a", "b"], "aa a"), ("100%% %@", ["a"], "100% a"), ("%%@", ["a"], "%@"),
@@ -151,7 +151,7 @@ struct PresentationTests {
     #expect(shown.body == expected)
   }
 
-  @Test("An argument that is no text is empty and holds its place")
+  @Test("An argument that is not a string is empty and keeps its position")
   func otherArguments() throws {
     let shown = try presentation(
       #"{"aps":{"alert":{"loc-key":"REVERSED","loc-args":[7,"Frank"]}}}"#, strings: Self.strings)

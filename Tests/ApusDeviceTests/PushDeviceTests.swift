@@ -17,7 +17,7 @@ struct PushDeviceTests {
       topics: DeviceTopics(enabled: [LiveService.topic]))
   }
 
-  @Test("Token, notification, acknowledgement and end")
+  @Test("A device gets a token and a notification, acknowledges it, and stops")
   func wholeWay() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -57,7 +57,7 @@ struct PushDeviceTests {
       ])
   }
 
-  @Test("A topic that the service does not have has no token")
+  @Test("An unknown topic has no token")
   func unknownTopic() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -73,7 +73,7 @@ struct PushDeviceTests {
     await device.stop()
   }
 
-  @Test("What does not fit in the stream is not acknowledged")
+  @Test("Notifications that do not fit into the stream are not acknowledged")
   func fullStream() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -86,7 +86,7 @@ struct PushDeviceTests {
       #expect(
         try live.push(#"{"aps":{"alert":"\#(text)"}}"#, to: token, collapseID: text) == "200")
     }
-    // An answer stands behind both.
+    // This answer follows both notifications.
     _ = try await device.token(for: LiveService.topic)
     await device.stop()
     #expect(live.service.counts()[.delivered] == 1)
@@ -97,7 +97,7 @@ struct PushDeviceTests {
     #expect(texts == ["one"])
   }
 
-  @Test("An application that acknowledges by itself decides when the service forgets")
+  @Test("An application that acknowledges itself decides when the service deletes a notification")
   func acknowledgesItself() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -117,11 +117,11 @@ struct PushDeviceTests {
     #expect(live.service.counts()[.delivered] == 1)
   }
 
-  @Test("Whoever waits for a token hears of the end and of the cancellation")
+  @Test("A waiting token request ends with the device or with its task")
   func waiting() async throws {
     let live = try LiveService()
     var configuration = try configuration(live)
-    // Nobody is there, so nobody answers.
+    // Nothing listens there, so nothing answers.
     configuration.port = 1
     live.service.stop()
     let device = try PushDevice(configuration: configuration)
@@ -142,7 +142,7 @@ struct PushDeviceTests {
     #expect(throws: DeviceError.self) { try device.start() }
   }
 
-  @Test("A device that was never started can be stopped, and asked nothing")
+  @Test("A device that never started can be stopped, and fails all requests")
   func neverStarted() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -154,7 +154,7 @@ struct PushDeviceTests {
     for await _ in device.events { Issue.record("an event") }
   }
 
-  @Test("A device that nobody holds any more goes away")
+  @Test("A released device is deallocated")
   func released() async throws {
     let live = try LiveService()
     defer { live.service.stop() }
@@ -165,10 +165,10 @@ struct PushDeviceTests {
     device = nil
     var count = 0
     for await _ in events { count += 1 }
-    #expect(count >= 1, "the stream ends; what it held before is another test's matter")
+    #expect(count >= 1, "the stream ends; another test checks its contents")
   }
 
-  @Test("A configuration that cannot work is refused at once")
+  @Test("An invalid configuration is rejected immediately")
   func badConfiguration() throws {
     let live = try LiveService()
     defer { live.service.stop() }

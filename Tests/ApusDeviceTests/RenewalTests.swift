@@ -6,21 +6,21 @@ import Testing
 struct RenewalScheduleTests {
   private static let day: Int64 = 86_400
 
-  /// Ninety days, from 1,000 days after the epoch on.
+  /// Ninety days, starting 1,000 days after the epoch.
   private func schedule(spread: Int64 = 0) -> RenewalSchedule {
     RenewalSchedule(
       notBefore: 1000 * Self.day, notAfter: 1090 * Self.day, spread: spread)
   }
 
   @Test(
-    "Each device has a moment of its own in the first half of the last third",
+    "Each device has its own moment in the first half of the last third",
     arguments: [(0, 1060), (500, 1067), (1000, 1075), (-5, 1060), (2000, 1075)])
   func moment(spread: Int64, day: Int64) {
     let due = schedule(spread: spread).dueUnixMilliseconds
     #expect(due / 1000 / Self.day == day)
   }
 
-  @Test("The service's clock counts, and only while there is a connection")
+  @Test("The service's clock counts, and only during a connection")
   func clock() {
     var schedule = schedule()
     #expect(schedule.dueMilliseconds == nil)
@@ -34,12 +34,12 @@ struct RenewalScheduleTests {
     schedule.connected(
       serverMilliseconds: UInt64(1080 * Self.day) * 1000, nowMilliseconds: 7000)
     let isDue = schedule.takeDue(nowMilliseconds: 7000)
-    // Not twice on a connection that has not answered.
+    // Not twice on a connection without an answer.
     let isDueAgain = schedule.takeDue(nowMilliseconds: 100_000_000)
     #expect(isDue && !isDueAgain)
   }
 
-  @Test("A service that says no is asked again, neither at once nor never")
+  @Test("After a refusal the service is asked again, neither immediately nor never")
   func refused() {
     var schedule = schedule()
     for (seconds, wait) in [
@@ -57,7 +57,7 @@ struct RenewalScheduleTests {
   }
 
   @Test(
-    "A service that advises to renew is asked at the device's own moment of the time that it names")
+    "After advice to renew, the device picks its own moment in the given time")
   func advised() {
     for (spread, seconds, wait) in [
       (Int64(500), UInt32(100), UInt64(50_000)), (0, 100, 0), (1000, .max, 86_400_000),
@@ -69,7 +69,7 @@ struct RenewalScheduleTests {
         serverMilliseconds: UInt64(1001 * Self.day) * 1000, nowMilliseconds: 1000)
       schedule.advised(withinSeconds: seconds, spread: spread, nowMilliseconds: 1000)
       #expect(schedule.dueMilliseconds == 1000 + wait)
-      // Sooner is sooner.
+      // Earlier advice is followed.
       schedule.advised(withinSeconds: .max, spread: 1000, nowMilliseconds: 1000)
       #expect(schedule.dueMilliseconds == 1000 + wait)
     }
@@ -82,7 +82,7 @@ struct ClientCertificateTests {
     .init(enrolment: .init(code: [0x41], certificateRequest: [0x30, 0x00], name: [0x62]))
   }
 
-  @Test("A client without a certificate asks for one instead of connecting")
+  @Test("A client without a certificate requests one instead of connecting")
   func enrols() {
     var scripted = Scripted(enrolling)
     scripted.begin()
@@ -94,7 +94,7 @@ struct ClientCertificateTests {
     #expect(scripted.client.phase == .over)
   }
 
-  @Test("It takes no connect response for an answer, and none without having asked")
+  @Test("The client accepts no connect response as the answer, and no answer without a request")
   func outOfTurn() {
     var scripted = Scripted(enrolling)
     scripted.begin()
@@ -106,7 +106,7 @@ struct ClientCertificateTests {
     #expect(connecting.heard.count == 1 && connecting.heard[0].hasPrefix("fault"))
   }
 
-  @Test("A goodbye in place of an answer, and an answer that is none")
+  @Test("A goodbye or a malformed answer ends the request")
   func noAnswer() {
     var scripted = Scripted(enrolling)
     scripted.begin()
@@ -116,7 +116,7 @@ struct ClientCertificateTests {
     #expect(scripted.heard.last?.hasPrefix("fault") == true)
   }
 
-  @Test("Renewal is asked for on a connection, and only in our own dialect")
+  @Test("Renewal is requested on a connection, and only in our own dialect")
   func renews() {
     let request = CourierRenewalRequest(certificateRequest: [0x30, 0x00])
     var scripted = Scripted.connected()

@@ -5,9 +5,9 @@ import Testing
 
 @testable import ApusDevice
 
-@Suite("A session is offered again while nothing speaks against it")
+@Suite("A TLS session is offered again unless it may have caused failures")
 struct SessionPatienceTests {
-  @Test("Attempts that end without a word do not cost it, until there are sixteen in a row")
+  @Test("Attempts without a reason keep the session, until there are sixteen in a row")
   func silent() {
     var patience = SessionPatience()
     let words: [DeviceDisconnection] = [
@@ -18,12 +18,12 @@ struct SessionPatienceTests {
       #expect(kept == Array(repeating: true, count: 15))
       if round < 2 { patience.connected() }
     }
-    // The next session is as good as any.
+    // A new session starts from zero.
     let (sixteenth, next) = (patience.failed(.closed), patience.failed(.closed))
     #expect(!sixteenth && next)
   }
 
-  @Test("A service that was not reached, or said that it goes, has said nothing about it")
+  @Test("A service that was not reached, or announced its end, says nothing about the session")
   func unreachable() {
     var patience = SessionPatience()
     let endings: [DeviceDisconnection] = [
@@ -34,7 +34,7 @@ struct SessionPatienceTests {
     #expect(kept.allSatisfy { $0 })
   }
 
-  @Test("One that the service answered with an alert is not offered again")
+  @Test("A session that the service answered with an alert is not offered again")
   func blamed() {
     var patience = SessionPatience()
     let endings: [DeviceDisconnection] = [

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ApusServer
 
-@Suite("Devices that are abridged")
+@Suite("Abridged devices")
 struct AbridgedDevicesTests {
   private func key(_ number: UInt64, _ environment: Environment = .production) -> DeviceKey {
     DeviceKey(id: DeviceID(number), environment: environment)
@@ -33,10 +33,10 @@ struct AbridgedDevicesTests {
     return device
   }
 
-  @Test("Nearly all are found as they were, without times, once, while the table grows")
+  @Test("Nearly all devices are found unchanged, without times, once, while the table grows")
   func found() {
     var table = AbridgedDevices(byteCount: 4 * 1024 * 1024, needsIDs: false)
-    // In order, and spread over all bits.
+    // Sequential, and spread over all bits.
     let ids =
       (0..<20_000 as Range<UInt64>).map { $0 }
       + (1..<20_000 as Range<UInt64>).map { $0 &* 0x9e37_79b9_7f4a_7c15 }
@@ -53,12 +53,12 @@ struct AbridgedDevicesTests {
       let again = table.take(key(id))
       #expect(again == nil)
     }
-    // Of a thousand, one finds both sets full before the table grows.
+    // In about one of a thousand insertions both sets are full before the table grows.
     #expect(count > ids.count / 1000 * 998)
     #expect(table.count == 0)
   }
 
-  @Test("No other device is taken for one that is there")
+  @Test("No device is mistaken for another one")
   func others() {
     var table = AbridgedDevices(byteCount: 1024 * 1024, needsIDs: false)
     for id in 0..<5000 as Range<UInt64> { _ = table.put(device(id)) }
@@ -69,7 +69,7 @@ struct AbridgedDevicesTests {
     for id in 0..<5000 as Range<UInt64> { #expect(!table.contains(key(id, .development))) }
   }
 
-  @Test("The environments of a device are apart")
+  @Test("The environments of a device are separate")
   func environments() {
     var table = AbridgedDevices(byteCount: 0, needsIDs: false)
     let other = Device(
@@ -83,7 +83,7 @@ struct AbridgedDevicesTests {
     #expect(others?.stored == nil)
   }
 
-  @Test("Of what is known to be stored it keeps nothing and one, and says where it is more")
+  @Test("The table records none or one stored notification, and reports when there are more")
   func stored() {
     var table = AbridgedDevices(byteCount: 0, needsIDs: false)
     let (none, one, two) = (device(1), device(2, order: 5), device(3))
@@ -100,7 +100,7 @@ struct AbridgedDevicesTests {
     #expect(found == [[], [5], nil, nil, nil, nil])
   }
 
-  @Test("That nothing is stored can be said later, where it was not known")
+  @Test("That nothing is stored can be recorded later, if it was unknown")
   func nothingStored() {
     var table = AbridgedDevices(byteCount: 0, needsIDs: true)
     let topics = [[topic(1, 1)], [topic(2, 1)]]
@@ -120,13 +120,13 @@ struct AbridgedDevicesTests {
       #expect(found?.registration.topics.map(\.topic) == topics[Int(id % 2)].map(\.topic))
       #expect(found?.stored == (id == 3 ? nil : []))
     }
-    // What is known to be stored stays so.
+    // Known stored notifications stay recorded.
     let (known, absent) = (other.take(key(5)), table.take(key(9)))
     #expect(known?.stored?.map(\.order) == [50])
     #expect(absent == nil)
   }
 
-  @Test("Where ids will be asked for, who is stored is kept elsewhere")
+  @Test("If ids will be needed, stored notifications are recorded elsewhere")
   func ids() {
     var table = AbridgedDevices(byteCount: 0, needsIDs: true)
     let extent = table.put(device(1, order: 5))
@@ -135,7 +135,7 @@ struct AbridgedDevicesTests {
     #expect(found != nil && found?.stored == nil)
   }
 
-  @Test("A full table takes new devices in the place of old ones, and none for another")
+  @Test("A full table replaces old devices by new ones, and never confuses them")
   func bound() {
     var table = AbridgedDevices(byteCount: 64 * 1024, needsIDs: false)
     for id in 0..<50_000 as Range<UInt64> { _ = table.put(device(id, order: id + 1)) }
@@ -150,7 +150,7 @@ struct AbridgedDevicesTests {
     #expect(kept.last == 49_999)
   }
 
-  @Test("With an eighth to spare hardly any are pushed out, however often they come and go")
+  @Test("With an eighth of the table free, devices are rarely evicted")
   func crowded() {
     var table = AbridgedDevices(byteCount: 1024 * 1024, needsIDs: false)
     let ids = (1...64_000 as ClosedRange<UInt64>).map { $0 &* 0x9e37_79b9_7f4a_7c15 }
@@ -166,7 +166,7 @@ struct AbridgedDevicesTests {
     #expect(kept > 63_800)
   }
 
-  @Test("Devices that are all unlike are not abridged beyond a bound")
+  @Test("The number of different device shapes is limited")
   func shapes() {
     var table = AbridgedDevices(byteCount: 1024 * 1024, needsIDs: false)
     var refused = 0

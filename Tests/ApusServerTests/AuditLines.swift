@@ -5,7 +5,7 @@ import ApusTesting
 import Foundation
 import Testing
 
-/// What a service wrote into its audit log, as it grows.
+/// The audit log of a service, as it grows.
 struct AuditLines {
   let path: String
 
@@ -18,7 +18,7 @@ struct AuditLines {
     }
   }
 
-  /// The line that came of `body`, of this event; a line is written before or after the peer reads its answer.
+  /// The line caused by `body` with this event. The line is written before or after the peer reads its answer.
   func line(
     _ event: String, after body: () throws -> Void,
     sourceLocation: SourceLocation = #_sourceLocation

@@ -24,7 +24,7 @@ struct AuditLogTests {
     }
   }
 
-  @Test("A change is one line that says when, what, who and to whom; only its owner can read it")
+  @Test("A change is one line with its time, kind, actor and subject, readable by the owner only")
   func change() throws {
     defer { try? FileManager.default.removeItem(at: folder) }
     let log = AuditLog(path: path)
@@ -41,7 +41,7 @@ struct AuditLogTests {
     #expect(mode as? Int == 0o600)
   }
 
-  @Test("How many lines could not be written is said when nothing more comes")
+  @Test("The number of lines that could not be written is logged when no more follow")
   func unwritten() {
     defer { try? FileManager.default.removeItem(at: folder) }
     let said = Mutex<[String]>([])
@@ -57,7 +57,7 @@ struct AuditLogTests {
     #expect(last == #"lines suppressed kind="audit line not written" more_suppressed=5"#)
   }
 
-  @Test("A flood of refusals leaves a bounded number of lines, which count what they stand for")
+  @Test("A flood of rejections leaves a bounded number of lines, which count the omitted ones")
   func flood() throws {
     defer { try? FileManager.default.removeItem(at: folder) }
     let log = AuditLog(path: path)
@@ -71,15 +71,15 @@ struct AuditLogTests {
     log.note(.deviceRefused, actor: "192.0.2.1", reason: "expired", nowMilliseconds: start)
     let lines = try lines()
     let flood = lines.filter { $0["reason"] as? String == "no certificate" }
-    // The burst, and one for each minute.
+    // The burst, plus one for each minute.
     #expect(flood.count == AuditLog.burst + 59)
     let omitted = flood.reduce(0) { $0 + ($1["omitted_before"] as? Int ?? 0) }
-    // But for those after the last line, every refusal is counted.
+    // Every rejection is counted, except those after the last line.
     #expect((360_000 - 6_000..<360_000).contains(flood.count + omitted))
     #expect(lines.contains { $0["reason"] as? String == "expired" })
   }
 
-  @Test("Changes are never left out")
+  @Test("Changes are never omitted")
   func changes() throws {
     defer { try? FileManager.default.removeItem(at: folder) }
     let log = AuditLog(path: path)
@@ -87,7 +87,7 @@ struct AuditLogTests {
     #expect(try lines().count == 300)
   }
 
-  @Test("A file that was moved away is left alone, and a new one begun")
+  @Test("A file that was moved away is left alone, and a new one is created")
   func rotation() throws {
     defer { try? FileManager.default.removeItem(at: folder) }
     let log = AuditLog(path: path)
@@ -95,7 +95,7 @@ struct AuditLogTests {
     try FileManager.default.moveItem(atPath: path, toPath: path + ".1")
     log.record(.teamAdded, actor: "uid 0", subject: "B")
     #expect(try lines().map { $0["subject"] as? String } == ["B"])
-    // Gone altogether, or another one in its place.
+    // Removed, or replaced by another file.
     try FileManager.default.removeItem(atPath: path)
     log.record(.teamAdded, actor: "uid 0", subject: "C")
     #expect(try lines().map { $0["subject"] as? String } == ["C"])
@@ -103,12 +103,12 @@ struct AuditLogTests {
     try Data().write(to: URL(filePath: path))
     log.record(.teamAdded, actor: "uid 0", subject: "D")
     #expect(try lines().map { $0["subject"] as? String } == ["D"])
-    // As it was left, with two lines that belong together.
+    // Unchanged, with two lines that belong together.
     log.record(.teamAdded, actor: "uid 0", subject: "E")
     #expect(try lines().map { $0["subject"] as? String } == ["D", "E"])
   }
 
-  @Test("It is not opened for each line, and two who write to it do not mix their lines")
+  @Test("The file stays open between lines, and two writers do not mix their lines")
   func open() throws {
     defer { try? FileManager.default.removeItem(at: folder) }
     let logs = [AuditLog(path: path), AuditLog(path: path)]
@@ -125,7 +125,7 @@ struct AuditLogTests {
     #expect(Set(try lines().compactMap { ($0["subject"] as? String)?.count }).count == 400)
   }
 
-  @Test("A line that cannot be written goes to the log, and the caller is told")
+  @Test("A line that cannot be written goes to the log, and the caller gets an error")
   func unwritable() throws {
     defer { try? FileManager.default.removeItem(at: folder) }
     let said = Collected()
@@ -137,7 +137,7 @@ struct AuditLogTests {
   }
 }
 
-/// Lines that a log was given.
+/// Collects log lines.
 private final class Collected: @unchecked Sendable {
   private let lock = NSLock()
   private var list: [String] = []

@@ -8,10 +8,10 @@ import Testing
 
 @testable import ApusTrust
 
-/// A certificate as it must not be, and what comes of it where somebody shows it in a handshake.
+/// An invalid certificate, and the result of a handshake with it.
 struct BadCertificate: CustomTestStringConvertible, Sendable {
   var name: String
-  /// RFC 8446, section 6.2, and which of them OpenSSL sends.
+  /// The alert that OpenSSL sends; RFC 8446, section 6.2.
   var alert: UInt8
   /// In the audit log.
   var reason: String
@@ -47,7 +47,7 @@ struct BadCertificate: CustomTestStringConvertible, Sendable {
         $0.add(.pushTopics, critical: true, DER.sequence())
       }
     },
-    // OpenSSL's verdict: of a certificate that it cannot read it finds no issuer.
+    // OpenSSL's verdict: it finds no issuer of a certificate that it cannot read.
     .init(
       name: "whose constraints are no DER", alert: 48,
       reason: "unable to get local issuer certificate"
@@ -75,7 +75,7 @@ struct BadCertificate: CustomTestStringConvertible, Sendable {
   ]
 }
 
-/// Makes them, for the door of the one authority or of the other.
+/// Creates the certificates, for listeners of either authority.
 struct BadCertificates {
   let directory: TestDirectory
   let door: ListenerKind
@@ -110,7 +110,7 @@ struct BadCertificates {
       privateKeyPEM: Array(key.pkcs8PEM.utf8))
   }
 
-  /// With the name of the real one, and a key of its own.
+  /// With the name of the real authority, and its own key.
   func impostorAuthority() throws -> CertificateAuthority {
     try .create(
       commonName: authority.certificate.subject.commonName ?? "",
@@ -130,7 +130,7 @@ struct BadCertificates {
     return TLSIdentity(try Certificate(der: der.span), key)
   }
 
-  /// A certificate that is good for clients has issued another.
+  /// A client certificate has issued another certificate.
   func belowLeaf() throws -> TLSIdentity {
     let leaf = try identity()
     let leafKey = try PrivateKey(pem: String(decoding: leaf.privateKeyPEM, as: UTF8.self))
@@ -148,7 +148,7 @@ struct BadCertificates {
   }
 }
 
-@Suite("Certificates that must not be believed, at each door", .timeLimit(.minutes(30)))
+@Suite("Invalid certificates at each listener", .timeLimit(.minutes(30)))
 struct BadCertificateTests {
   static let doors: [ListenerKind] = [.provider, .gateway, .feedback, .courier]
   let service: TestService
@@ -171,7 +171,7 @@ struct BadCertificateTests {
   }
 
   @Test(
-    "The handshake ends with its alert, and the audit log says why and whose it is",
+    "The handshake ends with its alert, and the audit log has the reason and the certificate",
     arguments: doors)
   func table(door: ListenerKind) throws {
     let service = try TestService()
@@ -179,7 +179,7 @@ struct BadCertificateTests {
     let made = BadCertificates(directory: service.directory, door: door)
     let audit = AuditLines(service)
     let tests = BadCertificateTests(service)
-    // A good one is let in: what is refused below is refused for what it says.
+    // A valid one is accepted, so the refusals below have the expected cause.
     #expect(try tests.isLetIn(door, made.identity()))
     for bad in BadCertificate.all {
       let identity = try bad.make(made)
@@ -200,7 +200,7 @@ struct BadCertificateTests {
 
   private init(_ service: TestService) { self.service = service }
 
-  /// The connection is not ended for a while by anything but us: what it says first shows that.
+  /// Whether the service keeps the connection open: its first output shows that.
   private func isLetIn(_ door: ListenerKind, _ identity: TLSIdentity) throws -> Bool {
     switch door {
     case .provider:
@@ -223,14 +223,14 @@ struct BadCertificateTests {
   }
 
   @Test(
-    "A chain that is longer than any need ends the handshake, and costs nothing", arguments: doors)
+    "An overlong chain ends the handshake at little cost", arguments: doors)
   func hugeChain(door: ListenerKind) throws {
     let service = try TestService()
     defer { service.stop() }
     let made = BadCertificates(directory: service.directory, door: door)
     let tests = BadCertificateTests(service)
     let good = try made.identity()
-    // More than 32 KiB of authorities of nobody.
+    // More than 32 KiB of unknown authorities.
     var chain = String(decoding: good.certificateChainPEM, as: UTF8.self)
     for index in 0..<120 {
       chain += try CertificateAuthority.create(
@@ -249,7 +249,7 @@ struct BadCertificateTests {
   }
 
   @Test(
-    "Without any, at the doors that demand one",
+    "Without a certificate, the listeners that require one refuse the handshake",
     arguments: [ListenerKind.gateway, .feedback])
   func none(door: ListenerKind) throws {
     let service = try TestService()
@@ -261,7 +261,7 @@ struct BadCertificateTests {
     #expect(line["reason"] == "no certificate")
   }
 
-  @Test("Of our authority, and still none for a provider: told why, with whose it is")
+  @Test("Our authority's certificate without provider rights gets a reason, and is logged")
   func noProvider() throws {
     let service = try TestService()
     defer { service.stop() }
@@ -298,7 +298,7 @@ struct BadCertificateTests {
     }
   }
 
-  @Test("Inside the connect message: status 2, and the audit log says why")
+  @Test("In the connect message a bad certificate gets status 2, and the audit log has the reason")
   func inBand() throws {
     let service = try TestService()
     defer { service.stop() }

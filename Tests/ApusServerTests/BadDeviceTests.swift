@@ -3,8 +3,8 @@ import ApusModel
 import ApusTesting
 import Testing
 
-/// Devices that keep to no rule: each gets its answer, and nobody else notices.
-@Suite("Devices that harm themselves alone")
+/// Devices that break the rules: each gets its answer, and nobody else is affected.
+@Suite("Misbehaving devices harm only themselves")
 struct BadDeviceTests {
   let service: TestService
 
@@ -18,7 +18,7 @@ struct BadDeviceTests {
   }
 
   @Test(
-    "One that acknowledges what it was never sent, a thousand times, takes nothing from anybody")
+    "A device that acknowledges notifications it never received takes nothing from others")
   func strangeAcknowledgements() throws {
     try withBystanders(service) {
       let victim = try service.connect()
@@ -28,7 +28,7 @@ struct BadDeviceTests {
       #expect(try push(token) == 200)
       let device = try service.connect()
       try device.enable(TestDirectory.topic)
-      // Ids follow the order of acceptance, so these hit what is on its way to others.
+      // Ids follow the order of acceptance, so these are ids of notifications in flight to others.
       for id in 0..<1000 as Range<UInt32> {
         try device.client.send(
           RawCourierFrame(0x0b, (1, device.baseToken), (4, bigEndian(id)), (8, [UInt8(id % 3)])))
@@ -41,7 +41,7 @@ struct BadDeviceTests {
     }
   }
 
-  @Test("One that acknowledges each notification twice is counted once")
+  @Test("A device that acknowledges each notification twice is counted once")
   func twice() throws {
     try withBystanders(service) {
       let device = try service.connect()
@@ -61,7 +61,7 @@ struct BadDeviceTests {
     #expect(service.service.topicCounters().allSatisfy { $0.isBalanced })
   }
 
-  @Test("One that comes and goes a hundred times without a pause keeps what waits for it")
+  @Test("A device that reconnects a hundred times without pause keeps its waiting notifications")
   func flapping() throws {
     let service = try TestService()
     let first = try service.connect()
@@ -74,13 +74,13 @@ struct BadDeviceTests {
     provider.tls.close()
     try withBystanders(service) {
       for _ in 0..<100 {
-        // With neither a goodbye nor a wait for the answer: some are taken over, and some refused.
+        // Without a goodbye or waiting for the answer: some connections are taken over, and some refused.
         let client = try service.courier(first.device)
         try client.send(ConnectedDevice.connectMessage(token: first.baseToken))
         client.tls.reset()
       }
     }
-    // Once the service has seen all of them end, the next one takes over from nobody.
+    // Once the service has seen all of them end, the next one replaces no connection.
     let deadline = EventLoop.wallClockMilliseconds() + 20_000
     while service.service.connectionCount() > 0 {
       try #require(EventLoop.wallClockMilliseconds() < deadline)
@@ -94,7 +94,7 @@ struct BadDeviceTests {
     service.stop()
   }
 
-  @Test("One that lists 2,000 topics gets what is for it; one more than 2,048 ends its connection")
+  @Test("A device may list 2,000 topics; more than 2,048 end its connection")
   func manyTopics() throws {
     try withBystanders(service) {
       let device = try service.connect()
@@ -119,13 +119,13 @@ struct BadDeviceTests {
     }
   }
 
-  @Test("A provider whose clock is an hour off is told so, or served, and nobody else notices")
+  @Test("A provider whose clock is an hour off is told so or served, without affecting others")
   func providerClock() throws {
     try withBystanders(service) {
       let device = try service.connect()
       let token = try device.token()
       try device.filter([(5, TestDirectory.topic)])
-      // That nothing waits is said in a turn of its own, before or after the answer to a flush.
+      // The frame for no stored notifications is sent in its own turn, before or after the answer to a flush.
       _ = try device.client.expect(0x0e)
       try device.settle()
       let provider = try service.provider()
@@ -136,7 +136,7 @@ struct BadDeviceTests {
           service.pushHeaders(to: token, authorization: authorization), body: TestService.payload)
         #expect(response.status == status, "\(issuedAt - now)")
       }
-      // A time of expiry an hour ago, by a clock that is slow: accepted, and never stored.
+      // An expiration an hour ago, from a slow clock: accepted, and never stored.
       let headers =
         try service.pushHeaders(to: token, authorization: service.authorization()) + [
           RawHeader(.apnsExpiration, "\(now - 3600)")

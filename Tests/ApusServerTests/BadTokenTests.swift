@@ -6,8 +6,8 @@ import ApusTrust
 import ApusWire
 import Testing
 
-/// Credentials that were tampered with: what the wire says, and what the operator is told about it.
-@Suite("Tokens that must not be believed", .timeLimit(.minutes(30)))
+/// Tampered credentials: the answers on the wire, and the reports to the operator.
+@Suite("Invalid tokens", .timeLimit(.minutes(30)))
 struct BadTokenTests {
   let service: TestService
   var directory: TestDirectory { service.directory }
@@ -21,10 +21,10 @@ struct BadTokenTests {
       body: TestService.payload)
   }
 
-  // MARK: The token of zeros
+  // MARK: The all-zero token
 
   @Test(
-    "Whoever tests a good credential has one line a connection, and whoever has none, all lines")
+    "Testing a valid credential is one audit line per connection; an invalid one, one per request")
   func probes() throws {
     defer { service.stop() }
     let audit = AuditLines(service)
@@ -53,7 +53,7 @@ struct BadTokenTests {
   private static let none = "InvalidProviderToken"
 
   @Test(
-    "Each way for a provider token to be wrong has its answer, and a sentence that names what would be right"
+    "Each invalid provider token has its answer, and an explanation of what would be valid"
   )
   func providerTokens() throws {
     defer { service.stop() }
@@ -106,7 +106,7 @@ struct BadTokenTests {
       (withSignature([UInt8](repeating: 0xff, count: 64)), Self.none, "signature"),
       (withSignature([UInt8](repeating: 1, count: 63)), Self.none, "signature"),
       (withSignature([UInt8](repeating: 1, count: 65)), Self.none, "signature"),
-      // DER: an empty sequence, one without its second number, a negative number, a byte too many.
+      // DER: an empty sequence, one without its second number, a negative number, an extra byte.
       (withSignature([0x30, 0]), Self.none, "signature"),
       (withSignature([0x30, 3, 2, 1, 1]), Self.none, "signature"),
       (withSignature([0x30, 6, 2, 1, 0x81, 2, 1, 0x81]), Self.none, "signature"),
@@ -114,7 +114,7 @@ struct BadTokenTests {
     ]
     let audit = AuditLines(service)
     for (index, (token, reason, word)) in cases.enumerated() {
-      // Without any text it is no token.
+      // Empty text is not a token.
       if token.isEmpty { continue }
       let line = try audit.line("request.refused") {
         let response = try exchange("bearer \(token)")
@@ -124,14 +124,14 @@ struct BadTokenTests {
       #expect(line["reason"] == reason, "case \(index)")
       #expect(line["explanation"]?.contains(word) == true, "case \(index): \(line)")
       #expect(line["door"] == "http2 production")
-      // What was shown is a secret, or was meant to be one.
+      // The presented token may be a secret.
       #expect(line["explanation"]?.contains(parts[2].prefix(12)) == false)
     }
   }
 
-  /// "For ES256, (r, s) and (r, n - s) are both signatures": whoever sees one can make the other. It must be worth no
-  /// more, and no less.
-  @Test("The other signature over the same token is no other token")
+  /// For ES256, (r, s) and (r, n - s) are both valid signatures: anyone who sees one can compute the other. It must be
+  /// treated as the same token.
+  @Test("The other valid signature of a token does not make it a different token")
   func malleability() throws {
     defer { service.stop() }
     let token = try key.token(issuedAt: TestDirectory.nowSeconds - 60)
@@ -171,7 +171,7 @@ struct BadTokenTests {
 
   // MARK: Device tokens
 
-  @Test("A device token with any one bit changed is none of ours, at either door")
+  @Test("A device token with any changed bit is rejected by both listeners")
   func everyBit() throws {
     defer { service.stop() }
     let device = try service.connect()
@@ -188,7 +188,7 @@ struct BadTokenTests {
       #expect(
         response.status == 400 && response.bodyText == #"{"reason":"BadDeviceToken"}"#, "bit \(bit)"
       )
-      // One in eight at the other door: each ends its connection.
+      // One in eight on the other listener, since each ends its connection.
       guard bit % 8 == bit / 8 % 8 else { continue }
       let client = try service.gateway(.standard, identity: identity)
       try client.send(GatewayFrame.framed(UInt32(bit), bad))
@@ -197,7 +197,7 @@ struct BadTokenTests {
     try device.settle()
   }
 
-  @Test("A device token of another key, environment, app or time, and one that was cut")
+  @Test("A device token of another key, environment, app or generation, or a cut one, is rejected")
   func deviceTokens() throws {
     defer { service.stop() }
     let device = try service.connect()
@@ -229,7 +229,7 @@ struct BadTokenTests {
       let client = try service.gateway(.standard, identity: identity)
       try client.send(GatewayFrame.framed(1, hex(token)))
       if status == 0 {
-        // A dead token is no mistake: what follows is judged.
+        // An inactive token is not an error: processing continues.
         try client.send(GatewayFrame.knownBad(2))
         try expectEnd(client, GatewayFrame.packet(2, 2))
       } else {
@@ -239,10 +239,10 @@ struct BadTokenTests {
     try device.settle()
   }
 
-  // MARK: One-time codes
+  // MARK: Enrolment codes
 
   @Test(
-    "A one-time code that is guessed, used or past its time: one answer, and the audit log tells them apart"
+    "Unknown, used and expired codes get the same answer, and differ in the audit log"
   )
   func codes() throws {
     defer { service.stop() }

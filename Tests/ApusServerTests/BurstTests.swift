@@ -2,7 +2,7 @@ import ApusModel
 import ApusTesting
 import Testing
 
-@Suite("A burst reaches a device that is connected and acknowledges, once and in order")
+@Suite("A burst reaches a connected device once and in order")
 struct BurstTests {
   private let service: TestService
   private let device: ConnectedDevice
@@ -17,7 +17,7 @@ struct BurstTests {
 
   private static let count = 10_000
 
-  /// What the device is sent, which it acknowledges.
+  /// Receives and acknowledges everything.
   private func takeAll() throws -> [[UInt8]?] {
     try (0..<Self.count).map { _ in
       let notification = try device.notification()
@@ -31,7 +31,7 @@ struct BurstTests {
   }
 
   @Test(
-    "10,000 frames of the binary interface", arguments: Command.allCases,
+    "10,000 frames of the binary interface arrive", arguments: Command.allCases,
     [0, 3600, nil] as [Int64?])
   func binary(command: Command, expiresInSeconds: Int64?) throws {
     defer { service.stop() }
@@ -61,7 +61,7 @@ struct BurstTests {
     #expect(counts[.discardedNotStored] ?? 0 == 0)
   }
 
-  @Test("10,000 requests of ten connections at a time", arguments: [0, 3600, nil] as [Int64?])
+  @Test("10,000 requests arrive, ten connections at a time", arguments: [0, 3600, nil] as [Int64?])
   func http2(expiresInSeconds: Int64?) throws {
     defer { service.stop() }
     let connections = 10

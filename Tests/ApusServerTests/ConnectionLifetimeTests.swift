@@ -8,8 +8,8 @@ import ApusTesting
 import ApusTrust
 import Testing
 
-/// A peer that connected by a key, a certificate or an authority stays for as long as that is valid, and no longer.
-@Suite("A connection ends when what authorized it ends")
+/// A connection made with a key, a certificate or an authority lasts only as long as that is valid.
+@Suite("A connection ends when its authorization ends")
 struct ConnectionLifetimeTests {
   private let service: TestService
   private var data: DataDirectory { service.directory.data }
@@ -29,7 +29,7 @@ struct ConnectionLifetimeTests {
     #expect(goAways.last?.debugData.contains(reason) == true, "\(goAways)")
   }
 
-  /// Expects the goodbye (command 0x80), whose field 0x40 says why and what the device needs.
+  /// Expects the goodbye (command 0x80), whose field 0x40 contains the reason and the remedy.
   private func expectGoodbye(_ device: ConnectedDevice, _ text: String) throws {
     let last = try #require(try device.client.end().frames.last)
     #expect(last.command == 0x80)
@@ -44,7 +44,7 @@ struct ConnectionLifetimeTests {
 
   // MARK: Authorities
 
-  @Test("The service's authority is dropped: providers of both interfaces end, others stay")
+  @Test("Removing the service's authority ends providers of both interfaces, and others stay")
   func serviceAuthority() throws {
     defer { service.stop() }
     let old = try service.directory.providerIdentity()
@@ -75,7 +75,7 @@ struct ConnectionLifetimeTests {
   }
 
   @Test(
-    "The devices' authority is dropped: devices of it end, dormant or not, others stay",
+    "After the devices' authority is removed, its devices are disconnected, dormant or not",
     arguments: [true, false])
   func deviceAuthority(isDormant: Bool) throws {
     defer { service.stop() }
@@ -93,7 +93,7 @@ struct ConnectionLifetimeTests {
     try new.settle()
   }
 
-  @Test("The same of a device that showed its certificate in the connect message")
+  @Test("The same holds for a device with its certificate in the connect message")
   func inBand() throws {
     defer { service.stop() }
     let client = try service.courier(protocols: [TestService.inBandProtocol])
@@ -107,10 +107,10 @@ struct ConnectionLifetimeTests {
 
   // MARK: Expiry
 
-  /// Long enough for a handshake on a busy machine, and for a device to fall dormant.
+  /// Long enough for a handshake on a busy machine, and for a device to become dormant.
   private var short: Validity { Validity(notBefore: now - 60, notAfter: now + 8) }
 
-  @Test("A provider's certificate expires: GOAWAY, and the end of a binary connection")
+  @Test("An expired provider certificate causes GOAWAY, and ends a binary connection")
   func providerExpires() throws {
     defer { service.stop() }
     let identity = try service.directory.providerIdentity(validity: short)
@@ -123,7 +123,7 @@ struct ConnectionLifetimeTests {
     #expect(TestDirectory.nowSeconds > short.notAfter)
   }
 
-  @Test("A device's certificate expires, while it is dormant or not", arguments: [true, false])
+  @Test("An expired device certificate ends the connection", arguments: [true, false])
   func deviceExpires(isDormant: Bool) throws {
     defer { service.stop() }
     let device = try service.connect(service.directory.device(validity: short))
@@ -140,7 +140,7 @@ struct ConnectionLifetimeTests {
 
   // MARK: Keys
 
-  @Test("Another public key under the same id: what the old one signed is rejected at once")
+  @Test("Replacing a public key under its id rejects tokens of the old key immediately")
   func keyReplaced() throws {
     defer { service.stop() }
     let token = try service.connect().token()
@@ -160,7 +160,7 @@ struct ConnectionLifetimeTests {
     #expect(try push(again, token, authorization: authorization) == 403)
   }
 
-  @Test("A key that is no longer listed")
+  @Test("Tokens of a key that is no longer listed are rejected")
   func keyRemoved() throws {
     defer { service.stop() }
     let token = try service.connect().token()

@@ -6,7 +6,7 @@ import ApusTesting
 import ApusTrust
 import Testing
 
-@Suite("Devices are let in by their certificate")
+@Suite("Devices are accepted by their certificate")
 struct CourierConnectTests {
   let service: TestService
 
@@ -23,7 +23,7 @@ struct CourierConnectTests {
     return hex("08 000000") + [UInt8(fields.count)] + fields
   }
 
-  /// Whether 8 bytes are the time of now in milliseconds, give or take a minute.
+  /// Whether 8 bytes are the current time in milliseconds, within a minute.
   private func isNow(_ bytes: [UInt8]?) -> Bool {
     guard let bytes, bytes.count == 8 else { return false }
     let milliseconds = bytes.reduce(Int64(0)) { $0 << 8 | Int64($1) }
@@ -31,7 +31,7 @@ struct CourierConnectTests {
   }
 
   @Test(
-    "A certificate in the handshake: the answer has exactly the fields that every client needs",
+    "A certificate in the handshake: the response has exactly the fields that all clients need",
     arguments: [TestService.courierProtocol, TestService.oldCourierProtocol])
   func inHandshake(name: String) throws {
     let device = try service.directory.device()
@@ -46,7 +46,7 @@ struct CourierConnectTests {
       response.bytes == expectedResponse(status: "00", token: token, time: response[10] ?? []))
   }
 
-  @Test("The token is the device's own, whatever token it presents")
+  @Test("A device gets its own token, whatever token it presents")
   func token() throws {
     let device = try service.connect()
     let other = try service.connect()
@@ -54,14 +54,14 @@ struct CourierConnectTests {
       let again = try ConnectedDevice(
         service.courier(device.device), device.device, token: presented)
       #expect(again.baseToken == device.baseToken)
-      // Gone before the next one comes, so that none is a takeover too many.
+      // Gone before the next one connects, to stay below the limit of takeovers.
       again.client.tls.reset()
     }
     #expect(other.baseToken != device.baseToken)
     #expect(device.baseToken.count == 32)
   }
 
-  @Test("Without a certificate the handshake succeeds and the connection ends")
+  @Test("Without a certificate the handshake succeeds, and the connection ends")
   func withoutCertificate() throws {
     try withBystanders(service) {
       let client = try service.courier(nil, protocols: [TestService.oldCourierProtocol])
@@ -71,7 +71,7 @@ struct CourierConnectTests {
     }
   }
 
-  @Test("In our own dialect it may ask for one, and a connect message is refused")
+  @Test("In our own dialect a device may request a certificate, but its connect message is refused")
   func connectWithoutCertificate() throws {
     try withBystanders(service) {
       let client = try service.courier(nil)
@@ -144,7 +144,7 @@ struct CourierConnectTests {
     #expect(end.end == .closeNotify, sourceLocation: sourceLocation)
   }
 
-  @Test("A signed nonce lets a device in, once")
+  @Test("A signed nonce is accepted once")
   func signedNonce() throws {
     let device = try device()
     let message = try connectMessage(device, nonce: nonce())
@@ -155,7 +155,7 @@ struct CourierConnectTests {
       #expect(
         response.bytes == expectedResponse(status: "00", token: token, time: response[10] ?? []))
       try expectRefused(message)
-      // The same device with a new nonce is welcome, and so is its certificate in the handshake beside it.
+      // The same device is accepted with a new nonce, and with its certificate in the handshake.
       let fresh = try connect(
         connectMessage(device, nonce: nonce()), identity: device.identity)
       #expect(try fresh.expect(0x08)[1] == [0])
@@ -163,7 +163,7 @@ struct CourierConnectTests {
   }
 
   @Test(
-    "A nonce whose time is off by more than five minutes is told the time", arguments: [-330, 330])
+    "A nonce more than five minutes off gets the service's time", arguments: [-330, 330])
   func clock(secondsOff: Int64) throws {
     try withBystanders(service) {
       try expectRefused(
@@ -173,7 +173,7 @@ struct CourierConnectTests {
     #expect(try near.expect(0x08)[1] == [0])
   }
 
-  @Test("A proof that proves nothing")
+  @Test("An invalid proof is refused")
   func badProof() throws {
     let device = try device()
     let nonce = nonce()
@@ -191,7 +191,7 @@ struct CourierConnectTests {
       connectMessage(device, nonce: Array(nonce.dropLast())),
       connectMessage(device, nonce: nonce + [0]),
       connectMessage(device, nonce: []),
-      // The dialect knows RSA alone.
+      // The dialect supports only RSA.
       connectMessage(elliptic, nonce: nonce),
     ]
     try withBystanders(service) {
@@ -199,7 +199,7 @@ struct CourierConnectTests {
     }
   }
 
-  @Test("A certificate that is none of ours, or is none at all")
+  @Test("A foreign or malformed certificate is refused")
   func badCertificate() throws {
     let directory = service.directory
     let good = try device()
@@ -218,13 +218,13 @@ struct CourierConnectTests {
     ]
     try withBystanders(service) {
       for message in messages { try expectRefused(message) }
-      // Two certificates of different keys contradict each other.
+      // Two certificates with different keys contradict each other.
       try expectRefused(
         connectMessage(good, nonce: nonce), identity: directory.device().identity)
     }
   }
 
-  @Test("An operator may switch the in-band dialect off")
+  @Test("An operator can switch the in-band dialect off")
   func switchedOff() throws {
     let service = try TestService(nil, .init { $0.allowsInBandCertificates = false })
     defer { service.stop() }

@@ -2,20 +2,20 @@ import ApusModel
 import ApusTesting
 import Testing
 
-@Suite("Frames of devices, good and bad")
+@Suite("Valid and invalid frames of devices")
 struct CourierFrameTests {
   let service: TestService
 
   init() throws { service = try Shared.service }
 
-  /// A device that was let in, with an empty filter behind it.
+  /// An accepted device that has sent an empty filter.
   private func served() throws -> ConnectedDevice {
     let device = try service.connect()
     try device.enable()
     return device
   }
 
-  /// The connection ends with a goodbye, and nothing else came before it than `before`.
+  /// The connection ends with a goodbye, and nothing but `before` came earlier.
   private func expectCut(
     _ client: RawCourierClient, after before: [UInt8] = [],
     sourceLocation: SourceLocation = #_sourceLocation
@@ -26,10 +26,10 @@ struct CourierFrameTests {
     #expect(end.end == .closeNotify, sourceLocation: sourceLocation)
   }
 
-  @Test("A keep-alive is answered by an empty frame, with whatever fields it came")
+  @Test("A keep-alive is answered with an empty frame, whatever its fields")
   func keepAlive() throws {
     let device = try served()
-    // Bare; with an interval of 20 minutes; with what Apple's devices add.
+    // Empty; with an interval of 20 minutes; with the fields of Apple's devices.
     for bytes in [
       hex("0c 00000000"), hex("0c 00000005 05 0002 0014"),
       hex("0c 0000000b 01 0004 57694669 09 0001 00"),
@@ -40,7 +40,7 @@ struct CourierFrameTests {
     }
   }
 
-  @Test("Keep-alives faster than one a second end the connection")
+  @Test("Keep-alives more often than once a second end the connection")
   func keepAliveFlood() throws {
     try withBystanders(service) {
       let device = try served()
@@ -53,7 +53,7 @@ struct CourierFrameTests {
     }
   }
 
-  @Test("A flush is answered with the padding that it asks for, up to 512 bytes")
+  @Test("A flush is answered with the requested padding, up to 512 bytes")
   func flush() throws {
     let device = try served()
     for (wanted, padding) in [(0, 0), (64, 64), (512, 512), (65_535, 512)] {
@@ -65,7 +65,7 @@ struct CourierFrameTests {
     }
   }
 
-  @Test("Commands that the service does not know, or only sends, are skipped")
+  @Test("Unknown commands, and those that only the service sends, are skipped")
   func unknownCommands() throws {
     let device = try served()
     for command in [
@@ -74,12 +74,12 @@ struct CourierFrameTests {
       try device.client.send(RawCourierFrame(UInt8(command), (9, [1, 2, 3])))
       try device.settle()
     }
-    // The fields of a skipped frame are nobody's to judge.
+    // The fields of a skipped frame are not checked.
     try device.client.tls.send(hex("7e 00000004 deadbeef"))
     try device.settle()
   }
 
-  @Test("A message before the filter comes too early; one behind it is taken and goes nowhere")
+  @Test("A message before the filter is an error; after it, the message is accepted and dropped")
   func messages() throws {
     let device = try service.connect()
     let message = RawCourierFrame(
@@ -95,14 +95,14 @@ struct CourierFrameTests {
     }
   }
 
-  @Test("A filter with another device's token is not for this connection")
+  @Test("A filter with another device's token is ignored")
   func foreignFilter() throws {
     let other = try service.connect()
     let device = try service.connect()
     try device.client.send(RawCourierFrame(0x09, (1, other.baseToken)))
-    // No answer of a first filter: the flush is answered next.
+    // A first filter would get an answer, but the flush is answered next.
     try device.settle()
-    // Without any token it is this connection's.
+    // Without a token the filter applies to this connection.
     try device.client.send(RawCourierFrame(0x09))
     let answer = try device.client.expect(0x0e)
     #expect(answer.bytes == RawCourierFrame(0x0e, (1, device.baseToken)).bytes)
@@ -129,11 +129,11 @@ struct CourierFrameTests {
     }
   }
 
-  @Test("Command 0, and a frame that announces more than 64 KiB, end the connection at once")
+  @Test("Command 0, and a frame of more than 64 KiB, end the connection immediately")
   func impossibleFrames() throws {
     try withBystanders(service) {
       for bytes in [hex("00"), hex("0c 00010001"), hex("0c ffffffff"), hex("09 7fffffff 01")] {
-        // Before the connect message, and behind it.
+        // Before the connect message, and after it.
         let fresh = try service.courier(service.directory.device())
         try fresh.tls.send(bytes)
         try expectCut(fresh)
@@ -141,14 +141,14 @@ struct CourierFrameTests {
         try device.client.tls.send(bytes)
         try expectCut(device.client)
       }
-      // The largest frame there may be.
+      // The largest allowed frame.
       let device = try served()
       try device.client.send(RawCourierFrame(0x7f, (9, [UInt8](repeating: 0, count: 65_533))))
       try device.settle()
     }
   }
 
-  /// Frames with one field of a length that it cannot have, or without one that it must have.
+  /// Frames with a field of an invalid length, or without a required field.
   private static let malformedFrames: [(String, String)] = [
     ("filter, token of 31", "09 00000022 01 001f \(zeros(31))"),
     ("filter, topic of 19", "09 00000016 02 0013 \(zeros(19))"),
@@ -184,7 +184,7 @@ struct CourierFrameTests {
 
   private static func zeros(_ count: Int) -> String { String(repeating: "00", count: count) }
 
-  @Test("A field of a length that it cannot have ends the connection", arguments: malformedFrames)
+  @Test("A field of an invalid length ends the connection", arguments: malformedFrames)
   func malformed(name: String, bytes: String) throws {
     try withBystanders(service) {
       let device = try served()
@@ -208,7 +208,7 @@ struct CourierFrameTests {
     }
   }
 
-  /// Connect, filter, token request, keep-alive: everything that a device says in its first second.
+  /// Connect, filter, token request, keep-alive: the first second of a device.
   private func conversation(_ device: TestDevice) -> [UInt8] {
     let token = service.directory.baseToken(device.id).bytes
     let topic = ConnectedDevice.hash(TestDirectory.topic)
@@ -218,18 +218,18 @@ struct CourierFrameTests {
     ].flatMap(\.bytes)
   }
 
-  /// Bytes of the first of them.
+  /// Bytes of the connect message.
   private static let connectBytes =
     ConnectedDevice.connectMessage(token: [UInt8](repeating: 0, count: 32)).bytes.count
 
   private func expectConversation(_ client: RawCourierClient) throws {
-    // The token may wait for the disk, so only the first answer and the set of all are certain.
+    // The token may wait for the disk, so only the first answer and the set of all answers are certain.
     #expect(try client.expect(0x08)[1] == [0])
     let rest = try (0..<3).map { _ in try #require(try client.nextFrame()).command }
     #expect(rest.sorted() == [0x0d, 0x0e, 0x12])
   }
 
-  @Test("Frames may come in any pieces: whole, split anywhere, byte by byte")
+  @Test("Frames may arrive in any pieces: whole, split anywhere, byte by byte")
   func pieces() throws {
     let first = try service.directory.device()
     let count = conversation(first).count
@@ -246,7 +246,7 @@ struct CourierFrameTests {
     try expectConversation(client)
   }
 
-  @Test("A device that vanishes after any byte disturbs nobody, and comes back as if nothing was")
+  @Test("A device that disappears after any byte affects nobody, and can reconnect")
   func cut() throws {
     try withBystanders(service) {
       let last = try service.directory.device()
@@ -254,7 +254,7 @@ struct CourierFrameTests {
         let device = try service.directory.device()
         let client = try service.courier(device)
         try client.tls.send(Array(conversation(device)[..<count]))
-        // Where its connect message was whole, the connection is the older one for certain before the newer one comes.
+        // After a complete connect message, wait until this connection is the older one.
         if count >= Self.connectBytes { _ = try client.expect(0x08) }
         switch count % 3 {
         case 0: client.tls.reset()

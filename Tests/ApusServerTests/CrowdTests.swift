@@ -6,8 +6,8 @@ import ApusTesting
 import ApusTrust
 import Testing
 
-/// Many who come at once: an acceptor takes a few steps of their handshakes in a turn.
-@Suite("A crowd at the door")
+/// Many simultaneous clients: an acceptor processes a few handshake steps in a turn.
+@Suite("Many simultaneous handshakes")
 struct CrowdTests {
   let service: TestService
 
@@ -26,14 +26,14 @@ struct CrowdTests {
     return guests
   }
 
-  @Test("All who send their flights at once are served, and so is who was there before")
+  @Test("Simultaneous handshakes all succeed, and earlier connections are served")
   func crowd() throws {
     let before = try service.provider()
     let guests = try guests()
     for guest in guests {
       while !guest.tls.isEstablished, guest.failure == nil { try guest.receive() }
     }
-    // All second flights at once too, and before any of the answers is read.
+    // Also send all second flights at once, before reading any answer.
     for guest in guests { try guest.sendOutput() }
     for guest in guests.reversed() {
       // RFC 9113, section 3.4: the service's first frame is SETTINGS, type 4.
@@ -46,7 +46,7 @@ struct CrowdTests {
     #expect(try before.exchange(headers, body: TestService.payload).status == 403)
   }
 
-  @Test("Who leaves while waiting, or stops half-way, is in nobody's way")
+  @Test("A client that leaves or stops halfway does not delay the others")
   func leaving() throws {
     let guests = try guests()
     for (index, guest) in guests.enumerated() {

@@ -25,16 +25,16 @@ struct DeliveryTests {
 
   private func payload(_ text: String) -> [UInt8] { Array(#"{"aps":{"alert":"\#(text)"}}"#.utf8) }
 
-  /// Sends a push and expects it to be accepted. Only for what nobody has to acknowledge first.
+  /// Sends a push and expects it to be accepted. Only for pushes that need no acknowledgement first.
   private func push(_ headers: [RawHeader], _ text: String) throws {
     #expect(try provider.exchange(headers, body: payload(text)).status == 200)
   }
 
   // MARK: Bytes
 
-  @Test("A notification that comes after a pause was accepted after it, not before")
+  @Test("A notification sent after an idle period is accepted after it, not before")
   func acceptanceTime() throws {
-    // With nobody else, whose work would set the worker's clock.
+    // Without other clients, whose work would update the worker's clock.
     let service = try TestService()
     defer { service.stop() }
     let device = try service.connect()
@@ -43,7 +43,7 @@ struct DeliveryTests {
     try device.enable(TestDirectory.topic)
     let provider = try service.provider()
     for _ in 0..<4 {
-      // Shorter than a second, after which each worker has something to do.
+      // Shorter than a second, after which each worker becomes active.
       usleep(300_000)
       let before = EventLoop.wallClockMilliseconds()
       let stream = try provider.request(headers, body: TestService.payload)
@@ -56,7 +56,7 @@ struct DeliveryTests {
   }
 
   @Test(
-    "A notification is, byte for byte, the frame of the protocol, with the service's own fields")
+    "A notification is, byte for byte, the protocol's frame with the service's own fields")
   func exactFrame() throws {
     let device = try service.connect()
     let token = try device.requestToken(TestDirectory.topic)[2] ?? []
@@ -77,7 +77,7 @@ struct DeliveryTests {
       (0x40, hex("a1b2c3d4e5f60718293a4b5c6d7e8f90")), (0x41, [PushType.alert.rawValue]),
       (0x42, Array("score".utf8)))
     #expect(frame.bytes == expected.bytes)
-    // 1...0x7fffffff, as one client reads a signed number.
+    // 1...0x7fffffff, because one client reads a signed number.
     let id = messageID.reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
     #expect((1...0x7fff_ffff).contains(id) && messageID.count == 4)
     let nanoseconds = sent.reduce(Int64(0)) { $0 << 8 | Int64($1) }
@@ -87,7 +87,7 @@ struct DeliveryTests {
     #expect(try provider.response(to: stream).status == 200)
   }
 
-  @Test("Under the compatibility dialects no extension is sent")
+  @Test("The compatibility dialects send no extensions")
   func compatibleFrame() throws {
     let device = try service.directory.device()
     let client = try ConnectedDevice(
@@ -100,7 +100,7 @@ struct DeliveryTests {
     #expect(frame.fieldIDs == [1, 2, 3, 4, 5, 6, 7, 13])
     #expect(frame[5] == [0xff, 0xff, 0xff, 0xff])
     #expect(frame[13] == [10])
-    // No word for goodbye either: a frame that ends the connection ends it at once.
+    // There is no goodbye either: an invalid frame ends the connection immediately.
     try client.client.tls.send([0])
     let end = try client.client.end()
     #expect(end.frames.isEmpty)
@@ -109,7 +109,7 @@ struct DeliveryTests {
 
   // MARK: Tokens
 
-  @Test("An app's token is the same after every connection, and another for each app and device")
+  @Test("An app's token is the same on every connection, and different for each app and device")
   func stableTokens() throws {
     let device = try service.connect()
     let answer = try device.requestToken(TestDirectory.topic)
@@ -125,12 +125,12 @@ struct DeliveryTests {
     #expect(try again.token(TestDirectory.otherTopic) == other)
     let stranger = try service.connect()
     #expect(try Set([token, other, stranger.token()]).count == 3)
-    // Without field 3 in the request there is none in the answer.
+    // Without field 3 in the request, the answer has none.
     try again.client.send(RawCourierFrame(0x11, (2, ConnectedDevice.hash(TestDirectory.topic))))
     #expect(try again.client.expect(0x12).fieldIDs == [1, 2, 3])
   }
 
-  @Test("A token that cannot be had is refused with the fields that clients need")
+  @Test("A request for an unavailable token is refused with the fields that clients need")
   func refusedTokens() throws {
     let device = try service.connect()
     let stranger = try service.connect()
@@ -145,7 +145,7 @@ struct DeliveryTests {
     }
   }
 
-  @Test("A push to a device's own token goes to the topic that it names")
+  @Test("A push to a device's own token goes to its topic")
   func baseToken() throws {
     let device = try service.connect()
     try device.enable(TestDirectory.topic)
@@ -154,7 +154,7 @@ struct DeliveryTests {
     let frame = try device.notification()
     #expect(frame[1] == token.bytes)
     #expect(frame[2] == ConnectedDevice.hash(TestDirectory.topic))
-    // A topic that the device does not list is not for it.
+    // A topic that the device does not list is not delivered.
     let other = try provider.exchange(
       headers(token.hex, TestDirectory.otherTopic), body: TestService.payload)
     expectRefusal(other, 400, "DeviceTokenNotForTopic")
@@ -163,7 +163,7 @@ struct DeliveryTests {
   // MARK: Lists
 
   /// Lists of the filter: 2 enabled, 3 ignored, 4 opportunistic, 5 paused, 6 non-waking.
-  @Test("What a filter's list means for a push", arguments: [2, 3, 4, 5, 6] as [UInt8])
+  @Test("Each list of a filter has its effect on a push", arguments: [2, 3, 4, 5, 6] as [UInt8])
   func lists(list: UInt8) throws {
     let device = try service.connect()
     let token = try device.token()
@@ -181,7 +181,7 @@ struct DeliveryTests {
       try device.settle()
       try device.filter([(2, TestDirectory.topic)])
       if list == 5 {
-        // Kept while it was paused.
+        // Stored while the topic was paused.
         let frame = try device.notification()
         #expect(frame[3] == payload("hi") && frame[7] == [3])
         try device.acknowledge(frame)
@@ -192,7 +192,7 @@ struct DeliveryTests {
     try device.settle()
   }
 
-  @Test("Of several lists that name a topic the most restrictive counts")
+  @Test("If several lists contain a topic, the most restrictive one applies")
   func restrictive() throws {
     let device = try service.connect()
     let token = try device.token()
@@ -202,7 +202,7 @@ struct DeliveryTests {
     try device.settle()
   }
 
-  @Test("Each filter replaces the one before")
+  @Test("Each filter replaces the previous one")
   func replaced() throws {
     let device = try service.connect()
     let token = try device.token()
@@ -213,7 +213,7 @@ struct DeliveryTests {
   }
 
   @Test(
-    "While a device is inactive only what is immediate reaches it; the rest waits until it wakes")
+    "While a device is inactive it gets only immediate notifications; the rest waits")
   func power() throws {
     let device = try service.connect()
     let token = try device.token()
@@ -226,7 +226,7 @@ struct DeliveryTests {
       headers(token).setting("apns-priority", "5").setting("apns-expiration", "0"), "never")
     try device.settle()
     let stream = try provider.request(headers(token), body: payload("now"))
-    // The radio is awake for it, so what waited goes along.
+    // The radio is awake for it, so waiting notifications are sent too.
     let frames = try [device.notification(), device.notification()]
     #expect(Set(frames.compactMap { $0[3] }) == [payload("now"), payload("later")])
     for frame in frames { try device.acknowledge(frame) }
@@ -237,9 +237,9 @@ struct DeliveryTests {
     #expect(try device.notification()[3] == payload("when active"))
   }
 
-  // MARK: Again
+  // MARK: Redelivery
 
-  @Test("What was not acknowledged comes again, under the same id, as the last from storage")
+  @Test("An unacknowledged notification is sent again with the same id, as the last from storage")
   func redelivery() throws {
     let device = try service.connect()
     let token = try device.token()
@@ -265,11 +265,11 @@ struct DeliveryTests {
     try current.acknowledge(current.notification())
     try current.settle()
     current.client.tls.reset()
-    // Acknowledged: never again.
+    // Acknowledged, so it is never sent again.
     try service.connect(device.device).enable(TestDirectory.topic)
   }
 
-  @Test("Of several that waited all but the last say that more come, oldest first")
+  @Test("Of several stored notifications, all but the last announce more, oldest first")
   func severalStored() throws {
     let device = try service.connect()
     let tokens = try (device.token(), device.token(TestDirectory.otherTopic))
@@ -288,7 +288,7 @@ struct DeliveryTests {
   }
 
   @Test(
-    "Acknowledgements: any status ends it, unknown ids and second ones are ignored",
+    "An acknowledgement with any status counts; unknown ids and repetitions are ignored",
     arguments: [0, 2, 3, 0x80])
   func acknowledgements(status: Int) throws {
     let device = try service.connect()
@@ -296,7 +296,7 @@ struct DeliveryTests {
     try device.enable(TestDirectory.topic)
     let stream = try provider.request(headers(token), body: TestService.payload)
     let frame = try device.notification()
-    // Without a token, as one client has it; and of ids that nobody sent.
+    // Without a token, as one client sends it; and with unknown ids.
     try device.client.send(
       RawCourierFrame(0x0b, (4, [0x7f, 0xff, 0xff, 0xfe]), (8, [0])),
       RawCourierFrame(0x0b, (4, [0, 0, 0, 0]), (8, [0])),
@@ -310,7 +310,7 @@ struct DeliveryTests {
 
   // MARK: Takeover
 
-  @Test("The newer connection of a device wins, and gets what the older one left")
+  @Test("The newer connection of a device wins, and gets the remaining notifications")
   func takeover() throws {
     try withBystanders(service) {
       let first = try service.connect()
@@ -325,7 +325,7 @@ struct DeliveryTests {
       try second.filter([(2, TestDirectory.topic)])
       let again = try second.notification()
       #expect(again[4] == frame[4] && again[7] == [3])
-      // The old connection's word counts no more.
+      // The old connection's input no longer counts.
       try second.acknowledge(again)
       let stream = try provider.request(headers(token), body: payload("next"))
       let next = try second.notification()
@@ -335,11 +335,11 @@ struct DeliveryTests {
     }
   }
 
-  @Test("Two holders of one identity do not fight for ever")
+  @Test("Two holders of one identity do not replace each other endlessly")
   func fight() throws {
     try withBystanders(service) {
       let device = try service.directory.device()
-      // All stay open, so that each is a takeover from the one before.
+      // All stay open, so that each takes over from the previous one.
       var clients: [RawCourierClient] = []
       var answer: UInt8? = 0x08
       while answer == 0x08, clients.count <= 2 * Limits.courierTakeoversPerMinute {
@@ -348,11 +348,11 @@ struct DeliveryTests {
         answer = try client.nextFrame()?.command
         clients.append(client)
       }
-      // The first took over from nobody; a slow machine may give back one or the other meanwhile.
+      // The first one replaced none; on a slow machine the limit may recover by one or two meanwhile.
       #expect(clients.count >= Limits.courierTakeoversPerMinute + 2)
       #expect(answer == 0x80)
       #expect(try clients.last?.end().end == .closeNotify)
-      // The one that was there stays.
+      // The existing connection stays.
       let holder = clients[clients.count - 2]
       try holder.send(RawCourierFrame(0x0c))
       #expect(try holder.expect(0x0d).bytes == hex("0d 00000000"))
@@ -361,7 +361,7 @@ struct DeliveryTests {
 
   // MARK: Slow devices
 
-  @Test("A device that never acknowledges is sent 32 notifications; each answer lets one more go")
+  @Test("A device gets 32 unacknowledged notifications; each acknowledgement allows one more")
   func window() throws {
     try withBystanders(service) {
       let device = try service.connect()
@@ -382,7 +382,7 @@ struct DeliveryTests {
     }
   }
 
-  @Test("A device that never reads holds up nobody else")
+  @Test("A device that never reads delays nobody else")
   func neverReads() throws {
     try withBystanders(service) {
       let device = try service.connect()
@@ -391,7 +391,7 @@ struct DeliveryTests {
       let body = payload(String(repeating: "x", count: 4000))
       let streams = try (0..<200).map { _ in try provider.request(headers(token), body: body) }
       for stream in streams { #expect(try provider.response(to: stream).status == 200) }
-      // Flushes that nobody reads the answers of fill the way back.
+      // Unread answers to flushes fill the connection.
       for _ in 0..<200 {
         try device.client.tls.send(
           (0..<16).flatMap { _ in RawCourierFrame(0x0f, (1, [2, 0])).bytes })

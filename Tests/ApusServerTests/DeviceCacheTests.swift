@@ -16,10 +16,10 @@ struct DeviceCacheTests {
     DeviceKey(id: DeviceID(id), environment: environment)
   }
 
-  @Test("It knows each of many devices, and no other")
+  @Test("The cache finds each of many devices, and no other")
   func many() {
     var cache = DeviceCache(byteCount: 256 * 1024 * 1024)
-    // In order, spread over the high bits, and the same in both environments.
+    // Sequential, spread over the high bits, and the same in both environments.
     let ids = (0..<5000).map { UInt64($0) } + (1..<5000).map { UInt64($0) << 44 }
     var devices: [DeviceKey: Device] = [:]
     for id in ids {
@@ -34,7 +34,7 @@ struct DeviceCacheTests {
     #expect(cache[key(7 << 45 | 1, .development)] == nil)
   }
 
-  @Test("What was not used since the generation before last is forgotten")
+  @Test("Devices not used since the generation before last are evicted")
   func generations() {
     var cache = DeviceCache(byteCount: 16 * 10 * DeviceCache.weight(of: device(0)))
     let used = device(1000)
@@ -55,7 +55,7 @@ struct DeviceCacheTests {
     #expect(cache.peek(key(29)) != nil)
   }
 
-  @Test("A device that is connected, or that has writes pending, is not forgotten")
+  @Test("A device that is connected or has pending writes is not evicted")
   func kept() {
     var cache = DeviceCache(byteCount: 16 * 10 * DeviceCache.weight(of: device(0)))
     let connected = device(1000)
@@ -74,7 +74,7 @@ struct DeviceCacheTests {
     #expect(cache.peek(busy.key) == nil)
   }
 
-  @Test("A device with many topics counts for as much as it takes")
+  @Test("A device with many topics counts with its actual size")
   func weight() {
     let topics = (0..<1000).map {
       TopicRegistration(
@@ -92,13 +92,13 @@ struct DeviceCacheTests {
     for id in 0..<100 as Range<UInt64> { cache.insert(large(id)) }
     let kept = (0..<100).filter { cache.peek(key($0)) != nil }.count
     #expect((10...20).contains(kept))
-    // Of small ones as many fit as take the same room.
+    // As many small devices fit as the same memory holds.
     let small = 10 * each / DeviceCache.weight(of: device(0))
     for id in 0..<UInt64(small) { cache.insert(device(1000 + id)) }
     #expect((0..<UInt64(small)).allSatisfy { cache.peek(key(1000 + $0)) != nil })
   }
 
-  @Test("What is forgotten is folded, unless something of it is still under way")
+  @Test("Evicted devices are folded, unless they have work in progress")
   func folded() throws {
     var cache = DeviceCache(byteCount: 16 * 10 * DeviceCache.weight(of: device(0)))
     let topic = TopicRegistration(
@@ -113,7 +113,7 @@ struct DeviceCacheTests {
     cache.insert(unwritten)
     for id in 0..<30 as Range<UInt64> { cache.insert(device(id)) }
     #expect(cache.peek(known.key) == nil && cache.peek(unwritten.key) == nil)
-    // What a notification needs to be judged; the rest is in the store.
+    // What is needed to decide about a notification; the rest is in the store.
     let found = cache.unfold(known.key)
     let remembered = try #require(found)
     #expect(remembered.record == nil && remembered.stored == nil)
@@ -127,7 +127,7 @@ struct DeviceCacheTests {
     }
   }
 
-  @Test("A device that is unlike all others is folded with its record")
+  @Test("A device unlike all others is folded together with its record")
   func unlike() throws {
     let topics = (1...9).map {
       TopicRegistration(
@@ -148,7 +148,7 @@ struct DeviceCacheTests {
   }
 
   @Test(
-    "Who is stored is remembered with its ids where they will be asked for",
+    "Stored notifications are recorded with their ids if those will be needed",
     arguments: [true, false])
   func ids(_ needsIDs: Bool) throws {
     let facts = NotificationFacts(
@@ -174,7 +174,7 @@ struct DeviceCacheTests {
     #expect(found?.registration != nil && found?.record == nil)
   }
 
-  @Test("Of a flood of devices with writes pending, none is lost, and each is found")
+  @Test("None of many devices with pending writes is lost")
   func pending() {
     var cache = DeviceCache(byteCount: 16 * 10 * DeviceCache.weight(of: device(0)))
     let devices = (0..<1000 as Range<UInt64>).map { device($0) }
@@ -188,7 +188,7 @@ struct DeviceCacheTests {
     #expect(devices.allSatisfy { cache.peek($0.key) == nil })
   }
 
-  @Test("A newer object takes the place of an older one")
+  @Test("A newer object replaces an older one")
   func replaced() {
     var cache = DeviceCache(byteCount: 256 * 1024 * 1024)
     let (first, second) = (device(7), device(7))

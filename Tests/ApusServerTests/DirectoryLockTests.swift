@@ -9,7 +9,7 @@ import Foundation
 import Synchronization
 import Testing
 
-/// Of those who change a data directory, each sees what the others did.
+/// Concurrent changes of a data directory do not lose each other.
 @Suite("The lock of the data directory")
 struct DirectoryLockTests {
   private let directory: TestDirectory
@@ -17,7 +17,7 @@ struct DirectoryLockTests {
 
   init() throws { directory = try TestDirectory() }
 
-  /// Runs `body` on threads of their own, all at once, and waits for all of them.
+  /// Runs `body` on several threads at once, and waits for all of them.
   private func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) {
     let group = DispatchGroup()
     for index in 0..<count {
@@ -30,7 +30,7 @@ struct DirectoryLockTests {
     group.wait()
   }
 
-  @Test("Who waits in vain learns which command and process holds it, and changes nothing")
+  @Test("A lock timeout reports the command and process that hold the lock, and changes nothing")
   func holder() throws {
     let words = Mutex("")
     let data = data
@@ -47,11 +47,11 @@ struct DirectoryLockTests {
     #expect(text.contains("\(data.path)/lock"), "\(text)")
     #expect(text.contains("process \(getpid())"), "\(text)")
     #expect(text.contains("nothing was changed"), "\(text)")
-    // It is free again.
+    // The lock is free again.
     try data.changing(waitMilliseconds: 0) {}
   }
 
-  @Test("Rotations at the same time follow one another: every authority stays trusted")
+  @Test("Concurrent rotations run one after the other: every authority stays trusted")
   func rotations() throws {
     let failures = Mutex<[String]>([])
     let data = data
@@ -70,7 +70,7 @@ struct DirectoryLockTests {
     #expect(trust.deviceAuthorities.certificates.contains(directory.deviceAuthority.certificate))
   }
 
-  @Test("Sealing keys and tokens of administrators that are made at the same time are all kept")
+  @Test("Sealing keys and administration tokens created concurrently are all kept")
   func others() throws {
     let failures = Mutex<[String]>([])
     let data = data
@@ -114,9 +114,9 @@ struct DirectoryLockTests {
     }
   }
 
-  // MARK: A directory that is gone
+  // MARK: A missing directory
 
-  @Test("A running service says that its directory is gone")
+  @Test("A running service reports that its directory is missing")
   func gone() throws {
     let lines = Mutex<[String]>([])
     let service = try TestService(

@@ -22,14 +22,14 @@ struct DirectoryTextTests {
     try #require(SectionFile(text: Self.text).sections.first { $0.kind == kind })
   }
 
-  @Test("A section is added behind an empty line, and the last line gets its end")
+  @Test("A section is added after an empty line, and the last line gets its line ending")
   func append() {
     var text = DirectoryText(Self.text)
     text.append(.init(kind: "team", name: "CCCCCCCCCC", values: [("name", "Two")]))
     #expect(text.text == Self.text + "\n\n[team CCCCCCCCCC]\nname = Two\n")
   }
 
-  @Test("A value is changed where it stands, or added below the heading")
+  @Test("A value is changed in place, or added below the heading")
   func set() throws {
     var text = DirectoryText(Self.text)
     try text.set("revoked", to: "yes", in: section("key"))
@@ -38,7 +38,7 @@ struct DirectoryTextTests {
     #expect(text.text.hasSuffix("[app com.example.app]\nretention = 3\nid = 1\n"))
   }
 
-  @Test("A section is taken out with what is in it, and nothing else")
+  @Test("A section is removed with its contents, and nothing else")
   func remove() throws {
     var text = DirectoryText(Self.text)
     try text.remove(section("key"))
@@ -50,7 +50,7 @@ struct DirectoryTextTests {
     #expect(other.text.hasSuffix("  revoked=no\n"))
   }
 
-  @Test("A change that would leave the directory wrong is refused, and the file stays as it was")
+  @Test("A change that would make the directory invalid is refused, and the file stays unchanged")
   func refused() throws {
     let directory = try TestDirectory()
     let before = try Files.readText(directory.data.directoryFile)

@@ -12,7 +12,7 @@ import Testing
 @testable import ApusAdmin
 @testable import ApusServer
 
-/// Lines of a service's log, for whoever waits for one.
+/// Log lines of a service, with a way to wait for them.
 final class AwaitedLog: @unchecked Sendable {
   private let condition = NSCondition()
   private var lines: [String] = []
@@ -25,7 +25,7 @@ final class AwaitedLog: @unchecked Sendable {
     }
   }
 
-  /// Waits for a line that contains `words`, behind those that were waited for before.
+  /// Waits for a line that contains `words`, after the lines already waited for.
   func await(_ words: String) throws {
     try condition.withLock {
       let deadline = Date(timeIntervalSinceNow: 60)
@@ -42,7 +42,7 @@ final class AwaitedLog: @unchecked Sendable {
   }
 }
 
-/// A service on a data directory that outlives it, and those who talk to it.
+/// A service on a data directory that outlives it, with its clients.
 final class DiskBench {
   let directory: TestDirectory
   let log = AwaitedLog()
@@ -88,7 +88,7 @@ final class DiskBench {
 
   static func payload(_ text: String) -> [UInt8] { Array(#"{"aps":{"alert":"\#(text)"}}"#.utf8) }
 
-  /// Pushes what may be stored; the status.
+  /// Sends a push that may be stored; returns the status.
   func push(_ text: String, to token: String) throws -> Int? {
     let response = try running.provider().exchange(
       headers(token, expiration: TestDirectory.nowSeconds + 10_000), body: Self.payload(text))
@@ -96,13 +96,13 @@ final class DiskBench {
     return response.status
   }
 
-  /// The same, where the store has no numbers set aside yet: a push is refused until it has.
+  /// The same while the store has no reserved numbers: retries until a push is accepted.
   func pushUntilTaken(_ text: String, to token: String) throws {
     for _ in 0..<1000 where try push(text, to: token) == 200 { return }
     throw RawFault.unexpected("every push was refused")
   }
 
-  /// Pushes what must not be stored to a device that is there, which gets it.
+  /// Sends pushes that must not be stored to a connected device, which receives them.
   func pushThrough(_ text: String, to device: ConnectedDevice, _ token: String) throws {
     let provider = try running.provider()
     let stream = try provider.request(
@@ -119,7 +119,7 @@ final class DiskBench {
       .setting("apns-expiration", "\(expiration)")
   }
 
-  /// What waits for a device, oldest first; it is acknowledged, and nothing of it comes again.
+  /// The stored notifications of a device, oldest first; it acknowledges them, and none is sent again.
   func fetch(_ device: TestDevice) throws -> [[UInt8]?] {
     let connected = try running.connect(device)
     defer { connected.client.tls.close() }
@@ -136,13 +136,13 @@ final class DiskBench {
     return payloads
   }
 
-  /// Whether the service says that it is ready, or why it is not.
+  /// The readiness of the service, with the reason.
   func readiness() throws -> (status: Int, text: String) {
     let answer = try WebCall(.unix(path: directory.data.adminSocket), "GET", ["readyz"]).perform()
     return (answer.status, String(decoding: answer.body, as: UTF8.self))
   }
 
-  /// Not ready, with the reason, the place and what to do.
+  /// Expects the service to be unready, with the reason, the place and the remedy.
   func expectUnready(_ words: String...) throws {
     let (status, text) = try readiness()
     #expect(status == 503)
@@ -152,19 +152,19 @@ final class DiskBench {
   }
 }
 
-/// The whole service on a disk that fails while it runs, and when it starts.
-@Suite("A service whose disk fails")
+/// The whole service on a disk that fails during operation and at the start.
+@Suite("A service with a failing disk")
 struct DiskFaultServiceTests {
-  /// What `kind` is to the store that is being written to.
+  /// Injects `kind` into a store in use.
   private func begin(_ kind: DiskFault.Kind, _ bench: DiskBench) throws -> [DiskFault] {
     let path = bench.directory.data.storePath
-    // The files that are open stay so: only what opens them anew fails. A failed sync has it do that.
+    // Open files stay usable and only reopening fails, so a failed sync makes the store reopen them.
     return (kind == .noDescriptors ? [DiskFault(.syncsFail, below: path)] : [])
       + [DiskFault(kind, below: path)]
   }
 
   @Test(
-    "While it runs: 503 with the reason, devices stay and are served, and it recovers by itself",
+    "During operation: 503 with the reason, devices stay connected, and automatic recovery",
     arguments: [DiskFault.Kind.readOnly, .writesFail, .syncsFail, .noDescriptors])
   func running(kind: DiskFault.Kind) throws {
     let bench = try DiskBench()
@@ -185,7 +185,7 @@ struct DiskFaultServiceTests {
     try bench.expectUnready(kind.text)
     try present.settle()
     try bench.pushThrough("at once", to: present, presentToken)
-    // What is on the disk comes to its device, where files can be opened.
+    // Stored notifications reach their device if files can be opened.
     if kind != .noDescriptors {
       let early = try service.connect(absent)
       try early.filter([(2, TestDirectory.topic)])
@@ -202,16 +202,16 @@ struct DiskFaultServiceTests {
     let payload = DiskBench.payload
     #expect(
       try bench.fetch(absent) == (1...3).map { payload("before \($0)") } + [payload("after")])
-    // What was answered 503 may have reached the disk, and its provider sends it again.
+    // Pushes answered with 503 may have reached the disk, and their provider sends them again.
     #expect(try bench.fetch(other).filter { $0 != payload("meanwhile") } == [payload("after")])
-    // Nothing comes twice.
+    // Nothing is delivered twice.
     for device in [absent, other] { try service.connect(device).enable(TestDirectory.topic) }
     try present.settle()
     #expect(service.service.topicCounters().allSatisfy { $0.isBalanced })
   }
 
   @Test(
-    "At the start: it serves what is stored, answers 503 with the reason, and recovers by itself",
+    "At the start: stored notifications are delivered, pushes get 503, and automatic recovery",
     arguments: [DiskFault.Kind.readOnly, .writesFail, .syncsFail])
   func starting(kind: DiskFault.Kind) throws {
     let bench = try DiskBench()
@@ -237,7 +237,7 @@ struct DiskFaultServiceTests {
         == ["before", "after"].map(DiskBench.payload))
   }
 
-  @Test("From a disk that cannot be read it does not start, and says what failed")
+  @Test("With an unreadable disk the service does not start, and reports what failed")
   func unreadable() throws {
     let bench = try DiskBench()
     try bench.start()

@@ -7,10 +7,10 @@ import Testing
 
 @testable import ApusServer
 
-/// A worker's listeners where connections come for which there is no room.
-@Suite("Listeners in a crowd")
+/// A worker's listeners when connections exceed the limit.
+@Suite("Listeners at the connection limit")
 struct DoorListenersTests {
-  /// Lives on a loop that nobody but the test uses.
+  /// On a loop that only the test uses.
   private final class Crowd: @unchecked Sendable {
     let loop = EventLoop(name: "listeners")
     let listeners: DoorListeners
@@ -19,7 +19,7 @@ struct DoorListenersTests {
 
     init() { listeners = DoorListeners(loop: loop) }
 
-    /// Where the new listener listens.
+    /// Adds a listener; returns its address.
     func listen() throws -> SocketAddress {
       let listener = try Listener(loop: loop, address: .loopbackIPv4(port: 0)) {
         [unowned self] descriptor, _ in
@@ -39,7 +39,7 @@ struct DoorListenersTests {
       }
     }
 
-    /// Has one listener, which rests. When that was.
+    /// Adds one listener and makes it rest. Returns when that was.
     func rest() async throws -> (address: SocketAddress, atMilliseconds: UInt64) {
       try await on { crowd in
         let address = try crowd.listen()
@@ -66,12 +66,12 @@ struct DoorListenersTests {
     }
   }
 
-  @Test("One too many makes all of them rest, and later ones; then they accept who waits")
+  @Test("At the limit all listeners rest, even new ones, and then accept waiting connections")
   func rest() async throws {
     let crowd = Crowd()
     crowd.loop.start()
     defer { crowd.end() }
-    // One turn of the loop, in which no time goes by.
+    // One turn of the loop, during which the time does not change.
     let (addresses, began) = try await crowd.on { crowd in
       var addresses = [try crowd.listen()]
       for _ in 0..<Limits.crowdedAtOnce { crowd.listeners.noteCrowded() }
@@ -79,7 +79,7 @@ struct DoorListenersTests {
       crowd.listeners.noteCrowded()
       try #require(crowd.listeners.isResting)
       addresses.append(try crowd.listen())
-      // More of them while it rests change nothing.
+      // More attempts during the rest change nothing.
       crowd.listeners.noteCrowded()
       return (addresses, crowd.loop.nowMilliseconds)
     }
@@ -93,7 +93,7 @@ struct DoorListenersTests {
     #expect(crowd.acceptedAtRest.load(ordering: .relaxed) == 0)
   }
 
-  @Test("After a rest a few more are let by, as many as the time is worth")
+  @Test("After a rest a few more connections are accepted, in proportion to the time")
   func refill() async throws {
     let crowd = Crowd()
     crowd.loop.start()
@@ -112,7 +112,7 @@ struct DoorListenersTests {
     #expect(count == min(worth, Limits.crowdedAtOnce))
   }
 
-  @Test("Closed listeners do not come back after a rest")
+  @Test("Closed listeners do not reopen after a rest")
   func closed() async throws {
     let crowd = Crowd()
     crowd.loop.start()

@@ -5,7 +5,7 @@ import ApusTLS
 import ApusTesting
 import Testing
 
-@Suite("What comes to the wrong door")
+@Suite("Unexpected input at a listener")
 struct DoorTests {
   let service: TestService
 
@@ -30,7 +30,7 @@ struct DoorTests {
     }
   }
 
-  /// The alert with which a handshake ended, or the other end that it had.
+  /// The alert that ended a handshake, or its other end.
   private func refusal(
     _ kind: ListenerKind, _ protocols: [String],
     _ change: (inout TLSClientConfiguration) -> Void = { _ in }
@@ -72,7 +72,7 @@ struct DoorTests {
     }
   }
 
-  @Test("TLS 1.2 and 1.3 are both spoken", arguments: [TLSVersion.v1_2, .v1_3])
+  @Test("TLS 1.2 and 1.3 are both supported", arguments: [TLSVersion.v1_2, .v1_3])
   func versions(version: TLSVersion) throws {
     let tls = try service.tls(.provider, protocols: ["h2"]) {
       ($0.minimumVersion, $0.maximumVersion) = (version, version)
@@ -85,13 +85,13 @@ struct DoorTests {
     #expect(try client.exchange(headers, body: TestService.payload).status == 200)
   }
 
-  /// Nothing but a TLS alert, and then the end.
+  /// Expects only a TLS alert, and then the end.
   private func expectCut(_ client: RawTCPClient) throws {
     let (bytes, _) = try client.receiveAll()
     #expect(bytes.isEmpty || (bytes.first == 21 && bytes.count == 7), "\(bytes)")
   }
 
-  @Test("Bytes that are not TLS end the connection, on every door", arguments: 0..<8)
+  @Test("Bytes that are not TLS end the connection, on every listener", arguments: 0..<8)
   func garbage(door: Int) throws {
     let (kind, environment) = Self.doors[door]
     var generator = SystemRandomNumberGenerator()
@@ -106,17 +106,17 @@ struct DoorTests {
       for bytes in texts + noise {
         let client = try RawTCPClient(service.address(kind, environment))
         try client.send(bytes)
-        // Noise may look like the beginning of a record: then the end is what the service waits for.
+        // Random bytes may look like the start of a record; the service then waits for more or the end.
         client.shutdownWrite()
         try expectCut(client)
       }
     }
   }
 
-  @Test("A handshake that is cut off anywhere, or reset, leaves the others alone", arguments: 0..<8)
+  @Test("A handshake cut off anywhere, or reset, does not affect others", arguments: 0..<8)
   func cutHandshake(door: Int) throws {
     let (kind, environment) = Self.doors[door]
-    // The beginning of a ClientHello: handshake record, TLS 1.0 on the outside, 512 bytes to come.
+    // The start of a ClientHello: handshake record, TLS 1.0 in the record header, 512 bytes to follow.
     let hello = hex("16 0301 0200 01 0001fc 0303") + [UInt8](repeating: 7, count: 100)
     try withBystanders(service, environment) {
       for count in [0, 1, 5, 6, 9, 11, 40, hello.count] {
@@ -132,7 +132,7 @@ struct DoorTests {
     }
   }
 
-  @Test("HTTP/1.1 under TLS ends the connection", arguments: 0..<4)
+  @Test("HTTP/1.1 over TLS ends the connection", arguments: 0..<4)
   func http1(door: Int) throws {
     let (kind, environment) = Self.doors[door]
     try withBystanders(service, environment) {
@@ -148,7 +148,7 @@ struct DoorTests {
     }
   }
 
-  @Test("The service is reached over IPv6 too")
+  @Test("The service is also reachable over IPv6")
   func ipv6() throws {
     let service = try TestService(nil, .init { $0.usesIPv6 = true })
     defer { service.stop() }

@@ -5,7 +5,7 @@ import ApusServer
 import ApusTesting
 import Testing
 
-/// A device that is quiet for a second is a row of a table, and nobody notices.
+/// A device that is idle for a second becomes a table row, without a visible effect.
 @Suite("Dormant devices")
 struct DormantDeviceTests {
   /// A device with an app, and that app's token.
@@ -28,7 +28,7 @@ struct DormantDeviceTests {
     try device.settle()
   }
 
-  @Test("A push wakes it, again and again", arguments: [true, false])
+  @Test("A push wakes a dormant device, repeatedly", arguments: [true, false])
   func pushes(isCompact: Bool) throws {
     let service = try TestService(nil, .init { $0.allowsCompactTLS = isCompact })
     defer { service.stop() }
@@ -45,7 +45,7 @@ struct DormantDeviceTests {
     }
   }
 
-  @Test("Pushes that come together arrive in their order")
+  @Test("Simultaneous pushes arrive in order")
   func order() throws {
     let service = try TestService()
     defer { service.stop() }
@@ -65,7 +65,7 @@ struct DormantDeviceTests {
     for stream in streams { #expect(try provider.client.response(to: stream).status == 200) }
   }
 
-  @Test("What it sends itself wakes it, also byte by byte")
+  @Test("Its own frames wake a device, even byte by byte")
   func frames() throws {
     let service = try TestService()
     defer { service.stop() }
@@ -74,13 +74,13 @@ struct DormantDeviceTests {
     try device.settle()
     #expect(service.service.dormancy().woken == 1)
     try service.awaitDormant()
-    // Keep-alive, and its answer.
+    // A keep-alive, and its answer.
     try device.client.send(RawCourierFrame(0x0c))
     _ = try device.client.expect(0x0d)
-    // Another app, whose token is another.
+    // Another app, with another token.
     try service.awaitDormant()
     #expect(try device.token() == token)
-    // Half a frame keeps it awake: the other one, of a device that came later, is the first to be dormant.
+    // Half a frame keeps it awake: the second device, though connected later, becomes dormant first.
     let fallen = service.service.dormancy().fallen
     try device.client.tls.send([0x0f, 0, 0])
     let later = try quietDevice(service).0
@@ -92,7 +92,7 @@ struct DormantDeviceTests {
     try later.settle()
   }
 
-  @Test("It keeps many topics, each as it was")
+  @Test("A dormant device keeps many topics unchanged")
   func topics() throws {
     let service = try TestService()
     defer { service.stop() }
@@ -108,7 +108,7 @@ struct DormantDeviceTests {
     }
   }
 
-  @Test("A newer connection takes its place, and the old one is told")
+  @Test("A newer connection replaces a dormant one, which gets a goodbye")
   func takeOver() throws {
     let service = try TestService()
     defer { service.stop() }
@@ -122,7 +122,7 @@ struct DormantDeviceTests {
     try expectPush(QuietPusher(service), new, token, "to the new one")
   }
 
-  @Test("A connection that its device closed, or lost, is over", arguments: [true, false])
+  @Test("A dormant connection ends when its device closes or loses it", arguments: [true, false])
   func ends(resets: Bool) throws {
     let service = try TestService()
     defer { service.stop() }
@@ -138,7 +138,7 @@ struct DormantDeviceTests {
     #expect(service.service.counts()[.storedDeviceOffline] == 1)
   }
 
-  @Test("The operator retires one, and none of the others is woken")
+  @Test("Retiring a device wakes none of the others")
   func retirement() throws {
     let service = try TestService()
     defer { service.stop() }
@@ -153,7 +153,7 @@ struct DormantDeviceTests {
     for other in others { try other.settle() }
   }
 
-  @Test("A certificate is revoked: its device is woken and let go, and no other")
+  @Test("Revoking a certificate wakes and disconnects only its device")
   func revocation() throws {
     let service = try TestService()
     defer { service.stop() }
@@ -167,7 +167,7 @@ struct DormantDeviceTests {
     try expectPush(QuietPusher(service), other, token, "to the other")
   }
 
-  @Test("While one authority follows another it is advised with its next frame")
+  @Test("During a rotation a device is advised with its next frame")
   func rotation() throws {
     let service = try TestService()
     defer { service.stop() }
@@ -181,7 +181,7 @@ struct DormantDeviceTests {
     #expect(try device.client.expect(0x85)[0x44]?.count == 4)
   }
 
-  @Test("When the service stops all are told goodbye")
+  @Test("When the service shuts down, all dormant devices get a goodbye")
   func drain() throws {
     let service = try TestService()
     let devices = try (0..<7).map { _ in try quietDevice(service).0 }

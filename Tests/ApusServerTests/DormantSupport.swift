@@ -5,7 +5,7 @@ import Glibc
 import Testing
 
 extension TestService {
-  /// Waits until so many devices are dormant.
+  /// Waits until this many devices are dormant.
   func awaitDormant(
     _ count: Int = 1, sourceLocation: SourceLocation = #_sourceLocation
   ) throws {
@@ -14,14 +14,14 @@ extension TestService {
       try #require(
         deadline.remainingMilliseconds > 0, "\(service.dormancy())",
         sourceLocation: sourceLocation)
-      // Asking without a pause would take the workers' time.
+      // Polling without a pause would use up the workers' time.
       usleep(20_000)
     }
   }
 
 }
 
-/// A provider that sends one push after the other under one token.
+/// A provider that sends pushes one after the other with one token.
 final class QuietPusher {
   let client: RawHTTP2Client
   private let service: TestService

@@ -10,19 +10,19 @@ struct DormantTableTests {
     DeviceKey(id: DeviceID(id), environment: environment)
   }
 
-  @Test("It finds each device at its slot, and no other, whoever came and went")
+  @Test("The table finds each device in its slot, and no other, as devices come and go")
   func places() {
     let seed = UInt64.random(in: .min ... .max)
     var random = SplitMix(state: seed)
     var places = DormantPlaces()
     var keys: [Int: DeviceKey] = [:]
     var slots: [DeviceKey: Int32] = [:]
-    // Up, down to nothing, and up again: the table grows and shrinks.
+    // Up, down to zero, and up again: the table grows and shrinks.
     for target in [3000, 0, 500] {
       while keys.count != target {
         let isComing = keys.count < target ? Int.random(in: 0..<8, using: &random) > 0 : false
         if isComing {
-          // Few ids and many: they collide, and they do not.
+          // Few ids and many, with and without collisions.
           let id = random.next() & (Bool.random(using: &random) ? .max : 0xfff)
           let key = key(id, Bool.random(using: &random) ? .production : .development)
           let slot = Int.random(in: 0..<100_000, using: &random)
@@ -46,7 +46,7 @@ struct DormantTableTests {
     }
   }
 
-  @Test("Rows stand at their slots, and are released when they go")
+  @Test("Rows keep their slots, and are freed on removal")
   func rows() {
     final class Token {}
     let seed = UInt64.random(in: .min ... .max)
@@ -87,7 +87,7 @@ struct DormantTableTests {
     #expect(!hasFar)
   }
 
-  @Test("A row is a quarter of what the objects take")
+  @Test("A row takes a quarter of the memory of the objects")
   func size() { #expect(MemoryLayout<DormantRow>.stride <= 544) }
 }
 

@@ -9,12 +9,12 @@ import Testing
 @testable import ApusDirectory
 @testable import ApusServer
 
-/// Connections whose time is over within the same second.
-@Suite("A crowd that came at once")
+/// Connections whose time ends within the same second.
+@Suite("Many connections that time out together")
 struct DueTurnTests {
   private static let count = 50
 
-  /// A worker that knows nobody, on a loop that has not been started.
+  /// A worker without connections, on a loop that was not started.
   private func worker(_ directory: TestDirectory) throws -> Worker {
     var configuration = ServerConfiguration(dataDirectory: directory.data.path, doors: [])
     configuration.isEphemeral = true
@@ -32,11 +32,11 @@ struct DueTurnTests {
     return worker
   }
 
-  @Test("It ends over several turns of the loop, so that nobody else waits for all of it")
+  @Test("They are closed over several turns of the loop, so that nobody waits for all of them")
   func turns() throws {
     let directory = try TestDirectory()
     let worker = try worker(directory)
-    // Nobody speaks, so it does not matter whose context it is.
+    // Nothing is sent, so any context will do.
     let door = Door(
       kind: .provider, environment: .production, context: try Shared.service.providerContext(),
       authorities: worker.trust.authorities(of: .provider), addresses: [], rules: .standard)

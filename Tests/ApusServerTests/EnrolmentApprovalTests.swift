@@ -23,7 +23,7 @@ struct EnrolmentApprovalTests {
     #expect((5...600).contains(try #require(answer.retrySeconds)))
   }
 
-  @Test("One without a code is listed, and gets its certificate once it is approved")
+  @Test("A device without a code is listed, and gets its certificate once it is approved")
   func approved() throws {
     let applicant = try Applicant(service)
     try expectPending(applicant.ask(code: nil, name: "Tür"))
@@ -51,7 +51,7 @@ struct EnrolmentApprovalTests {
     #expect(throws: DirectoryProblem.self) { try data.rejectEnrolment(applicant.fingerprint) }
   }
 
-  @Test("One that is rejected hears so, until it is approved after all")
+  @Test("A rejected device gets the rejection, until it is approved after all")
   func rejected() throws {
     let applicant = try Applicant(service)
     try expectPending(applicant.ask(code: nil))
@@ -62,7 +62,7 @@ struct EnrolmentApprovalTests {
     #expect(try applicant.enrolled(code: nil).certificate.subject.commonName == "desk")
   }
 
-  @Test("One that finds a code while it waits is one device, not two")
+  @Test("A waiting device that gets a code is still one device")
   func codeWhileWaiting() throws {
     let applicant = try Applicant(service)
     try expectPending(applicant.ask(code: nil))
@@ -74,7 +74,7 @@ struct EnrolmentApprovalTests {
     _ = try service.connect(device)
   }
 
-  @Test("Prefixes that name none, or several")
+  @Test("Unknown and ambiguous prefixes are errors")
   func prefixes() throws {
     #expect(throws: DirectoryProblem.self) {
       try data.approveEnrolment("00000000", nowSeconds: now)
@@ -85,8 +85,8 @@ struct EnrolmentApprovalTests {
     #expect(try data.pendingEnrolments.all().map(\.state) == [.waiting, .waiting])
   }
 
-  /// Slowed down after a burst; on a machine that is slow itself, stopped at the bound.
-  @Test("One address does not fill the list")
+  /// Slowed down after a burst; on a slow machine, stopped at the limit.
+  @Test("One address cannot fill the list")
   func bounded() throws {
     let template = try Applicant(service)
     var answers: [RawCourierFrame] = []
@@ -110,9 +110,9 @@ struct EnrolmentApprovalTests {
     #expect(count <= Limits.pendingEnrolmentsPerAddress)
   }
 
-  // MARK: The authority's key is elsewhere
+  // MARK: An offline authority key
 
-  @Test("Without the authority's key a code makes its device wait, and is used up by it")
+  @Test("Without the authority's key a code makes its device wait, and is used up")
   func keyElsewhere() throws {
     let code = try directory.code()
     try directory.removeDeviceAuthorityKey()
@@ -155,7 +155,7 @@ struct EnrolmentApprovalTests {
     _ = try service.connect(device)
   }
 
-  @Test("OpenSSL as the authority elsewhere")
+  @Test("OpenSSL works as an offline authority")
   func opensslElsewhere() throws {
     let key = "\(data.path)/elsewhere.key"
     try FileManager.default.moveItem(atPath: data.authorityKey(.devices), toPath: key)
@@ -176,7 +176,7 @@ struct EnrolmentApprovalTests {
     _ = try service.connect(device)
   }
 
-  @Test("Renewal waits for the operator likewise, and the next one waits anew")
+  @Test("Renewal also waits for the operator, each time anew")
   func renewalElsewhere() throws {
     try directory.removeDeviceAuthorityKey()
     let device = try directory.agedDevice()
@@ -194,7 +194,7 @@ struct EnrolmentApprovalTests {
       waiting.key, certificatePEM: pem, nowSeconds: now)
     try connected.client.send(request)
     #expect(try connected.client.expect(0x84)[0x43] == certificate.der)
-    // With that certificate, the decision about it is not one about the next.
+    // After that certificate, its approval does not count for the next one.
     let renewed = TestDevice(id: device.id, key: device.key, certificate: certificate)
     connected.client.tls.reset()
     let again = try service.connect(renewed)
@@ -203,7 +203,7 @@ struct EnrolmentApprovalTests {
     #expect(try data.pendingEnrolments.all().map(\.state) == [.waiting])
   }
 
-  @Test("A key of the authority that cannot be read is the service's trouble, and uses no code up")
+  @Test("An unreadable authority key is a service error, and uses no code up")
   func brokenKey() throws {
     let code = try directory.code()
     let file = data.authorityKey(.devices)

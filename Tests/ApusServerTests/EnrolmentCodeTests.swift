@@ -8,14 +8,14 @@ import ApusTrust
 import Foundation
 import Testing
 
-@Suite("Devices get certificates for one-time codes", .timeLimit(.minutes(30)))
+@Suite("Devices get certificates with enrolment codes", .timeLimit(.minutes(30)))
 struct EnrolmentCodeTests {
   let service: TestService
   var directory: TestDirectory { service.directory }
 
   init() throws { service = try TestService() }
 
-  @Test("A code makes one device, which is let in at once")
+  @Test("A code enrols one device, which is accepted immediately")
   func works() throws {
     let code = try directory.code()
     let applicant = try Applicant(service)
@@ -30,7 +30,7 @@ struct EnrolmentCodeTests {
     #expect(try connected.token().count == 64)
   }
 
-  @Test("What an interrupted command left is removed at a start once it is old, and nothing else")
+  @Test("Old leftovers of an interrupted command are removed at a start, and nothing else")
   func leftovers() throws {
     service.stop()
     let folder = URL(filePath: directory.data.path).appending(path: "enrolment/codes")
@@ -44,14 +44,14 @@ struct EnrolmentCodeTests {
     }
     let restarted = try TestService(directory)
     defer { restarted.stop() }
-    // The desk does one thing after the other: with an answer the start's own is done.
+    // The queue is processed in order: after this answer, the work of the start is done.
     _ = try Applicant(restarted).enrolled(code: code)
     let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
     #expect(names.filter { $0.contains("part") } == ["ab.3.part"])
     #expect(names.count == 3)
   }
 
-  @Test("The operator's name for the device counts, not the device's own")
+  @Test("The operator's name for the device takes precedence over the device's own")
   func name() throws {
     let code = try directory.code(name: "kitchen")
     #expect(
@@ -61,7 +61,7 @@ struct EnrolmentCodeTests {
     #expect(device.certificate.subject.commonName == "device")
   }
 
-  @Test("Guessed, used, expired, withdrawn, mistyped: the answers are the same, byte for byte")
+  @Test("Unknown, used, expired, withdrawn and mistyped codes get the same answer, byte for byte")
   func refused() throws {
     let used = try directory.code()
     let first = try Applicant(service).enrolled(code: used)
@@ -73,7 +73,7 @@ struct EnrolmentCodeTests {
       list.first { $0.used == 0 && $0.record.expiresSeconds > $0.record.madeSeconds })
     #expect(try directory.data.enrolmentCodes.withdraw(hash: newest.hash))
     let unknown = "04HM-ASW9-NF6Y-ZZPW-QAC7-CN1J-205A"
-    // All at once: each waits for its time.
+    // All at once, since each has to wait for its time.
     let applicant = try Applicant(service)
     let clients = try [used, expired, withdrawn, unknown, "0000", "not a code"].map {
       try applicant.send(applicant.request(code: $0))
@@ -87,13 +87,13 @@ struct EnrolmentCodeTests {
     _ = try service.connect(first)
   }
 
-  /// The names in the directory of codes.
+  /// The file names in the directory of codes.
   private static func files(_ directory: TestDirectory) throws -> [String] {
     try FileManager.default.contentsOfDirectory(
       atPath: directory.data.path + "/enrolment/codes")
   }
 
-  @Test("Only the code's SHA-256 is kept, for the service's eyes alone")
+  @Test("Only the code's SHA-256 is stored, readable by the service only")
   func kept() throws {
     let code = try directory.code(name: "kitchen")
     _ = try Applicant(service).enrolled(code: code)
@@ -109,7 +109,7 @@ struct EnrolmentCodeTests {
   }
 
   @Test(
-    "Many devices at once with one code: as many certificates as it has uses", arguments: [1, 3])
+    "Simultaneous devices get as many certificates as their code has uses", arguments: [1, 3])
   func race(uses: Int) throws {
     let code = try directory.code(uses: uses)
     let applicants = try (0..<10).map { _ in try Applicant(service) }
@@ -121,7 +121,7 @@ struct EnrolmentCodeTests {
     for answer in answers where answer[0x40] != [0] { answer.expectRefused(1) }
   }
 
-  @Test("One key that asks many times at once is one device")
+  @Test("Simultaneous requests with the same key enrol one device")
   func sameKeyAtOnce() throws {
     let code = try directory.code(uses: 5)
     let applicant = try Applicant(service)
@@ -132,7 +132,7 @@ struct EnrolmentCodeTests {
     #expect(try directory.data.enrolmentCodes.all().map(\.used) == [1])
   }
 
-  @Test("A lost answer is given again: to the same key, after a restart, and after the code's time")
+  @Test("A lost answer is repeated: for the same key, after a restart, and after the code expired")
   func lostAnswer() throws {
     let code = try directory.code()
     let applicant = try Applicant(service)
@@ -147,7 +147,7 @@ struct EnrolmentCodeTests {
     let known = try #require(directory.data.enrolmentCodes.all().first)
     let file = directory.data.path + "/enrolment/codes/" + known.hash
     let text = try String(contentsOfFile: file, encoding: .utf8)
-    // Over since a second, and not so long that it is cleared away.
+    // Expired one second ago, too recently to be removed.
     let over = "expires = \(Int64(Date().timeIntervalSince1970) - 1)"
     try Data(text.replacing("expires = \(known.record.expiresSeconds)", with: over).utf8)
       .write(to: URL(filePath: file))
@@ -159,14 +159,14 @@ struct EnrolmentCodeTests {
     try survivor.ask(code: code).expectRefused(1)
   }
 
-  /// What stands in the directory when a crash comes: the service must go on from there without a second device.
-  @Test("A crash between the use of a code and the answer makes no second device")
+  /// The state after a crash: the service must continue without creating a second device.
+  @Test("A crash between the use of a code and the answer creates no second device")
   func crash() throws {
     let code = try directory.code()
     let applicant = try Applicant(service)
     let device = try applicant.enrolled(code: code)
     service.stop()
-    // An act that was interrupted leaves a part of a file beside the codes.
+    // An interrupted write leaves a partial file next to the codes.
     let hash = try directory.data.enrolmentCodes.all()[0].hash
     let part = directory.data.path + "/enrolment/codes/\(hash).1.99.part"
     try Data("key = ".utf8).write(to: URL(filePath: part))
@@ -176,7 +176,7 @@ struct EnrolmentCodeTests {
     #expect(try directory.data.enrolmentCodes.all().map(\.used) == [1])
   }
 
-  @Test("A retired device gets nothing for its old code, nor for its old certificate")
+  @Test("A retired device gets nothing for its old code or its old certificate")
   func retired() throws {
     let code = try directory.code(uses: 2)
     let applicant = try Applicant(service)
@@ -194,14 +194,14 @@ struct EnrolmentCodeTests {
   }
 
   @Test(
-    "Names that would disturb a certificate or a list",
+    "Names that would break a certificate or a list are rejected",
     arguments: ["a\nb", "\u{202e}x", " ", "\u{7f}"])
   func badName(name: String) throws {
     let applicant = try Applicant(service)
     try applicant.ask(code: directory.code(), name: name).expectRefused(2)
   }
 
-  @Test("The same address is slowed down, and devices that are there do not notice")
+  @Test("Requests of one address are slowed down, without affecting existing devices")
   func slowedDown() throws {
     let applicant = try Applicant(service)
     let guess = try applicant.request(code: "04HM-ASW9-NF6Y-ZZPW-QAC7-CN1J-205A")

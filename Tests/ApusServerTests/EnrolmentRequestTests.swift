@@ -8,14 +8,14 @@ import ApusTrust
 import Foundation
 import Testing
 
-@Suite("What devices ask with", .timeLimit(.minutes(30)))
+@Suite("Enrolment requests of devices", .timeLimit(.minutes(30)))
 struct EnrolmentRequestTests {
   let service: TestService
   var directory: TestDirectory { service.directory }
 
   init() throws { service = try TestService() }
 
-  @Test("Requests that prove nothing use no code up, and harm nobody")
+  @Test("Requests without a valid proof use no code up")
   func garbage() throws {
     let code = try directory.code()
     let applicant = try Applicant(service)
@@ -36,7 +36,7 @@ struct EnrolmentRequestTests {
     _ = try applicant.enrolled(code: code)
   }
 
-  @Test("Frames that break the protocol are answered with the end")
+  @Test("Frames that break the protocol end the connection")
   func brokenFrames() throws {
     let applicant = try Applicant(service)
     let long = try applicant.request(
@@ -48,7 +48,7 @@ struct EnrolmentRequestTests {
         #expect(end.frames.map(\.command) == [0x80])
         #expect(end.end == .closeNotify)
       }
-      // A megabyte is not even waited for.
+      // The service does not even wait for a megabyte.
       let client = try service.courier(nil)
       try client.tls.send(hex("81 00100000"))
       let end = try client.end()
@@ -56,32 +56,32 @@ struct EnrolmentRequestTests {
     }
   }
 
-  @Test("Only in our own dialect, only without a certificate, and only as the first frame")
+  @Test("Enrolment is possible only in our own dialect, without a certificate, as the first frame")
   func outOfPlace() throws {
     let applicant = try Applicant(service)
     let frame = try applicant.request(code: directory.code())
-    // With a certificate it is not the first frame that there is to be.
+    // With a certificate, it is not a valid first frame.
     let device = try directory.device()
     let known = try service.courier(device)
     try known.send(frame)
     #expect(try known.end().frames.map(\.command) == [0x80])
-    // Under the dialect of others nothing of ours is ever said.
+    // In foreign dialects our own frames are never sent.
     let other = RawCourierClient(
       try service.tls(.courier, protocols: [TestService.inBandProtocol]))
     try other.send(frame)
     #expect(try other.end().frames.isEmpty)
-    // On a connection that was let in it is skipped.
+    // On an accepted connection it is skipped.
     let connected = try service.connect(device)
     try connected.client.send(frame)
     try connected.settle()
-    // What follows a request is not read.
+    // Frames after a request are not read.
     let client = try service.courier(nil)
     try client.send(frame, frame, ConnectedDevice.connectMessage())
     _ = try applicant.device(Applicant.answer(client))
   }
 
   @Test(
-    "OpenSSL's command line makes a request that works, and verifies the certificate",
+    "OpenSSL's command line creates a valid request, and verifies the certificate",
     arguments: [
       ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"], ["-newkey", "rsa:2048"],
       ["-newkey", "rsa:4096"],
@@ -112,7 +112,7 @@ struct EnrolmentRequestTests {
     _ = try service.connect(device)
   }
 
-  @Test("An operator may take codes only, or nobody")
+  @Test("An operator can allow codes only, or no enrolment")
   func modes() throws {
     let codesOnly = try TestService(nil, .init { $0.enrolment = .codes })
     defer { codesOnly.stop() }
@@ -126,7 +126,7 @@ struct EnrolmentRequestTests {
     let stranger = try Applicant(off)
     try stranger.ask(code: off.directory.code()).expectRefused(5)
     try stranger.ask(code: nil).expectRefused(5)
-    // Devices that there are go on renewing.
+    // Existing devices still renew.
     let device = try off.connect(off.directory.agedDevice())
     try device.client.send(
       RawCourierFrame(0x83, (0x41, CertificateRequest.make(for: device.device.key))))

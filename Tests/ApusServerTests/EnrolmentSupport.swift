@@ -20,7 +20,7 @@ struct Applicant {
     self.key = try key ?? .generateP256()
   }
 
-  /// SHA-256 of the public key, as the operator sees it.
+  /// SHA-256 of the public key, as shown to the operator.
   var fingerprint: String { key.publicKey.spkiSHA256.hex }
 
   func request(
@@ -34,14 +34,14 @@ struct Applicant {
     return frame
   }
 
-  /// Sends the request on a connection of its own, and reads nothing.
+  /// Sends the request on a new connection, and reads nothing.
   func send(_ frame: RawCourierFrame) throws -> RawCourierClient {
     let client = try service.courier(nil)
     try client.send(frame)
     return client
   }
 
-  /// The answer, behind which there is a goodbye and the end.
+  /// The answer, which is followed by a goodbye and the end.
   static func answer(_ client: RawCourierClient) throws -> RawCourierFrame {
     let answer = try client.expect(0x82, deadline: Deadline(seconds: 60))
     #expect(try client.expect(0x80)[0x40] != nil)
@@ -58,7 +58,7 @@ struct Applicant {
       send(request(code: code, name: name, certificateRequest: certificateRequest)))
   }
 
-  /// The device that an accepted answer makes.
+  /// The device from an accepted answer.
   func device(_ answer: RawCourierFrame) throws -> TestDevice {
     guard answer[0x40] == [0], let der = answer[0x43] else {
       throw RawFault.unexpected("not accepted: \(answer) \(answer.reason)")
@@ -73,12 +73,12 @@ struct Applicant {
 }
 
 extension RawCourierFrame {
-  /// The text of an answer, for messages of tests.
+  /// The text of an answer, for test messages.
   var reason: String { String(decoding: self[0x42] ?? [], as: UTF8.self) }
 
   var retrySeconds: Int? { self[0x44]?.reduce(0) { $0 << 8 | Int($1) } }
 
-  /// Expects a refusal for this reason.
+  /// Expects a rejection with this reason.
   func expectRefused(_ reason: UInt8, sourceLocation: SourceLocation = #_sourceLocation) {
     #expect(self[0x40] == [2], sourceLocation: sourceLocation)
     #expect(self[0x41] == [reason], "\(self.reason)", sourceLocation: sourceLocation)
@@ -96,7 +96,7 @@ extension TestDirectory {
     ).text
   }
 
-  /// Takes the devices' authority's key away, as an operator does who keeps it elsewhere.
+  /// Removes the key of the devices' authority, like an operator who keeps it offline.
   func removeDeviceAuthorityKey() throws {
     try FileManager.default.removeItem(atPath: data.authorityKey(.devices))
   }
@@ -110,7 +110,7 @@ extension TestDirectory {
   }
 }
 
-/// The lines of a service's log.
+/// Log lines of a service.
 final class LogLines: Sendable {
   private let lines = Mutex<[String]>([])
 

@@ -8,12 +8,12 @@ import Testing
 @testable import ApusDirectory
 @testable import ApusServer
 
-@Suite("Certificates that end soon")
+@Suite("Expiring certificates")
 struct ExpiryWatchTests {
   private static let day: Int64 = 86_400
   private static let end: Int64 = 1_900_000_000
 
-  /// The days left in each line that was logged.
+  /// Collects the days left from each log line.
   private final class Lines: Sendable {
     private let lines = Mutex<[String]>([])
     func append(_ line: String) { lines.withLock { $0.append(line) } }
@@ -38,7 +38,7 @@ struct ExpiryWatchTests {
     watch.look(at: entry, nowSeconds: Self.end - Int64(daysLeft * Double(Self.day)))
   }
 
-  @Test("Somebody is told at 30, 7 and 1 days and at the end, once each")
+  @Test("Warnings are logged at 30, 7 and 1 days and at expiry, once each")
   func marks() {
     look(31)
     #expect(lines.take().isEmpty && watch.entries().isEmpty)
@@ -54,14 +54,14 @@ struct ExpiryWatchTests {
     #expect(watch.entries() == [entry])
   }
 
-  @Test("One that is first seen late is told of once, by the nearest mark")
+  @Test("A certificate seen late gets one warning, for the nearest threshold")
   func late() {
     look(0.9)
     look(0.8)
     #expect(lines.take().count == 1)
   }
 
-  @Test("A certificate is news once a day")
+  @Test("A certificate is logged at most once a day")
   func news() {
     let (one, other): ([UInt8], [UInt8]) = ([1, 2, 3], [1, 2, 4])
     #expect(watch.isNews(one, nowSeconds: 86_400))
@@ -70,7 +70,7 @@ struct ExpiryWatchTests {
     #expect(watch.isNews(one, nowSeconds: 2 * 86_400))
   }
 
-  @Test("However many there are, a bounded number is remembered, and the ended make room")
+  @Test("A bounded number of certificates is remembered, and expired ones are dropped")
   func bounded() {
     for index in 0..<ExpiryWatch.capacity + 10 {
       watch.look(
@@ -84,12 +84,12 @@ struct ExpiryWatchTests {
   }
 
   @Test(
-    "What connects with such a certificate is found, and the service's own once it is replaced is not"
+    "Certificates of connections are watched; a replaced service certificate is not"
   )
   func live() throws {
     let service = try TestService()
     defer { service.stop() }
-    // The test's certificates last a day; the service's own do not end soon.
+    // The test's certificates last a day; the service's own do not expire soon.
     let device = try service.connect()
     let provider = try service.provider(identity: service.directory.providerIdentity())
     try provider.ping()

@@ -3,9 +3,9 @@ import ApusStore
 import ApusTesting
 import Testing
 
-@Suite("What stands in the feedback list")
+@Suite("Contents of the feedback list")
 struct FeedbackListTests {
-  @Test("An app that was dropped is listed without a push, under the second of its 410")
+  @Test("A removed app is listed without a push, with the same second as its 410")
   func dropped() throws {
     let bench = try FeedbackBench()
     let device = try bench.service.connect()
@@ -29,7 +29,7 @@ struct FeedbackListTests {
     Int64(answer.bodyText.filter(\.isNumber)) ?? 0
   }
 
-  @Test("An app that is dropped and listed again within the grace is not in the list")
+  @Test("An app that returns within the grace period is not listed")
   func grace() throws {
     let bench = try FeedbackBench(graceSeconds: 3600)
     let device = try bench.service.connect()
@@ -45,7 +45,7 @@ struct FeedbackListTests {
     #expect(try bench.read().isEmpty)
   }
 
-  @Test("A push of the binary interface to a dead token is accepted, dropped, and listed once")
+  @Test("A binary push to an inactive token is accepted, dropped, and listed once")
   func gatewayPush() throws {
     let bench = try FeedbackBench()
     let token = try hex(
@@ -66,7 +66,7 @@ struct FeedbackListTests {
     #expect((now - 60...now).contains(Int64(tuples[0].seconds)))
   }
 
-  @Test("A push of the HTTP/2 interface to a dead token is refused, and lists it too")
+  @Test("An HTTP/2 push to an inactive token is rejected, and listed too")
   func http2Push() throws {
     let bench = try FeedbackBench()
     let token = try bench.service.directory.deviceToken(bench.service.directory.device().id).hex
@@ -81,7 +81,7 @@ struct FeedbackListTests {
         == [RawFeedbackTuple(seconds: UInt32(timestamp(answer) / 1000), token: hex(token))])
   }
 
-  @Test("A token that another installation has replaced is listed, the new one is not")
+  @Test("A token replaced by another installation is listed, the new one is not")
   func superseded() throws {
     let bench = try FeedbackBench()
     let device = try bench.service.connect()
@@ -106,7 +106,7 @@ struct FeedbackListTests {
     #expect(try bench.read().map(\.token) == [old])
   }
 
-  @Test("Each topic and each environment has a list of its own")
+  @Test("Each topic and each environment has its own list")
   func lists() throws {
     let bench = try FeedbackBench()
     let service = bench.service
@@ -129,7 +129,7 @@ struct FeedbackListTests {
     }
   }
 
-  @Test("Rows outlive the service, and are gone for good once they were read")
+  @Test("Rows survive a restart, and are removed for good after reading")
   func restart() throws {
     let directory = try TestDirectory()
     let durable = TestService.Options { $0.isEphemeral = false }

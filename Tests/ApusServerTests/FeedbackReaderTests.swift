@@ -5,10 +5,10 @@ import Testing
 
 @Suite("Readers of the feedback service")
 struct FeedbackReaderTests {
-  /// Far more than the buffers of a reader that does not read can hold.
+  /// Far more than the buffers of a stalled reader can hold.
   private static let many = 10_000
 
-  @Test("500 rows: oldest first, whole tuples, at most 988 bytes in a record, then the end")
+  @Test("500 rows: oldest first, complete tuples, at most 988 bytes in a record, then the end")
   func records() throws {
     let bench = try FeedbackBench()
     let rows = FeedbackBench.rows(500)
@@ -23,7 +23,7 @@ struct FeedbackReaderTests {
     #expect(sizes == Array(repeating: 988, count: 19) + [228, 0])
   }
 
-  @Test("An empty list is a connection that ends at once")
+  @Test("With an empty list the connection ends immediately")
   func empty() throws {
     let bench = try FeedbackBench()
     let reader = try bench.reader()
@@ -32,7 +32,7 @@ struct FeedbackReaderTests {
     #expect(reader.records.count == 1)
   }
 
-  @Test("What was read is gone; what comes later is there for the next reader")
+  @Test("Rows that were read are removed; later ones are there for the next reader")
   func cleared() throws {
     let bench = try FeedbackBench()
     try bench.add(FeedbackBench.rows(100))
@@ -44,7 +44,7 @@ struct FeedbackReaderTests {
     #expect(try bench.read() == later.map(FeedbackBench.tuple))
   }
 
-  @Test("A list of many pages is read, and cleared, as a whole")
+  @Test("A list of many pages is read, and removed, as a whole")
   func pages() throws {
     let bench = try FeedbackBench()
     let rows = FeedbackBench.rows(5000)
@@ -53,7 +53,7 @@ struct FeedbackReaderTests {
     try bench.waitForCount(0)
   }
 
-  @Test("A token that dies again while it is being read stays for the next reader")
+  @Test("A token listed again during reading stays for the next reader")
   func renewed() throws {
     let bench = try FeedbackBench()
     let rows = FeedbackBench.rows(10)
@@ -74,7 +74,7 @@ struct FeedbackReaderTests {
     #expect(try bench.read() == [FeedbackBench.tuple(renewed)])
   }
 
-  @Test("A reader that shuts its side first still gets everything", arguments: [false, true])
+  @Test("A reader that closes its side first still gets everything", arguments: [false, true])
   func halfClosed(saysGoodbye: Bool) throws {
     let bench = try FeedbackBench()
     let rows = FeedbackBench.rows(Self.many)
@@ -89,7 +89,7 @@ struct FeedbackReaderTests {
     try bench.waitForCount(0)
   }
 
-  @Test("Whatever a reader sends means nothing")
+  @Test("Input of a reader is ignored")
   func talking() throws {
     let bench = try FeedbackBench()
     let rows = FeedbackBench.rows(200)
@@ -106,11 +106,11 @@ struct FeedbackReaderTests {
     case atOnce
     case afterSome
     case afterHalfClose
-    /// Everything was read but the end.
+    /// Everything was read except the end.
     case beforeTheEnd
   }
 
-  @Test("A reader that is reset leaves every row", arguments: Departure.allCases)
+  @Test("A reader that is reset leaves every row in the list", arguments: Departure.allCases)
   func reset(departure: Departure) throws {
     let bench = try FeedbackBench()
     let isLarge = departure == .afterSome || departure == .afterHalfClose
@@ -129,13 +129,13 @@ struct FeedbackReaderTests {
       }
       reader.reset()
     }
-    // Once all leases are over, a reader is given everything.
+    // Once all leases have ended, a reader gets everything.
     try waitUntil("all rows to be free") { try bench.peek().count == rows.count }
     #expect(try bench.stored().count == rows.count)
   }
 
   @Test(
-    "A second reader gets what the first was not given, and both together get all",
+    "A second reader gets what the first one did not, and together they get everything",
     arguments: [
       1, 2,
     ])
@@ -145,7 +145,7 @@ struct FeedbackReaderTests {
     try bench.add(rows)
     let first = try bench.reader()
     #expect(try first.receiveAll().bytes.count == 38 * rows.count)
-    // It has not said that it has them, so they are its own still. Some of these are older.
+    // It has not confirmed its rows, so they are still leased to it. Some of these are older.
     let more = FeedbackBench.rows(50, from: 10_000) + FeedbackBench.earlierRows(50)
     try bench.add(more)
     let second = try bench.read()
@@ -156,7 +156,7 @@ struct FeedbackReaderTests {
     try bench.waitForCount(0)
   }
 
-  @Test("A service that dies while a list is being read has the whole list afterwards")
+  @Test("After a crash during reading, the service still has the whole list")
   func powerLoss() throws {
     let bench = try FeedbackBench()
     let rows = FeedbackBench.rows(Self.many)
@@ -169,14 +169,14 @@ struct FeedbackReaderTests {
     stalled.reset()
   }
 
-  @Test("A list that cannot be cleared is there again")
+  @Test("A list that could not be removed is served again")
   func failingStore() throws {
     let bench = try FeedbackBench()
     let rows = FeedbackBench.rows(50)
     try bench.add(rows)
     bench.store.failNextCommits(1, with: .unavailable)
     #expect(try bench.read().count == 50)
-    // A list that is free again is read once; before that a reader gets nothing.
+    // A free list is read once; before that a reader gets nothing.
     var again: [RawFeedbackTuple] = []
     try waitUntil("the rows to be free again") {
       again = try bench.read()
@@ -186,7 +186,7 @@ struct FeedbackReaderTests {
     try bench.waitForCount(0)
   }
 
-  @Test("A stop lets a reader come to the end of its list")
+  @Test("During a shutdown a reader still gets the rest of its list")
   func stop() throws {
     let bench = try FeedbackBench()
     try bench.add(FeedbackBench.rows(1000))

@@ -5,7 +5,7 @@ import ApusTLS
 import ApusTesting
 import Testing
 
-/// A service over a store that the test sees too: the lists can be filled and looked at from behind.
+/// A service with a store that the test can access, to fill and inspect the lists.
 final class FeedbackBench {
   let store: MemoryStore
   let service: TestService
@@ -31,7 +31,7 @@ final class FeedbackBench {
 
   static let list = FeedbackTopic(topic: TopicKey(app: AppID(1)), environment: .production)
 
-  /// Tokens as they would be minted; who reads the list does not look into them.
+  /// Tokens in the form of issued ones; readers of the list do not look into them.
   static func rows(_ count: Int, from first: Int = 0) -> [FeedbackRow] {
     (first..<first + count).map { number in
       FeedbackRow(
@@ -40,7 +40,7 @@ final class FeedbackBench {
     }
   }
 
-  /// Rows from before all others.
+  /// Rows older than all others.
   static func earlierRows(_ count: Int) -> [FeedbackRow] {
     rows(count, from: 1_000_000).map {
       FeedbackRow(milliseconds: $0.milliseconds - 1_600_000_000_000, token: $0.token)
@@ -51,7 +51,7 @@ final class FeedbackBench {
     RawFeedbackTuple(seconds: UInt32(row.milliseconds / 1000), token: hex(row.token.hex))
   }
 
-  /// Puts rows into a list and waits until they are there.
+  /// Adds rows to a list and waits until they are stored.
   func add(_ rows: [FeedbackRow], to list: FeedbackTopic = list) throws {
     var group = store.makeGroup()
     for row in rows { group.putFeedback(row, in: list, replacing: nil) }
@@ -62,7 +62,7 @@ final class FeedbackBench {
     }
   }
 
-  /// What the list has now, oldest first.
+  /// The current list, oldest first.
   func stored(_ list: FeedbackTopic = list) throws -> [FeedbackRow] {
     var rows: [FeedbackRow] = []
     try store.feedbackRows(of: list, after: nil, limit: .max, into: &rows)
@@ -77,10 +77,10 @@ final class FeedbackBench {
     try service.feedbackReader(identity: identity)
   }
 
-  /// Reads everything and lets the service know.
+  /// Reads everything and confirms it to the service.
   func read() throws -> [RawFeedbackTuple] { try service.feedback(identity: identity) }
 
-  /// Reads everything that is not leased, and leaves it in the list: a reset says that it was not taken.
+  /// Reads all rows that are not leased, and leaves them in the list by resetting the connection.
   func peek() throws -> [RawFeedbackTuple] {
     let reader = try reader()
     let bytes = try reader.receiveAll().bytes

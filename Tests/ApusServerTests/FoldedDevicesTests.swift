@@ -5,7 +5,7 @@ import Testing
 
 @testable import ApusServer
 
-@Suite("Devices that are folded")
+@Suite("Folded devices")
 struct FoldedDevicesTests {
   private func key(_ number: UInt64, _ environment: Environment = .production) -> DeviceKey {
     DeviceKey(id: DeviceID(number), environment: environment)
@@ -37,7 +37,7 @@ struct FoldedDevicesTests {
     return device
   }
 
-  @Test("Nearly all are found as they were, once")
+  @Test("Nearly all devices are found unchanged, once")
   func found() {
     var folded = FoldedDevices(byteCount: 4 * 1024 * 1024)
     var count = 0
@@ -53,11 +53,11 @@ struct FoldedDevicesTests {
       let again = folded.take(key(id))
       #expect(again == nil)
     }
-    // Of a hundred, one comes to a set of the table that is full.
+    // About one in a hundred meets a full set of the table.
     #expect(count > 9800)
   }
 
-  @Test("The environments of a device are apart")
+  @Test("The environments of a device are separate")
   func environments() {
     var folded = FoldedDevices(byteCount: 1024 * 1024)
     folded.fold(device(7))
@@ -65,7 +65,7 @@ struct FoldedDevicesTests {
     #expect(other == nil && own != nil)
   }
 
-  @Test("What is known of the store is nothing, one or several, or it is not known")
+  @Test("The stored notifications are known as none, one or several, or unknown")
   func stored() {
     var folded = FoldedDevices(byteCount: 1024 * 1024)
     for count in 0..<4 as Range<UInt64> {
@@ -74,7 +74,7 @@ struct FoldedDevicesTests {
       folded.fold(device)
     }
     folded.fold(Device(key: key(9), registration: Registration()))
-    // What its facts do not say all about is read again.
+    // Incomplete facts are read from the store.
     let several = Device(key: key(10), registration: Registration())
     several.loadStored([StoredFacts(facts: facts(1), index: 1)])
     folded.fold(several)
@@ -85,11 +85,11 @@ struct FoldedDevicesTests {
     #expect(unknown != nil && unknown?.stored == nil)
   }
 
-  @Test("What is new takes the place of what is oldest, and is never taken for it")
+  @Test("New devices replace the oldest, and are never mistaken for them")
   func bound() {
     var folded = FoldedDevices(byteCount: 256 * 1024)
     let count: UInt64 = 20_000
-    // Of different lengths, so that they come to stand in each other's places in every way.
+    // Of different lengths, so that they replace each other in every combination.
     for number in 1...count { folded.fold(device(number, topics: Int(number % 5) + 1)) }
     var kept: [UInt64] = []
     for number in 1...count {
@@ -98,13 +98,13 @@ struct FoldedDevicesTests {
       #expect(found.record?.topics.count == Int(number % 5) + 1)
       #expect(found.stored == [facts(number)])
     }
-    // Nearly all of the newest, for a set of the table may be full.
+    // Nearly all of the newest, because a set of the table may be full.
     #expect((700...2000).contains(kept.count))
     #expect((kept.first ?? 0) > count - 2000)
     #expect(kept.last == count)
   }
 
-  @Test("One whose record is remembered elsewhere takes less, and says who is stored")
+  @Test("A device whose record is stored elsewhere takes less, and lists its stored notifications")
   func withoutRecord() {
     var folded = FoldedDevices(byteCount: 256 * 1024)
     let count: UInt64 = 3000
@@ -116,11 +116,11 @@ struct FoldedDevicesTests {
       #expect(found.record == nil)
       #expect(found.stored == [facts(number)])
     }
-    // With their records there is room for 1,640.
+    // Including their records there is room for 1,640.
     #expect(kept > 2200)
   }
 
-  @Test("One that was folded again is found as it is now")
+  @Test("A device that is folded again is found in its current state")
   func again() {
     var folded = FoldedDevices(byteCount: 256 * 1024)
     for topics in 1...3 {
@@ -130,7 +130,7 @@ struct FoldedDevicesTests {
     }
   }
 
-  @Test("One with many topics is not folded")
+  @Test("A device with many topics is not folded")
   func large() {
     var folded = FoldedDevices(byteCount: 1024 * 1024)
     folded.fold(device(1, topics: 100))

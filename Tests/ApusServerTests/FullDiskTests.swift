@@ -12,9 +12,9 @@ import Testing
 @testable import ApusAdmin
 @testable import ApusServer
 
-/// A whole service whose store is on a file system of a few megabytes. Mounting one takes root.
+/// A complete service with its store on a file system of a few megabytes. Mounting requires root.
 @Suite(
-  "A service whose disk is full", .serialized, .enabled(if: getuid() == 0, "mounting takes root"))
+  "A service with a full disk", .serialized, .enabled(if: getuid() == 0, "mounting takes root"))
 final class FullDiskServiceTests {
   private let directory: TestDirectory
   private let disk: SmallFileSystem
@@ -36,25 +36,25 @@ final class FullDiskServiceTests {
     let storePath = directory.data.storePath
     try Files.makeDirectory(storePath)
     disk = try SmallFileSystem(.ext4, at: storePath, megabytes: 32)
-    // As at the root of a volume of ext4.
+    // As at the root of an ext4 volume.
     if !FileManager.default.fileExists(atPath: lostAndFound) {
       try Files.makeDirectory(lostAndFound)
     }
-    // What an operator will delete: opening the store again takes as much room as its log.
+    // For an operator to delete: opening the store again needs as much room as its log.
     try Data(count: 20 << 20).write(to: URL(filePath: ballast))
   }
 
-  /// Takes what is still free, for the ballast.
+  /// Fills the remaining space with the ballast.
   private func fillDisk() { SmallFileSystem.fill(ballast) }
 
-  @Test("A damaged store on a volume of its own is copied to another one, long files too")
+  @Test("A damaged store on its own volume is copied to another one, including long files")
   func copyToAnotherVolume() throws {
     let service = try TestService(directory, options)
     _ = try service.connect().token()
     service.stop()
     let log = try #require(try Files.names(in: storePath).filter { $0.hasSuffix(".log") }.max())
     try Data([1, 2, 3]).write(to: URL(filePath: "\(storePath)/\(log)"))
-    // Longer than any file that is read as a whole; of zeros, which take no room.
+    // Longer than any file that is read at once; all zeros, which take no space.
     let long = 17 << 20
     #expect(FileManager.default.createFile(atPath: "\(storePath)/long", contents: nil))
     #expect(truncate("\(storePath)/long", long) == 0)
@@ -71,7 +71,7 @@ final class FullDiskServiceTests {
       #"{"aps":{"alert":"\#(number)"},"filler":"\#(String(repeating: "x", count: 3000))"}"#.utf8)
   }
 
-  /// Pushes until one is answered with `status`; the number of the last one with 200 before that.
+  /// Sends pushes until one gets `status`; returns the number of the last one with 200 before.
   private func push(
     _ numbers: PartialRangeFrom<Int>, to token: String, _ service: TestService, until status: Int,
     fillingDisk fillsDisk: Bool = false
@@ -81,7 +81,7 @@ final class FullDiskServiceTests {
     let deadline = EventLoop.monotonicMilliseconds() + 60_000
     var accepted = numbers.lowerBound - 1
     for number in numbers {
-      // Again and again, as the engine makes room where it removes a log.
+      // Repeatedly, because the engine frees space when it removes a log.
       if fillsDisk, number % 64 == 0 { fillDisk() }
       let response = try provider.exchange(headers, body: payload(number))
       if response.status == 200 { accepted = number }
@@ -92,7 +92,7 @@ final class FullDiskServiceTests {
     return accepted
   }
 
-  /// Gets what waits for a device. The store may be between two attempts to open it, and says how they end.
+  /// Receives a device's stored notification. The store may be between two attempts to open it.
   private func fetch(_ device: TestDevice, _ service: TestService) throws -> [UInt8]? {
     while true {
       if let connected = try? service.connect(device) {
@@ -104,7 +104,7 @@ final class FullDiskServiceTests {
     }
   }
 
-  @Test("Full while it runs: 503, devices stay and are served, and it recovers by itself")
+  @Test("Full during operation: 503, devices stay connected, and automatic recovery")
   func running() throws {
     let service = try TestService(directory, options)
     defer { service.stop() }
@@ -116,14 +116,14 @@ final class FullDiskServiceTests {
     fillDisk()
     let last = try push(1..., to: absentToken, service, until: 503, fillingDisk: true)
     fillDisk()
-    // It is there, and stays.
+    // It is connected, and stays so.
     try present.settle()
-    // What was accepted can be read.
+    // Accepted notifications can be read.
     #expect(try fetch(absent, service) == payload(last))
     try present.settle()
     unlink(ballast)
     let accepted = try push(1_000_000..., to: presentToken, service, until: 200)
-    // What was answered 503 may arrive as well: it was on its way when the store refused it.
+    // Pushes answered with 503 may arrive as well: they were in flight when the store refused them.
     var arrived: [[UInt8]?] = []
     repeat {
       let notification = try present.notification()
@@ -135,7 +135,7 @@ final class FullDiskServiceTests {
     #expect(service.service.topicCounters().allSatisfy { $0.isBalanced })
   }
 
-  @Test("Read-only after an error of the disk: 503 with the reason, devices stay and are served")
+  @Test("Read-only after a disk error: 503 with the reason, and devices stay connected")
   func failed() throws {
     let service = try TestService(directory, options)
     defer { service.stop() }
@@ -150,7 +150,7 @@ final class FullDiskServiceTests {
     try present.settle()
   }
 
-  @Test("Full when it starts: it starts, answers 503, delivers what waits, and recovers by itself")
+  @Test("Full at the start: it starts, answers 503, delivers stored notifications, and recovers")
   func starting() throws {
     let first = try TestService(directory, options)
     let (device, token) = try first.absentDevice()
@@ -167,9 +167,9 @@ final class FullDiskServiceTests {
   }
 }
 
-@Suite("What an operator is told of a store that takes no writes")
+@Suite("Reports about a store that accepts no writes")
 struct StoreProblemTests {
-  @Test("What providers are answered, what is wrong, where, and what to do")
+  @Test("Providers get an answer, and operators the problem, the place and the remedy")
   func text() throws {
     let fault = StoreError.diskFull(path: "/var/lib/apus/store", detail: "while appending")
     let text = try #require(

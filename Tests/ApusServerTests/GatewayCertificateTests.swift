@@ -6,7 +6,7 @@ import ApusTesting
 import ApusTrust
 import Testing
 
-@Suite("Certificates at the doors of old senders")
+@Suite("Certificates at the listeners of the binary interface")
 struct GatewayCertificateTests {
   let service: TestService
 
@@ -14,7 +14,7 @@ struct GatewayCertificateTests {
 
   static let doors: [ListenerKind] = [.gateway, .feedback]
 
-  /// How the connection ends for a client with this certificate, under each version of TLS.
+  /// How the connection ends for a client with this certificate, with each TLS version.
   private func ends(
     _ service: TestService, _ kind: ListenerKind, _ identity: TLSIdentity?
   ) throws -> [RawEnd] {
@@ -32,14 +32,14 @@ struct GatewayCertificateTests {
     }
   }
 
-  @Test("Without one the handshake fails: 40 under TLS 1.2, 116 under TLS 1.3", arguments: doors)
+  @Test("Without a certificate the handshake fails: alert 40 or 116", arguments: doors)
   func none(door: ListenerKind) throws {
     // RFC 5246, section 7.4.6; RFC 8446, section 4.4.2.4.
     let alerts: [RawEnd] = [.failed(.alertReceived(40)), .failed(.alertReceived(116))]
     #expect(try ends(service, door, nil) == alerts)
   }
 
-  @Test("Of another authority, of devices, or expired: the handshake fails", arguments: doors)
+  @Test("Foreign, expired and device certificates fail the handshake", arguments: doors)
   func untrusted(door: ListenerKind) throws {
     let directory = service.directory
     let foreign = try directory.providerIdentity(authority: directory.foreignAuthority)
@@ -52,7 +52,7 @@ struct GatewayCertificateTests {
   }
 
   @Test(
-    "For the other environment, or for no push at all: closed at once, without a byte",
+    "A certificate for the other environment, or not for push, is closed without a byte",
     arguments: doors)
   func environment(door: ListenerKind) throws {
     let directory = service.directory
@@ -61,14 +61,14 @@ struct GatewayCertificateTests {
     for identity in [development, device] {
       #expect(try ends(service, door, identity) == [.closeNotify, .closeNotify])
     }
-    // The door that it is for takes it.
+    // The listener of its environment accepts it.
     let client = try service.gateway(.development, identity: development)
     try client.send(GatewayFrame.knownBad(1))
     try expectEnd(client, GatewayFrame.packet(2, 1))
   }
 
   @Test(
-    "Without a topic of its team: status 3 at the first notification",
+    "A certificate without a topic of its team gets status 3 at the first notification",
     arguments: [
       TestDirectory.unusableTopic, TestDirectory.unknownTopic, TestDirectory.foreignTopic,
     ])
@@ -78,7 +78,7 @@ struct GatewayCertificateTests {
     let client = try service.gateway(.standard, identity: identity)
     try client.send(GatewayFrame.framed(77, token))
     try expectEnd(client, GatewayFrame.packet(3, 77))
-    // What is wrong with the frame itself comes first.
+    // Errors in the frame itself have priority.
     let other = try service.gateway(.standard, identity: identity)
     try other.send(GatewayFrame.knownBad(78))
     try expectEnd(other, GatewayFrame.packet(2, 78))
@@ -88,7 +88,7 @@ struct GatewayCertificateTests {
     #expect(try service.feedback(identity: identity).isEmpty)
   }
 
-  @Test("A certificate for several topics counts by its own name")
+  @Test("A certificate for several topics sends to the one in its name")
   func severalTopics() throws {
     let identity = try service.directory.providerIdentity(
       topics: .init(entries: [
@@ -102,7 +102,7 @@ struct GatewayCertificateTests {
     try expectEnd(client, GatewayFrame.packet(8, 2))
   }
 
-  @Test("Revoked: no new connection, and those that are open end without a packet")
+  @Test("Revocation refuses new connections, and closes open ones without a packet")
   func revoked() throws {
     let service = try TestService(nil, .init { $0.gatewayRules = Gateways.rules })
     defer { service.stop() }
@@ -127,7 +127,7 @@ struct GatewayCertificateTests {
     #expect(try bystander.packet() == GatewayFrame.packet(0, 2))
   }
 
-  @Test("A topic that is taken out of the directory is one no more, on open connections too")
+  @Test("Removing a topic from the directory also affects open connections")
   func removedTopic() throws {
     let service = try TestService(nil, .init { $0.gatewayRules = Gateways.rules })
     defer { service.stop() }
@@ -142,7 +142,7 @@ struct GatewayCertificateTests {
     }
     try service.directory.data.save(records)
     service.service.reload()
-    // The workers learn of it in the order in which they are asked: this asks them.
+    // Workers learn of it in the order of requests to them, and this is a request to all.
     _ = service.service.counts()
     try client.send(GatewayFrame.framed(2, token))
     try expectEnd(client, GatewayFrame.packet(3, 2))

@@ -15,24 +15,24 @@ struct GatewayDeliveryTests {
     try service.gateway(listener, identity: Gateways.identity)
   }
 
-  /// Waits until everything that was sent on the connection was accepted, and ends it.
+  /// Waits until everything sent on the connection was accepted, and ends it.
   private func settle(_ client: RawGatewayClient) throws {
     try client.send(GatewayFrame.knownBad(0xabcd))
     try expectEnd(client, GatewayFrame.packet(2, 0xabcd))
   }
 
-  /// How a frame is written, and what the device sees of it.
+  /// The format of a frame, and what the device gets from it.
   struct Form: Sendable, CustomTestStringConvertible {
     var testDescription: String
     var priority: UInt8
-    /// What the device is told; nil for "not stored", which stands there as ff ff ff ff.
+    /// The expiration sent to the device; nil for "not stored", which is ff ff ff ff.
     var expiration: Expiration
     var frame: @Sendable (_ token: [UInt8], _ payload: [UInt8], _ soon: UInt32) -> [UInt8]
 
     enum Expiration: Sendable {
       case none
       case soon
-      /// As long as anything is kept.
+      /// The longest retention.
       case longest
     }
 
@@ -87,7 +87,7 @@ struct GatewayDeliveryTests {
     #expect((frame[7] == [0]) != isStored)
   }
 
-  @Test("A connected device gets it as it was sent", arguments: forms)
+  @Test("A connected device receives the notification as it was sent", arguments: forms)
   func connected(form: Form) throws {
     let device = try service.connect()
     let token = try device.requestToken(TestDirectory.topic)[2] ?? []
@@ -107,18 +107,18 @@ struct GatewayDeliveryTests {
   }
 
   @Test(
-    "A device that is not ready gets it later, unless it was not to be stored", arguments: forms)
+    "A device that is not ready gets it later, unless it must not be stored", arguments: forms)
   func absent(form: Form) throws {
     let device = try service.directory.device()
     let first = try service.connect(device)
     let token = try first.requestToken(TestDirectory.topic)[2] ?? []
     try first.enable(TestDirectory.topic)
     first.client.tls.reset()
-    // Back with the topic paused: the service knows for sure that it is to wait.
+    // Connected again with the topic paused: the service knows for certain that the notification must wait.
     let away = try service.connect(device)
     try away.filter([(5, TestDirectory.topic)])
     try away.client.send(RawCourierFrame(0x0f, (1, [0, 0])))
-    // "Nothing waits" comes once the new filter is durable: before this answer or after it.
+    // The frame for no stored notifications is sent once the new filter is durable: before this answer or after it.
     while try away.client.nextFrame(awaiting: "the answer to a flush")?.command == 0x0e {}
     let payload = GatewayFrame.payload(form.testDescription)
     let soon = UInt32(TestDirectory.nowSeconds + 1000)
@@ -128,7 +128,7 @@ struct GatewayDeliveryTests {
     away.client.tls.reset()
     let again = try service.connect(device)
     if case .none = form.expiration {
-      // The answer of a device for which nothing waits.
+      // The answer to a device without stored notifications.
       try again.enable(TestDirectory.topic)
     } else {
       try again.filter([(2, TestDirectory.topic)])
@@ -139,7 +139,7 @@ struct GatewayDeliveryTests {
     try again.settle()
   }
 
-  @Test("What leaves in one write arrives in its order, whatever the command")
+  @Test("Notifications in one write arrive in order, with every command")
   func order() throws {
     let device = try service.connect()
     let token = try hex(device.token())
@@ -162,7 +162,7 @@ struct GatewayDeliveryTests {
     try settle(client)
   }
 
-  @Test("A certificate for VoIP carries 4096 bytes, with every command")
+  @Test("A VoIP certificate allows 4096 bytes, with every command")
   func voip() throws {
     let topic = "\(TestDirectory.topic).voip"
     let identity = try service.directory.providerIdentity(topic: topic)
@@ -183,7 +183,7 @@ struct GatewayDeliveryTests {
     try expectEnd(client, GatewayFrame.packet(7, 3))
   }
 
-  @Test("A lenient listener delivers what is no JSON, byte for byte")
+  @Test("A lenient listener delivers payloads that are not JSON, byte for byte")
   func lenient() throws {
     let device = try service.connect()
     let token = try hex(device.token())
@@ -198,7 +198,7 @@ struct GatewayDeliveryTests {
     try settle(client)
   }
 
-  @Test("The development door serves devices of that environment alone")
+  @Test("The development listener serves devices of that environment only")
   func development() throws {
     let token = try service.absentToken(TestDirectory.topic, .development)
     let client = try service.gateway(.development, identity: Gateways.identity)
@@ -210,7 +210,7 @@ struct GatewayDeliveryTests {
   }
 
   @Test(
-    "On a healthy connection nothing is written, not even a session ticket",
+    "On a healthy connection the service writes nothing, not even a session ticket",
     arguments: [
       TLSVersion.v1_2, .v1_3,
     ])
@@ -230,7 +230,7 @@ struct GatewayDeliveryTests {
     #expect(try client.tls.isQuiet())
     try client.tls.finish()
     try expectEnd(client, nil)
-    // close_notify is all that ever came.
+    // close_notify is the only record.
     #expect(client.tls.records.count == 1)
     let reader = try service.feedbackReader(
       topic: TestDirectory.otherTopic

@@ -19,9 +19,9 @@ struct GatewayEndTests {
     try service.gateway(listener, identity: Gateways.identity)
   }
 
-  @Test("The packet can be read before the end is there")
+  @Test("The packet can be read before the end of the connection")
   func pause() throws {
-    // A machine that is busy may hand both to this side together, though they were sent apart: not each time.
+    // A busy machine may deliver both together although they were sent separately, but not every time.
     var isApart = false
     for _ in 0..<20 where !isApart {
       let client = try gateway()
@@ -35,11 +35,11 @@ struct GatewayEndTests {
     #expect(isApart)
   }
 
-  @Test("Ten megabytes behind a bad frame cost neither the packet nor the connection's end")
+  @Test("Ten megabytes after a bad frame lose neither the packet nor the end")
   func discarded() throws {
     try withBystanders(service) {
       let client = try gateway()
-      // Encrypted as a whole and then sent as fast as the service takes it.
+      // Encrypted as a whole, and sent as fast as the service reads.
       let frame = GatewayFrame.framed(1, token, GatewayFrame.payload(byteCount: 2000))
       try client.send(
         frame, GatewayFrame.knownBad(7), Array(repeatElement(frame, count: 5000).joined()))
@@ -47,7 +47,7 @@ struct GatewayEndTests {
     }
   }
 
-  @Test("What follows a bad frame is not delivered")
+  @Test("Frames after a bad one are not delivered")
   func notDelivered() throws {
     let device = try service.connect()
     let token = try hex(device.token())
@@ -61,7 +61,7 @@ struct GatewayEndTests {
     #expect(!device.client.received.map(\.command).contains(0x0a))
   }
 
-  @Test("A provider that has shut its side gets its packet all the same", arguments: [false, true])
+  @Test("A provider that has closed its side still gets its packet", arguments: [false, true])
   func halfClosed(saysGoodbye: Bool) throws {
     let client = try gateway(.confirming)
     try client.send(
@@ -72,7 +72,7 @@ struct GatewayEndTests {
       behind: GatewayFrame.packet(0, 1) + GatewayFrame.packet(0, 2))
   }
 
-  @Test("A provider that goes in the middle of a frame is told nothing", arguments: [false, true])
+  @Test("A provider that leaves in the middle of a frame gets nothing", arguments: [false, true])
   func cutFrame(saysGoodbye: Bool) throws {
     for count in [1, 5, 40, 82] {
       let client = try gateway(.confirming)
@@ -85,7 +85,7 @@ struct GatewayEndTests {
     }
   }
 
-  @Test("Providers that are reset anywhere leave the others alone")
+  @Test("Providers that are reset at any point do not affect others")
   func reset() throws {
     try withBystanders(service) {
       for count in [0, 1, 40, 83, 100] {
@@ -98,7 +98,7 @@ struct GatewayEndTests {
   }
 }
 
-@Suite("What the binary interface says when the service stops")
+@Suite("The binary interface during a shutdown")
 struct GatewayStopTests {
   private func service(workers: Int) throws -> TestService {
     try TestService(
@@ -109,14 +109,14 @@ struct GatewayStopTests {
       })
   }
 
-  /// Reads until the end while the service stops on a thread of its own.
+  /// Reads until the end while the service shuts down on its own thread.
   private func stop(_ service: TestService, _ body: () throws -> Void) throws {
     let thread = StopThread(service)
     defer { thread.join() }
     try body()
   }
 
-  @Test("Status 10 with the last accepted identifier, in a record of its own", arguments: [1, 2])
+  @Test("Status 10 has the last accepted identifier, in its own record", arguments: [1, 2])
   func accepted(workers: Int) throws {
     let service = try service(workers: workers)
     let token = try service.absentToken()
@@ -137,7 +137,7 @@ struct GatewayStopTests {
     }
   }
 
-  @Test("Where nothing was accepted: 0, for what may be under way; after command 0 a plain end")
+  @Test("Without an accepted notification the identifier is 0; command 0 gets a plain end")
   func nothing() throws {
     let service = try service(workers: 1)
     let identity = try service.directory.providerIdentity()
@@ -146,20 +146,20 @@ struct GatewayStopTests {
     let unused = try service.gateway(.standard, identity: identity)
     let simple = try service.gateway(.standard, identity: identity)
     try simple.send(GatewayFrame.simple(service.absentToken()))
-    // The one worker has come to all of them when it has answered this one.
+    // Once the single worker has answered this connection, it has processed all of them.
     let last = try service.gateway(.standard, identity: identity)
     try last.send(GatewayFrame.knownBad(1))
     try expectEnd(last, GatewayFrame.packet(2, 1))
     try stop(service) {
       try expectEnd(begun, GatewayFrame.packet(10, 0))
-      // A frame that it writes now meets the packet.
+      // A frame written now crosses the packet.
       try expectEnd(unused, GatewayFrame.packet(10, 0))
-      // Command 0 has no identifier to be told.
+      // Command 0 has no identifier to report.
       try expectEnd(simple, nil)
     }
   }
 
-  @Test("Fifty providers are all told, each its own", arguments: [1, 2])
+  @Test("Fifty providers each get their own identifier", arguments: [1, 2])
   func many(workers: Int) throws {
     let service = try service(workers: workers)
     let token = try service.absentToken()
@@ -177,7 +177,7 @@ struct GatewayStopTests {
     }
   }
 
-  @Test("What was accepted before status 10 is there for the next service")
+  @Test("Notifications accepted before status 10 are there after the restart")
   func kept() throws {
     let directory = try TestDirectory()
     let options = TestService.Options {
@@ -203,7 +203,7 @@ struct GatewayStopTests {
       last = end.bytes
       client.tls.close()
     }
-    // Everything after the packet's identifier is lost and is sent again; everything before it is not.
+    // Everything after the packet's identifier is lost and sent again; everything before it is kept.
     guard last.count == 6 else { return }
     let second = try TestService(directory, options)
     defer { second.stop() }
@@ -212,7 +212,7 @@ struct GatewayStopTests {
     #expect(try again.notification()[3] == GatewayFrame.payload("\(last[5])"))
   }
 
-  @Test("What was refused is counted, under the word that the HTTP/2 interface has for it")
+  @Test("Rejections are counted under the reason of the HTTP/2 interface")
   func counted() throws {
     let service = try TestService(nil, .init { $0.gatewayRules = Gateways.rules })
     let token = try service.absentToken()
@@ -228,7 +228,7 @@ struct GatewayStopTests {
     var expected: [Reason: UInt64] = [:]
     for (bytes, reason) in refused {
       let client = try service.gateway(.standard, identity: identity)
-      // Of what comes behind it nobody says anything.
+      // Nothing is reported about later frames.
       try client.send(GatewayFrame.framed(0, token) + bytes + late)
       _ = try client.end()
       client.tls.close()

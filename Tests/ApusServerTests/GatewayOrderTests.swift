@@ -3,7 +3,7 @@ import ApusStore
 import ApusTesting
 import Testing
 
-@Suite("The binary interface speaks in the order of its frames")
+@Suite("The binary interface answers in the order of its frames")
 struct GatewayOrderTests {
   private func service(_ workers: Int, _ store: MemoryStore) throws -> TestService {
     try TestService(
@@ -15,7 +15,7 @@ struct GatewayOrderTests {
       })
   }
 
-  /// Shows that every worker has come to what was sent before: each connection goes to any of them.
+  /// Shows that every worker has processed what was sent before, since connections are on any of them.
   private func passTurn(_ service: TestService) throws {
     let identity = try service.directory.providerIdentity()
     for _ in 0..<8 {
@@ -26,7 +26,7 @@ struct GatewayOrderTests {
   }
 
   @Test(
-    "500 notifications to devices that are there and devices that are not are confirmed in order",
+    "500 notifications to connected and offline devices are confirmed in order",
     arguments: [1, 2])
   func pipeline(workers: Int) throws {
     let service = try service(workers, MemoryStore())
@@ -68,7 +68,7 @@ struct GatewayOrderTests {
   }
 
   @Test(
-    "An error waits until the notification before it is durable", arguments: [1, 2],
+    "An error packet waits until the previous notification is durable", arguments: [1, 2],
     [Gateways.Listener.standard, .confirming])
   func durability(workers: Int, listener: Gateways.Listener) throws {
     let store = MemoryStore()
@@ -78,7 +78,7 @@ struct GatewayOrderTests {
       service.stop()
     }
     let token = try service.absentToken()
-    // The device's record is not to be what is held back.
+    // The device's record must not be what is delayed.
     try service.connect().settle()
     let client = try service.gateway(listener, identity: service.directory.providerIdentity())
     store.holdCommits()
@@ -93,7 +93,7 @@ struct GatewayOrderTests {
   }
 
   @Test(
-    "A bad token among 40 frames of one write: those before it are taken first, those behind it never",
+    "Of 40 frames with a bad token in one write, earlier ones are accepted, later ones are not",
     arguments: [1, 2], [0, 5, 31, 32, 39])
   func badTokenInside(workers: Int, place: Int) throws {
     let store = MemoryStore()
@@ -111,7 +111,7 @@ struct GatewayOrderTests {
     for index in 0..<40 {
       var token = tokens[index % 4]
       if index == place { token[20] ^= 1 }
-      // Every other one is to be stored, and has not been when the others are discarded.
+      // Every other one must be stored, and is not durable when the others are discarded.
       frames += GatewayFrame.framed(
         UInt32(index), token, expiration: index % 2 == 0 ? 0x7fff_ffff : 0)
     }
@@ -128,7 +128,7 @@ struct GatewayOrderTests {
     #expect(service.service.counts()[.received, default: 0] == UInt64(place))
   }
 
-  @Test("What the store does not take is a processing error, and nothing behind it is confirmed")
+  @Test("A store failure is a processing error, and nothing after it is confirmed")
   func failure() throws {
     let store = MemoryStore()
     let service = try service(2, store)
@@ -145,7 +145,7 @@ struct GatewayOrderTests {
       try client.send((0..<8).flatMap { GatewayFrame.framed(UInt32(20 + $0), tokens[$0 % 4]) })
       try expectEnd(client, GatewayFrame.packet(1, 20))
       store.failNextCommits(0, with: .unavailable)
-      // The next one is taken again.
+      // The next one is accepted again.
       let next = try service.gateway(.confirming, identity: identity)
       try next.send(GatewayFrame.framed(3, tokens[1]))
       #expect(try next.packet() == GatewayFrame.packet(0, 3))
@@ -168,7 +168,7 @@ struct GatewayOrderTests {
     try device.acknowledge(device.notification())
   }
 
-  @Test("A store that takes its time holds a provider back, and nobody else", arguments: [1, 2])
+  @Test("A slow store delays a provider, and nobody else", arguments: [1, 2])
   func heldBack(workers: Int) throws {
     let store = MemoryStore()
     let service = try service(workers, store)
@@ -187,13 +187,13 @@ struct GatewayOrderTests {
     store.holdCommits()
     let count = 3 * Limits.binaryWindowFrames
     try client.send((0..<count).flatMap { GatewayFrame.framed(UInt32($0), token) })
-    // One that its device acknowledges needs no store.
+    // A notification that its device acknowledges needs no store.
     try other.send(GatewayFrame.framed(1, reachable))
     try device.acknowledge(device.notification())
     #expect(try other.packet() == GatewayFrame.packet(0, 1))
     try passTurn(service)
     #expect(try client.tls.isQuiet())
-    // What was read is what one window and one read hold.
+    // As much was read as fits into one window and one read.
     let received = Int(service.service.counts()[.received] ?? 0)
     #expect(received < count)
     store.releaseCommits()

@@ -6,7 +6,7 @@ import ApusTesting
 import Glibc
 import Testing
 
-/// Frames by hand, from "Binary Provider API".
+/// Frames written by hand from the Binary Provider API.
 enum GatewayFrame {
   static let payload = TestService.payload
 
@@ -37,7 +37,7 @@ enum GatewayFrame {
     raw(items.flatMap { [$0.0] + measured($0.1) })
   }
 
-  /// Command 2 with these bytes in place of items.
+  /// Command 2 with these bytes instead of items.
   static func raw(_ body: [UInt8]) -> [UInt8] { [2] + bigEndian(UInt32(body.count)) + body }
 
   static func framed(
@@ -51,8 +51,8 @@ enum GatewayFrame {
     return items(list)
   }
 
-  /// The notification by which one client asks whether everything before it was processed: token and payload of
-  /// length 0. Its answer is status 2.
+  /// The notification with which one client asks whether everything before was processed: token and payload of length
+  /// 0. Its answer is status 2.
   static func knownBad(_ identifier: UInt32) -> [UInt8] {
     hex("02 00000018 03 0004") + bigEndian(identifier)
       + hex("01 0000 02 0000 04 0004 00000000 05 0001 0a")
@@ -63,7 +63,7 @@ enum GatewayFrame {
   }
 }
 
-/// One service with a listener for each way to judge, and what its tests need.
+/// A shared service with a listener for each set of rules.
 enum Gateways {
   enum Listener: Int, CaseIterable {
     case standard
@@ -86,7 +86,7 @@ enum Gateways {
 
   private static let issued = Result { try service.directory.providerIdentity() }
 
-  /// Issuing one takes longer than a connection.
+  /// Shared, because issuing one takes longer than connecting.
   static var identity: TLSIdentity { get throws { try issued.get() } }
 }
 
@@ -95,7 +95,7 @@ extension TestService {
     try gateway(listener: listener.rawValue, identity: identity)
   }
 
-  /// The token of `topic` on a new device that listed it and went away.
+  /// The token of `topic` on a new device that listed it and disconnected.
   func absentToken(
     _ topic: String = TestDirectory.topic, _ environment: Environment = .production
   ) throws -> [UInt8] {
@@ -107,7 +107,7 @@ extension TestService {
   }
 }
 
-/// Waits for what happens on another thread without a word to this one.
+/// Polls for a condition on another thread.
 func waitUntil(_ what: String, _ condition: () throws -> Bool) throws {
   let deadline = Deadline()
   while try !condition() {
@@ -116,7 +116,7 @@ func waitUntil(_ what: String, _ condition: () throws -> Bool) throws {
   }
 }
 
-/// Expects the packet, or no byte, then close_notify in a record of its own, then FIN and no reset.
+/// Expects the packet or no byte, then close_notify in its own record, then FIN without a reset.
 func expectEnd(
   _ client: RawGatewayClient, _ packet: [UInt8]?, behind confirmations: [UInt8] = [],
   _ comment: @autoclosure () -> Comment? = nil, sourceLocation: SourceLocation = #_sourceLocation

@@ -3,15 +3,15 @@ import ApusServer
 import ApusTesting
 import Testing
 
-/// One input of a provider, and what the service makes of it.
+/// An input of a provider, and the service's reaction.
 struct GatewayRow: Sendable, CustomTestStringConvertible {
-  /// Tokens that a row may need.
+  /// Tokens for the rows.
   struct Tokens: Sendable {
-    /// Of a device that listed the app and is away.
+    /// Of an offline device that listed the app.
     var good: [UInt8]
     var ofOtherApp: [UInt8]
     var ofDevelopment: [UInt8]
-    /// The device's own, good for no app.
+    /// The device's own, not valid for any app.
     var base: [UInt8]
     var forged: [UInt8]
   }
@@ -27,7 +27,7 @@ struct GatewayRow: Sendable, CustomTestStringConvertible {
   var testDescription: String
   var listener: Gateways.Listener
   var outcome: Outcome
-  /// Whether the frame is also cut at each of its bytes.
+  /// Whether the frame is also split at each of its bytes.
   var isCut: Bool
   var bytes: @Sendable (Tokens) -> [UInt8]
 
@@ -43,7 +43,7 @@ struct GatewayRow: Sendable, CustomTestStringConvertible {
   }
 }
 
-@Suite("What the binary interface makes of each input")
+@Suite("The binary interface's reaction to each input")
 struct GatewayTableTests {
   let service: TestService
   private let tokens: GatewayRow.Tokens
@@ -68,7 +68,7 @@ struct GatewayTableTests {
     try service.gateway(row.listener, identity: Gateways.identity)
   }
 
-  /// Ends a connection on which everything was good so far, and expects it to be known for that.
+  /// Ends a connection on which everything was valid so far, and checks that it is treated so.
   private func expectGood(_ client: RawGatewayClient, _ row: GatewayRow) throws {
     try client.send(GatewayFrame.knownBad(0x0000_0099))
     try expectEnd(client, GatewayFrame.packet(2, 0x99), "\(row.testDescription)")
@@ -85,20 +85,20 @@ struct GatewayTableTests {
     }
   }
 
-  @Test("Each input, in one piece and byte by byte", arguments: rows)
+  @Test("Each input has its result, in one piece and byte by byte", arguments: rows)
   func whole(row: GatewayRow) throws {
     let bytes = row.bytes(tokens)
     let whole = try gateway(row)
     try whole.send(bytes)
     let slow = try gateway(row)
-    // Records that the service throws away cost as much as others.
+    // Records that the service discards cost as much as others.
     try slow.tls.sendByteByByte(Array(bytes.prefix(400)))
     try slow.send(Array(bytes.dropFirst(400)))
     try expectOutcome(whole, row, "in one piece")
     try expectOutcome(slow, row, "byte by byte")
   }
 
-  @Test("Each input many times in one write: the first bad one is answered", arguments: rows)
+  @Test("Of many equal inputs in one write, the first bad one is answered", arguments: rows)
   func copies(row: GatewayRow) throws {
     let client = try gateway(row)
     let bytes = row.bytes(tokens)
@@ -107,7 +107,7 @@ struct GatewayTableTests {
   }
 
   @Test(
-    "Cut into two writes at any byte, an input is the same input", arguments: rows.filter(\.isCut))
+    "An input has the same result when split at any byte", arguments: rows.filter(\.isCut))
   func cuts(row: GatewayRow) throws {
     let bytes = row.bytes(tokens)
     if case .accepted = row.outcome {
@@ -131,7 +131,7 @@ struct GatewayTableTests {
     }
   }
 
-  @Test("A thousand good notifications in one write are a thousand accepted ones")
+  @Test("A thousand valid notifications in one write are a thousand accepted ones")
   func batch() throws {
     let client = try service.gateway(.confirming, identity: Gateways.identity)
     try client.send((0..<1000).flatMap { GatewayFrame.framed(UInt32($0), tokens.good) })
@@ -141,7 +141,7 @@ struct GatewayTableTests {
     try expectEnd(client, GatewayFrame.packet(2, 7))
   }
 
-  @Test("The bytes that Apple's layouts make, with nothing of ours between")
+  @Test("Hand-written frames in Apple's layouts get the documented results")
   func vectors() throws {
     let token = tokens.good
     let good: [[UInt8]] = [

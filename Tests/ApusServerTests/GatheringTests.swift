@@ -2,9 +2,9 @@ import Testing
 
 @testable import ApusServer
 
-@Suite("Waiting for more that goes to the same device", .timeLimit(.minutes(30)))
+@Suite("Gathering notifications for the same device", .timeLimit(.minutes(30)))
 struct GatheringTests {
-  @Test("What is for few devices leaves at once")
+  @Test("Notifications for few devices are sent immediately")
   func few() {
     var gathering = Gathering()
     for now in 0..<10 as Range<UInt64> {
@@ -15,7 +15,7 @@ struct GatheringTests {
     }
   }
 
-  @Test("What is for many waits for two milliseconds, and again where that brought things together")
+  @Test("For many devices there is a wait of two milliseconds, repeated if it gathered some")
   func many() {
     var gathering = Gathering()
     for began in [1000, 1002, 1004] as [UInt64] {
@@ -24,14 +24,14 @@ struct GatheringTests {
       #expect(gathering.isOn)
       let second = gathering.turnEnds(devices: 30, joined: 3, nowMilliseconds: began + 1)
       #expect(second == .wait)
-      // Six of 48 notifications found another one: an eighth.
+      // Six of 48 notifications were joined with another: an eighth.
       let third = gathering.turnEnds(devices: 42, joined: 6, nowMilliseconds: began + 2)
       #expect(third == .send)
       #expect(!gathering.isOn)
     }
   }
 
-  @Test("A wait that brought hardly anything together is not tried again for a while")
+  @Test("A wait that gathered hardly anything is not tried again for a while")
   func spread() {
     var gathering = Gathering()
     let begins = gathering.turnEnds(devices: 8, joined: 0, nowMilliseconds: 1000)
@@ -45,7 +45,7 @@ struct GatheringTests {
     #expect(again == .beginToWait)
   }
 
-  @Test("An end of the wait is an end, whoever has something then")
+  @Test("A wait ends on time even if no device has notifications left")
   func nobodyLeft() {
     var gathering = Gathering()
     let begins = gathering.turnEnds(devices: 8, joined: 0, nowMilliseconds: 5)

@@ -2,12 +2,12 @@ import ApusLoop
 import ApusTLS
 import ApusTesting
 
-/// A client whose flights are sent when the test says so.
+/// A client whose flights are sent on demand.
 final class Guest {
   let tcp: RawTCPClient
   let tls: TLSConnection
   private let buffers = TLSBuffers()
-  /// What the service said under the connection's keys.
+  /// What the service sent under the connection's keys.
   private(set) var plaintext: [UInt8] = []
   private(set) var failure: TLSError?
 
@@ -23,7 +23,7 @@ final class Guest {
     if !output.isEmpty { try tcp.send(output) }
   }
 
-  /// Takes what comes next; what it is answered with waits for `sendOutput`.
+  /// Reads the next input; the output waits for `sendOutput`.
   func receive() throws {
     guard case .bytes(let bytes) = try tcp.receive(awaiting: "the service's next flight") else {
       throw RawFault.ended(.endOfStream, awaiting: "the service's next flight")

@@ -1,7 +1,7 @@
 import ApusTesting
 import Testing
 
-/// The tests' own reader of header blocks, against the examples of RFC 7541, appendix C.
+/// The tests' own decoder, against the examples of RFC 7541, appendix C.
 @Suite("The raw client reads header blocks")
 struct HPACKDecoderTests {
   @Test("Three responses with Huffman coding and a dynamic table: appendix C.6, without evictions")

@@ -3,11 +3,11 @@ import ApusServer
 import ApusTesting
 import Testing
 
-/// Connections that move to a worker as soon as their peers have proved who they are, with all that came meanwhile.
-@Suite("What comes behind a credential")
+/// Connections move to a worker once their peers are authenticated, with all data received meanwhile.
+@Suite("Data after a credential")
 struct HandOverTests {
   let service: TestService
-  /// Of a device that is away.
+  /// Of an offline device.
   private let token: String
 
   init() throws {
@@ -15,10 +15,10 @@ struct HandOverTests {
     token = try service.connect().token()
   }
 
-  /// More bytes than an acceptor looks at in a turn.
+  /// More bytes than an acceptor processes in a turn.
   private static let requests = 60
 
-  /// The preface and requests in one write, whose first one may bring the credential.
+  /// The preface and requests in one write, whose first request may have the credential.
   private func send(
     _ count: Int, on client: RawHTTP2Client, authorization: String?
   ) throws -> [UInt32] {
@@ -36,7 +36,7 @@ struct HandOverTests {
     return streams
   }
 
-  @Test("Requests behind the first token are answered, and the limit of streams rises once")
+  @Test("Requests after the first token are answered, and the stream limit rises once")
   func afterToken() throws {
     let client = RawHTTP2Client(try service.tls(.provider, protocols: ["h2"]))
     let streams = try send(Self.requests, on: client, authorization: service.authorization())
@@ -47,12 +47,12 @@ struct HandOverTests {
     }
     #expect(
       limits == [UInt32(Limits.concurrentStreamsUntrusted), UInt32(Limits.concurrentStreams)])
-    // What one worker has is not counted by another one.
+    // Work counted by one worker is not counted by another.
     let more = try service.pushHeaders(to: token, authorization: service.authorization())
     #expect(try client.exchange(more, body: TestService.payload).status == 200)
   }
 
-  @Test("Requests before the credential are refused one by one, those behind it are accepted")
+  @Test("Requests before the credential are rejected one by one, later ones are accepted")
   func mixed() throws {
     let client = RawHTTP2Client(try service.tls(.provider, protocols: ["h2"]))
     let strangers = try send(Self.requests, on: client, authorization: nil)
@@ -64,10 +64,10 @@ struct HandOverTests {
     for stream in good { #expect(try client.response(to: stream).status == 200) }
   }
 
-  @Test("A provider that shuts its side behind its requests gets the answers, and GOAWAY")
+  @Test("A provider that closes its side after its requests gets the answers, and GOAWAY")
   func finished() throws {
     let client = RawHTTP2Client(try service.tls(.provider, protocols: ["h2"]))
-    // It says nothing behind its end.
+    // It sends nothing after its end.
     client.acknowledgesSettings = false
     let streams = try send(Self.requests, on: client, authorization: service.authorization())
     try client.tls.finish()
@@ -80,7 +80,7 @@ struct HandOverTests {
     return try #require(frame)
   }
 
-  @Test("A device's requests behind its connect message are answered, in their order")
+  @Test("A device's requests after its connect message are answered in order")
   func device() throws {
     let device = try service.directory.device()
     let client = try service.courier(device)

@@ -2,7 +2,7 @@ import ApusModel
 import ApusTesting
 import Testing
 
-@Suite("Header fields that are doubled, empty, oversized or not text")
+@Suite("Duplicate, empty, oversized or non-text header fields")
 struct HeaderAbuseTests {
   let service: TestService
 
@@ -14,7 +14,7 @@ struct HeaderAbuseTests {
     "apns-topic": TestDirectory.topic, "apns-collapse-id": "c", "host": "localhost",
   ]
 
-  @Test("A listed field that comes twice, with the same value or another", arguments: values.keys)
+  @Test("A duplicate known field is rejected, whatever its value", arguments: values.keys)
   func doubled(name: String) throws {
     let value = try #require(Self.values[name])
     for second in [value, "\(value)1"] {
@@ -24,7 +24,7 @@ struct HeaderAbuseTests {
     }
   }
 
-  @Test("A field that APNs ignores may come twice")
+  @Test("A field that APNs ignores may be repeated")
   func ignoredTwice() throws {
     let provider = try service.provider()
     let headers = try service.pushHeaders(
@@ -34,7 +34,7 @@ struct HeaderAbuseTests {
   }
 
   @Test(
-    "A pseudo field that comes twice, is missing or follows others makes the request malformed",
+    "A pseudo field that is repeated, missing or misplaced makes the request malformed",
     arguments: [":method", ":path", ":scheme", ":authority"])
   func pseudoFields(name: String) throws {
     try withBystanders(service) {
@@ -46,7 +46,7 @@ struct HeaderAbuseTests {
       if name != ":authority" { malformed.append(headers.without(name)) }
       for headers in malformed {
         let stream = try provider.request(headers, body: TestService.payload)
-        // PROTOCOL_ERROR, as RFC 9113, section 8.1.1, has it.
+        // PROTOCOL_ERROR, as in RFC 9113, section 8.1.1.
         guard case .reset(1) = try provider.outcome(of: stream) else {
           Issue.record("a request with \(headers) was answered")
           continue
@@ -68,7 +68,7 @@ struct HeaderAbuseTests {
   }
 
   @Test(
-    "An empty field is a bad one",
+    "An empty field is rejected",
     arguments: [
       RequestCase("authorization", 403, "MissingProviderToken", setting: "authorization", ""),
       RequestCase("id", 400, "BadMessageId", setting: "apns-id", ""),
@@ -81,7 +81,7 @@ struct HeaderAbuseTests {
   func empty(_ request: RequestCase) throws { try request.run(service) }
 
   @Test(
-    "A field far longer than it may be",
+    "An overlong field is rejected",
     arguments: [
       RequestCase("authorization", 403, "InvalidProviderToken") {
         $0.setting("authorization", "bearer " + String(repeating: "a", count: 3000))
@@ -104,7 +104,7 @@ struct HeaderAbuseTests {
     ])
   func oversized(_ request: RequestCase) throws { try request.run(service) }
 
-  @Test("A header list beyond all measure is reset, and the connection goes on")
+  @Test("An oversized header list is reset, and the connection continues")
   func enormous() throws {
     try withBystanders(service) {
       let provider = try service.provider()
@@ -132,7 +132,7 @@ struct HeaderAbuseTests {
   }
 
   @Test(
-    "Bytes that are not UTF-8",
+    "Bytes that are not UTF-8 are rejected",
     arguments: [
       ("authorization", 403, "MissingProviderToken"), ("apns-id", 400, "BadMessageId"),
       ("apns-push-type", 400, "InvalidPushType"), ("apns-expiration", 400, "BadExpirationDate"),
@@ -145,7 +145,7 @@ struct HeaderAbuseTests {
     }.run(service)
   }
 
-  @Test("Bytes that no field may have make the request malformed", arguments: [0x00, 0x0a, 0x0d])
+  @Test("Invalid bytes in a field make the request malformed", arguments: [0x00, 0x0a, 0x0d])
   func forbidden(byte: Int) throws {
     try withBystanders(service) {
       let provider = try service.provider()
@@ -155,7 +155,7 @@ struct HeaderAbuseTests {
         headers.setting("apns-collapse-id", Array<UInt8>([0x61, UInt8(byte), 0x61])),
         body: TestService.payload)
       guard case .reset(1) = try provider.outcome(of: stream) else {
-        Issue.record("a field with byte \(byte) was taken")
+        Issue.record("a field with byte \(byte) was accepted")
         return
       }
       #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
@@ -166,7 +166,7 @@ struct HeaderAbuseTests {
   func undecodable() throws {
     try withBystanders(service) {
       let provider = try service.provider()
-      // An index that no table has: RFC 7541, section 2.3.3.
+      // An index in no table: RFC 7541, section 2.3.3.
       try provider.send(
         HTTP2Frame(HTTP2Frame.Kind.headers, flags: 0x5, stream: 1, [0xff, 0x80, 0x10]))
       let end = try provider.end()

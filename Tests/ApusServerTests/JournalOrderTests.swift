@@ -5,10 +5,10 @@ import Foundation
 import Synchronization
 import Testing
 
-/// What a kill at any moment must find: the line first, the answer after it.
+/// At any moment of a kill, the line must be written before the answer.
 @Suite("The ledger before the answer", .timeLimit(.minutes(5)))
 struct JournalOrderTests {
-  /// Looks at the provider's connection at the moment when a notification is noted.
+  /// Checks the provider's connection at the moment a notification is recorded.
   private final class Look: LedgerWatcher, @unchecked Sendable {
     private let provider = Mutex<Unchecked?>(nil)
     private let sent = DispatchSemaphore(value: 0)
@@ -27,7 +27,7 @@ struct JournalOrderTests {
       guard events.contains(where: { $0.state == .received }),
         let provider = provider.withLock({ $0.take() })
       else { return }
-      // The connection is this thread's as soon as all was sent.
+      // The connection belongs to this thread once everything was sent.
       sent.wait()
       let isQuiet = (try? provider.client.tls.isQuiet()) ?? false
       found.withLock { $0 = isQuiet }
@@ -41,7 +41,7 @@ struct JournalOrderTests {
     }
   }
 
-  @Test("A notification is in the journal before its provider has the answer")
+  @Test("A notification is in the journal before its provider gets the answer")
   func order() throws {
     let look = Look()
     let service = try TestService(
@@ -58,7 +58,7 @@ struct JournalOrderTests {
     let provider = try service.provider()
     #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
     for _ in 1...10 {
-      // Everything that the service had to say was read.
+      // Everything that the service sent was read.
       try provider.ping()
       look.begin(provider)
       let stream = try provider.request(headers, body: TestService.payload)

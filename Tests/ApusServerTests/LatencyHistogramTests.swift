@@ -8,10 +8,10 @@ import Testing
 @Suite("Latencies in fixed buckets")
 struct LatencyHistogramTests {
   @Test(
-    "A bucket ends no more than an eighth beyond what it counts, and begins behind the one before")
+    "A bucket ends at most an eighth above its values, and starts after the previous one")
   func buckets() {
     var last = -1
-    // From there on no bucket is as narrow as the steps.
+    // Beyond that, every bucket is wider than the steps.
     let times = Array(0..<(1 << 14)) + Array(stride(from: 1 << 14, to: 1 << 20, by: 61))
     for milliseconds in times.map(UInt64.init) {
       let bucket = LatencyHistogram.bucket(of: milliseconds)
@@ -28,7 +28,7 @@ struct LatencyHistogramTests {
     #expect(LatencyHistogram.bucket(of: .max) == last)
   }
 
-  @Test("Percentiles are those of the sorted times, to an eighth")
+  @Test("Percentiles match those of the sorted times within an eighth")
   func percentiles() throws {
     var seed = UInt64.random(in: 0 ... .max)
     let first = seed
@@ -53,7 +53,7 @@ struct LatencyHistogramTests {
     #expect(histogram.count == 5000 && histogram.sumMilliseconds == times.reduce(0, +))
   }
 
-  @Test("What was counted since an earlier state is the difference, and two workers add up")
+  @Test("Counts since an earlier state are the difference, and two workers are summed")
   func differences() {
     var one = LatencyHistogram()
     #expect(one.milliseconds(perMille: 500) == nil)
@@ -68,7 +68,7 @@ struct LatencyHistogramTests {
   }
 }
 
-@Suite("A service's history")
+@Suite("The service's history")
 struct ServiceHistoryTests {
   private static func totals(_ tick: Int64, accepted: UInt64, latency: Int64? = nil)
     -> ServiceHistory.Totals
@@ -82,7 +82,7 @@ struct ServiceHistoryTests {
     return totals
   }
 
-  @Test("Rates are of the time between two measurements, and the first one only begins")
+  @Test("Rates refer to the time between two measurements, and the first one only starts")
   func rates() {
     let history = ServiceHistory()
     history.note(Self.totals(0, accepted: 1000))
@@ -97,7 +97,7 @@ struct ServiceHistoryTests {
     #expect(json[0]["p50"]?.integer == 12 && json[0]["p99"]?.integer == 12)
   }
 
-  @Test("A day is kept, and a longer step makes one sample of several")
+  @Test("A day is kept, and a longer step combines several samples")
   func day() {
     let history = ServiceHistory()
     let count = Int64(ServiceHistory.capacity) + 100
@@ -115,7 +115,7 @@ struct ServiceHistoryTests {
     #expect(minutes[1].json["p50"] == nil)
   }
 
-  @Test("Of several samples in one the largest latency counts")
+  @Test("Of several combined samples the largest latency counts")
   func merged() throws {
     let history = ServiceHistory()
     var totals = Self.totals(1, accepted: 0)
@@ -129,7 +129,7 @@ struct ServiceHistoryTests {
     #expect(one.p50 == 9 && one.p99 == 9 && one.spanMilliseconds == 30_000)
   }
 
-  @Test("The last minute forgets what is older")
+  @Test("The last minute omits older values")
   func lastMinute() {
     let history = ServiceHistory()
     var latencies = Latencies()

@@ -5,14 +5,14 @@ import ApusServer
 import ApusTesting
 import Testing
 
-/// Providers push, devices take or do not, and the ledger beside the running service tells what became of it.
-@Suite("Who got it")
+/// Providers push, devices receive or do not, and the ledger of the running service has the result.
+@Suite("Ledger queries")
 struct LedgerTests {
   let service: TestService
 
   init() throws { service = try TestService(nil, .init { $0.isEphemeral = false }) }
 
-  /// Pushes, and returns the two ids of the answer.
+  /// Sends a push, and returns the two ids of the answer.
   private func push(
     _ token: String, expiresInSeconds: Int64 = 3600, priority: Int = 10
   ) throws -> (id: NotificationID, uniqueID: NotificationID) {
@@ -34,7 +34,7 @@ struct LedgerTests {
     return NotificationID(text: bytes.span)
   }
 
-  /// The labels of a query's lines, once there are as many as expected; a line is a second late at most.
+  /// The labels of a query's lines, once there are as many as expected; a line may be up to a second late.
   private func labels(
     _ count: Int, _ change: (inout LedgerQuery) -> Void
   ) throws -> [DeliveryState] {
@@ -58,7 +58,7 @@ struct LedgerTests {
     #expect(counters.reduce(0) { $0 + $1.pending } == pending, sourceLocation: sourceLocation)
   }
 
-  @Test("Delivered at once; found by id, unique id, token and device, and by no other")
+  @Test("An immediate delivery is found by id, unique id, token and device, and by no other value")
   func delivered() throws {
     let device = try service.connect(nil, .development)
     let token = try device.token()
@@ -79,7 +79,7 @@ struct LedgerTests {
     expectBalance(accepted: 1, pending: 0)
   }
 
-  @Test("Stored, then delivered from storage under the same ids, after a restart too")
+  @Test("A stored notification is delivered from storage with the same ids, even after a restart")
   func fromStorage() throws {
     let device = try service.connect(nil, .development)
     let token = try device.token()
@@ -89,7 +89,7 @@ struct LedgerTests {
     let ids = try push(token)
     expectBalance(accepted: 1, pending: 1)
     service.stop()
-    // A service that runs no more is asked in the same way.
+    // Queries work the same without a running service.
     #expect(try labels(2) { $0.id = ids.id } == [.received, .storedDeviceOffline])
 
     let next = try TestService(service.directory, .init { $0.isEphemeral = false })
@@ -116,7 +116,7 @@ struct LedgerTests {
     }
   }
 
-  @Test("Replaced, discarded and refused: each with its own end")
+  @Test("Replaced, discarded and rejected notifications each have their own end")
   func otherEnds() throws {
     let device = try service.connect(nil, .development)
     let token = try device.token()
@@ -137,7 +137,7 @@ struct LedgerTests {
     expectBalance(accepted: 4, pending: 1)
   }
 
-  @Test("What killed service's store says is in balance with what is stored")
+  @Test("After a kill, the counters agree with the stored notifications")
   func killed() throws {
     let device = try service.connect(nil, .development)
     let token = try device.token()
@@ -145,14 +145,14 @@ struct LedgerTests {
     try device.filter([(5, TestDirectory.topic)])
     try device.settle()
     for _ in 0..<5 { _ = try push(token) }
-    // The provider was answered, so the group is on disk, and the counters with it: nobody waits for a second.
+    // The provider was answered, so the group is on disk with the counters, without waiting for a second.
     let counters = try LedgerLog(service.directory.data).counters()
     #expect(counters.allSatisfy { $0.isBalanced })
     #expect(counters.reduce(0) { $0 + $1.accepted } == 5)
     #expect(counters.reduce(0) { $0 + $1.pending } == 1)
   }
 
-  @Test("A topic is known by its text, and a foreign token is no token")
+  @Test("A topic is found by its text, and a foreign token is not valid")
   func names() throws {
     _ = try service.connect(nil, .development)
     let log = try LedgerLog(service.directory.data)
@@ -165,7 +165,7 @@ struct LedgerTests {
     #expect(log.claims(of: DeviceToken(words: (1, 2, 3, 4))) == nil)
   }
 
-  @Test("Where no service kept anything there is no ledger, and the error says so")
+  @Test("Without a ledger the query is an error that says so")
   func absent() throws {
     let directory = try TestDirectory()
     #expect(throws: DirectoryProblem.self) { try LedgerLog(directory.data) }

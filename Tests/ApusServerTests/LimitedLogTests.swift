@@ -5,7 +5,7 @@ import ApusTesting
 import Synchronization
 import Testing
 
-/// Lines that a log was given.
+/// Collects log lines.
 private final class Lines: Sendable {
   private let all = Mutex<[String]>([])
 
@@ -18,9 +18,9 @@ private final class Lines: Sendable {
   var last: String? { all.withLock { $0.last } }
 }
 
-@Suite("What strangers can write into the log")
+@Suite("Log lines caused by untrusted peers")
 struct LimitedLogTests {
-  @Test("Copies of a log share the lines of a kind, and fields of suppressed ones are never built")
+  @Test("Copies of a log share the lines of a kind, and suppressed fields are never built")
   func copies() {
     let lines = Lines()
     let log = Log(minimumLevel: .info, sink: lines.sink)
@@ -38,7 +38,7 @@ struct LimitedLogTests {
     #expect(lines.last == #"lines suppressed kind="tls failed" more_suppressed=7"#)
   }
 
-  @Test("Failed handshakes of a stranger leave no more lines than a window has")
+  @Test("Failed handshakes of an untrusted peer leave no more lines than a window allows")
   func handshakes() throws {
     let lines = Lines()
     let service = try TestService(
@@ -50,7 +50,7 @@ struct LimitedLogTests {
     let address = service.address(.provider)
     for _ in 0..<Limits.logLinesPerWindow + 10 {
       let stranger = try RawTCPClient(address)
-      // RFC 8446, section 5.1: 0x50 is no content type.
+      // RFC 8446, section 5.1: 0x50 is not a content type.
       try stranger.send(Array("POST / HTTP/1.1\r\n\r\n".utf8))
       while case .bytes = try stranger.receive(awaiting: "the end") {}
       stranger.close()

@@ -2,7 +2,7 @@ import ApusModel
 import ApusTesting
 import Testing
 
-@Suite("Stuck devices take a bounded amount of memory, and their providers wait")
+@Suite("Stalled devices use a bounded amount of memory, and their providers wait")
 struct MemoryTests {
   private let service: TestService
   private let devices: [ConnectedDevice]
@@ -26,13 +26,13 @@ struct MemoryTests {
     Array(#"{"aps":{"alert":"\#(index)"},"filler":"\#(String(repeating: "x", count: 1900))"}"#.utf8)
   }
 
-  /// Another device is served, little is accepted for those that take nothing, and then everything arrives.
+  /// Another device is served, little is accepted for stalled devices, and then everything arrives.
   private func expectDelivery() throws {
     try withBystanders(service) {}
     #expect(service.service.notificationBytes() < 1 << 20)
     let accepted = service.service.counts()[.received] ?? 0
     #expect(accepted < UInt64(devices.count * Self.count / 2))
-    // The provider's connection is one, so what comes first for one device may stand behind what waits for another.
+    // The provider has one connection, so notifications for one device may be behind those for another.
     var received = devices.map { _ in [[UInt8]]() }
     for index in 0..<Self.count {
       for (place, device) in devices.enumerated() {
@@ -46,7 +46,7 @@ struct MemoryTests {
     #expect(service.service.notificationBytes() == 0)
   }
 
-  @Test("Frames of the binary interface")
+  @Test("Frames of the binary interface are bounded")
   func binary() throws {
     defer { service.stop() }
     let frames = Self.payloads.enumerated().flatMap { index, payload in
@@ -59,7 +59,7 @@ struct MemoryTests {
     try expectEnd(client, GatewayFrame.packet(2, 0xbad))
   }
 
-  @Test("Requests of the HTTP/2 interface")
+  @Test("Requests of the HTTP/2 interface are bounded")
   func http2() throws {
     defer { service.stop() }
     let provider = try service.provider(identity: try service.directory.providerIdentity())

@@ -3,8 +3,8 @@ import ApusServer
 import ApusTesting
 import Testing
 
-/// A signed nonce opens one connection, however often the service starts.
-@Suite("Signed nonces over a restart")
+/// A signed nonce is valid for one connection, across restarts.
+@Suite("Signed nonces across restarts")
 struct NonceRestartTests {
   private func answer(_ service: TestService, _ message: RawCourierFrame) throws -> [UInt8]? {
     let client = try service.courier(protocols: [TestService.inBandProtocol])
@@ -12,7 +12,7 @@ struct NonceRestartTests {
     return try client.expect(0x08)[1]
   }
 
-  @Test("A nonce that was used is refused after a restart, and after a second one")
+  @Test("A used nonce is refused after a restart, and after a second one")
   func restart() throws {
     let directory = try TestDirectory()
     let device = try directory.device(key: Shared.rsaKey)
@@ -29,7 +29,7 @@ struct NonceRestartTests {
     }
   }
 
-  @Test("A line that a loss of power cut off does not keep the service from starting")
+  @Test("A line truncated by a power loss does not prevent a start")
   func tornLine() throws {
     let directory = try TestDirectory()
     try Files.write(

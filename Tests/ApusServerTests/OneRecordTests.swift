@@ -1,11 +1,11 @@
 import ApusTesting
 import Testing
 
-@Suite("What goes to a device together", .timeLimit(.minutes(30)))
+@Suite("Notifications sent together to a device", .timeLimit(.minutes(30)))
 struct OneRecordTests {
-  /// Both records are whole or not there for who reads them, so what comes in one is taken in one turn of the loop.
+  /// A reader gets each record complete or not at all, so the contents of one are processed in one turn.
   @Test(
-    "Pushes that come in one record leave in one record, whoever speaks TLS",
+    "Pushes received in one record are sent in one record, with either TLS implementation",
     arguments: [true, false])
   func pushes(isCompact: Bool) throws {
     let service = try TestService(nil, .init { $0.allowsCompactTLS = isCompact })
@@ -14,7 +14,7 @@ struct OneRecordTests {
     let token = try device.token()
     try device.enable(TestDirectory.topic)
     let provider = try QuietPusher(service)
-    // One stream only may be open before a token is known.
+    // Only one stream may be open before a token is known.
     #expect(try provider.push(token) == 200)
     try device.acknowledge(device.notification())
     try device.settle()

@@ -16,7 +16,7 @@ struct PayloadTests {
   }
 
   @Test(
-    "Empty, too large, or not an object with aps",
+    "A payload that is empty, too large, or not an object with aps is rejected",
     arguments: [
       RequestCase("no body", 400, "PayloadEmpty", body: []),
       RequestCase("4097 bytes", 413, "PayloadTooLarge", body: payload(4097)),
@@ -40,7 +40,7 @@ struct PayloadTests {
     ])
   func refused(_ request: RequestCase) throws { try request.run(service) }
 
-  @Test("4096 bytes are delivered as they are")
+  @Test("4096 bytes are delivered unchanged")
   func largest() throws {
     let provider = try service.provider()
     let device = try service.connect()
@@ -55,7 +55,7 @@ struct PayloadTests {
     #expect(try provider.response(to: stream).status == 200)
   }
 
-  @Test("A VoIP push may have 5120 bytes and no more")
+  @Test("A VoIP push may have up to 5120 bytes")
   func voip() throws {
     let topic = "\(TestDirectory.topic).voip"
     let provider = try service.provider()
@@ -75,7 +75,7 @@ struct PayloadTests {
     #expect(try provider.response(to: stream).status == 200)
   }
 
-  @Test("A push to a file provider has no aps")
+  @Test("A file provider push has no aps")
   func fileProvider() throws {
     let topic = "\(TestDirectory.topic).pushkit.fileprovider"
     let provider = try service.provider()
@@ -99,7 +99,7 @@ struct PayloadTests {
     expectRefusal(try provider.exchange(other, body: body), 400, "BadRequestPayload")
   }
 
-  @Test("A body in many frames, some of them empty or padded, is one body")
+  @Test("A body in many frames, some empty or padded, is one body")
   func pieces() throws {
     let provider = try service.provider()
     let headers = try service.pushHeaders(
@@ -117,7 +117,7 @@ struct PayloadTests {
     #expect(try provider.response(to: stream).status == 200)
   }
 
-  @Test("A body of another length than announced makes the request malformed")
+  @Test("A body whose length differs from content-length makes the request malformed")
   func contentLength() throws {
     try withBystanders(service) {
       let provider = try service.provider()
@@ -126,7 +126,7 @@ struct PayloadTests {
       let stream = try provider.request(
         headers + [RawHeader("content-length", "5")], body: TestService.payload)
       guard case .reset(1) = try provider.outcome(of: stream) else {
-        Issue.record("a body longer than announced was taken")
+        Issue.record("a body longer than announced was accepted")
         return
       }
       let right = headers + [RawHeader("content-length", "\(TestService.payload.count)")]

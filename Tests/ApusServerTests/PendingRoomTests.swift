@@ -4,7 +4,7 @@ import Testing
 @testable import ApusEnrolment
 @testable import ApusServer
 
-@Suite("Room on the list of devices that wait for the operator")
+@Suite("The list of devices that wait for the operator")
 struct PendingRoomTests {
   private typealias Request = PendingEnrolments.Request
 
@@ -18,7 +18,7 @@ struct PendingRoomTests {
       isRenewal: origin == .renewal, hasCode: origin == .code, state: state)
   }
 
-  /// As many of a kind as there may be, each from an address of its own.
+  /// As many as allowed of a kind, each from its own address.
   private func full(_ origin: Request.Origin, state: PendingEnrolments.State = .waiting)
     -> [Request]
   {
@@ -27,7 +27,7 @@ struct PendingRoomTests {
     }
   }
 
-  @Test("A list full of strangers refuses strangers, and neither codes nor renewals")
+  @Test("A list full of unknown devices still accepts codes and renewals")
   func strangers() {
     let others = full(.stranger)
     #expect(PendingEnrolments.judge(request(-1, .stranger), among: others) == .full)
@@ -36,7 +36,7 @@ struct PendingRoomTests {
     #expect(PendingEnrolments.judge(request(-1, .stranger), among: others.dropLast()) == .added)
   }
 
-  @Test("Codes and renewals have a bound of their own, too")
+  @Test("Codes and renewals have their own limit")
   func known() {
     for origin in [Request.Origin.code, .renewal] {
       #expect(PendingEnrolments.judge(request(-1, origin), among: full(origin)) == .full)
@@ -44,7 +44,7 @@ struct PendingRoomTests {
     }
   }
 
-  @Test("Requests that were decided take no room")
+  @Test("Decided requests take no room")
   func decided() {
     for state in [PendingEnrolments.State.rejected, .approved(certificateDER: [])] {
       let others = full(.stranger, state: state)
@@ -52,7 +52,7 @@ struct PendingRoomTests {
     }
   }
 
-  @Test("The bound of an address is for strangers alone")
+  @Test("The limit of an address applies to unknown devices only")
   func address() {
     let others = (0..<Limits.pendingEnrolmentsPerAddress).map { request($0, .stranger) }
     #expect(PendingEnrolments.judge(request(-1, .stranger), among: others) == .tooManyFromAddress)

@@ -2,7 +2,7 @@ import ApusModel
 import ApusTesting
 import Testing
 
-@Suite("Answers to providers have APNs's form")
+@Suite("Answers to providers match APNs")
 struct ProviderAnswerTests {
   let service: TestService
 
@@ -44,7 +44,7 @@ struct ProviderAnswerTests {
     #expect(early["apns-id"] == id)
   }
 
-  @Test("Every answer without an id in its request has one of its own")
+  @Test("Every answer to a request without an id has its own id")
   func generated() throws {
     let provider = try service.provider()
     let headers = try push()
@@ -56,7 +56,7 @@ struct ProviderAnswerTests {
     #expect(ids.allSatisfy { $0.isUUID })
   }
 
-  @Test("A unique id is given on the development door, and only with success")
+  @Test("A unique id is sent on the development listener, and only with success")
   func uniqueID() throws {
     let provider = try service.provider(.development)
     let headers = try push(.development)

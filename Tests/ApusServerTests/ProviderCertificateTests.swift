@@ -5,7 +5,7 @@ import ApusTesting
 import ApusTrust
 import Testing
 
-/// "Establishing a certificate-based connection to APNs".
+/// Source: Establishing a certificate-based connection to APNs.
 @Suite("Provider certificates")
 struct ProviderCertificateTests {
   let service: TestService
@@ -16,7 +16,7 @@ struct ProviderCertificateTests {
     try service.pushHeaders(to: Shared.absentToken, topic: topic, authorization: nil)
   }
 
-  @Test("A certificate is enough: its authorization is not looked at, and its topic is the default")
+  @Test("A certificate is sufficient: authorization is ignored, and its topic is the default")
   func trusted() throws {
     let provider = try service.provider(identity: service.directory.providerIdentity())
     #expect(try provider.exchange(headers(), body: TestService.payload).status == 200)
@@ -59,7 +59,7 @@ struct ProviderCertificateTests {
     expectRefusal(unlisted, 400, "TopicDisallowed")
   }
 
-  /// Reads what a refused provider sees: its requests are not answered, it is told why, and that is all.
+  /// Reads what a refused provider gets: no answers to its requests, only the reason.
   private func expectRefused(
     _ environment: Environment, _ identity: TLSIdentity, _ reason: String
   ) throws {
@@ -76,7 +76,7 @@ struct ProviderCertificateTests {
   }
 
   @Test(
-    "A certificate for the other environment: SETTINGS, GOAWAY with 38 bytes of JSON, the end",
+    "A certificate for the other environment gets SETTINGS, GOAWAY with 38 bytes of JSON, the end",
     arguments: Environment.allCases)
   func environment(environment: Environment) throws {
     let identity = try service.directory.providerIdentity(
@@ -85,17 +85,17 @@ struct ProviderCertificateTests {
     #expect(#"{"reason":"BadCertificateEnvironment"}"#.utf8.count == 38)
   }
 
-  @Test("A certificate whose list of topics is broken")
+  @Test("A certificate with a broken list of topics is refused")
   func brokenTopics() throws {
     let identity = try service.directory.providerIdentity(topics: TestDirectory.brokenTopics)
     try expectRefused(.production, identity, "BadCertificate")
   }
 
-  @Test("A device's certificate is none for providers")
+  @Test("A device's certificate is not valid for providers")
   func deviceCertificate() throws {
     // Of the authority for devices, so the handshake refuses it.
     try expectAlert(service.directory.device().identity, 48)
-    // Signed by the authority for providers, and still not a push certificate.
+    // Signed by the authority for providers, but still not a push certificate.
     let device = try service.directory.device(authority: service.directory.serviceAuthority)
     try expectRefused(.production, device.identity, "BadCertificate")
   }
@@ -118,7 +118,7 @@ struct ProviderCertificateTests {
     }
   }
 
-  @Test("A certificate of another authority, and one that has expired, end the handshake")
+  @Test("A foreign or expired certificate ends the handshake")
   func untrusted() throws {
     let directory = service.directory
     try expectAlert(directory.providerIdentity(authority: directory.foreignAuthority), 48)

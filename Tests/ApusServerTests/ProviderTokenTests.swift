@@ -3,7 +3,7 @@ import ApusModel
 import ApusTesting
 import Testing
 
-/// "Establishing a token-based connection to APNs", and what senders were seen to send.
+/// Establishing a token-based connection to APNs, and tokens of real providers.
 @Suite("Provider tokens")
 struct ProviderTokenTests {
   let service: TestService
@@ -28,7 +28,7 @@ struct ProviderTokenTests {
     }
   }
 
-  @Test("Everything that senders in use make of a good token is taken")
+  @Test("All token formats of real providers are accepted")
   func tolerances() throws {
     let forms = Forms(key: key)
     let (id, team, now) = (key.id.text, key.team.text, forms.now)
@@ -48,7 +48,7 @@ struct ProviderTokenTests {
   }
 
   @Test(
-    "Without a token, or with something else than a bearer token",
+    "A missing token, or anything other than a bearer token, is rejected",
     arguments: [nil, "", "bearer", "bearer ", "Basic dXNlcjpwYXNz", "x"])
   func missing(authorization: String?) throws {
     try withBystanders(service) {
@@ -60,7 +60,7 @@ struct ProviderTokenTests {
     }
   }
 
-  @Test("What is missing is told before anything else about the request")
+  @Test("A missing token is reported before any other fault of the request")
   func missingFirst() throws {
     let headers: [RawHeader] = [
       RawHeader(":method", "POST"), RawHeader(":scheme", "https"),
@@ -71,7 +71,7 @@ struct ProviderTokenTests {
       "MissingProviderToken")
   }
 
-  @Test("A token that cannot be believed")
+  @Test("An invalid token is rejected")
   func invalid() throws {
     let directory = service.directory
     let forms = Forms(key: key)
@@ -122,7 +122,7 @@ struct ProviderTokenTests {
   }
 
   @Test(
-    "A key of the other environment is told before the device token is looked at",
+    "A key of the other environment is reported before the device token is checked",
     arguments: Environment.allCases)
   func environment(environment: Environment) throws {
     let directory = service.directory
@@ -139,7 +139,7 @@ struct ProviderTokenTests {
     expectRefusal(try provider.exchange(right, body: TestService.payload), 400, "BadDeviceToken")
   }
 
-  @Test("A second token within 20 minutes is one too many, and the first stays good")
+  @Test("A second token within 20 minutes is rejected, and the first one stays valid")
   func churn() throws {
     try withBystanders(service) {
       let provider = try service.provider()
@@ -151,14 +151,14 @@ struct ProviderTokenTests {
         try provider.exchange(second, body: TestService.payload), 429,
         "TooManyProviderTokenUpdates")
       #expect(try provider.exchange(first, body: TestService.payload).status == 200)
-      // Another signature over the same second is no other token.
+      // Another signature over the same second is the same token.
       let again = try headers("bearer \(key.token(issuedAt: now - 30))")
       #expect(again != first)
       #expect(try provider.exchange(again, body: TestService.payload).status == 200)
     }
   }
 
-  @Test("A successor of a token that is 20 minutes old is taken, and its forerunner no more")
+  @Test("A successor of a token that is 20 minutes old is accepted, and the old one no longer")
   func successor() throws {
     let provider = try service.provider()
     let now = TestDirectory.nowSeconds
@@ -171,7 +171,7 @@ struct ProviderTokenTests {
       "TooManyProviderTokenUpdates")
   }
 
-  @Test("A key that is not related to the first one of the connection")
+  @Test("A key not related to the first one of the connection is rejected")
   func unrelated() throws {
     let directory = service.directory
     let provider = try service.provider()
@@ -187,7 +187,7 @@ struct ProviderTokenTests {
     #expect(try provider.exchange(related, body: TestService.payload).status == 200)
   }
 
-  @Test("A key for one topic is not good for another, nor one team's key for another's topic")
+  @Test("A key is valid only for its topic, and for topics of its team")
   func scope() throws {
     let directory = service.directory
     for key in [directory.unrelatedKey, directory.foreignKey] {
@@ -196,7 +196,7 @@ struct ProviderTokenTests {
     }
   }
 
-  @Test("One stream until a token was found good, then a thousand")
+  @Test("The stream limit is one until a valid token, then a thousand")
   func streamLimit() throws {
     let provider = try service.provider()
     let refused = try provider.exchange(headers("bearer x"), body: TestService.payload)

@@ -6,10 +6,10 @@ import Testing
 
 @testable import ApusServer
 
-/// A data directory on a mount of its own, which can be made read-only. Mounting takes root, so that these tests run
-/// where a container has it; `DiskFaultServiceTests` shows the same of the store without.
+/// A data directory on its own mount, which can be made read-only. Mounting requires root, so these tests run only
+/// where that is possible; `DiskFaultServiceTests` checks the same for the store without it.
 @Suite(
-  "A data directory that can only be read", .serialized,
+  "A read-only data directory", .serialized,
   .enabled(if: getuid() == 0, "mounting takes root"))
 final class ReadOnlyMountTests {
   private let bench: DiskBench
@@ -30,7 +30,7 @@ final class ReadOnlyMountTests {
     try #require(mount(nil, path, nil, flags, nil) == 0, "errno \(errno)")
   }
 
-  @Test("The service starts, serves what is stored, and recovers when it is mounted for writing")
+  @Test("The service starts, delivers, and recovers when the mount is writable")
   func starting() throws {
     let (device, token) = try bench.start().absentDevice()
     #expect(try bench.push("before", to: token) == 200)

@@ -29,7 +29,7 @@ struct RenewalTests {
   }
 
   @Test(
-    "With the same key and with a new one the device stays itself, and its tokens stay good",
+    "With the same or a new key the device keeps its identity, and its tokens stay valid",
     arguments: [false, true])
   func renewed(hasNewKey: Bool) throws {
     let old = try directory.agedDevice()
@@ -42,7 +42,7 @@ struct RenewalTests {
     #expect(new.id == old.id)
     #expect(new.certificate.notAfter > old.certificate.notAfter)
     #expect(new.certificate.subject.commonName == "test device")
-    // The connection goes on as if nothing had been.
+    // The connection continues unaffected.
     try first.settle()
 
     for _ in 0..<2 {
@@ -60,7 +60,7 @@ struct RenewalTests {
   }
 
   @Test(
-    "A key that was replaced is good until the new one is used, and then no more, also after a restart"
+    "A replaced key is valid until the new one is used, and not afterwards, even after a restart"
   )
   func superseded() throws {
     let service = try TestService(nil, .init { $0.isEphemeral = false })
@@ -85,7 +85,7 @@ struct RenewalTests {
       _ = try copy.end()
     }
     try expectRefused(by: service)
-    // The device itself did not notice.
+    // The device itself is not affected.
     try fresh.settle()
     service.stop()
     let restarted = try TestService(service.directory, .init { $0.isEphemeral = false })
@@ -94,7 +94,7 @@ struct RenewalTests {
     #expect(try restarted.connect(new).baseToken == first.baseToken)
   }
 
-  @Test("A young certificate is not followed by another, and its device is told when")
+  @Test("A new certificate cannot be renewed yet, and its device is told when")
   func early() throws {
     let now = TestDirectory.nowSeconds
     let young = try directory.device(
@@ -109,7 +109,7 @@ struct RenewalTests {
   }
 
   @Test(
-    "While one authority follows another, every device is told to renew at once, connected or not")
+    "During a rotation every device is told to renew immediately, connected or not")
   func advised() throws {
     let service = try TestService(nil, .init { $0.isEphemeral = false })
     let (directory, data) = (service.directory, service.directory.data)
@@ -122,11 +122,11 @@ struct RenewalTests {
     try online.enable(TestDirectory.topic)
     let gone = try service.connect(devices[2])
     _ = try gone.token()
-    // In an earlier second than any certificate of the new one.
+    // In an earlier second than any certificate of the new authority.
     _ = try data.rotateAuthority(.devices, nowSeconds: now - 60)
     service.service.reload()
 
-    // Behind the answer to its next frame.
+    // After the answer to its next frame.
     try online.client.send(RawCourierFrame(0x0f, (1, [0, 0])))
     _ = try online.client.expect(0x10)
     #expect(try online.client.expect(0x85)[0x44]?.count == 4)
@@ -139,7 +139,7 @@ struct RenewalTests {
     let answer = try renew(online, CertificateRequest.make(for: devices[0].key))
     let renewed = try device(answer, key: devices[0].key)
     #expect(try data.devicesOfOlderAuthority().contains(devices[0].id))
-    // It is to come back with the new one, while the old one would still do.
+    // It must reconnect with the new certificate, although the old one is still valid.
     let reason = try online.client.expect(0x80, deadline: Deadline(seconds: 60))[0x40] ?? []
     #expect(String(decoding: reason, as: UTF8.self).contains("newer certificate"))
     let again = try service.connect(renewed)
@@ -148,11 +148,11 @@ struct RenewalTests {
     _ = try again.token()
     let left = try data.devicesOfOlderAuthority()
     #expect(Set(left) == [devices[1].id, devices[2].id])
-    // One of the new authority is as young as any.
+    // A certificate of the new authority counts as new.
     try renew(again, CertificateRequest.make(for: devices[0].key)).expectRefused(7)
     try data.retire(devices[2].id, nowSeconds: now)
     #expect(try data.devicesOfOlderAuthority() == [devices[1].id])
-    // Not by mistake.
+    // Refused, as a protection against mistakes.
     #expect(throws: DevicesWithoutCertificate.self) {
       try data.finishRotation(of: .devices, nowSeconds: now)
     }
@@ -163,7 +163,7 @@ struct RenewalTests {
     _ = try service.connect(renewed)
   }
 
-  @Test("A request that proves nothing, and too many of them")
+  @Test("Requests without a valid proof, and too many requests, are rejected")
   func bad() throws {
     let device = try directory.agedDevice()
     try withBystanders(service) {
@@ -179,7 +179,7 @@ struct RenewalTests {
     }
   }
 
-  @Test("A device that is retired does not renew")
+  @Test("A retired device cannot renew")
   func retired() throws {
     let device = try directory.agedDevice()
     let connected = try service.connect(device)
@@ -194,7 +194,7 @@ struct RenewalTests {
     #expect(try again.expect(0x08)[1] == [2])
   }
 
-  @Test("Under the dialects of others there is no such command")
+  @Test("Foreign dialects have no renewal command")
   func otherDialect() throws {
     let device = try directory.agedDevice()
     let client = try service.courier(device, protocols: [TestService.oldCourierProtocol])
@@ -204,7 +204,7 @@ struct RenewalTests {
     #expect(client.received.map(\.command) == [0x08, 0x10])
   }
 
-  @Test("A foreign token that a device presents is answered with its own, and noted")
+  @Test("A device that presents a foreign token gets its own, and the event is recorded")
   func foreignToken() throws {
     let lines = LogLines()
     let service = try TestService(

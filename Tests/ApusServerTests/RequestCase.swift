@@ -2,7 +2,7 @@ import ApusModel
 import ApusTesting
 import Testing
 
-/// A request with one thing wrong, and the answer that it must get.
+/// A request with one fault, and the expected answer.
 struct RequestCase: Sendable, CustomTestStringConvertible {
   let name: String
   let status: Int
@@ -30,19 +30,19 @@ struct RequestCase: Sendable, CustomTestStringConvertible {
     self.init(name, status, reason) { $0.setting(field, value) }
   }
 
-  /// Sends the request to a provider connection of its own, and looks at the answer.
+  /// Sends the request on a new provider connection, and checks the answer.
   func run(_ service: TestService) throws {
     try withBystanders(service) {
       let provider = try service.provider()
       let headers = try service.pushHeaders(
         to: Shared.absentToken, authorization: service.authorization())
       expectRefusal(try provider.exchange(change(headers), body: body), status, reason)
-      // The connection stays good for requests that are.
+      // The connection still accepts valid requests.
       #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
       #expect(provider.received.compactMap(\.goAway).isEmpty)
     }
   }
 }
 
-/// A device token that no service minted.
+/// A device token that no service issued.
 let madeUpToken = String(repeating: "0123456789abcdef", count: 4)

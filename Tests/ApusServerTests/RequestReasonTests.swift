@@ -2,15 +2,15 @@ import ApusModel
 import ApusTesting
 import Testing
 
-/// "Handling notification responses from APNs": the reasons that a request's own bytes can bring about.
-@Suite("A bad request gets the reason for it, and nothing else happens")
+/// Handling notification responses from APNs: the reasons that a request's own bytes can cause.
+@Suite("A bad request gets the matching reason, without side effects")
 struct RequestReasonTests {
   let service: TestService
 
   init() throws { service = try Shared.service }
 
   @Test(
-    "Paths and methods",
+    "Bad paths and methods are rejected",
     arguments: [
       RequestCase("another path", 404, "BadPath", setting: ":path", "/3/devices/\(madeUpToken)"),
       RequestCase("the root", 404, "BadPath", setting: ":path", "/"),
@@ -25,7 +25,7 @@ struct RequestReasonTests {
   func head(_ request: RequestCase) throws { try request.run(service) }
 
   @Test(
-    "Fields",
+    "Bad fields are rejected",
     arguments: [
       RequestCase("id of other digits", 400, "BadMessageId", setting: "apns-id", "not-a-uuid"),
       RequestCase(
@@ -66,7 +66,7 @@ struct RequestReasonTests {
   func fields(_ request: RequestCase) throws { try request.run(service) }
 
   @Test(
-    "Device tokens",
+    "Bad device tokens are rejected",
     arguments: [
       RequestCase("none", 400, "MissingDeviceToken", setting: ":path", "/3/device/"),
       RequestCase("none, and no slash", 400, "MissingDeviceToken", setting: ":path", "/3/device"),
@@ -96,11 +96,11 @@ struct RequestReasonTests {
     ])
   func deviceTokens(_ request: RequestCase) throws { try request.run(service) }
 
-  @Test("Of two faults the earlier one in APNs's order is told")
+  @Test("Of two faults, the one that APNs checks first is reported")
   func order() throws {
     let provider = try service.provider()
     let good = try service.pushHeaders(to: "xyz", authorization: service.authorization())
-    // Each step mends the first fault of the one before.
+    // Each step corrects the first fault of the previous request.
     let bad =
       good.setting(":path", "/x").setting(":method", "GET").setting("apns-id", "bad")
       .setting("apns-expiration", "bad").setting("apns-priority", "bad")

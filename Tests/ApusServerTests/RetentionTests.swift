@@ -4,8 +4,8 @@ import ApusServer
 import ApusTesting
 import Testing
 
-/// How many notifications of an app wait for a device: what the operator says, and how many requests for it may come.
-@Suite("What waits, and how much may come")
+/// How many notifications of an app wait for a device, and how many requests are allowed.
+@Suite("Retention and rate limits")
 struct RetentionTests {
   private func service(_ change: (inout TestService.Options) -> Void = { _ in }) throws
     -> TestService
@@ -37,7 +37,7 @@ struct RetentionTests {
     return try numbers.map { try provider.exchange(headers, body: payload($0)).status }
   }
 
-  /// What a device gets that comes: the payloads, until the last one from storage.
+  /// The payloads that a connecting device receives, up to the last one from storage.
   private func fetch(_ device: TestDevice, _ service: TestService) throws -> [[UInt8]?] {
     let connected = try service.connect(device)
     try connected.filter([(2, TestDirectory.topic)])
@@ -54,7 +54,7 @@ struct RetentionTests {
     return payloads
   }
 
-  @Test("As many of an app's newest wait as its entry says, and a reload changes the number")
+  @Test("The configured number of an app's newest notifications waits, and a reload changes it")
   func retained() throws {
     let service = try service { $0.isEphemeral = false }
     let (device, token) = try service.absentDevice()
@@ -64,7 +64,7 @@ struct RetentionTests {
     service.service.reload()
     _ = try push(1...5, to: token, service)
     #expect(try fetch(device, service) == (3...5).map(payload))
-    // They are on the disk, each in its place.
+    // They are on the disk, each in its slot.
     _ = try push(6...9, to: token, service)
     service.stop()
     let next = try TestService(service.directory, .init { $0.isEphemeral = false })
@@ -79,7 +79,7 @@ struct RetentionTests {
   }
 
   @Test(
-    "A wrong number is refused with its line",
+    "An invalid number is rejected with its line",
     arguments: [
       ("many", "retain must be how many notifications wait, not \"many\""),
       ("0", "app \"com.example.app\" retains 0 notifications for a device: choose 1 to 100"),
@@ -100,7 +100,7 @@ struct RetentionTests {
   }
 
   @Test(
-    "More requests for a token than the operator allows are refused; for other tokens they are not")
+    "Requests for a token beyond the operator's limit are rejected; other tokens are not affected")
   func rate() throws {
     let service = try service {
       $0.requestsPerTokenPerSecond = 1
@@ -122,7 +122,7 @@ struct RetentionTests {
         statuses.append(response.status)
         if response.status == 429 { expectRefusal(response, 429, "TooManyRequests") }
       }
-      // A slow machine lets one or the other flow back meanwhile.
+      // On a slow machine the limit recovers by one or two meanwhile.
       #expect(statuses.count >= 4 && statuses.count < 100)
       let others = service.pushHeaders(
         to: other, topic: TestDirectory.otherTopic, authorization: authorization)
@@ -134,7 +134,7 @@ struct RetentionTests {
   }
 
   @Test(
-    "However far its expiration, a notification is kept for 30 days at most",
+    "A notification is kept for at most 30 days, however far its expiration",
     arguments: [(29, 29), (31, 30), (3650, 30)] as [(Int64, Int64)])
   func longestStorage(askedDays: Int64, keptDays: Int64) throws {
     let service = try Shared.service
@@ -149,14 +149,14 @@ struct RetentionTests {
     let frame = try device.notification()
     let after = TestDirectory.nowSeconds
     let expiration = (frame[5] ?? []).reduce(Int64(0)) { $0 << 8 | Int64($1) }
-    // The service's clock was somewhere between, and counts only where it cuts.
+    // The service's clock was between the two, and matters only if it limits.
     let latest = askedDays > keptDays ? after : before
     #expect((before + keptDays * 86_400...latest + keptDays * 86_400).contains(expiration))
     try device.acknowledge(frame)
     #expect(try provider.response(to: stream).status == 200)
   }
 
-  @Test("Without a limit none is refused")
+  @Test("Without a limit no request is rejected")
   func unlimited() throws {
     let service = try service {
       $0.requestsPerTokenPerSecond = 0

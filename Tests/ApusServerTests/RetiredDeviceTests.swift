@@ -5,10 +5,10 @@ import ApusServer
 import ApusTesting
 import Testing
 
-@Suite("Devices that are gone for good")
+@Suite("Retired devices")
 struct RetiredDeviceTests {
   let service: TestService
-  /// Before the test, so that no clock that the service reads says the same.
+  /// Before the test, so that it differs from every time that the service reads.
   let since = TestDirectory.nowSeconds - 5
 
   init() throws { service = try TestService() }
@@ -24,7 +24,7 @@ struct RetiredDeviceTests {
       body: TestService.payload)
   }
 
-  /// Waits until so many notifications were thrown away.
+  /// Waits until this many notifications were discarded.
   private func awaitDiscarded(_ count: UInt64, _ service: TestService) throws {
     let deadline = EventLoop.wallClockMilliseconds() + 20_000
     while service.service.counts()[.discardedTokenUnregistered] != count {
@@ -32,7 +32,7 @@ struct RetiredDeviceTests {
     }
   }
 
-  /// All that the feedback service has, once it has something.
+  /// All that the feedback service has, once it has an entry.
   private func feedback(_ service: TestService) throws -> [UInt8] {
     let deadline = EventLoop.wallClockMilliseconds() + 20_000
     while true {
@@ -50,14 +50,14 @@ struct RetiredDeviceTests {
     bigEndian(UInt32(since)) + [0, 32] + hex(token)
   }
 
-  @Test("A provider is told of the token by its answer and by the feedback service, with one time")
+  @Test("The answer and the feedback service report the token with the same time")
   func tokens() throws {
     let device = try service.connect()
     let token = try device.token()
     try device.enable(TestDirectory.topic)
     try retire(device.device)
     _ = try device.client.end()
-    // Unasked: nothing was pushed to it since.
+    // Without a push since the retirement.
     #expect(try feedback(service) == feedbackRow(token))
     let response = try push(token, service)
     #expect(response.status == 410)
@@ -65,7 +65,7 @@ struct RetiredDeviceTests {
     #expect(try feedback(service) == feedbackRow(token))
   }
 
-  @Test("Its connection ends at once, and it is not let in again, until the entry is taken out")
+  @Test("Its connection ends immediately, and it cannot connect until the entry is removed")
   func connections() throws {
     try withBystanders(service) {
       let device = try service.connect()
@@ -98,12 +98,12 @@ struct RetiredDeviceTests {
     }
   }
 
-  @Test("What waits for it, and what it has not acknowledged, is thrown away and counted")
+  @Test("Its waiting and unacknowledged notifications are discarded and counted")
   func stored() throws {
     let device = try service.connect()
     let token = try device.token()
     try device.enable(TestDirectory.topic)
-    // Sent, and durable as nobody acknowledges it.
+    // Sent, and stored because nobody acknowledges it.
     #expect(try push(token, service).status == 200)
     _ = try device.notification()
     let away = try service.connect()
@@ -124,7 +124,7 @@ struct RetiredDeviceTests {
     #expect(service.service.counts()[.discardedTokenUnregistered] == 2)
   }
 
-  @Test("A device that was retired while the service was down is dealt with at the start")
+  @Test("A device that was retired while the service was down is processed at the start")
   func atStart() throws {
     let options = TestService.Options { $0.isEphemeral = false }
     let first = try TestService(nil, options)
@@ -142,7 +142,7 @@ struct RetiredDeviceTests {
   }
 
   @Test(
-    "A wrong entry is refused with its line",
+    "An invalid entry is rejected with its line",
     arguments: [
       ("[retired 0123]\nsince = 1", "a device's id has 16 hexadecimal digits"),
       ("[retired 0123456789abcdef]", "since must be the time in seconds since 1970"),

@@ -8,14 +8,14 @@ import ApusTrust
 import Foundation
 import Testing
 
-/// A revocation refuses new handshakes and ends what is open, whoever wrote it and without being told to look.
-@Suite("Revocation bites at once")
+/// A revocation refuses new handshakes and ends open connections, without a reload command.
+@Suite("Revocations take effect immediately")
 struct RevocationTests {
   let service: TestService
 
   init() throws { service = try TestService() }
 
-  /// A revocation list of `authority`, made by OpenSSL's command line.
+  /// A revocation list of `authority`, created by OpenSSL's command line.
   private func list(_ authority: DataDirectory.Authority, _ revoked: [TLSIdentity]) throws -> Data {
     let folder = FileManager.default.temporaryDirectory.appending(path: "crl-\(UUID().uuidString)")
     defer { try? FileManager.default.removeItem(at: folder) }
@@ -52,7 +52,7 @@ struct RevocationTests {
     try list.write(to: URL(filePath: "\(folder)/\(name)"), options: .atomic)
   }
 
-  /// No new handshake. Under TLS 1.3 the client learns of it by what it reads first.
+  /// Expects a refused handshake. With TLS 1.3 the client learns of it from its first read.
   private func expectRefused(
     _ kind: ListenerKind, _ protocols: [String], _ identity: TLSIdentity
   ) throws {
@@ -73,7 +73,7 @@ struct RevocationTests {
       .split(separator: "\n").map(String.init)
   }
 
-  @Test("A provider's certificate in directory.conf: GOAWAY, and no new handshake")
+  @Test("A provider certificate revoked in directory.conf causes GOAWAY, and no new handshake")
   func provider() throws {
     defer { service.stop() }
     let identity = try service.directory.providerIdentity()
@@ -83,7 +83,7 @@ struct RevocationTests {
     #expect(try push(provider, token) == 200)
     #expect(try push(bystander, token) == 200)
     try service.directory.revoke(identity)
-    // The next that comes is the end: nobody has told the service to look.
+    // The end comes next, without a reload command.
     #expect(try provider.end().goAways.last?.debugData.contains("BadCertificate") == true)
     try expectRefused(.provider, ["h2"], identity)
     #expect(try push(bystander, token) == 200)
@@ -99,7 +99,7 @@ struct RevocationTests {
       })
   }
 
-  /// Looks again and again until there is such a line.
+  /// Polls until there is such a line.
   private func awaitAuditLine(_ text: String) throws {
     let deadline = ContinuousClock.now + .seconds(60)
     while try !auditLines().contains(where: { $0.contains(text) }) {
@@ -108,7 +108,7 @@ struct RevocationTests {
     }
   }
 
-  @Test("A reload that failed is tried again when nothing but its cause has changed")
+  @Test("A failed reload is retried when only its cause has changed")
   func retry() throws {
     defer { service.stop() }
     let identity = try service.directory.providerIdentity()
@@ -120,7 +120,7 @@ struct RevocationTests {
       FileManager.default.contentsOfDirectory(atPath: keys).first { $0.hasSuffix(".pub") })
     let file = URL(filePath: "\(keys)/\(name)")
     let good = try Data(contentsOf: file)
-    // In place: the folder's stamp, which the watch looks at, stays as it was.
+    // In place: the time stamp of the folder, which is watched, does not change.
     try Data("damaged".utf8).write(to: file)
     try service.directory.revoke(identity)
     try awaitAuditLine("\"event\":\"trust.not-reloaded\"")
@@ -130,7 +130,7 @@ struct RevocationTests {
     try expectRefused(.provider, ["h2"], identity)
   }
 
-  @Test("A folder of revocation lists that cannot be read is not one without lists")
+  @Test("An unreadable folder of revocation lists does not count as empty")
   func unreadableFolder() throws {
     defer { service.stop() }
     let identity = try service.directory.providerIdentity()
@@ -141,7 +141,7 @@ struct RevocationTests {
     try expectRefused(.provider, ["h2"], identity)
     let folder = service.directory.data.path + "/crls"
     try FileManager.default.moveItem(atPath: folder, toPath: folder + ".away")
-    // A file in its place: ENOTDIR for everybody, root included.
+    // A file instead of the folder: ENOTDIR for everybody, including root.
     try Data().write(to: URL(filePath: folder))
     try awaitAuditLine("cannot list \(folder)")
     try expectRefused(.provider, ["h2"], identity)
@@ -149,7 +149,7 @@ struct RevocationTests {
   }
 
   @Test(
-    "A device's certificate on its authority's list: its connection ends, and no new handshake",
+    "A device certificate on its authority's list ends its connection, and refuses handshakes",
     arguments: [TestService.courierProtocol, TestService.oldCourierProtocol])
   func device(dialect: String) throws {
     defer { service.stop() }
@@ -165,7 +165,7 @@ struct RevocationTests {
     try bystander.settle()
   }
 
-  @Test("A device that shows its certificate in the connect message, likewise")
+  @Test("The same holds for a device with its certificate in the connect message")
   func inBand() throws {
     defer { service.stop() }
     let device = try service.directory.device(rsaBits: 2048)
@@ -179,7 +179,7 @@ struct RevocationTests {
     #expect(try again.expect(0x08)[1] == [2])
   }
 
-  @Test("A list of the service's authority revokes providers at every door")
+  @Test("A list of the service's authority revokes providers at every listener")
   func providerList() throws {
     defer { service.stop() }
     let identity = try service.directory.providerIdentity()
@@ -193,7 +193,7 @@ struct RevocationTests {
   }
 
   @Test(
-    "A list that cannot be believed changes nothing, and the operator is told")
+    "An invalid list changes nothing, and the operator is told")
   func foreignList() throws {
     defer { service.stop() }
     let device = try service.connect()

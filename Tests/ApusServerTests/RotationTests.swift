@@ -7,7 +7,7 @@ import ApusTesting
 import ApusTrust
 import Testing
 
-/// Keys and authorities are replaced under a running service, and what was issued stays good.
+/// Keys and authorities are replaced in a running service, and issued tokens and certificates stay valid.
 @Suite("Rotation without downtime")
 struct RotationTests {
   let service: TestService
@@ -16,7 +16,7 @@ struct RotationTests {
 
   init() throws { service = try TestService() }
 
-  /// The chain that the service shows to a client that trusts `root` alone; nil when that client refuses it.
+  /// The chain that a client trusting only `root` gets; nil if that client refuses it.
   private func connects(trusting root: Certificate) throws -> Bool {
     do {
       let client = try service.tls(
@@ -37,7 +37,7 @@ struct RotationTests {
   }
 
   @Test(
-    "The service's own certificate: the next handshake shows the new one, open connections stay")
+    "A replaced service certificate is used for new handshakes, and connections stay")
   func server() throws {
     defer { service.stop() }
     let open = try service.connect()
@@ -52,7 +52,7 @@ struct RotationTests {
     try open.settle()
   }
 
-  @Test("The devices' authority: devices of both are let in until the older one is dropped")
+  @Test("Devices of both authorities are accepted until the old one is dropped")
   func devices() throws {
     defer { service.stop() }
     let old = try service.directory.device()
@@ -81,7 +81,7 @@ struct RotationTests {
   }
 
   @Test(
-    "The service's authority: clients that know either one go on until the older one is dropped")
+    "Clients of either service authority work until the old one is dropped")
   func serviceAuthority() throws {
     defer { service.stop() }
     let old = service.directory.serviceAuthority.certificate
@@ -92,14 +92,14 @@ struct RotationTests {
     #expect(try connects(trusting: new))
     _ = try data.finishRotation(of: .service, nowSeconds: now)
     service.service.reload()
-    // The provider's certificate is of the old authority, which is not asked for any more; the server's own is first.
+    // The provider's certificate is of the old authority, but the server's own certificate is checked first.
     #expect(try !connects(trusting: old))
     #expect(throws: DirectoryProblem.self) {
       try data.finishRotation(of: .service, nowSeconds: now)
     }
   }
 
-  @Test("The key that seals tokens: old tokens stay good, new ones are of the new key")
+  @Test("After a sealing key rotation old tokens stay valid, and new ones use the new key")
   func sealingKey() throws {
     defer { service.stop() }
     let device = try service.connect()
@@ -118,12 +118,12 @@ struct RotationTests {
       #expect(try push(token) == 200)
       try again.acknowledge(again.notification())
     }
-    // The same device and app, so the same place to wait in: nothing is doubled.
+    // The same device and app use the same mailbox slot, so nothing is delivered twice.
     #expect(try data.rotateSealingKey() == 3)
   }
 
   @Test(
-    "An authority of the operator's own takes over, its key here or elsewhere",
+    "An operator's own authority takes over, with its key in the directory or elsewhere",
     arguments: [true, false])
   func outside(isKeyHere: Bool) throws {
     defer { service.stop() }
@@ -149,7 +149,7 @@ struct RotationTests {
           validity: Validity(now: now, days: 1))
         #expect(
           try data.importCertificate(pem: certificate.pem, nowSeconds: now).isOwn)
-        // Nothing waits for it any more.
+        // No rotation is pending any more.
         #expect(throws: DirectoryProblem.self) {
           try data.importCertificate(pem: certificate.pem, nowSeconds: now)
         }
@@ -157,7 +157,7 @@ struct RotationTests {
     }
     service.service.reload()
     #expect(try connects(trusting: root.certificate))
-    // A provider of the older authority is let in until that is dropped.
+    // A provider of the older authority is accepted until that authority is dropped.
     _ = try data.finishRotation(of: .service, nowSeconds: now)
     service.service.reload()
     #expect(throws: (any Error).self) { try connects(trusting: root.certificate) }

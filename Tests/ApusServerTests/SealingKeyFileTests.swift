@@ -3,13 +3,13 @@ import ApusServer
 import ApusTesting
 import Testing
 
-/// `sealing.keys` decides whether the tokens that providers hold are good: what is wrong with it is said precisely.
+/// `sealing.keys` decides whether issued tokens stay valid, so its errors are reported precisely.
 @Suite("Damage to sealing.keys")
 struct SealingKeyFileTests {
   private static let key = String(repeating: "ab", count: 32)
 
   @Test(
-    "A file that was cut off is told by file, line, fault and remedy",
+    "A truncated file is reported with file, line, fault and remedy",
     arguments: [
       ("", 1, "ends without a key"), ("# heading\n\n", 3, "ends without a key"),
       ("1 = \(key)\n2 = abcd", 2, "key 2 needs 64 hexadecimal digits and has 4"),

@@ -5,8 +5,8 @@ import ApusTesting
 import ApusTrust
 import Testing
 
-/// A stolen or careless device gets no supply of certificates.
-@Suite("A device has two valid certificates at most")
+/// A stolen or careless device cannot collect certificates.
+@Suite("A device has at most two valid certificates")
 struct SecondCertificateTests {
   private let service: TestService
   private var directory: TestDirectory { service.directory }
@@ -14,7 +14,7 @@ struct SecondCertificateTests {
 
   init() throws { service = try TestService() }
 
-  /// What the service answers to a request for the next certificate, on a connection of its own.
+  /// The answer to a renewal request on a new connection.
   private func renew(_ device: TestDevice, _ key: PrivateKey) throws -> RawCourierFrame {
     let connected = try service.connect(device)
     try connected.client.send(RawCourierFrame(0x83, (0x41, try CertificateRequest.make(for: key))))
@@ -45,7 +45,7 @@ struct SecondCertificateTests {
     #expect(try renew(device, other)[0x40] == [0])
   }
 
-  @Test("While one authority follows another, a device gets one certificate of the new one")
+  @Test("During a rotation a device gets one certificate of the new authority")
   func rotation() throws {
     defer { service.stop() }
     let device = try directory.device()
@@ -55,7 +55,7 @@ struct SecondCertificateTests {
     #expect(first[0x40] == [0])
     for _ in 0..<3 { #expect(try renew(device, device.key)[0x43] == first[0x43]) }
     try renew(device, PrivateKey.generateP256()).expectRefused(3)
-    // The newer one is as young as any, and the older one is valid: there is no third.
+    // The newer one is new and the older one still valid: there is no third.
     let der = try #require(first[0x43])
     let newer = TestDevice(
       id: device.id, key: device.key, certificate: try Certificate(der: der.span))

@@ -4,13 +4,13 @@ import ApusTesting
 import Glibc
 import Testing
 
-@Suite("Stopping, and what a stop leaves")
+@Suite("Shutting down")
 struct StopTests {
-  /// Runs `body` while the service stops on a thread of its own; returns when both have ended.
+  /// Runs `body` while the service shuts down on its own thread; returns when both have ended.
   private func whileStopping(_ service: TestService, _ body: () throws -> Void) throws {
     let thread = StopThread(service)
     defer { thread.join() }
-    // The listeners of devices close first.
+    // The listeners for devices close first.
     let deadline = Deadline()
     while deadline.remainingMilliseconds > 0 {
       guard let client = try? RawTCPClient(service.address(.courier)) else { break }
@@ -33,7 +33,7 @@ struct StopTests {
       .setting("apns-expiration", "0")
     #expect(try busy.exchange(headers, body: TestService.payload).status == 200)
     device.client.tls.reset()
-    // Half a request, which the service has seen.
+    // Half a request, which the service has received.
     let stream = busy.takeStream()
     try busy.send(.headers(stream, headers))
     try busy.ping()
@@ -57,10 +57,10 @@ struct StopTests {
     }
   }
 
-  @Test("Devices are told goodbye where their dialect has a word for it, and all are let go")
+  @Test("Devices get a goodbye if their dialect has one, and all are disconnected")
   func devices() throws {
     let service = try TestService(nil, TestService.Options { $0.workers = 1 })
-    // The first one: when a later one was answered, its handshake was completed too.
+    // The first one: once a later one is answered, its handshake is complete too.
     let silent = try service.courier(service.directory.device())
     let own = try (0..<3).map { _ in try service.connect() }
     for device in own { try device.enable(TestDirectory.topic) }
@@ -81,7 +81,7 @@ struct StopTests {
     }
   }
 
-  @Test("Each device is told when to come back, no two at the same time")
+  @Test("Each device is told when to reconnect, no two at the same time")
   func reconnection() throws {
     let service = try TestService()
     let devices = try (0..<20).map { _ in try service.connect() }
@@ -98,7 +98,7 @@ struct StopTests {
     }
   }
 
-  @Test("A device may acknowledge what it was sent, and providers are served until it has")
+  @Test("Devices may acknowledge what they were sent, and providers are served until then")
   func acknowledgement() throws {
     let directory = try TestDirectory()
     let durable = TestService.Options { $0.isEphemeral = false }
@@ -142,7 +142,7 @@ struct StopTests {
     }
   }
 
-  @Test("The announcement leaves in one record with the answer to the last open request")
+  @Test("The announcement is in one record with the answer to the last open request")
   func announcement() throws {
     let service = try TestService()
     let provider = try service.provider()
@@ -165,7 +165,7 @@ struct StopTests {
     #expect(record?.contains(reason) == true)
   }
 
-  @Test("A client with one request at a time gets an answer to each, whenever the service stops")
+  @Test("A client with one request at a time gets all its answers during a shutdown")
   func oneAtATime() throws {
     let service = try TestService()
     let token = try Shared.absentToken(of: service)
@@ -179,12 +179,12 @@ struct StopTests {
       #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
       answers += 1
     }
-    // One that crosses with the announcement is answered as well.
+    // A request that crosses the announcement is answered as well.
     #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
     #expect(try provider.end().goAways.last?.lastStream == 2 * answers + 1)
   }
 
-  @Test("A provider in its handshake when the service stops finishes it, and gets its answer")
+  @Test("A provider in its handshake completes it during a shutdown, and gets its answer")
   func handshaking() throws {
     let service = try TestService()
     let headers = try service.pushHeaders(to: "00", authorization: service.authorization())
@@ -196,7 +196,7 @@ struct StopTests {
     }
     let thread = StopThread(service)
     defer { thread.join() }
-    // The listeners of providers close last.
+    // The listeners for providers close last.
     while deadline.remainingMilliseconds > 0, let other = try? RawTCPClient(address) {
       other.close()
       sched_yield()
@@ -207,13 +207,13 @@ struct StopTests {
     #expect(try provider.end().end == .closeNotify)
   }
 
-  @Test("A stop that is cut short waits for nobody")
+  @Test("An immediate stop waits for nobody")
   func cutShort() throws {
     let service = try TestService()
     let provider = try service.provider()
     let headers = try service.pushHeaders(
       to: Shared.absentToken(of: service), authorization: service.authorization())
-    // Half a request, which the service has seen and would wait for.
+    // Half a request, which the service has received and would wait for.
     try provider.send(.headers(provider.takeStream(), headers))
     try provider.ping()
     var waits = 0
@@ -224,7 +224,7 @@ struct StopTests {
     #expect(waits == 1)
   }
 
-  @Test("A device that says who it is while the service stops is let go like the others")
+  @Test("A device that sends its connect message during a shutdown is disconnected like the others")
   func arriving() throws {
     let service = try TestService()
     let devices = try (0..<20).map { _ in
@@ -242,7 +242,7 @@ struct StopTests {
     }
   }
 
-  @Test("What a device did not get before the service stopped it gets from the next one")
+  @Test("Undelivered notifications arrive after the restart")
   func restart() throws {
     let directory = try TestDirectory()
     let durable = TestService.Options { $0.isEphemeral = false }
@@ -282,7 +282,8 @@ struct StopTests {
     connection.client.tls.reset()
     second.stop()
 
-    // Still not acknowledged, so the third has it too, under the same id; acknowledged, the fourth does not.
+    // Still unacknowledged, so the third service sends it again with the same id; after the acknowledgement, the fourth
+    // does not.
     let third = try TestService(directory, durable)
     let again = try third.connect(device)
     try again.filter([(2, TestDirectory.topic), (2, TestDirectory.otherTopic)])
@@ -300,7 +301,7 @@ struct StopTests {
     fourth.stop()
   }
 
-  @Test("An app that was gone before the service stopped is still gone, and its token dead")
+  @Test("A removed app is still removed after a restart, and its token inactive")
   func unregistered() throws {
     let directory = try TestDirectory()
     let durable = TestService.Options { $0.isEphemeral = false }
@@ -321,12 +322,12 @@ struct StopTests {
     defer { second.stop() }
     let still = try second.provider().exchange(headers, body: TestService.payload)
     #expect(still.status == 410)
-    // Since the same moment.
+    // With the same time.
     #expect(still.bodyText == dead.bodyText)
   }
 }
 
-/// Stops a service on a thread of its own.
+/// Stops a service on its own thread.
 final class StopThread {
   private var thread = pthread_t()
 

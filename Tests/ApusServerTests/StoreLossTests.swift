@@ -5,7 +5,7 @@ import ApusTesting
 import Foundation
 import Testing
 
-@Suite("A data directory whose store is damaged or gone")
+@Suite("A data directory with a damaged or missing store")
 struct StoreLossTests {
   private let directory: TestDirectory
   private let durable = TestService.Options { $0.isEphemeral = false }
@@ -13,7 +13,7 @@ struct StoreLossTests {
 
   init() throws { directory = try TestDirectory() }
 
-  /// A device with a token and a notification that waits.
+  /// A device with a token and a waiting notification.
   private func useOnce(
     _ payload: [UInt8] = TestService.payload
   ) throws -> (TestDevice, token: String) {
@@ -40,7 +40,7 @@ struct StoreLossTests {
     for word in words { #expect(error.map { "\($0)".contains(word) } == true, "\(error as Any)") }
   }
 
-  @Test("Without its store it does not start, and starts when the store is back")
+  @Test("Without its store the service does not start, and starts when the store is back")
   func unmounted() throws {
     let (_, token) = try useOnce()
     let away = data.path + "/away"
@@ -57,7 +57,7 @@ struct StoreLossTests {
     #expect(try push(service, token) == 200)
   }
 
-  @Test("Where the operator accepts the loss it begins anew")
+  @Test("If the operator accepts the loss, the service starts with an empty store")
   func acceptedLoss() throws {
     let (_, token) = try useOnce()
     try FileManager.default.removeItem(atPath: data.storePath)
@@ -69,7 +69,7 @@ struct StoreLossTests {
   }
 
   @Test(
-    "A MANIFEST that was cut off stops the start; what can be read is kept when the loss is accepted"
+    "A truncated MANIFEST prevents the start; readable data is kept when the loss is accepted"
   )
   func cutManifest() throws {
     let (device, token) = try useOnce()
@@ -80,7 +80,7 @@ struct StoreLossTests {
     let content = try Data(contentsOf: file)
     try content.prefix(content.count * 60 / 100).write(to: file)
     expectRefusal("is damaged", name, "apus store --accept-loss")
-    // Longer than any file that is read as a whole, as logs are.
+    // Longer than any file that is read at once, like logs.
     try Data(count: 17 << 20).write(to: URL(filePath: "\(data.storePath)/long"))
     let repair = try data.acceptLoss(nowSeconds: 7)
     let long = URL(filePath: "\(data.storePath).damaged-7/long")
@@ -89,14 +89,14 @@ struct StoreLossTests {
     #expect(
       try Data(contentsOf: URL(filePath: "\(data.storePath).damaged-7/\(name)")).count
         == content.count * 60 / 100)
-    // A service that starts again, and knows the device as far as the log has it.
+    // The service starts again, and knows the device as far as the log contains it.
     let service = try TestService(directory, durable)
     defer { service.stop() }
     _ = try service.connect(device)
     #expect(try [200, 410].contains(push(service, token)))
   }
 
-  @Test("A flipped bit in a log stops the start, and the operator reads how much it costs")
+  @Test("A flipped bit in a log prevents the start, and the extent of the loss is reported")
   func flippedBit() throws {
     _ = try useOnce()
     let file = try #require(
@@ -112,7 +112,7 @@ struct StoreLossTests {
     #expect(repair.messages.first?.hasPrefix(finding) == true, "\(repair.messages)")
   }
 
-  @Test("The copy of a damaged store keeps its journals as they were when the service goes on")
+  @Test("The copy of a damaged store keeps its journals unchanged while the service continues")
   func copiedJournals() throws {
     let (_, token) = try useOnce()
     func journals(of folder: String) throws -> [Data] {
@@ -129,10 +129,10 @@ struct StoreLossTests {
     #expect(try journals(of: copy) == before)
   }
 
-  /// Has the store write what is in its log into tables, which each start does.
+  /// Makes the store write its log into tables, as at each start.
   private func writeTables() throws { try TestService(directory, durable).stop() }
 
-  /// The table that holds `payload`.
+  /// The table that contains `payload`.
   private func table(with payload: [UInt8]) throws -> String {
     let names = try FileManager.default.contentsOfDirectory(atPath: data.storePath)
       .filter { $0.hasSuffix(".sst") }
@@ -143,7 +143,7 @@ struct StoreLossTests {
       })
   }
 
-  @Test("A table that is missing or cut off costs what was in it", arguments: [true, false])
+  @Test("A missing or truncated table loses only its contents", arguments: [true, false])
   func lostTable(isMissing: Bool) throws {
     let (_, firstToken) = try useOnce(TestService.payload)
     try writeTables()
@@ -178,7 +178,7 @@ struct StoreLossTests {
     for token in [firstToken, secondToken] { #expect(try push(service, token) == 200) }
   }
 
-  @Test("A whole store is counted, and nothing of it is touched")
+  @Test("A healthy store is counted without being changed")
   func check() throws {
     _ = try useOnce()
     #expect(try data.storedNotificationCount() == 1)

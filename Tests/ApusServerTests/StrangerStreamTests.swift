@@ -3,11 +3,11 @@ import ApusServer
 import ApusTesting
 import Testing
 
-/// Requests of connections that have not shown a valid credential, or that belong to one team, beside those of others.
-@Suite("Strangers and greedy teams that open streams", .serialized)
+/// Requests of untrusted connections, or of one team, together with those of others.
+@Suite("Untrusted clients and greedy teams that open streams", .serialized)
 struct StrangerStreamTests {
   private let service: TestService
-  /// Of a device that is away.
+  /// Of an offline device.
   private let token: String
 
   init() throws {
@@ -20,7 +20,7 @@ struct StrangerStreamTests {
       to: token, authorization: authorized ? service.authorization() : nil)
   }
 
-  /// HEADERS of requests whose bodies are still to come, in one write.
+  /// HEADERS of requests whose bodies follow later, in one write.
   private func open(
     _ count: Int, _ headers: [RawHeader], on client: RawHTTP2Client, preface: [UInt8] = []
   ) throws -> [UInt32] {
@@ -40,7 +40,7 @@ struct StrangerStreamTests {
     return client
   }
 
-  @Test("Of 300 streams before the first SETTINGS is acknowledged 256 are answered, 44 refused")
+  @Test("Of 300 streams before the first SETTINGS acknowledgement, 256 are answered and 44 refused")
   func beforeSettings() throws {
     defer { service.stop() }
     let client = RawHTTP2Client(try service.tls(.provider, protocols: ["h2"]))
@@ -51,7 +51,7 @@ struct StrangerStreamTests {
     // RFC 9113, section 7: REFUSED_STREAM is 7.
     for stream in streams[256...] {
       guard case .reset(7) = try client.outcome(of: stream) else {
-        Issue.record("stream \(stream) was taken")
+        Issue.record("stream \(stream) was accepted")
         return
       }
     }
@@ -60,14 +60,14 @@ struct StrangerStreamTests {
     #expect(client.received.compactMap(\.goAway).isEmpty)
   }
 
-  @Test("Forty strangers at its own address take no request of a provider, in neither environment")
+  @Test("Forty untrusted clients at a provider's address block none of its requests")
   func strangers() throws {
     defer { service.stop() }
     let before = try service.provider()
     let good = try headers(authorized: true)
     #expect(try before.exchange(good, body: TestService.payload).status == 200)
     let strangers = try (0..<40).map { try stranger($0 % 2 == 0 ? .production : .development) }
-    // What they sent has been looked at: the last stream of the last one was refused.
+    // Their input was processed: the last stream of the last one was refused.
     for stranger in strangers { _ = try stranger.outcome(of: 1999) }
     let late = try service.provider()
     for provider in [before, late] {
@@ -80,7 +80,7 @@ struct StrangerStreamTests {
     }
   }
 
-  @Test("A team that holds all requests that it can leaves each other connection sixty-four")
+  @Test("A team with all its requests in use leaves sixty-four for each other connection")
   func greedyTeam() throws {
     defer { service.stop() }
     let good = try headers(authorized: true)
@@ -99,7 +99,7 @@ struct StrangerStreamTests {
     let refused = greedy.reduce(0) { count, client in
       count + client.received.count { $0.kind == HTTP2Frame.Kind.resetStream }
     }
-    #expect(refused > 0, "the team had not taken everything")
+    #expect(refused > 0, "the team had not used its limit")
     let provider = try service.provider()
     #expect(try provider.exchange(good, body: TestService.payload).status == 200)
     try provider.ping()

@@ -5,8 +5,8 @@ import ApusTesting
 import Glibc
 import Testing
 
-/// Peers that connect and prove nothing, where connections are few.
-@Suite("Strangers at the limit of connections")
+/// Peers that connect without a credential while connections are limited.
+@Suite("Untrusted peers at the connection limit")
 struct StrangerTests {
   private let service: TestService
 
@@ -19,7 +19,7 @@ struct StrangerTests {
       })
   }
 
-  /// Connections that say nothing.
+  /// Connections that send nothing.
   private func strangers(_ count: Int, at address: SocketAddress) throws -> [Int32] {
     try (0..<count).map { _ in
       let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
@@ -48,7 +48,7 @@ struct StrangerTests {
   }
 
   @Test(
-    "A device and a provider behind the address of a hundred strangers get in, and the oldest strangers go"
+    "A device and a provider connect beside a hundred untrusted peers, replacing the oldest"
   )
   func sameAddress() throws {
     defer { service.stop() }
@@ -61,7 +61,7 @@ struct StrangerTests {
     #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
   }
 
-  @Test("Strangers do not end a connection that is trusted")
+  @Test("Untrusted peers do not end a trusted connection")
   func trusted() throws {
     defer { service.stop() }
     let token = try service.connect().token()
@@ -71,7 +71,7 @@ struct StrangerTests {
     let crowd = try strangers(100, at: service.address(.provider))
     defer { for descriptor in crowd { close(descriptor) } }
     #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
-    // The listener takes connections in their order: this one comes behind all of them.
+    // The listener accepts connections in order, so this one comes after all of them.
     let last = try service.provider()
     #expect(try last.exchange(headers, body: TestService.payload).status == 200)
     #expect(openCount(crowd) <= 32)

@@ -3,7 +3,7 @@ import ApusServer
 import ApusTesting
 import Testing
 
-@Suite("Streams, floods and frames out of place")
+@Suite("Streams, floods and misplaced frames")
 struct StreamTests {
   let service: TestService
 
@@ -14,7 +14,7 @@ struct StreamTests {
       to: Shared.absentToken, authorization: authorized ? service.authorization() : nil)
   }
 
-  @Test("Streams that a client opens before it saw any SETTINGS are all answered")
+  @Test("Streams opened before the first SETTINGS arrives are all answered")
   func beforeSettings() throws {
     let provider = RawHTTP2Client(try service.tls(.provider, protocols: ["h2"]))
     provider.acknowledgesSettings = false
@@ -40,12 +40,12 @@ struct StreamTests {
       try provider.send(.headers(first, headers), .headers(second, headers))
       // REFUSED_STREAM
       guard case .reset(7) = try provider.outcome(of: second) else {
-        Issue.record("a second stream was taken")
+        Issue.record("a second stream was accepted")
         return
       }
       try provider.send(.data(first, TestService.payload))
       #expect(try provider.response(to: first).status == 200)
-      // Trusted now: both may be open at once.
+      // Trusted now: both may be open at the same time.
       let (third, fourth) = (provider.takeStream(), provider.takeStream())
       try provider.send(.headers(third, headers), .headers(fourth, headers))
       try provider.send(.data(fourth, TestService.payload), .data(third, TestService.payload))
@@ -65,7 +65,7 @@ struct StreamTests {
       let surplus = provider.takeStream()
       try provider.send(.headers(surplus, headers))
       guard case .reset(7) = try provider.outcome(of: surplus) else {
-        Issue.record("stream 1001 was taken")
+        Issue.record("stream 1001 was accepted")
         return
       }
       try provider.send(streams.map { .data($0, TestService.payload) })
@@ -74,7 +74,7 @@ struct StreamTests {
     }
   }
 
-  /// Sends `frames` at most `limit` times and expects the connection's end for being too much.
+  /// Sends `frames` at most `limit` times and expects the connection to end because of the flood.
   private func expectFlooded(
     _ limit: Int, trusted: Bool = true, _ frames: (Int) throws -> [HTTP2Frame]
   ) throws {
@@ -95,26 +95,26 @@ struct StreamTests {
     }
   }
 
-  @Test("A flood of PING")
+  @Test("A flood of PING ends the connection")
   func pings() throws { try expectFlooded(3000) { _ in [.ping([1, 2, 3, 4, 5, 6, 7, 8])] } }
 
-  @Test("A flood of SETTINGS")
+  @Test("A flood of SETTINGS ends the connection")
   func settings() throws { try expectFlooded(3000) { _ in [.settings()] } }
 
-  @Test("A flood of PRIORITY")
+  @Test("A flood of PRIORITY ends the connection")
   func priorities() throws {
     try expectFlooded(3000) { _ in
       [HTTP2Frame(HTTP2Frame.Kind.priority, stream: 1, [0, 0, 0, 0, 16])]
     }
   }
 
-  @Test("A flood of WINDOW_UPDATE")
+  @Test("A flood of WINDOW_UPDATE ends the connection")
   func windowUpdates() throws { try expectFlooded(3000) { _ in [.windowUpdate(0, by: 1)] } }
 
-  @Test("A flood of frames that nobody knows")
+  @Test("A flood of unknown frames ends the connection")
   func unknownFrames() throws { try expectFlooded(3000) { _ in [HTTP2Frame(0xbe, [1])] } }
 
-  @Test("A flood of requests that are taken back at once")
+  @Test("A flood of requests that are reset immediately ends the connection")
   func rapidReset() throws {
     let headers = try headers(authorized: false)
     try expectFlooded(3000) { index in
@@ -123,7 +123,7 @@ struct StreamTests {
     }
   }
 
-  @Test("A flood of empty DATA on one stream")
+  @Test("A flood of empty DATA on one stream ends the connection")
   func emptyData() throws {
     let headers = try headers(authorized: false)
     try expectFlooded(3000) { index in
@@ -131,7 +131,7 @@ struct StreamTests {
     }
   }
 
-  @Test("A flood of CONTINUATION behind one HEADERS")
+  @Test("A flood of CONTINUATION after one HEADERS ends the connection")
   func continuations() throws {
     try expectFlooded(100) { index in
       index == 0
@@ -141,7 +141,7 @@ struct StreamTests {
   }
 
   @Test(
-    "A frame that breaks HTTP/2 ends the connection with the error that RFC 9113 has for it",
+    "A frame that breaks HTTP/2 ends the connection with the error of RFC 9113",
     arguments: [
       // DATA on stream 0, HEADERS on an even stream, PING of 7 bytes, WINDOW_UPDATE by 0, SETTINGS of 5 bytes,
       // a frame of more than 16,384 bytes, CONTINUATION without HEADERS.
@@ -167,7 +167,7 @@ struct StreamTests {
     }
   }
 
-  @Test("A preface that is none ends the connection with PROTOCOL_ERROR")
+  @Test("An invalid preface ends the connection with PROTOCOL_ERROR")
   func preface() throws {
     try withBystanders(service) {
       let provider = RawHTTP2Client(try service.tls(.provider, protocols: ["h2"]))
@@ -179,7 +179,7 @@ struct StreamTests {
   }
 
   @Test(
-    "A request cut at each byte, with the connection closed or reset behind it, disturbs nobody")
+    "A request cut off at any byte by a close or reset affects nobody")
   func cut() throws {
     let request = try RawHTTP2Client.frames(1, headers(), TestService.payload).flatMap(\.bytes)
     let whole = HTTP2Frame.preface + HTTP2Frame.settings().bytes + request
@@ -192,7 +192,7 @@ struct StreamTests {
     }
   }
 
-  @Test("A request that comes byte by byte is answered like any other")
+  @Test("A request that arrives byte by byte is answered like any other")
   func dribbled() throws {
     let provider = try service.provider()
     let stream = provider.takeStream()
@@ -201,7 +201,7 @@ struct StreamTests {
     #expect(try provider.response(to: stream).status == 200)
   }
 
-  @Test("A provider that closes its side still gets the answers to what it asked")
+  @Test("A provider that closes its side still gets its answers")
   func halfClosed() throws {
     let provider = try service.provider(identity: service.directory.providerIdentity())
     let headers = try headers(authorized: false)
@@ -212,7 +212,7 @@ struct StreamTests {
     #expect(try provider.end().end == .closeNotify)
   }
 
-  @Test("A client that says GOAWAY gets its answers, a GOAWAY and the end")
+  @Test("A client that sends GOAWAY gets its answers, a GOAWAY and the end")
   func clientGoAway() throws {
     let provider = try service.provider()
     let stream = try provider.request(headers(), body: TestService.payload)

@@ -5,16 +5,16 @@ import ApusTrust
 import Glibc
 import Testing
 
-/// One service for all tests that do not stop it: each test brings devices of its own.
+/// One service for all tests that do not stop it; each test uses new devices.
 enum Shared {
   private static let started = Result { try TestService() }
 
   static var service: TestService { get throws { try started.get() } }
 
-  /// The token of an app on a device that is away: pushes to it are accepted and kept.
+  /// The token of an app on an offline device: pushes to it are accepted and stored.
   private static let absent = Result { try absentToken(of: service) }
 
-  /// The same of another service.
+  /// The same for another service.
   static func absentToken(of service: TestService) throws -> String {
     let device = try service.connect()
     let token = try device.token()
@@ -24,14 +24,14 @@ enum Shared {
 
   static var absentToken: String { get throws { try absent.get() } }
 
-  /// Key generation takes a moment, so the devices of the in-band dialect share one.
+  /// Generating a key takes a moment, so the devices of the in-band dialect share one.
   private static let rsa = Result { try PrivateKey.generateRSA(bits: 2048) }
 
   static var rsaKey: PrivateKey { get throws { try rsa.get() } }
 }
 
 extension TestService {
-  /// A device that was there once, and is away.
+  /// A device that was connected once and is offline.
   func absentDevice() throws -> (device: TestDevice, token: String) {
     let count = service.connectionCount()
     let device = try connect()
@@ -42,17 +42,17 @@ extension TestService {
     return (device.device, token)
   }
 
-  /// Waits until no more than so many are left.
+  /// Waits until at most this many connections are left.
   func awaitConnections(_ count: Int) throws {
     let deadline = EventLoop.monotonicMilliseconds() + 20_000
     while service.connectionCount() > count {
-      try #require(EventLoop.monotonicMilliseconds() < deadline, "connections stay")
+      try #require(EventLoop.monotonicMilliseconds() < deadline, "connections stay open")
       sched_yield()
     }
   }
 }
 
-/// Lower-case digits, two for each byte; spaces do not count.
+/// Lower-case digits, two for each byte; spaces are ignored.
 func hex(_ text: String) -> [UInt8] {
   let digits = text.filter { $0 != " " && $0 != "\n" }
   return stride(from: 0, to: digits.count, by: 2).compactMap { offset in
@@ -61,7 +61,7 @@ func hex(_ text: String) -> [UInt8] {
   }
 }
 
-/// A provider and a device that do everything right, beside whoever does not.
+/// A well-behaved provider and device next to a misbehaving peer.
 final class Bystanders {
   private let provider: RawHTTP2Client
   private let device: ConnectedDevice
@@ -87,7 +87,7 @@ final class Bystanders {
     #expect(try provider.response(to: stream).status == 200)
   }
 
-  /// One more push goes through on the same two connections, and nothing else came on them.
+  /// Sends one more push over the same two connections, and expects nothing else on them.
   func expectUndisturbed() throws {
     try push()
     #expect(device.client.received.map(\.command).dropFirst(3).allSatisfy { $0 == 0x0a })
@@ -96,7 +96,7 @@ final class Bystanders {
   }
 }
 
-/// Does `body` beside two who must not notice.
+/// Runs `body` next to two peers that must not be affected.
 func withBystanders<Result>(
   _ service: TestService, _ environment: Environment = .production,
   _ body: () throws -> Result
@@ -107,7 +107,7 @@ func withBystanders<Result>(
   return result
 }
 
-/// Expects the form that every refusal has: HEADERS, then the reason in one DATA frame that ends the stream.
+/// Expects the form of every rejection: HEADERS, then the reason in one DATA frame that ends the stream.
 func expectRefusal(
   _ response: RawResponse, _ status: Int, _ reason: String,
   sourceLocation: SourceLocation = #_sourceLocation

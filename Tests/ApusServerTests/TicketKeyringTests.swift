@@ -9,7 +9,7 @@ import Testing
 @testable import ApusDirectory
 @testable import ApusServer
 
-@Suite("Keys of session tickets")
+@Suite("Session ticket keys")
 struct TicketKeyringTests {
   private final class Clock: Sendable {
     let seconds = Mutex<Int64>(1_900_000_000)
@@ -31,7 +31,7 @@ struct TicketKeyringTests {
 
   private func pass(_ seconds: Int64) { clock.seconds.withLock { $0 += seconds } }
 
-  @Test("They are kept for the next process, for nobody else to read")
+  @Test("The keys are stored for the next process, readable by the owner only")
   func kept() throws {
     let first = keyring().keys.all
     pass(3600)
@@ -40,7 +40,7 @@ struct TicketKeyringTests {
     #expect(attributes[.posixPermissions] as? Int == 0o600)
   }
 
-  @Test("A key seals for half a day, opens for a day longer, and is gone then")
+  @Test("A key encrypts for half a day, decrypts for a day longer, and is then removed")
   func rotation() {
     let ring = keyring()
     let first = ring.keys.all[0]
@@ -49,7 +49,7 @@ struct TicketKeyringTests {
     pass(TicketKeyring.sealingSeconds)
     ring.rotateIfDue()
     #expect(ring.keys.all.count == 2 && ring.keys.all[1] == first)
-    // The next process finds both, and makes one when it is time.
+    // The next process finds both, and creates one in time.
     pass(TicketKeyring.sealingSeconds)
     let second = keyring()
     #expect(second.keys.all.count == 3 && second.keys.all[2] == first)
@@ -60,7 +60,7 @@ struct TicketKeyringTests {
     #expect(last.count == 1 && !second.keys.all.contains(last[0]))
   }
 
-  @Test("A key from the future is not taken")
+  @Test("A key from the future is rejected")
   func future() {
     let first = keyring().keys.all
     pass(-60)
@@ -69,7 +69,7 @@ struct TicketKeyringTests {
   }
 
   @Test(
-    "A file that is none is said, and replaced",
+    "An invalid file is reported and replaced",
     arguments: ["1900000000 = 00", "later = \(String(repeating: "00", count: 80))", "nothing"])
   func unreadable(text: String) throws {
     try text.write(toFile: path, atomically: true, encoding: .utf8)
@@ -79,7 +79,7 @@ struct TicketKeyringTests {
     #expect(keyring().keys.all == first)
   }
 
-  @Test("Where they cannot be kept the service goes on, and says so")
+  @Test("If the keys cannot be stored, the service continues and reports it")
   func unwritable() {
     let clock = clock
     let ring = TicketKeyring(
@@ -89,7 +89,7 @@ struct TicketKeyringTests {
     #expect(clock.lines.withLock { $0.count } == 1)
   }
 
-  @Test("Sessions are resumed with a service that was started again", arguments: [true, false])
+  @Test("Sessions are resumed after a restart of the service", arguments: [true, false])
   func restart(keepsFile: Bool) throws {
     let directory = try TestDirectory()
     let first = try TestService(directory, .init { $0.isEphemeral = false })

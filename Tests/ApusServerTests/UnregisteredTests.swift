@@ -3,7 +3,7 @@ import ApusModel
 import ApusTesting
 import Testing
 
-@Suite("Tokens that are of no use any more")
+@Suite("Inactive tokens")
 struct UnregisteredTests {
   let service: TestService
 
@@ -18,7 +18,7 @@ struct UnregisteredTests {
     return try #require(Int64(response.bodyText.dropFirst(prefix.count).dropLast()))
   }
 
-  @Test("An app that left all lists is gone, since that filter")
+  @Test("An app in no list is removed, with the time of that filter")
   func removed() throws {
     try withBystanders(service) {
       let device = try service.connect()
@@ -32,13 +32,13 @@ struct UnregisteredTests {
       let after = EventLoop.wallClockMilliseconds()
       for _ in 0..<2 {
         let response = try provider.exchange(headers, body: TestService.payload)
-        // The second the service reads its clock once a turn.
+        // Within a second, because the service reads its clock once a turn.
         #expect(try (before - 1000...after).contains(timestamp(response)))
       }
     }
   }
 
-  @Test("An app that was installed anew has another token, and the old one stays dead")
+  @Test("A reinstalled app has a new token, and the old one stays inactive")
   func superseded() throws {
     let device = try service.connect()
     let old = try device.token()
@@ -54,13 +54,13 @@ struct UnregisteredTests {
     _ = try timestamp(dead)
     let stream = try provider.request(
       service.pushHeaders(to: new, authorization: authorization), body: TestService.payload)
-    // The answer of a device for which nothing waits came first, as nothing did.
+    // The answer for no stored notifications came first.
     _ = try device.client.expect(0x0e)
     try device.acknowledge(try device.notification())
     #expect(try provider.response(to: stream).status == 200)
   }
 
-  @Test("An app that lists its topic before it asks for its token does not revive the old one")
+  @Test("An app that lists its topic before requesting its token does not reactivate the old one")
   func listedFirst() throws {
     let device = try service.connect()
     let old = try device.token()
@@ -68,7 +68,7 @@ struct UnregisteredTests {
     let provider = try service.provider()
     let authorization = try service.authorization()
     let headers = service.pushHeaders(to: old, authorization: authorization)
-    // What is accepted within the grace is stored for the app that was there.
+    // Notifications accepted within the grace period are stored for the earlier app.
     try device.filter([(3, TestDirectory.topic)])
     try device.settle()
     #expect(try provider.exchange(headers, body: TestService.payload).status == 200)
@@ -81,7 +81,7 @@ struct UnregisteredTests {
     #expect(device.client.received.allSatisfy { $0.command != 0x0a })
   }
 
-  @Test("A token for a device that never asked for it")
+  @Test("A token for a device that never requested it is inactive")
   func neverMinted() throws {
     let token = try service.directory.deviceToken(service.directory.device().id)
     let response = try service.provider().exchange(
@@ -90,7 +90,7 @@ struct UnregisteredTests {
     _ = try timestamp(response)
   }
 
-  @Test("A topic that is paused or ignored is not gone", arguments: [3, 5] as [UInt8])
+  @Test("A paused or ignored topic is not removed", arguments: [3, 5] as [UInt8])
   func otherLists(list: UInt8) throws {
     let device = try service.connect()
     let headers = try service.pushHeaders(

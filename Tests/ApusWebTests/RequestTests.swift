@@ -2,10 +2,10 @@ import Testing
 
 @testable import ApusWeb
 
-@Suite("Requests as they are read")
+@Suite("Parsing requests")
 struct RequestTests {
   @Test(
-    "A path is parted at its slashes before percent signs are decoded",
+    "A path is split at its slashes before percent signs are decoded",
     arguments: [
       ("/", []),
       ("/a", ["a"]),
@@ -21,14 +21,14 @@ struct RequestTests {
   }
 
   @Test(
-    "A path that stands for no text is refused",
+    "A path that is not valid text is rejected",
     arguments: ["", "a", "/%", "/%4", "/%4g", "/%00", "/%ff", "*", "http://x/"])
   func badPath(path: String) {
     #expect(WebRequest.segments(ofPath: path) == nil)
   }
 
   @Test(
-    "Addresses are spelled as people do",
+    "Addresses have their usual notation",
     arguments: [
       (WebPeer.local(user: 1000, process: 1), "uid 1000"),
       (.address([192, 0, 2, 1], port: 40000), "192.0.2.1:40000"),
@@ -44,7 +44,7 @@ struct RequestTests {
     #expect(peer.text == text)
   }
 
-  @Test("An answer has each header field once, its own before the usual ones")
+  @Test("A response has each header field once, its own before the standard ones")
   func headers() {
     var response = WebResponse(200, text: "")
     #expect(Set(response.allHeaders.map(\.name)).count == response.allHeaders.count)

@@ -38,7 +38,7 @@ struct SecureTests {
     return "\(answer.status) \(String(decoding: answer.body, as: UTF8.self))"
   }
 
-  @Test("A certificate is replaced while the server runs; one that cannot be used is not taken")
+  @Test("A certificate is replaced while the server runs; an unusable one is rejected")
   func replaced() throws {
     let (first, firstFile, removeFirst) = try identity()
     let (second, secondFile, removeSecond) = try identity()
@@ -53,7 +53,7 @@ struct SecureTests {
     let echo = "200 POST a|b/c?x=1&2 2 somebody\n"
     #expect(try call(server.server, firstFile) == echo)
     #expect(throws: WebCall.Fault.self) { try call(server.server, secondFile) }
-    // A key that is not the certificate's; then none at all.
+    // A key of another certificate, then none at all.
     let mixed = WebIdentity(certificatePEM: first.certificatePEM, keyPEM: second.keyPEM)
     let nothing = WebIdentity(certificatePEM: [0x78], keyPEM: [0x79])
     for bad in [mixed, nothing] {
@@ -61,14 +61,14 @@ struct SecureTests {
       #expect(try call(server.server, firstFile) == echo)
     }
     try server.server.replace(second)
-    // Connections that came before the change may still be taken by the older daemon.
+    // Connections from before the change may still be accepted by the older daemon.
     var isRenewed = false
     for _ in 0..<100 where !isRenewed { isRenewed = (try? call(server.server, secondFile)) == echo }
     #expect(isRenewed)
     #expect(throws: WebCall.Fault.self) { try call(server.server, firstFile) }
   }
 
-  @Test("A caller takes no certificate that is for another host")
+  @Test("A caller accepts no certificate for another host")
   func otherHost() throws {
     let (identity, file, remove) = try identity()
     defer { remove() }
@@ -80,7 +80,7 @@ struct SecureTests {
     #expect(throws: WebCall.Fault.self) { try call(server.server, file, host: "127.0.0.2") }
   }
 
-  @Test("A caller over a UNIX socket gets the same answers, and words where nobody is")
+  @Test("A caller on a UNIX socket gets the same answers, and an error if nothing listens")
   func unix() throws {
     let server = try TestServer()
     var call = WebCall(.unix(path: server.path), "GET", ["a"])
@@ -91,7 +91,7 @@ struct SecureTests {
   }
 
   @Test(
-    "What is not unreserved in a URL is escaped",
+    "Reserved characters in a URL are escaped",
     arguments: [("a-._~Z9", "a-._~Z9"), ("a/b?c&d", "a%2Fb%3Fc%26d"), ("ä %", "%C3%A4%20%25")])
   func escapes(text: String, escaped: String) {
     #expect(WebCall.escaped(text) == escaped)

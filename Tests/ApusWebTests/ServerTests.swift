@@ -14,7 +14,7 @@ struct ServerTests {
     request(line, ["Connection: close"] + fields, body)
   }
 
-  @Test("A request is answered, with the headers that keep browsers from harm")
+  @Test("A request is answered with the security headers for browsers")
   func plain() throws {
     let server = try TestServer()
     let answer = try server.exchange(last("GET /a/b%2Fc?x=1%262&y"))
@@ -33,7 +33,7 @@ struct ServerTests {
     #expect(answer.contains("Content-Length: 19\r\n"))
   }
 
-  @Test("Requests that come at once are answered one after the other")
+  @Test("Pipelined requests are answered one after the other")
   func pipelining() throws {
     let server = try TestServer()
     let answer = try server.exchange(
@@ -44,7 +44,7 @@ struct ServerTests {
         == ["GET 1? 0 somebody", "POST 2? 3 somebody", "GET 3? 0 somebody"])
   }
 
-  @Test("A body that comes a byte at a time is read whole, chunked or not")
+  @Test("A body that arrives byte by byte is read completely, chunked or not")
   func slowBody() throws {
     let server = try TestServer()
     let socket = try server.connect()
@@ -57,7 +57,7 @@ struct ServerTests {
   }
 
   @Test(
-    "A body that is too large is refused: at once where it says so, and else when it is",
+    "A body that is too large is rejected as soon as its length is known",
     arguments: [
       "Content-Length: 101", "Content-Length: 99999999999999999999", "Transfer-Encoding: chunked",
     ])
@@ -77,7 +77,7 @@ struct ServerTests {
     let socket = try server.connect()
     try socket.send(request("POST /a", ["Transfer-Encoding: chunked"]))
     let chunk = "400\r\n" + String(repeating: "x", count: 1024) + "\r\n"
-    // The server closes behind 16 times the limit, and then writing fails sooner or later.
+    // The server closes after 16 times the limit, and then writing fails.
     for _ in 0..<2000 {
       do { try socket.send(chunk) } catch { break }
     }
@@ -86,7 +86,7 @@ struct ServerTests {
   }
 
   @Test(
-    "A request whose length can be read in two ways is refused",
+    "A request with an ambiguous length is rejected",
     arguments: [
       ["Content-Length: 3", "Transfer-Encoding: chunked"],
       ["Content-Length: 3", "Content-Length: 3"],
@@ -102,7 +102,7 @@ struct ServerTests {
   }
 
   @Test(
-    "What is no request is refused, and the next connection is served",
+    "Bytes that are not a request are rejected, and the next connection is served",
     arguments: [
       "\r\n\r\nGET\r\n\r\n", "GET /a\r\n\r\n",
       "GET /%zz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
@@ -118,7 +118,7 @@ struct ServerTests {
     #expect(try server.exchange(last("GET /b")).hasPrefix("HTTP/1.1 200 "))
   }
 
-  @Test("A head without an end is refused")
+  @Test("A header without an end is rejected")
   func largeHead() throws {
     let server = try TestServer()
     let socket = try server.connect()
@@ -134,7 +134,7 @@ struct ServerTests {
   }
 
   @Test(
-    "An answer that is there before the body ends the request; one that is held back comes all the same"
+    "An early answer ends the request; a delayed one is still sent"
   )
   func early() throws {
     let server = try TestServer()
@@ -145,7 +145,7 @@ struct ServerTests {
     #expect(server.handler.asked.isEmpty)
   }
 
-  @Test("An answer that waits holds up no other connection")
+  @Test("A waiting answer does not delay other connections")
   func concurrency() throws {
     let server = try TestServer { $0.limits.threads = 2 }
     server.handler.close()
@@ -158,7 +158,7 @@ struct ServerTests {
     #expect(try waiting.receiveAll().hasSuffix("GET wait? 0 somebody\n"))
   }
 
-  @Test("More connections than there may be are closed, and make room when others end")
+  @Test("Connections beyond the limit are closed, and ended ones make room")
   func connectionLimit() throws {
     let server = try TestServer { $0.limits.connections = 4 }
     var held = try (0..<4).map { _ in try server.connect() }
@@ -166,16 +166,16 @@ struct ServerTests {
       try socket.send(request("GET /a"))
       _ = try socket.receive(through: "somebody\n")
     }
-    // Taken by the kernel, and not answered as long as there is no room.
+    // Accepted by the kernel, but not answered while there is no room.
     let extra = try server.connect()
     try extra.send(last("GET /b"))
     held.removeAll()
-    // It was closed, or is served now; either way the server serves the next.
+    // It was closed or is served now; either way the server serves the next.
     _ = try extra.receiveAll()
     #expect(try server.exchange(last("GET /c")).hasSuffix("GET c? 0 somebody\n"))
   }
 
-  @Test("A request that takes too long to come is cut off, however lively its sender")
+  @Test("A request that takes too long to arrive is cut off, even if its bytes keep coming")
   func slowRequest() throws {
     let server = try TestServer { $0.limits.requestSeconds = 1 }
     let socket = try server.connect()
@@ -189,7 +189,7 @@ struct ServerTests {
     #expect(server.handler.asked.isEmpty)
   }
 
-  @Test("Stopping gives the answers that are under way, and nothing stays behind")
+  @Test("Stopping sends the pending answers, and leaves nothing behind")
   func stopping() throws {
     let server = try TestServer()
     server.handler.close()
@@ -217,7 +217,7 @@ struct StreamTests {
     return (socket, try #require(server.handler.stream))
   }
 
-  @Test("What is written arrives at once, and the end as an end")
+  @Test("Written data arrives immediately, and the end as an end")
   func events() throws {
     let server = try TestServer()
     let (socket, stream) = try open(server)
@@ -230,7 +230,7 @@ struct StreamTests {
     #expect(stream.write([1]) == .closed)
   }
 
-  @Test("A client that does not read fills its share and no more, and goes on when it reads")
+  @Test("A client that does not read fills only its share, and continues when it reads")
   func backPressure() throws {
     let server = try TestServer()
     let (socket, stream) = try open(server)
@@ -249,13 +249,13 @@ struct StreamTests {
     #expect(stream.write(block) == .taken)
   }
 
-  @Test("A client that is gone closes the stream at the next write")
+  @Test("A disconnected client closes the stream at the next write")
   func gone() throws {
     let server = try TestServer()
     var pair: (RawSocket, WebStream)? = try open(server)
     let stream = try #require(pair?.1)
     pair = nil
-    // The system notices with the answer to what is written; the first bytes may still seem to arrive.
+    // The system notices with the response to a write; the first bytes may still seem to arrive.
     while stream.write([0x61]) != .closed { usleep(1000) }
     #expect(stream.isClosed)
     #expect(stream.drain() == .closed)
@@ -273,7 +273,7 @@ struct StreamTests {
 
 @Suite("Where a server listens")
 struct ListenerTests {
-  @Test("A UNIX socket is for its owner alone, and its peer is known")
+  @Test("A UNIX socket is accessible to its owner only, and its peer is known")
   func mode() throws {
     let server = try TestServer()
     let mode = try FileManager.default.attributesOfItem(atPath: server.path)[.posixPermissions]
@@ -282,7 +282,7 @@ struct ListenerTests {
     #expect(server.handler.peers == [.local(user: getuid(), process: getpid())])
   }
 
-  @Test("A second server on a socket is refused, and the first one goes on")
+  @Test("A second server on a socket fails, and the first one continues")
   func twice() throws {
     let server = try TestServer()
     #expect(throws: WebError.socketTaken(path: server.path)) {
@@ -292,14 +292,14 @@ struct ListenerTests {
     #expect(answer.hasPrefix("HTTP/1.1 200 "))
   }
 
-  @Test("What a server left that was killed is taken over, but no other file")
+  @Test("The socket of a killed server is taken over, but no other file")
   func stale() throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "web-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(at: folder) }
     let path = folder.appending(path: "s").path
     let listener = try WebListener(.unix(path: path))
-    // As the kernel does for a process that is killed: the descriptor goes, the file stays.
+    // As the kernel does for a killed process: the descriptor closes, the file stays.
     Glibc.close(listener.descriptor)
     #expect(FileManager.default.fileExists(atPath: path))
     let server = try WebServer(.init(place: .unix(path: path)), handler: EchoHandler())
@@ -311,7 +311,7 @@ struct ListenerTests {
     #expect(try String(contentsOfFile: path, encoding: .utf8) == "mine")
   }
 
-  @Test("A path that no socket can have is refused in words")
+  @Test("A path that no socket can have is rejected with a message")
   func longPath() throws {
     let path = "/tmp/" + String(repeating: "a", count: 200)
     #expect(throws: WebError.pathTooLong(path: path, limit: 107)) {
@@ -319,7 +319,7 @@ struct ListenerTests {
     }
   }
 
-  @Test("On TCP one address has so many connections, and a port that is taken is an error")
+  @Test("On TCP the connections of one address are limited, and a used port is an error")
   func tcp() throws {
     let server = try TestServer { configuration in
       configuration.place = .tcp(host: "127.0.0.1", port: 0)

@@ -5,9 +5,9 @@ import Testing
 
 @testable import ApusWeb
 
-/// Answers with what it was asked, and can be made to wait.
+/// Echoes requests, and can be made to wait.
 final class EchoHandler: WebHandler {
-  /// Held by a test while answers are to wait.
+  /// Closed by a test to make answers wait.
   let gate = Monitor(true)
   private let log = Mutex<[String]>([])
   private let streams = Mutex<[WebStream]>([])
@@ -61,7 +61,7 @@ final class EchoHandler: WebHandler {
   func open() { gate.notify { $0 = true } }
 }
 
-/// A server on a UNIX socket of its own folder, or on the loopback.
+/// A server on a UNIX socket in its own folder, or on the loopback.
 final class TestServer {
   let handler = EchoHandler()
   let server: WebServer
@@ -85,7 +85,7 @@ final class TestServer {
 
   func connect() throws -> RawSocket { try RawSocket(unix: path) }
 
-  /// Sends these bytes and returns all that comes until the server closes.
+  /// Sends these bytes and returns all data until the server closes.
   func exchange(_ text: String) throws -> String {
     let socket = try connect()
     try socket.send(text)
@@ -93,7 +93,7 @@ final class TestServer {
   }
 }
 
-/// A socket that sends and receives bytes, and waits no longer than a minute for any.
+/// A socket that sends and receives bytes, with a timeout of one minute.
 final class RawSocket {
   struct Fault: Error, CustomStringConvertible {
     var description: String
@@ -150,7 +150,7 @@ final class RawSocket {
     }
   }
 
-  /// What comes next; empty at the end.
+  /// The next bytes; empty at the end.
   func receive(_ limit: Int = 65_536) throws -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: limit)
     let count = bytes.withUnsafeMutableBytes { recv(descriptor, $0.baseAddress, $0.count, 0) }
@@ -169,7 +169,7 @@ final class RawSocket {
     }
   }
 
-  /// Receives until the text stands among what came.
+  /// Receives until the data contains the text.
   func receive(through text: String) throws -> String {
     var received = ""
     while !received.contains(text) {

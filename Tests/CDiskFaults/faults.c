@@ -1,6 +1,6 @@
-// Stands in for the system's calls about files, and makes some of them fail. What a program defines itself comes before
-// the C library's function of that name, also for the shared libraries that it loads, such as the store's engine. So
-// faults of the disk need no privilege, no device and no other process.
+// Replaces the system's file calls, and makes some of them fail. A program's own function takes precedence over the C
+// library's function of that name, even for shared libraries that it loads, such as the store's engine. Disk faults
+// therefore need no privileges, no device and no other process.
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -33,7 +33,7 @@ enum { MOST_FAULTS = 32 };
 
 static struct fault faults[MOST_FAULTS];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-/// All the other calls of the process are to cost next to nothing.
+/// Keeps calls cheap while no fault is active.
 static atomic_int active;
 
 int disk_fault_begin(const char *folder, unsigned calls, int error) {
@@ -68,7 +68,7 @@ static int is_below(const char *path, const char *folder) {
   return strncmp(path, folder, length) == 0 && (path[length] == '/' || path[length] == 0);
 }
 
-/// The error with which one of `calls` about `path` is to fail; 0 for none.
+/// The error for one of `calls` on `path`; 0 for none.
 static int failure_of_path(unsigned calls, const char *path) {
   if (atomic_load(&active) == 0) return 0;
   int error = 0;
@@ -94,7 +94,7 @@ static int failure_of_file(unsigned calls, int file) {
   return failure_of_path(calls, path);
 }
 
-/// Declares `real`: the function of that name that this one stands in for.
+/// Declares `real`: the C library's function that this one replaces.
 #define REAL(name)                                        \
   static __typeof__(&name) real;                          \
   if (real == NULL) real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
@@ -150,7 +150,7 @@ int fdatasync(int file) {
 
 int sync_file_range(int file, off_t offset, off_t count, unsigned flags) {
   REAL(sync_file_range);
-  // Without flags it does nothing, which cannot fail: the engine asks so whether there is such a call.
+  // Without flags it does nothing and cannot fail: the engine uses this to check that the call exists.
   FAIL_WITH(flags != 0 ? failure_of_file(DISK_FAULT_SYNC, file) : 0, -1);
   return real(file, offset, count, flags);
 }
@@ -190,7 +190,7 @@ DIR *opendir(const char *path) {
 
 int mkdir(const char *path, mode_t mode) {
   REAL(mkdir);
-  // The system finds out first whether there is something of that name.
+  // The system first checks whether the name exists.
   struct stat status;
   FAIL_WITH(stat(path, &status) != 0 ? failure_of_path(DISK_FAULT_CHANGE, path) : 0, -1);
   return real(path, mode);

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Sends bursts to one connected device: everything accepted must be shown once and in order.
+"""Sends bursts to one connected device: it must show every accepted notification once and in order.
 
     Tests/Crash/burst.py [--notifications N] [--times N]
 
 The device is `apus listen`. Notifications come from `apus send --tokens` (1,000 and 10,000 requests at a time, with
 expiration 0 and one hour, from one process and from four) and from `apus-bench send-binary` (one and four
-connections). Each burst has a device token of its own, for a token takes 10,000 requests at once.
+connections). Each burst has its own device token, because 10,000 requests at once are allowed for a token.
 """
 
 import argparse
@@ -30,7 +30,7 @@ class Burst(harness.Bench):
         self.devices = 0
 
     def listen(self):
-        """A new device: its process, its token, and the file of what it shows."""
+        """A new device: its process, its token, and the file with the notifications it shows."""
         self.devices += 1
         device = json.loads(output_of(
             self.apus, "device", "--data", self.data, "--name", f"burst-{self.devices}", "--json"))
@@ -89,8 +89,8 @@ class Burst(harness.Bench):
             numbers = [tuple(map(int, event["payload"]["aps"]["alert"].split())) for event in came]
             for sender in range(senders):
                 own = [n for number, n in numbers if number == sender]
-                check(sorted(own) == list(range(count // senders)), f"{name}: not each was shown once.")
-                # Only what goes over one connection has an order.
+                check(sorted(own) == list(range(count // senders)), f"{name}: not each one was shown once.")
+                # Only notifications on the same connection have an order.
                 check(not is_ordered or own == sorted(own), f"{name}: not shown in order.")
         else:
             ids = {event["apns_id"] for event in came}
@@ -116,7 +116,7 @@ class Burst(harness.Bench):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--notifications", type=int, default=10_000, help="notifications of a burst (10,000)")
-    parser.add_argument("--times", type=int, default=5, help="how often each burst is sent (5)")
+    parser.add_argument("--times", type=int, default=5, help="rounds of all bursts (5)")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / ".build/release", help="folder of the programs")
     parser.add_argument("--ledger", default="all", metavar="MODE", help="the service's option --ledger (all)")
     options = parser.parse_args()

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Kills the service while the feedback service is being read: no dead token may be missing in the end.
+"""Kills the service while the feedback service is being read: no inactive token may be missing in the end.
 
     Tests/Crash/feedback.py [--kills N] [--seed N]
 
-Some thousand tokens are dead, and a push to each made the service note it. Readers then come one after the other, and
-the service is killed with SIGKILL at a random moment: before a reader has anything, in the middle of the list, after
-its end, and right after the connection was closed in order. A row may go once its reader has it; so every token must
-have come to some reader. What comes twice is counted, and is no mistake.
+Some thousand tokens are inactive, and a push to each made the service list it. Readers then connect one after the
+other, and the service is killed with SIGKILL at a random moment: before a reader has anything, in the middle of the
+list, after its end, and right after the connection was closed cleanly. A row may be removed once its reader has it, so
+every token must have reached some reader. Duplicates are counted, but allowed.
 """
 
 import argparse
@@ -43,7 +43,7 @@ class Feedback(harness.Bench):
             self.apus_bench, "binary", "--connect", f"127.0.0.1:{self.gateway}", "--certificate",
             issued["certificate_file"], "--key", issued["key_file"], "--authority", issued["authority_file"],
             "--tokens", self.tokens_file, "--frames", self.options.tokens)
-        # What it noted is on disk when it ends in order.
+        # A clean shutdown puts the list on disk.
         service.stop()
 
     def start(self):
@@ -51,7 +51,7 @@ class Feedback(harness.Bench):
                           feedback=f"127.0.0.1:{self.feedback}")
 
     def read(self, limit=None, pause=0.0, closes=True):
-        """Tokens that a reader gets: those of whole tuples, up to about `limit` bytes. Whether it saw the end."""
+        """The tokens that a reader gets, from complete tuples up to about `limit` bytes, and whether it saw the end."""
         plain = socket.create_connection(("127.0.0.1", self.feedback), 10)
         connection = self.context.wrap_socket(plain, server_hostname="localhost")
         data, ended = b"", False
@@ -66,10 +66,10 @@ class Feedback(harness.Bench):
             if ended and closes:
                 connection.unwrap()
         except OSError:
-            pass  # The service is gone, or has closed without waiting.
+            pass  # The service is gone, or has closed without waiting for close_notify.
         connection.close()
         tuples = [TUPLE.unpack_from(data, at) for at in range(0, len(data) - TUPLE.size + 1, TUPLE.size)]
-        check(all(length == 32 for _, length, _ in tuples), "the list has a token of another length.")
+        check(all(length == 32 for _, length, _ in tuples), "the list has a token of the wrong length.")
         return [token.hex() for _, _, token in tuples], ended
 
     def measure(self):
@@ -90,7 +90,7 @@ class Feedback(harness.Bench):
         service = self.start()
         while True:
             rows, ended = self.read()
-            check(ended, "a reader was cut off although nobody killed the service.")
+            check(ended, "a reader was disconnected although the service was not killed.")
             total += len(rows)
             seen.update(rows)
             if not rows:
@@ -101,14 +101,14 @@ class Feedback(harness.Bench):
             "rows": total, "again": total - len(seen), "lost": len(self.dead - seen), "foreign": len(seen - self.dead),
         }))
         check(not self.dead - seen, f"never listed: {sorted(self.dead - seen)[:20]}")
-        check(not seen - self.dead, f"listed, yet not dead: {sorted(seen - self.dead)[:20]}")
+        check(not seen - self.dead, f"listed, but not inactive: {sorted(seen - self.dead)[:20]}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=25, help="how often the service is killed (25)")
-    parser.add_argument("--seed", type=int, default=random.randrange(1, 10**9), help="where the random numbers begin")
-    parser.add_argument("--tokens", type=int, default=5000, help="dead tokens (5,000)")
+    parser.add_argument("--kills", type=int, default=25, help="number of kills (25)")
+    parser.add_argument("--seed", type=int, default=random.randrange(1, 10**9), help="seed of the random numbers")
+    parser.add_argument("--tokens", type=int, default=5000, help="inactive tokens (5,000)")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / ".build/release", help="folder of the programs")
     parser.add_argument("--ledger", default="all", metavar="MODE", help="the service's option --ledger (all)")
     options = parser.parse_args()

@@ -1,10 +1,10 @@
 #!/bin/bash
-# Kills a service again and again under load, and accounts for everything that it accepted: `make crash`.
+# Kills a service repeatedly under load, and accounts for every accepted notification: `make crash`.
 #
 #   Tests/Crash/run.sh [--kills N] [--seed N]
 #
-# Half of the kills hit an app of which one notification waits for a device, the other half one that retains five. After
-# a failure the data directory stays, with what the service printed.
+# Half of the kills use an app that retains one notification for a device, the other half one that retains five. After a
+# failure the data directory is kept, with the service's output.
 set -euo pipefail
 
 programs=${PROGRAMS:-$(dirname "$0")/../../.build/release}
@@ -19,13 +19,13 @@ while [ $# -gt 0 ]; do
   esac
 done
 
-# The arguments: how many kills, and how many notifications the app retains.
+# Arguments: the number of kills, and the number of notifications that the app retains.
 round() {
   local data issued status
   data=$(mktemp --directory "${TMPDIR:-/tmp}/apus-crash-XXXXXX")
   "$programs/apus" init --data "$data" --name localhost --topic "$topic" >/dev/null
   "$programs/apus" app --data "$data" --change "$topic" --retain "$2" >/dev/null
-  # The names of the files that were issued.
+  # The names of the issued files.
   issued=$("$programs/apus" cert --data "$data" --topic "$topic" --json)
   file() { sed -E "s/.*\"$1\":\"([^\"]*)\".*/\1/" <<<"$issued"; }
 

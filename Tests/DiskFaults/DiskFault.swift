@@ -1,19 +1,19 @@
 import CDiskFaults
 import Glibc
 
-/// A fault of the disk, in this process alone: calls about files below one folder fail until it ends.
+/// A disk fault in this process only: calls for files below one folder fail until it ends.
 ///
-/// Needs no privilege. What opens, reads and writes files through the C library is met by it: the store's engine, and
-/// the service's own code.
+/// Needs no privileges. It affects everything that uses files through the C library: the store's engine, and the
+/// service's own code.
 package final class DiskFault {
   package enum Kind: Sendable, CaseIterable {
-    /// The file system can only be read any more (EROFS).
+    /// The file system is read-only (EROFS).
     case readOnly
-    /// Writes and whatever changes a directory fail (EIO).
+    /// Writes and changes of a directory fail (EIO).
     case writesFail
-    /// What was written is in the system's memory, and cannot be brought to the disk (EIO).
+    /// Written data stays in the system's memory and cannot reach the disk (EIO).
     case syncsFail
-    /// No file can be opened, as the process has as many as it may (EMFILE).
+    /// No file can be opened, because the process has reached its limit (EMFILE).
     case noDescriptors
     /// Nothing can be read or written (EIO).
     case gone
@@ -40,15 +40,15 @@ package final class DiskFault {
       }
     }
 
-    /// What the system calls it.
+    /// The system's message.
     package var text: String { String(cString: strerror(error)) }
   }
 
   private var number: Int32?
 
-  /// Begins at once.
+  /// Starts immediately.
   ///
-  /// - Parameter folder: one that exists.
+  /// - Parameter folder: An existing folder.
   package init(_ kind: Kind, below folder: String) {
     let number = disk_fault_begin(folder, kind.calls, kind.error)
     precondition(number >= 0, "no fault can begin below \(folder)")
@@ -57,7 +57,7 @@ package final class DiskFault {
 
   deinit { end() }
 
-  /// Everything works again. Returns how many calls have failed; 0 where it had ended already.
+  /// Ends the fault. Returns the number of failed calls; 0 if it had already ended.
   @discardableResult
   package func end() -> Int {
     guard let number else { return 0 }

@@ -1,11 +1,11 @@
 import Foundation
 import Glibc
 
-/// A real file system of a few megabytes, mounted until this is released. Mounting takes root.
+/// A real file system of a few megabytes, mounted until this object is released. Mounting requires root.
 package final class SmallFileSystem {
   package enum Kind: Sendable, CaseIterable {
     case tmpfs
-    /// In a file behind a loop device; tmpfs where the system has none.
+    /// In a file behind a loop device; tmpfs if the system has none.
     case ext4
   }
 
@@ -14,11 +14,11 @@ package final class SmallFileSystem {
 
   /// - Parameters:
   ///   - path: An empty folder.
-  ///   - megabytes: Roughly what may be written.
+  ///   - megabytes: Approximate usable size.
   package init(_ kind: Kind = .tmpfs, at path: String, megabytes: Int) throws {
     self.path = path
     image = "\(path).ext4"
-    // Its journal and tables take two megabytes.
+    // The journal and tables take two megabytes.
     let isMounted =
       kind == .ext4 && FileManager.default.createFile(atPath: image, contents: nil)
       && truncate(image, (megabytes + 2) << 20) == 0
@@ -52,9 +52,9 @@ package final class SmallFileSystem {
     return process.terminationStatus == 0
   }
 
-  /// Makes ext4 believe that the disk has failed, so that it lets itself only be read from now on.
+  /// Makes ext4 believe that the disk has failed, so that it becomes read-only.
   ///
-  /// - Returns: False where there is no ext4 here.
+  /// - Returns: False if this is not ext4.
   package func failDisk() throws -> Bool {
     let mounts = try String(contentsOfFile: "/proc/self/mounts", encoding: .utf8)
     for line in mounts.split(separator: "\n") {
@@ -68,11 +68,11 @@ package final class SmallFileSystem {
     return false
   }
 
-  /// Takes what is still free with a file at `path`, which need not be there.
+  /// Fills the remaining space with a file at `path`, which need not exist.
   package static func fill(_ path: String) {
     let file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
     defer { close(file) }
-    // The last bytes of a block are left by larger chunks.
+    // Large chunks leave the last bytes of a block free.
     var chunk = [UInt8](repeating: 0, count: 4096)
     while write(file, &chunk, chunk.count) > 0 {}
   }

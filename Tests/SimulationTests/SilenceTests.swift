@@ -1,23 +1,23 @@
 import ApusTesting
 import Testing
 
-/// "After 60 s with un-acked frames and no other traffic, close": on the clock of a simulated world.
+/// A connection with unacknowledged frames and no other traffic ends after 60 s; here on a simulated clock.
 @Suite("A device that does not acknowledge")
 struct SilenceTests {
   @Test(
-    "Its connection ends 60 s after a notification, however long it was quiet before",
+    "The connection ends 60 s after a notification, however long it was idle before",
     arguments: [5, 59, 61, 600, 1700])
   func silent(quietSeconds: Int) throws {
     let device = try SilentDevice(keepAliveSeconds: 100_000)
     let report = try device.run(quietSeconds: quietSeconds, seconds: 100)
     #expect(report.arrivedCount == 1)
-    // The service's clock counts in seconds, and a packet may take some.
+    // The service's clock counts in seconds, and a packet takes some time.
     let seconds = try #require(report.secondsToEnd)
     #expect((58...64).contains(seconds), "\(seconds)")
   }
 
   @Test(
-    "It is dormant from the tenth second of its silence on, and let go when half an hour has passed"
+    "A device is dormant after ten seconds of silence, and disconnected after half an hour"
   )
   func idle() throws {
     for (seconds, dormant) in [(8, 0), (30, 1), (1700, 1)] as [(Int, UInt64)] {
@@ -33,7 +33,7 @@ struct SilenceTests {
     #expect((1800...1804).contains(seconds), "\(seconds)")
   }
 
-  @Test("Keep-alives wake it, and it may be as silent as it says")
+  @Test("Keep-alives wake the device, and it may be silent for as long as it announced")
   func keepAlives() throws {
     let device = try SilentDevice(keepAliveSeconds: 1500)
     let report = try device.run(quietSeconds: 20_000, seconds: 10)
@@ -43,7 +43,7 @@ struct SilenceTests {
     #expect(report.dormant == 14 && report.woken == 14)
   }
 
-  @Test("It goes on for as long as anything else is heard of it")
+  @Test("The connection stays open as long as the device sends anything else")
   func alive() throws {
     let device = try SilentDevice(keepAliveSeconds: 45)
     let report = try device.run(quietSeconds: 100, seconds: 1000)
@@ -52,10 +52,10 @@ struct SilenceTests {
   }
 }
 
-@Suite("A client that shows no credential")
+@Suite("A client without credentials")
 struct UntrustedProviderTests {
   @Test(
-    "Its connection ends with GOAWAY after 60 seconds, whether it is quiet or not",
+    "The connection ends with GOAWAY after 60 seconds, whether the client is idle or not",
     arguments: [nil, 7] as [Int?])
   func ends(pingSeconds: Int?) throws {
     let provider = try UntrustedProvider(pingSeconds: pingSeconds)
@@ -69,7 +69,7 @@ struct UntrustedProviderTests {
     #expect(report.received.suffix(goAway.count + reason.count) == goAway[...] + reason)
   }
 
-  @Test("It is not ended before")
+  @Test("The connection does not end earlier")
   func stays() throws {
     let report = try UntrustedProvider(pingSeconds: 7).run(seconds: 55)
     #expect(report.connectedSeconds == nil)

@@ -13,7 +13,7 @@ struct SimulationTests {
     return try Simulation(options).run()
   }
 
-  /// What repeats a run, for those who see it fail.
+  /// The command that repeats a failed run.
   private func repetition(_ report: Simulation.Report) -> Comment {
     "\(report.violations)\nmake sim SEED=\(report.seed) HOURS=0.0833334 DURATION=1"
   }
@@ -26,7 +26,7 @@ struct SimulationTests {
     #expect(report.dormant > 0 && report.woken > 0)
   }
 
-  @Test("No law is broken in worlds that nobody has seen before")
+  @Test("No law is broken with random seeds")
   func fresh() throws {
     for _ in 0..<3 {
       let report = try run(seed: UInt64.random(in: 0..<(1 << 48)))
@@ -34,7 +34,7 @@ struct SimulationTests {
     }
   }
 
-  @Test("A disk that is full for an hour costs nothing that was accepted", arguments: 1...2)
+  @Test("A disk that is full for an hour loses nothing that was accepted", arguments: 1...2)
   func fullDisk(seed: Int) throws {
     var options = Simulation.Options(seed: UInt64(seed), seconds: 4200)
     options.fullDiskSeconds = 300..<3900
@@ -45,7 +45,7 @@ struct SimulationTests {
     #expect(report.acceptedAfterFull > 0)
   }
 
-  @Test("A seed gives the same run twice")
+  @Test("The same seed gives the same run twice")
   func repeats() throws {
     let first = try run(seed: 5)
     let second = try run(seed: 5)
@@ -54,7 +54,7 @@ struct SimulationTests {
     #expect(try run(seed: 6).hash != first.hash)
   }
 
-  @Test("A rule that is broken on purpose is noticed", arguments: SimulationCanary.allCases)
+  @Test("Every rule that is broken on purpose is detected", arguments: SimulationCanary.allCases)
   func canaries(canary: SimulationCanary) throws {
     let broken = try (1...30).contains { seed in
       try !run(seed: seed, canary: canary).violations.isEmpty

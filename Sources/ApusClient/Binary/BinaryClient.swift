@@ -4,25 +4,25 @@ import ApusTrust
 import Synchronization
 
 /// Sends notifications to a gateway that speaks APNs' old binary interface: ports 2195 and 2295 of an Apus service, or
-/// that of somebody else.
+/// another gateway.
 ///
-/// The outcomes are those of ``APNSClient``, but the protocol knows less. It is silent about success, and names at most
-/// one bad notification for each connection, which it then ends. Hence:
+/// The outcomes are those of ``APNSClient``, but the protocol reveals less. It does not confirm success, and reports at
+/// most one bad notification for each connection, which it then closes. Therefore:
 ///
-/// - **accepted** means that the service named a later notification, or the last good one, or (with
-///   `expectsConfirmations`) confirmed this one; or that its system had the bytes for `silenceMilliseconds` and it said
-///   nothing. This last kind is an inference. If a packet comes later all the same, what it proves unread is sent
-///   again, and what cannot be repaired is told to `onBelied` and counted.
-/// - **rejected** is exact: an error packet named the notification. Its reason is what the HTTP/2 interface would have
-///   said, and `binaryStatus` what was said.
-/// - **unknown** with `retryMayDuplicate` is everything that the service may have read when the connection broke or
-///   ended without a packet, or a packet named nothing that was sent. With command 0 that is how each bad notification
-///   ends.
+/// - **accepted** means that the service named a later notification or the last good one, or (with
+///   `expectsConfirmations`) confirmed this one; or that its system had the bytes for `silenceMilliseconds` and no
+///   error packet came. The last case is an inference. If a packet still comes later, the client resends what the
+///   packet proves unread, reports what cannot be repaired to `onBelied`, and counts it.
+/// - **rejected** is exact: an error packet named the notification. Its reason is the one that the HTTP/2 interface
+///   would give, and `binaryStatus` is the status of the packet.
+/// - **unknown** with `retryMayDuplicate` covers everything that the service may have read when the connection broke or
+///   closed without a packet, or when the packet named nothing that was sent. With command 0 each bad notification ends
+///   this way.
 ///
-/// What an error packet proves unread, because it was sent behind the bad notification, goes out again on a new
-/// connection by itself. The topic of all pushes is that of the certificate. A collapse id, priority 1, and what the
-/// chosen command has no field for are errors of the request (`PushRequestError.Code.notCarried`); a request's id is
-/// not sent, and names the push in its outcome alone.
+/// What an error packet proves unread, because it was sent after the bad notification, is resent on a new connection.
+/// The topic of all pushes is that of the certificate. A collapse id, priority 1, and anything that the chosen command
+/// has no field for are errors of the request (`PushRequestError.Code.notCarried`). A request's id is not sent; it only
+/// identifies the push in its outcome.
 public final class BinaryClient: Sendable {
   private let configuration: BinaryClientConfiguration
   private let loop: EventLoop
@@ -31,7 +31,7 @@ public final class BinaryClient: Sendable {
   private let control: Inbox<BinaryCommandItem>
   private let isClosed = Mutex(false)
 
-  /// Makes a client, which connects when there is something to send. Throws what is wrong with the configuration.
+  /// Creates a client, which connects when there is something to send. Throws if the configuration is invalid.
   public init(_ configuration: BinaryClientConfiguration) throws(ClientConfigurationError) {
     try configuration.validate()
     let identity = try BinaryIdentity(
@@ -41,7 +41,7 @@ public final class BinaryClient: Sendable {
     let loop = EventLoop(name: "apns-binary")
     let encoder = configuration.encoder(identity)
     let report = BinaryReport(onBelied: configuration.onBelied)
-    // The turn that the wake-up begins is all that is needed.
+    // The wake-up starts a turn, which does the rest.
     let intake = FrameIntake(encoder: encoder) { loop.perform {} }
     let driver = BinaryDriver(
       loop: loop, configuration: configuration, format: encoder.format, identity: identity,
@@ -55,13 +55,13 @@ public final class BinaryClient: Sendable {
 
   deinit { closeImmediately() }
 
-  /// What was done so far.
+  /// What the client has done so far.
   public var statistics: BinaryStatistics { report.statistics }
 
-  /// Sends one notification and waits for what becomes of it. Without confirmations that takes `silenceMilliseconds`
-  /// at least: whoever has many sends them at once, from many tasks or with ``send(all:)``.
+  /// Sends one notification and waits for its outcome. Without confirmations that takes at least `silenceMilliseconds`:
+  /// to send many, use many tasks or ``send(all:)``.
   ///
-  /// Cancelling the task ends the wait. Throws only for a push that cannot be sent here, before anything is sent.
+  /// Cancelling the task ends the wait. Throws only if the push cannot be sent by this client, before anything is sent.
   public func send(_ request: PushRequest) async throws(PushRequestError) -> SendOutcome {
     let id = request.id ?? randomID()
     let pending = PendingTicket()
@@ -111,32 +111,32 @@ public final class BinaryClient: Sendable {
 
   // MARK: Many
 
-  /// Sends all notifications of a sequence; the outcomes come as they become known.
+  /// Sends all notifications of a sequence; outcomes arrive as they become known.
   ///
   /// ```swift
   /// for try await outcome in client.send(all: requests) { … }
   /// ```
   ///
-  /// Pushes are taken from the sequence as there is room for them, so that memory does not grow with its length. The
-  /// time that a push has (`BinaryClientConfiguration.sendTimeoutSeconds`) runs from when it is taken.
+  /// The client takes pushes from the sequence as there is room, so memory does not grow with its length. A push's
+  /// timeout (`BinaryClientConfiguration.sendTimeoutSeconds`) starts when it is taken.
   public func send<Requests: AsyncSequence & Sendable>(
     all requests: Requests
   ) -> BinarySendOutcomes<Requests> where Requests.Element == PushRequest {
     BinarySendOutcomes(client: self, requests: requests)
   }
 
-  /// The same for pushes that are all there: an array, say.
+  /// The same for pushes that already exist, in an array for example.
   public func send<Pushes: Sequence & Sendable>(
     all requests: Pushes
   ) -> BinarySendOutcomes<ReadyPushes<Pushes>> where Pushes.Element == PushRequest {
     send(all: ReadyPushes(pushes: requests))
   }
 
-  /// Starts to send what a sequence has.
+  /// Starts to send a sequence.
   func begin<Requests: AsyncSequence & Sendable>(
     _ requests: Requests
   ) -> BulkSend where Requests.Element == PushRequest {
-    // The windows of all connections, and as much as may wait in front of them and behind.
+    // The windows of all connections, plus the pushes that may wait before and after them.
     let bulk = BulkSend(
       limit: configuration.connections * configuration.windowCapacity + 2 * bulkLimit)
     guard let first = report.desk.open(.bulk(bulk)) else {
@@ -151,23 +151,23 @@ public final class BinaryClient: Sendable {
     Task { [self] in
       var feed = feed
       await feed.run(requests)
-      // Until here the client is not let go of.
+      // Keeps the client alive until here.
       withExtendedLifetime(self) {}
     }
     return bulk
   }
 
-  /// Pushes of bulks that wait for the loop: single ones find room beside them.
+  /// Most bulk pushes that may wait for the loop; leaves room for single ones.
   private var bulkLimit: Int { max(1, min(8192, configuration.queueCapacity / 2)) }
 
   // MARK: The end
 
-  /// Ends the client: takes no more pushes, waits for the outcome of those that it has, and leaves the service in
-  /// order.
+  /// Closes the client: accepts no more pushes, waits for the outcomes of existing ones, and closes the connections
+  /// cleanly.
   ///
-  /// Rather than wait for the end of the silence, it asks: behind the last notification goes one that no service takes,
-  /// without token and payload, whose error packet says that all before it were processed. Where no such packet comes,
-  /// and with command 0, the silence decides.
+  /// To avoid waiting for the whole silence, it sends a final notification without token and payload, which no service
+  /// accepts. Its error packet proves that all earlier ones were processed. If no such packet comes, and with command
+  /// 0, the silence decides.
   public func close() async {
     guard takesNoMore() else { return }
     await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
@@ -176,8 +176,8 @@ public final class BinaryClient: Sendable {
     end()
   }
 
-  /// Ends the client at once, also while it closes. What the service has not been given is `unknown` and certainly not
-  /// sent, what it may have read is `unknown` and may be.
+  /// Closes the client immediately, even during ``close()``. Pushes that were not passed to the service end as
+  /// `unknown`, certainly not sent; those it may have read end as `unknown`, possibly sent.
   public func closeImmediately() {
     guard takesNoMore() else {
       _ = control.send(.abandon)
@@ -186,7 +186,7 @@ public final class BinaryClient: Sendable {
     end()
   }
 
-  /// False when that had been said.
+  /// False if that had already been requested.
   private func takesNoMore() -> Bool {
     let isFirst = isClosed.withLock { isClosed in
       defer { isClosed = true }
@@ -203,7 +203,7 @@ public final class BinaryClient: Sendable {
   }
 }
 
-/// The ticket of a push for whoever cancels it: both may come first.
+/// The ticket of a push and its cancellation, which can happen in either order.
 private final class PendingTicket: Sendable {
   private struct State {
     var ticket: UInt64?
@@ -212,7 +212,7 @@ private final class PendingTicket: Sendable {
   }
   private let state = Mutex(State())
 
-  /// True when the push was cancelled before.
+  /// True if the push was already cancelled.
   func set(_ ticket: UInt64) -> Bool {
     state.withLock { state in
       state.ticket = ticket
@@ -220,7 +220,7 @@ private final class PendingTicket: Sendable {
     }
   }
 
-  /// The ticket, if there is one to cancel.
+  /// The ticket to cancel, if it is known.
   func cancel() -> UInt64? {
     state.withLock { state in
       state.isCancelled = true

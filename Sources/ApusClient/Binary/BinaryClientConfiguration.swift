@@ -3,53 +3,52 @@ import ApusTLS
 import ApusTrust
 import ApusWire
 
-/// Everything that a client of the binary interface is told when it is made.
+/// The settings of a client of the binary interface.
 ///
-/// Apple switched that interface off on 31 March 2021. It lives on in gateways of others, with which a provider may
-/// have to speak.
+/// Apple switched that interface off on 31 March 2021. Gateways of others still use it.
 public struct BinaryClientConfiguration: Sendable {
-  /// How notifications are written. Source: "Binary Provider API".
+  /// The format of notifications. Source: Binary Provider API.
   public enum Command: Sendable, Hashable {
     /// Command 2: identifier, expiration and priority.
     case framed
     /// Command 1: identifier and expiration.
     case enhanced
-    /// Command 0: neither. The service cannot say which notification is bad: it just ends the connection, and all that
-    /// were under way are `unknown`.
+    /// Command 0: neither. The service cannot say which notification is bad: it just closes the connection, and all
+    /// notifications in flight are `unknown`.
     case simple
   }
 
   public var endpoint: Endpoint
   public var trustRoots: ClientConfiguration.TrustRoots
-  /// A certificate, also in files or PKCS#12: the binary interface knows no provider tokens. Its topic is the topic of
-  /// all pushes. Files are looked at again before each connection; a certificate for another topic needs another
-  /// client.
+  /// A certificate, also in files or PKCS#12; the binary interface does not use provider tokens. The certificate's
+  /// topic is the topic of all pushes. Files are checked before each connection; a certificate for another topic needs
+  /// another client.
   public var credential: ClientConfiguration.Credential
-  /// The name that the service's certificate must be for; nil for the endpoint's host.
+  /// The name that the service's certificate must contain; nil for the endpoint's host.
   public var serverName: String?
   public var command = Command.framed
   /// Whether the service confirms each notification of commands 1 and 2 with a packet of status 0, as Apus does on
-  /// listeners with `+confirm`, and Apple never did. Then nothing is accepted by silence.
+  /// listeners with `+confirm`. Apple never did. If set, silence does not count as acceptance.
   public var expectsConfirmations = false
-  /// Connections that are opened under load. 1 to 64.
+  /// Connections to open under load. 1 to 64.
   public var connections = 1
-  /// Milliseconds for which a service must have been silent about a notification that its system has, before that
-  /// counts as accepted. 100 to 60,000. Services answer a bad one within half a second; what comes later than this is
-  /// counted in ``BinaryStatistics/belied``, and repaired as far as can be.
+  /// Milliseconds of silence after which a notification counts as accepted, from the moment the service's system has
+  /// it. 100 to 60,000. Services answer a bad one within half a second. Later packets are counted in
+  /// ``BinaryStatistics/belied`` and repaired where possible.
   public var silenceMilliseconds = 3000
-  /// Notifications that a connection may have under way without an outcome; more wait. 16 to 16,777,216. Without
-  /// confirmations a connection sends no more than these in `silenceMilliseconds`.
+  /// Most notifications without an outcome on one connection; more wait. 16 to 16,777,216. Without confirmations a
+  /// connection sends at most this many in `silenceMilliseconds`.
   public var windowCapacity = 65_536
-  /// Bytes of memory for them, at most, for each connection: it grows as it is needed. 65,536 to 2^30.
+  /// Most bytes of memory for them on each connection, allocated as needed. 65,536 to 2^30.
   public var windowBytes = 16 << 20
-  /// Seconds from `send` to its outcome, whatever happens. 1 to 3600, and more than the silence.
+  /// Seconds from `send` to its outcome, in every case. 1 to 3600, and longer than the silence.
   public var sendTimeoutSeconds = 30
-  /// Seconds for connecting to one address and for the TLS handshake together. 1 to 300.
+  /// Seconds for connecting to one address, TLS handshake included. 1 to 300.
   public var connectTimeoutSeconds = 10
-  /// Pushes that may wait for a connection; those beyond get their outcome at once. 1 to 1,000,000.
+  /// Pushes that may wait for a connection; a push beyond that gets its outcome immediately. 1 to 1,000,000.
   public var queueCapacity = 10_000
-  /// Hears of notifications that were reported as accepted by silence and are not, with what is known now. Called on
-  /// the client's thread.
+  /// Receives notifications that were reported as accepted by silence but were not, with their corrected outcome.
+  /// Called on the client's thread.
   public var onBelied: (@Sendable (NotificationID, SendOutcome) -> Void)?
 
   public init(
@@ -63,7 +62,7 @@ public struct BinaryClientConfiguration: Sendable {
 }
 
 extension Endpoint {
-  /// The port of the binary interface. "Binary Provider API".
+  /// The port of the binary interface. Source: Binary Provider API.
   public static let gatewayPort: UInt16 = 2195
   /// The port of its feedback service.
   public static let feedbackPort: UInt16 = 2196
@@ -107,11 +106,11 @@ extension BinaryClientConfiguration {
   }
 }
 
-/// Who a provider is for a service that asks for a certificate: the TLS context, and the topics of the certificate.
+/// What a client presents to a service that asks for a certificate: the TLS context, and the topics of the certificate.
 struct BinaryIdentity {
   /// For new connections.
   private(set) var context: TLSContext
-  /// Empty where the certificate is none that names topics: then the service has to judge.
+  /// Empty if the certificate names no topics; then the service has to judge.
   let topics: [String]
   private let credential: ClientConfiguration.Credential
   private let serverName: String
@@ -133,7 +132,7 @@ struct BinaryIdentity {
     topics = certificate.flatMap { try? ProviderCertificate($0) }?.topics ?? []
   }
 
-  /// Takes files up that changed. What is no good, such as a certificate whose key has not been written yet, changes
+  /// Reloads files that changed. Invalid files, such as a certificate whose key has not been written yet, change
   /// nothing.
   mutating func reload() {
     var hasChanged = false
@@ -148,7 +147,7 @@ struct BinaryIdentity {
     _ credential: ClientConfiguration.Credential, _ files: [WatchedFile]
   ) throws(ClientConfigurationError) -> TLSIdentity {
     guard case .identity(let identity) = try credential.material(files) else {
-      throw ClientConfigurationError("credential: the binary interface takes certificates only")
+      throw ClientConfigurationError("credential: the binary interface accepts certificates only")
     }
     return identity
   }

@@ -2,7 +2,7 @@ import ApusLoop
 import ApusModel
 import ApusTLS
 
-// How a client of the binary interface comes by its connections, and what it makes of their ends.
+// How a client of the binary interface opens connections, and handles their ends.
 
 extension BinaryDriver {
   /// One round over all addresses of the service, for a lane.
@@ -22,7 +22,7 @@ extension BinaryDriver {
     connect(lane)
   }
 
-  /// One that something is still to come of first; then, where others have no room, one that has nothing.
+  /// A lane with pending notifications first; if the others have no room, an empty one.
   private var laneToConnect: BinaryLane? {
     for lane in lanes where lane.link == nil && lane.queue.pendingCount > 0 { return lane }
     guard !waiting.isEmpty else { return nil }
@@ -33,7 +33,7 @@ extension BinaryDriver {
     return lane
   }
 
-  /// The name is looked up anew for each round: what it led to may be what failed.
+  /// Resolves the name for each round: its previous address may be what failed.
   private func connect(_ lane: BinaryLane) {
     identity.reload()
     let attempt = ConnectAttempt(lane)
@@ -41,7 +41,7 @@ extension BinaryDriver {
     let endpoint = configuration.endpoint
     SocketAddress.resolve(host: endpoint.host, port: endpoint.port, on: loop) {
       [weak self, weak attempt] result in
-      // An attempt that was given up is gone by now.
+      // The attempt may have been abandoned.
       guard let self, let attempt else { return }
       switch result {
       case .success(let addresses): attempt.addresses = addresses.reversed()
@@ -69,7 +69,7 @@ extension BinaryDriver {
     noteFailure(failure.text, isFinal: failure.isFinal)
   }
 
-  /// No connection came of it, or one that brought nothing.
+  /// A connection attempt failed, or a connection made no progress.
   private func noteFailure(_ text: String, isFinal: Bool) {
     lastFailure = text
     let givesUp = plan.failed(
@@ -97,7 +97,7 @@ extension BinaryDriver {
     switch end {
     case .finished: break
     case .told(.notUnderstood):
-      lane.lastFailure = "the service answered about nothing that was sent"
+      lane.lastFailure = "the service named no notification that was sent"
       noteFailure(lane.lastFailure, isFinal: false)
     case .told: plan.succeeded()
     case .failed(let failure):

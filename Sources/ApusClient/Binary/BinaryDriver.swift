@@ -3,17 +3,16 @@ import ApusModel
 import ApusTLS
 import ApusTrust
 
-/// What a client of the binary interface asks its loop to do.
+/// Commands to the loop of a binary client.
 enum BinaryCommandItem: Sendable {
   case cancel(UInt64)
-  /// Take no more pushes, wait for those that are here, say goodbye; then the closure is called.
+  /// Accept no more pushes, wait for existing ones, and close cleanly; then call the closure.
   case close(@Sendable () -> Void)
-  /// End everything at once.
+  /// End everything immediately.
   case abandon
 }
 
-/// Carries pushes from the intake to the lanes, makes connections for them, and takes outcomes to who waits. Confined
-/// to its loop.
+/// Moves pushes from the intake to the lanes, opens connections for them, and delivers outcomes. Confined to its loop.
 @safe final class BinaryDriver: BinaryLinkOwner {
   let loop: EventLoop
   let buffers = TLSBuffers()
@@ -24,7 +23,7 @@ enum BinaryCommandItem: Sendable {
   private let intake: FrameIntake
   let report: BinaryReport
   var lanes: [BinaryLane]
-  /// What was taken from the intake and has no lane yet.
+  /// Taken from the intake, without a lane yet.
   var waiting = FrameIntake.Batch()
   var plan = ReconnectPlan()
   var attempt: ConnectAttempt?
@@ -111,7 +110,7 @@ enum BinaryCommandItem: Sendable {
     setTimer()
   }
 
-  /// Spreads what waits over the lanes that are open and have room.
+  /// Distributes waiting pushes over the open lanes with room.
   private func fill() {
     var batch = FrameIntake.Batch()
     swap(&batch, &waiting)
@@ -127,11 +126,11 @@ enum BinaryCommandItem: Sendable {
     }
   }
 
-  /// False when it takes no more now.
+  /// False if the lane takes no more now.
   private func fill(_ lane: BinaryLane, from batch: inout FrameIntake.Batch) -> Bool {
     guard lane.isOpen, !lane.isProbed, !lane.queue.endsInProbe, !lane.queue.needsNewConnection
     else { return false }
-    // In portions, so that lanes share what there is.
+    // In portions, so that lanes share the pushes.
     for _ in 0..<256 {
       guard !batch.isEmpty else { return true }
       let item = batch.first
@@ -179,7 +178,7 @@ enum BinaryCommandItem: Sendable {
     }
   }
 
-  /// The timer runs while there is something to wait for, so that a quiet client costs nothing.
+  /// The timer runs only while there is something to wait for, so an idle client costs nothing.
   private func setTimer() {
     guard let timer else { return }
     let isNeeded =
@@ -208,7 +207,7 @@ enum BinaryCommandItem: Sendable {
     if lanes.allSatisfy({ $0.link == nil && $0.queue.pendingCount == 0 }) { abandon() }
   }
 
-  /// Ends a connection with nothing open, or one that is being made.
+  /// Ends a connection without open notifications, or one that is being opened.
   private func sayGoodbye(_ lane: BinaryLane) {
     guard let link = lane.link, !link.isClosing else { return }
     link.goodbye(nowMilliseconds: monotonicMilliseconds())
@@ -217,8 +216,8 @@ enum BinaryCommandItem: Sendable {
     if attempt?.lane === lane { attempt = nil }
   }
 
-  /// Instead of waiting for the end of the silence, asks: once everything is written that the lane has, and the lane
-  /// takes no more.
+  /// Sends a probe instead of waiting for the end of the silence, once the lane takes no more and everything is
+  /// written.
   private func probe(_ lane: BinaryLane, _ link: BinaryLink) {
     guard !configuration.expectsConfirmations, link.isOpen, !lane.isProbed,
       lane.queue.unwrittenCount == 0

@@ -1,10 +1,10 @@
-/// One of the places for a connection that a client has: what is to be sent there, and the link, if there is one.
+/// One of a client's connection slots: its queue, and its link if there is one.
 final class BinaryLane {
   var queue: SentQueue
   var link: BinaryLink?
   /// Why the last connection ended, in words.
   var lastFailure = ""
-  /// Whether the connection was asked for a last word.
+  /// Whether the connection has a probe.
   var isProbed = false
 
   init(_ queue: SentQueue) { self.queue = queue }
@@ -12,28 +12,28 @@ final class BinaryLane {
   var isOpen: Bool { link?.isOpen ?? false }
 }
 
-/// The records that went to a connection: how far its bytes have come tells how far the notifications have.
+/// The records written to a connection: they map transmitted bytes to transmitted notifications.
 struct WrittenRecords {
   private struct Record {
-    /// The place in the queue behind its last notification.
+    /// The place behind its last notification in the queue.
     var through: Int
-    /// Bytes that have gone to the connection with its last.
+    /// The total of bytes sent to the connection, up to the end of this record.
     var end: Int
   }
 
-  /// Ciphertext that has gone to the connection.
+  /// Ciphertext bytes sent to the connection.
   var outputBytes = 0
   private var records: [Record] = []
-  /// Those before are with the system, with the peer's system.
+  /// Records before these are with our system, or with the peer's.
   private var handedHead = 0
   private var reachedHead = 0
 
-  /// A record was written, of which `pendingBytes` with all that are in front of it are to follow.
+  /// A record was written; `pendingBytes` follow, including those in front of it.
   mutating func add(through place: Int, pendingBytes: Int) {
     records.append(Record(through: place, end: outputBytes + pendingBytes))
   }
 
-  /// The place through which notifications are with the system; nil when it has not changed.
+  /// The place up to which our system has the notifications; nil if unchanged.
   mutating func handedOver(unsentBytes: Int) -> Int? {
     let before = handedHead
     while handedHead < records.count, records[handedHead].end <= outputBytes - unsentBytes {
@@ -42,7 +42,7 @@ struct WrittenRecords {
     return handedHead > before ? records[handedHead - 1].through : nil
   }
 
-  /// The place through which they are with the peer's system; nil when it has not changed.
+  /// The place up to which the peer's system has them; nil if unchanged.
   mutating func reached(unacknowledgedBytes: Int) -> Int? {
     let before = reachedHead
     while reachedHead < handedHead, records[reachedHead].end <= outputBytes - unacknowledgedBytes {

@@ -3,14 +3,14 @@ import ApusModel
 import ApusTLS
 import ApusWire
 
-/// What the links of a client share, and to whom they report.
+/// What a client's links share, and where they report.
 protocol BinaryLinkOwner: AnyObject {
   var loop: EventLoop { get }
   var buffers: TLSBuffers { get }
   var receiveBuffer: UnsafeMutableRawBufferPointer { get }
-  /// TLS is up.
+  /// The TLS handshake is complete.
   func linkOpened(_ link: BinaryLink)
-  /// The link is over, and its socket closed.
+  /// The link has ended, and its socket is closed.
   func linkEnded(_ link: BinaryLink, _ end: BinaryLink.End)
 }
 
@@ -19,11 +19,11 @@ final class BinaryLink: SocketHandler {
   private enum Stage { case connecting, handshaking, open, closing, closed }
 
   enum End {
-    /// A packet said why, and the lane's queue knows. `verdict` is not `goOn`.
+    /// A packet gave the reason, and the lane's queue has processed it. `verdict` is not `goOn`.
     case told(SentQueue.PacketVerdict)
-    /// It was never open.
+    /// It never opened.
     case failed(LinkFailure)
-    /// It broke, or the service ended it without a word. `isUnread`: before it read anything.
+    /// It broke, or the service closed it without a packet. `isUnread`: before it read anything.
     case lost(String, isUnread: Bool)
     /// This side ended it, with nothing open.
     case finished
@@ -39,17 +39,16 @@ final class BinaryLink: SocketHandler {
   private var records = WrittenRecords()
   private var packet: [UInt8] = []
   private var deadlineMilliseconds: UInt64
-  /// Whether writing failed: nothing more goes out, and what came is still to be read.
+  /// Whether writing failed: nothing more is sent, but received data is still read.
   private var isBroken = false
 
-  /// Reads before others get their turn.
+  /// Reads in one turn before others get theirs.
   private static let readsPerTurn = 16
-  /// Records that are encrypted for one call of the system, and such calls in one turn.
+  /// Records encrypted for one system call, and such calls in one turn.
   private static let recordsPerWrite = 8
   private static let writesPerTurn = 16
   private static let closingMilliseconds: UInt64 = 5000
-  /// Silence of the peer's system after which it is asked whether it is there, and for how long it may owe an
-  /// acknowledgement.
+  /// Silence after which the peer's system gets a keepalive, and how long an acknowledgement may take.
   private static let keepAliveSeconds = 60
   private static let userTimeoutMilliseconds = 20_000
 
@@ -75,14 +74,14 @@ final class BinaryLink: SocketHandler {
 
   var isClosed: Bool { stage == .closed }
 
-  /// Whether it only has to get its last bytes out.
+  /// Whether it only sends its last bytes.
   var isClosing: Bool { stage == .closing }
 
   // MARK: Reading
 
   func socketReadable() { readAll() }
 
-  /// Reads what is there. True when that was all, and the link still stands.
+  /// Reads everything available. True if there is no more, and the link is still open.
   @discardableResult
   private func readAll() -> Bool {
     for _ in 0..<Self.readsPerTurn {
@@ -92,7 +91,7 @@ final class BinaryLink: SocketHandler {
       case .bytes(let count): unsafe pump(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
       case .wouldBlock: return stage == .open
       case .endOfStream:
-        lose("the service ended the connection without a word")
+        lose("the service closed the connection without close_notify")
         return false
       case .failed(let code):
         lose(LinkFailure(systemError: code).text)
@@ -118,7 +117,7 @@ final class BinaryLink: SocketHandler {
         writeOutput()
         return lose("the service closed the connection")
       case .failed(let error):
-        // What OpenSSL has to say about it, the alert, is still to be sent.
+        // OpenSSL's alert must still be sent.
         writeOutput()
         return fail(error)
       }
@@ -128,8 +127,8 @@ final class BinaryLink: SocketHandler {
   private func fail(_ error: TLSError) {
     switch error {
     case .certificateRejected: end(.failed(LinkFailure(error)))
-    // RFC 8446, section 6.2: a server says these about a client's certificate, while the handshake lasts for it. This
-    // side may have been done with it already, and have written.
+    // RFC 8446, section 6.2: a server sends these about a client's certificate during its handshake. This side may
+    // already have finished the handshake, and have written.
     case .alertReceived(let code) where [40, 42, 43, 44, 45, 46, 48, 49, 116].contains(code):
       var failure = LinkFailure("the service refused the certificate: \(error)")
       failure.isFinal = true
@@ -164,13 +163,13 @@ final class BinaryLink: SocketHandler {
     }
   }
 
-  /// Nil: six bytes that are no packet.
+  /// Nil: six bytes that are not a packet.
   private func heard(_ said: BinaryErrorPacket?) {
     let verdict = said.map { lane.queue.received($0) } ?? lane.queue.receivedNonsense()
     if verdict != .goOn { leave(verdict) }
   }
 
-  /// The service has said its last.
+  /// The service sends nothing more.
   private func leave(_ verdict: SentQueue.PacketVerdict) {
     tls.close(buffers: owner.buffers)
     writeOutput()
@@ -201,7 +200,7 @@ final class BinaryLink: SocketHandler {
     writeOutput()
   }
 
-  /// Writes what the queue has, as far as the socket takes it.
+  /// Writes from the queue, as far as the socket takes it.
   func flush() {
     guard isOpen else { return }
     var writes = 0
@@ -215,11 +214,11 @@ final class BinaryLink: SocketHandler {
       guard isOpen else { return }
       writes += 1
     }
-    // More than others should wait for: the loop comes back at once, as the socket is writable.
+    // Lets others run: the loop returns immediately, since the socket is writable.
     updateInterest(lane.queue.wantsWrite)
   }
 
-  /// False when there was nothing more.
+  /// False if there was nothing to write.
   private func encryptRecord() throws(TLSError) -> Bool {
     guard let run = lane.queue.nextRecord(limit: TLSBuffers.recordBytes) else { return false }
     let (buffers, tls, memory) = (owner.buffers, tls, lane.queue.arena.bytes)
@@ -230,7 +229,7 @@ final class BinaryLink: SocketHandler {
     return true
   }
 
-  /// Moves the ciphertext out of the shared buffer, to the socket as far as it takes it.
+  /// Moves the ciphertext from the shared buffer to the socket, as far as the socket takes it.
   private func writeOutput() {
     let buffers = owner.buffers
     guard buffers.outputCount > 0 else { return }
@@ -245,11 +244,11 @@ final class BinaryLink: SocketHandler {
     noteHandedOver()
   }
 
-  /// Nothing more can be written. What came before the reset is still to be read, and says more than the reset does.
+  /// Nothing more can be written. Data from before the reset can still be read, and explains more than the reset does.
   private func breakOff() {
     guard !isBroken else { return }
     isBroken = true
-    // Not from inside the reading that this may have come from.
+    // Deferred, since this may be called while reading.
     updateInterest(false)
   }
 
@@ -258,7 +257,7 @@ final class BinaryLink: SocketHandler {
     socket.setInterest(reading: true, writing: !isBroken && (writing || !unsent.isEmpty))
   }
 
-  // MARK: How far it has come
+  // MARK: Progress
 
   private func noteHandedOver() {
     if let place = records.handedOver(unsentBytes: unsent.count) {
@@ -266,9 +265,9 @@ final class BinaryLink: SocketHandler {
     }
   }
 
-  /// Looks what the peer's system has, and accepts what the service is silent about.
+  /// Checks what the peer's system has received, and accepts what has been silent long enough.
   private func look(nowMilliseconds: UInt64) {
-    // A packet that lies there unread would turn silence into a lie.
+    // An unread packet would make silence look like acceptance.
     guard readAll(), isOpen else { return }
     if let waiting = socket.unacknowledgedByteCount,
       let place = records.reached(unacknowledgedBytes: unsent.count + waiting)
@@ -278,7 +277,7 @@ final class BinaryLink: SocketHandler {
     lane.queue.confirmSilent(nowMilliseconds: nowMilliseconds)
   }
 
-  /// To be called several times a second.
+  /// Call several times a second.
   func tick(nowMilliseconds: UInt64) {
     if stage == .open { return look(nowMilliseconds: nowMilliseconds) }
     guard nowMilliseconds >= deadlineMilliseconds else { return }
@@ -293,7 +292,7 @@ final class BinaryLink: SocketHandler {
 
   // MARK: The end
 
-  /// Ends a connection that has nothing open: close_notify, and the socket is closed once it is out.
+  /// Ends a connection with nothing open: close_notify, then the socket is closed.
   func goodbye(nowMilliseconds: UInt64) {
     guard isOpen else { return abandon() }
     tls.close(buffers: owner.buffers)
@@ -304,7 +303,7 @@ final class BinaryLink: SocketHandler {
     if unsent.isEmpty { end(.finished) }
   }
 
-  /// Ends the link without telling anybody.
+  /// Ends the link without reporting it.
   func abandon() {
     stage = .closed
     unsent.removeAll()

@@ -1,20 +1,20 @@
 import ApusModel
 import Synchronization
 
-/// What a client of the binary interface has done so far.
+/// What a binary client has done so far.
 public struct BinaryStatistics: Sendable, Hashable {
-  /// Outcomes that were given, by their kind.
+  /// Outcomes delivered, by kind.
   public var accepted = 0
   public var rejected = 0
   public var unknown = 0
-  /// TLS handshakes that were completed.
+  /// Completed TLS handshakes.
   public var connections = 0
-  /// Notifications that were reported as accepted, because the service was silent about them for long enough, and then
-  /// turned out not to be: the silence was too short. Those of them that could be sent again are not counted.
+  /// Notifications that were reported as accepted after silence and turned out not to be: the silence was too short.
+  /// Those that could be resent are not counted.
   public var belied = 0
 }
 
-/// Turns what lanes settle into outcomes, counts them, and takes them to who waits.
+/// Turns what lanes settle into outcomes, counts them, and delivers them.
 final class BinaryReport: Sendable {
   let desk = OutcomeDesk()
   private let counted = Mutex(BinaryStatistics())
@@ -26,7 +26,7 @@ final class BinaryReport: Sendable {
 
   func connectionMade() { counted.withLock { $0.connections += 1 } }
 
-  /// Takes what a lane has settled to who waits for it.
+  /// Delivers what a lane has settled.
   func deliver(_ queue: inout SentQueue, _ failure: String) {
     if queue.forgottenCount > 0 {
       counted.withLock { $0.belied += queue.forgottenCount }
@@ -44,7 +44,7 @@ final class BinaryReport: Sendable {
     swap(&settled, &queue.settled)
   }
 
-  /// A push that never came to a lane.
+  /// A push that never reached a lane.
   func deliver(_ item: FrameIntake.Item, _ cause: UnknownCause.Code, _ text: String) {
     counted.withLock { $0.unknown += 1 }
     desk.deliver(
@@ -85,7 +85,7 @@ final class BinaryReport: Sendable {
 }
 
 extension SentQueue.Settlement {
-  /// Whether the push has had its outcome.
+  /// Whether the push already had its outcome.
   var isLate: Bool {
     switch self {
     case .belied, .lost: true
@@ -95,7 +95,7 @@ extension SentQueue.Settlement {
 }
 
 extension PushRejection {
-  /// A refusal of the binary interface, with what the HTTP/2 interface says in the same case.
+  /// A rejection by the binary interface, with the reason that the HTTP/2 interface gives in the same case.
   init(binaryStatus: UInt8, apnsID: NotificationID) {
     let reason: Reason? =
       switch BinaryStatus(rawValue: binaryStatus) {

@@ -1,15 +1,15 @@
 import ApusModel
 
-/// Reads the pushes of one bulk and puts them into the intake, as there is room.
+/// Reads the pushes of one bulk send and puts them into the intake as there is room.
 struct BulkFeed {
   private let bulk: BulkSend
   private let intake: FrameIntake
   private let desk: OutcomeDesk
-  /// Pushes of bulks that wait for the loop: single ones find room beside them.
+  /// Most bulk pushes that may wait for the loop; leaves room for single ones.
   private let limit: Int
   private let timeoutMilliseconds: UInt64
   private var nextTicket: UInt64
-  /// What is left of the last claim, and the id for the next push of it that has none.
+  /// The rest of the last claim, and the id for its next push without one.
   private var claimed = 0
   private var nextID = NotificationID(high: 0, low: 0)
 
@@ -35,7 +35,7 @@ struct BulkFeed {
         } else if bulk.isAbandoned {
           break
         }
-        // To call what may wait costs as much as to encode a push.
+        // A call that can suspend costs as much as encoding a push.
         if !put(request) { await putLater(request) }
       }
       bulk.finish(nil, unused: claimed)
@@ -44,7 +44,7 @@ struct BulkFeed {
     }
   }
 
-  /// The same without a wait for each.
+  /// The same without suspending for each push.
   mutating func run<Pushes: Sequence>(ready pushes: Pushes) async
   where Pushes.Element == PushRequest {
     var iterator = pushes.makeIterator()
@@ -57,7 +57,7 @@ struct BulkFeed {
     bulk.finish(nil)
   }
 
-  /// Waits for room in the bulk. False when nobody wants its outcomes any more.
+  /// Waits for room in the bulk send. False if nobody wants its outcomes any more.
   private mutating func claim() async -> Bool {
     while true {
       switch bulk.claim() {
@@ -70,7 +70,7 @@ struct BulkFeed {
     }
   }
 
-  /// False where there is no room for it now.
+  /// False if there is no room now.
   private mutating func put(_ request: borrowing PushRequest) -> Bool {
     let id = request.id ?? nextID
     do throws(PushRequestError) {

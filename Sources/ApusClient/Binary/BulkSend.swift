@@ -1,12 +1,12 @@
 import ApusModel
 import Synchronization
 
-/// The outcomes of many pushes over the binary interface, as they become known: one for each, in no particular order.
+/// The outcomes of many pushes over the binary interface as they become known: one for each, in no particular order.
 ///
-/// The sequence of pushes is read as fast as they can be sent and the outcomes are read, and never more than a bounded
-/// number ahead. An error of the sequence comes after the outcomes of all pushes before it. Sending begins with the
-/// first outcome that is asked for. When the outcomes are no longer read, no more pushes are taken; those that were go
-/// their way. Each iterator sends anew.
+/// The sequence of pushes is read as fast as pushes are sent and outcomes are read, and at most a bounded number ahead.
+/// If the sequence throws, the error follows the outcomes of all earlier pushes. Sending starts when the first outcome
+/// is requested. If the outcomes are no longer read, no more pushes are taken; those already taken are sent. Each
+/// iterator sends all pushes again.
 public struct BinarySendOutcomes<Requests: AsyncSequence & Sendable>: AsyncSequence, Sendable
 where Requests.Element == PushRequest {
   public typealias Element = BulkOutcome
@@ -21,7 +21,7 @@ where Requests.Element == PushRequest {
     private let client: BinaryClient
     private let requests: Requests
     private var bulk: BulkSend?
-    // Reading is compiled into the program that does it: as a call it would cost as much as to encode a push.
+    // Reading is inlined into the calling program: a call would cost as much as encoding a push.
     @usableFromInline var ready: [BulkOutcome] = []
     @usableFromInline var head = 0
 
@@ -68,13 +68,13 @@ where Requests.Element == PushRequest {
   }
 }
 
-/// The two ends of a bulk: who gives pushes, and who takes outcomes.
+/// The two ends of a bulk send: the source of pushes, and the reader of outcomes.
 final class BulkSend: Sendable {
   private struct State {
     var results: [BulkOutcome] = []
-    /// Pushes that were taken from the source, or may be, and have no outcome.
+    /// Pushes taken from the source, or claimed, without an outcome.
     var openCount = 0
-    /// Those and the outcomes that nobody has taken.
+    /// Those plus the outcomes that have not been read.
     var unclaimed: Int { openCount + results.count }
     var lastID = UInt64.random(in: 0...UInt64.max)
     var isSourceDone = false
@@ -82,14 +82,14 @@ final class BulkSend: Sendable {
     var failure: (any Error)?
     var reader: CheckedContinuation<Void, Never>?
     var writer: CheckedContinuation<Void, Never>?
-    /// Called once every push that was taken has its outcome, and no more will be.
+    /// Called once every push has its outcome and no more will be taken.
     var onSettled: (@Sendable () -> Void)?
 
     var isSettled: Bool { isSourceDone && openCount == 0 }
-    /// Whether there is nothing more to take.
+    /// Whether there is nothing more to read.
     var isOver: Bool { isAbandoned || isSettled && results.isEmpty }
 
-    /// Who is to be told of a change that brings results or the end.
+    /// Who must be woken after a change that brings results or the end.
     mutating func wake() -> Woken {
       Woken(reader: reader.take(), onSettled: isSettled ? onSettled.take() : nil)
     }
@@ -106,9 +106,9 @@ final class BulkSend: Sendable {
   }
 
   private let state = Mutex(State())
-  /// The state's, for a look without its lock.
+  /// A copy for reading without the lock.
   private let abandoned = Atomic(false)
-  /// Pushes that may be on their way from the source to who takes the outcomes.
+  /// Most pushes between the source and the reader.
   private let limit: Int
   private let idBase = UInt64.random(in: 0...UInt64.max)
 
@@ -121,8 +121,8 @@ final class BulkSend: Sendable {
   }
 
   enum Claim {
-    /// There is room for `count` more pushes. The ids are for those that have none, the first and those that follow it:
-    /// they are not sent, so that they need not be unguessable, and only have to differ.
+    /// Room for `count` more pushes. Those without an id get `firstID` and the ids after it. These ids are not sent, so
+    /// they only have to differ, not be unguessable.
     case room(count: Int, firstID: NotificationID)
     /// Wait with ``waitForRoom()``.
     case full
@@ -130,8 +130,8 @@ final class BulkSend: Sendable {
     case over
   }
 
-  /// Makes the next pushes of the source some of the bulk, before they are there: a look at the state costs as much as
-  /// to encode a push. What is not used of it is given back at the end.
+  /// Claims room for the next pushes before they exist, because each access to the state costs as much as encoding a
+  /// push. Unused room is returned at the end.
   func claim() -> Claim {
     state.withLock { state in
       guard !state.isAbandoned else { return .over }
@@ -159,7 +159,7 @@ final class BulkSend: Sendable {
     }
   }
 
-  /// The source has no more; `unused` is what is left of the last claim.
+  /// The source has ended; `unused` is the rest of the last claim.
   func finish(_ failure: (any Error)?, unused: Int = 0) {
     let woken = state.withLock { state in
       state.openCount -= unused
@@ -189,7 +189,7 @@ final class BulkSend: Sendable {
     woken()
   }
 
-  /// A push that cannot be sent.
+  /// Reports an invalid push.
   func refuse(_ result: BulkOutcome) {
     let woken = state.withLock { state in
       state.openCount -= 1
@@ -199,8 +199,8 @@ final class BulkSend: Sendable {
     woken()
   }
 
-  /// Waits for outcomes and puts them in place of what `ready` has: nothing, when there will be no more. Then the error
-  /// of the source, if there was one, is returned, once.
+  /// Waits for outcomes and replaces the contents of `ready` with them; empty at the end. Then the source's error, if
+  /// any, is returned once.
   func take(
     into ready: inout [BulkOutcome], isolation actor: isolated (any Actor)?
   ) async -> (any Error)? {
@@ -235,7 +235,7 @@ final class BulkSend: Sendable {
     }
   }
 
-  /// Nobody takes outcomes any more.
+  /// Nobody reads outcomes any more.
   func abandon() {
     abandoned.store(true, ordering: .relaxed)
     let (reader, writer) = state.withLock { state in

@@ -1,18 +1,18 @@
 import ApusModel
 
-/// Memory for frames that are taken in order and let go in order: a ring in which each frame lies in one piece.
+/// Memory for frames that are added and released in order: a ring in which each frame is contiguous.
 struct FrameArena: Sendable {
   var bytes: [UInt8] = []
-  /// Where the next frame goes, if it fits before the end.
+  /// The offset of the next frame, if it fits before the end.
   private var head = 0
 
-  /// Where `byteCount` bytes can lie; nil where there is no room.
+  /// An offset with room for `byteCount` bytes; nil if there is no room.
   ///
-  /// - Parameter oldest: The offset of the oldest frame; nil when there are none.
+  /// - Parameter oldest: The offset of the oldest frame; nil if there is none.
   func place(for byteCount: Int, oldest: Int?) -> Int? {
     guard let oldest else { return byteCount <= bytes.count ? 0 : nil }
-    // The frames lie from `oldest` to `head`, or from `oldest` to the end and on from 0 to `head`. The two must not
-    // meet: that would look like an empty ring.
+    // The frames occupy `oldest` to `head`, or `oldest` to the end plus 0 to `head`. The two must not meet, which would
+    // look like an empty ring.
     if head > oldest {
       if byteCount <= bytes.count - head { return head }
       return byteCount < oldest ? 0 : nil
@@ -30,7 +30,7 @@ extension SentQueue {
   private static let leastEntries = 64
   private static let leastBytes = 16_384
 
-  /// Drops what nothing can be asked of any more.
+  /// Drops entries that can no longer be needed.
   mutating func trim() {
     while tail < end, self[tail].state == .over {
       if tail == handed {
@@ -44,7 +44,7 @@ extension SentQueue {
     firstOpen = max(firstOpen, tail)
   }
 
-  /// Lets go of the oldest, if all that can be said of it is that it may turn out not to be accepted after all.
+  /// Drops the oldest entry if it is over, or accepted by silence.
   private mutating func dropOldest() -> Bool {
     guard tail < handed, self[tail].state == .presumed || self[tail].state == .over else {
       return false
@@ -59,7 +59,7 @@ extension SentQueue {
     return true
   }
 
-  /// Sees to it that the ring has a free place; false where it may not grow.
+  /// Ensures a free entry in the ring; false if it may not grow.
   mutating func makeRoomForEntry() -> Bool {
     guard end - tail == entries.count else { return true }
     let limit = 2 * window.frames
@@ -74,7 +74,7 @@ extension SentQueue {
     return true
   }
 
-  /// Where a frame of this length can lie; nil where the window has no room for it.
+  /// An offset for a frame of this length; nil if the window has no room.
   mutating func makeRoom(for byteCount: Int) -> Int? {
     while true {
       let oldest = tail < end ? self[tail].offset : nil

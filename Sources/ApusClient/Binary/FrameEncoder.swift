@@ -1,20 +1,19 @@
 import ApusModel
 import ApusWire
 
-/// Turns pushes into frames, and finds what is wrong with them before anything is queued: one that is bad harms no
-/// other.
+/// Turns pushes into frames and validates them before anything is queued, so that a bad one does not affect others.
 struct FrameEncoder: Sendable {
   let format: FrameFormat
-  /// The topics of the certificate; empty where they cannot be told.
+  /// The topics of the certificate; empty if unknown.
   let topics: [String]
-  /// Bytes of a payload.
+  /// Most bytes of a payload.
   let payloadBytes: Int
-  /// Room for a token, and how much of it the last one takes.
+  /// A buffer for a token, and the length of the last one.
   private var tokenBytes = [UInt8](repeating: 0, count: Limits.deviceTokenBytes)
   private var tokenCount = 0
 
-  /// What a notification without an expiration is sent with where one must be said, or its absence means "now or
-  /// never": the last second that every reader takes for one in the future (19 January 2038).
+  /// The expiration sent for a notification without one, if the command requires the field or its absence means a
+  /// single attempt: the last second that every reader takes for the future (19 January 2038).
   static let latestExpiration: UInt32 = 0x7fff_ffff
 
   init(command: BinaryCommand, topics: [String]) {
@@ -26,7 +25,7 @@ struct FrameEncoder: Sendable {
       ? Limits.binaryVoIPPayloadBytes : Limits.binaryPayloadBytes
   }
 
-  /// Appends the frame of a push, with the identifier 0.
+  /// Appends the frame of a push, with identifier 0.
   mutating func append(
     _ request: borrowing PushRequest, to frames: inout [UInt8]
   ) throws(PushRequestError) {
@@ -40,7 +39,7 @@ struct FrameEncoder: Sendable {
       frames.append(
         enhanced: token, payload: request.payload.span, identifier: 0, expiration: expiration)
     case .framed:
-      // "Pushing background updates to your App": any other priority is an error.
+      // Any other priority is an error (Pushing background updates to your App).
       let priority =
         request.priority ?? (request.pushType == .background ? .powerSaving : .immediate)
       frames.append(
@@ -84,7 +83,7 @@ struct FrameEncoder: Sendable {
     try checkTopic(request)
   }
 
-  /// "One connection serves exactly one topic: the one in the certificate."
+  /// A connection serves exactly one topic, that of the certificate.
   private func checkTopic(_ request: borrowing PushRequest) throws(PushRequestError) {
     guard let first = topics.first else { return }
     if let topic = request.topic, !topics.contains(topic) {
@@ -112,11 +111,11 @@ struct FrameEncoder: Sendable {
   }
 
   private static func notCarried(_ what: String) -> PushRequestError {
-    PushRequestError(.notCarried, "\(what) cannot be said on the binary interface")
+    PushRequestError(.notCarried, "\(what) has no field on the binary interface")
   }
 
   private func notCarried(_ what: String) -> PushRequestError {
     PushRequestError(
-      .notCarried, "\(what) cannot be said with command \(format.command.rawValue)")
+      .notCarried, "\(what) has no field in command \(format.command.rawValue)")
   }
 }

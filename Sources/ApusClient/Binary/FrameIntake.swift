@@ -2,10 +2,10 @@ import ApusModel
 import Glibc
 import Synchronization
 
-/// Frames on their way from the tasks that send to the loop that writes them.
+/// Frames on their way from the sending tasks to the loop that writes them.
 ///
-/// The frames of all tasks gather in one piece of memory, and the loop takes them all at once: a push costs one lock,
-/// and no memory of its own.
+/// The frames of all tasks gather in one buffer, and the loop takes them all at once: a push costs one lock and no
+/// allocation.
 final class FrameIntake: Sendable {
   struct Item: Sendable {
     var ticket: UInt64
@@ -13,11 +13,11 @@ final class FrameIntake: Sendable {
     var deadlineMilliseconds: UInt64
     var byteCount: Int
 
-    /// The ticket of one that has its outcome already.
+    /// The ticket of a push that already has its outcome.
     static let cancelled = UInt64.max
   }
 
-  /// Frames in their order, the first of which are taken out one by one.
+  /// Frames in order, taken out one by one from the front.
   struct Batch: Sendable {
     var bytes: [UInt8] = []
     var items: [Item] = []
@@ -45,7 +45,7 @@ final class FrameIntake: Sendable {
       offset = 0
     }
 
-    /// Takes a push out by its ticket; false when it is not there.
+    /// Removes a push by its ticket; false if it is not here.
     mutating func cancel(_ ticket: UInt64) -> Bool {
       guard let index = items[head...].firstIndex(where: { $0.ticket == ticket }) else {
         return false
@@ -57,7 +57,7 @@ final class FrameIntake: Sendable {
 
   enum Answer: Sendable {
     case taken
-    /// As many wait as may.
+    /// The limit of waiting pushes is reached.
     case full
     case closed
   }
@@ -65,7 +65,7 @@ final class FrameIntake: Sendable {
   private struct State {
     var encoder: FrameEncoder
     var batch = Batch()
-    /// Whether the loop knows that something waits.
+    /// Whether the loop knows that pushes wait.
     var isAnnounced = false
     var isClosed = false
     /// Tasks that wait for room.
@@ -75,13 +75,13 @@ final class FrameIntake: Sendable {
   private let state: Mutex<State>
   private let announce: @Sendable () -> Void
 
-  /// - Parameter announce: Called on any thread when something waits, once until it is taken.
+  /// - Parameter announce: Called on any thread when pushes wait, once until they are taken.
   init(encoder: FrameEncoder, announce: @escaping @Sendable () -> Void) {
     state = Mutex(State(encoder: encoder))
     self.announce = announce
   }
 
-  /// Encodes a push and puts its frame behind the others, where `limit` allows one more.
+  /// Encodes a push and appends its frame, if `limit` allows one more.
   func put(
     _ request: borrowing PushRequest, ticket: UInt64, id: NotificationID,
     deadlineMilliseconds: UInt64, limit: Int
@@ -115,7 +115,7 @@ final class FrameIntake: Sendable {
     }
   }
 
-  /// For the loop: puts all that waits into `batch`, which is empty, and whose memory is used next.
+  /// For the loop: moves all waiting pushes into `batch`, which must be empty and whose memory is reused.
   func take(into batch: inout Batch) {
     batch.removeAll()
     var taken = Batch()
@@ -130,12 +130,12 @@ final class FrameIntake: Sendable {
     for waiter in waiters { waiter.resume() }
   }
 
-  /// Takes a push out that the loop has not taken yet; false when it is not here.
+  /// Removes a push that the loop has not taken yet; false if it is not here.
   func cancel(_ ticket: UInt64) -> Bool {
     state.withLock { $0.batch.cancel(ticket) }
   }
 
-  /// Takes nothing from now on. What waits is still to be taken.
+  /// Accepts nothing from now on. Waiting pushes can still be taken.
   func close() {
     let waiters = state.withLock { state in
       state.isClosed = true
@@ -146,14 +146,14 @@ final class FrameIntake: Sendable {
   }
 }
 
-/// Milliseconds of a clock that nobody sets: for deadlines that begin on one thread and end on another.
+/// Milliseconds of the monotonic clock, for deadlines shared between threads.
 func monotonicMilliseconds() -> UInt64 {
   var time = timespec()
   unsafe clock_gettime(CLOCK_MONOTONIC, &time)
   return UInt64(time.tv_sec) * 1000 + UInt64(time.tv_nsec) / 1_000_000
 }
 
-/// The same a few milliseconds late, in a tenth of the time: for each push, whose deadline is seconds away.
+/// The same up to a few milliseconds late, in a tenth of the time; used for each push, whose deadline is seconds away.
 func roughMonotonicMilliseconds() -> UInt64 {
   var time = timespec()
   unsafe clock_gettime(CLOCK_MONOTONIC_COARSE, &time)

@@ -1,20 +1,20 @@
 import ApusModel
 import Synchronization
 
-/// Who waits for which outcome. A ticket is the number of a place here (24 bits), and what tells its holder's pushes
-/// apart (40 bits).
+/// Maps tickets to those who wait for outcomes. A ticket consists of an index into `places` (24 bits) and a number that
+/// distinguishes the holder's pushes (40 bits).
 final class OutcomeDesk: Sendable {
   enum Holder: Sendable {
     case nobody
     /// One push.
     case single(CheckedContinuation<SendOutcome, Never>)
-    /// The pushes of a bulk, by their numbers.
+    /// The pushes of a bulk send, by number.
     case bulk(BulkSend)
   }
 
   private struct Place {
     var holder = Holder.nobody
-    /// Counts the holders: a ticket of an earlier one is worth nothing.
+    /// Counts the holders: tickets of earlier ones are invalid.
     var generation: UInt64 = 0
   }
 
@@ -27,7 +27,7 @@ final class OutcomeDesk: Sendable {
   static let numberMask: UInt64 = (1 << numberBits) - 1
   private let state = Mutex(State())
 
-  /// The ticket of a single push, or the first of a bulk; nil when 16 million wait.
+  /// The ticket of a single push, or the first one of a bulk send; nil if 16 million holders wait.
   func open(_ holder: Holder) -> UInt64? {
     state.withLock { state -> UInt64? in
       let index: Int
@@ -52,13 +52,13 @@ final class OutcomeDesk: Sendable {
     state.free.append(index)
   }
 
-  /// The bulk is over, and all its pushes have their outcome.
+  /// The bulk send has ended, and all its pushes have their outcome.
   func closeBulk(_ ticket: UInt64) {
     let index = Int(ticket >> Self.numberBits)
     state.withLock { Self.close(index, &$0) }
   }
 
-  /// Gives each its outcome. Runs of one bulk are handed over at once.
+  /// Delivers each outcome. Consecutive ones of the same bulk send are delivered together.
   func deliver(_ settled: [SentQueue.Settled], outcome: (SentQueue.Settled) -> SendOutcome) {
     var index = 0
     while index < settled.count {
@@ -83,7 +83,7 @@ final class OutcomeDesk: Sendable {
     }
   }
 
-  /// The holder of a ticket. A single one has its outcome then: it is gone.
+  /// The holder of a ticket. A single one is removed, since it now gets its outcome.
   private func take(_ ticket: UInt64) -> Holder {
     state.withLock { state in
       let index = Int(ticket >> Self.numberBits)
@@ -95,7 +95,7 @@ final class OutcomeDesk: Sendable {
     }
   }
 
-  /// Gives one its outcome, if it has none.
+  /// Delivers an outcome, if the ticket has none yet.
   func deliver(
     _ ticket: UInt64, _ outcome: SendOutcome, id: NotificationID = NotificationID(high: 0, low: 0)
   ) {

@@ -1,12 +1,12 @@
-/// When to connect to a gateway, and when to stop trying for those who wait.
+/// When to connect to a gateway, and when to give up for waiting pushes.
 ///
-/// A connection that ended with an error packet was a good one: the next follows at once, since each bad notification
-/// costs a connection. "Fast connect/disconnect cycles may be treated as a denial-of-service attempt" ("Communicating
-/// with APNs"), so those that ended without having brought anything forward count as failures.
+/// A connection that ended with an error packet worked, and the next follows immediately, since each bad notification
+/// costs a connection. APNs may treat rapid reconnecting as a denial-of-service attack (Communicating with APNs), so
+/// connections without progress count as failures.
 struct ReconnectPlan: Sendable {
-  /// Failures in a row after which those who wait get their outcome.
+  /// Consecutive failures after which the waiting pushes get their outcome.
   static let attemptLimit = 3
-  /// Milliseconds to wait after the first failure; twice as long after each further one.
+  /// Milliseconds to wait after the first failure; doubles with each further one.
   static let firstPauseMilliseconds: UInt64 = 250
   static let longestPauseMilliseconds: UInt64 = 8000
 
@@ -15,17 +15,18 @@ struct ReconnectPlan: Sendable {
 
   func mayConnect(nowMilliseconds: UInt64) -> Bool { nowMilliseconds >= pausedUntilMilliseconds }
 
-  /// A connection brought something forward.
+  /// A connection made progress.
   mutating func succeeded() {
     failures = 0
     pausedUntilMilliseconds = 0
   }
 
-  /// No connection was made, or it brought nothing. Whether those who wait are to get their outcome.
+  /// A connection attempt failed, or a connection made no progress. Returns whether the waiting pushes must get their
+  /// outcome.
   ///
   /// - Parameters:
-  ///   - isFinal: Whether trying again would come to the same.
-  ///   - entropy: Random bits: clients that lost one service must not come back in step.
+  ///   - isFinal: Whether another attempt would fail in the same way.
+  ///   - entropy: Random bits, so that clients that lost a service do not return in lockstep.
   mutating func failed(isFinal: Bool, entropy: UInt64, nowMilliseconds: UInt64) -> Bool {
     failures = min(failures + 1, 16)
     let longest = min(

@@ -1,26 +1,26 @@
 import ApusModel
 import ApusWire
 
-// What a connection's packets and its end prove. Source of the rules: "Binary Provider API", "The format of the
-// error-response packet", and its table of status codes.
+// What a connection's packets and its end prove. Source of the rules: Binary Provider API, The format of the
+// error-response packet, and its table of status codes.
 
 extension SentQueue {
   /// What the driver does after a packet.
   enum PacketVerdict: Sendable, Hashable {
     case goOn
-    /// The service reads no more: end the connection, and write what is left on another.
+    /// The service reads no more: end the connection, and write the rest on another.
     case ended
-    /// The same, and the packet was the one that the probe asked for.
+    /// The same, and the packet answered the probe.
     case proven
-    /// The same, and the packet was about nothing that was sent.
+    /// The same, and the packet named nothing that was sent.
     case notUnderstood
   }
 
-  /// There is a connection; nothing has been written to it.
+  /// A connection is open; nothing has been written to it.
   mutating func connectionBegan() {
     connectionStart = next
     handed = next
-    // What has no outcome stands behind: a packet of this connection says nothing of those before.
+    // Open entries are behind this place: packets of this connection cannot concern earlier ones.
     tail = next
     firstOpen = next
     hasAccepted = false
@@ -28,26 +28,25 @@ extension SentQueue {
     clearMarks()
   }
 
-  /// The service said something. After anything but `goOn` no packet of this connection is to be handed in again.
+  /// Processes a packet. After any result but `goOn`, no further packet of this connection may be passed in.
   mutating func received(_ packet: BinaryErrorPacket) -> PacketVerdict {
     defer { trim() }
     let place = place(of: packet.identifier)
     switch BinaryStatus(rawValue: packet.status) {
     case .noError:
-      // The service confirms in the order of the stream, so this speaks for all before it as well. A number that it
-      // never got says nothing.
+      // The service confirms in stream order, so this covers all earlier ones too. An unknown number proves nothing.
       if let place { accept(before: place + 1, as: .over) }
       return .goOn
     case .shutdown:
-      // "The identifier is that of the last notification that was successfully sent": unlike any other packet's.
+      // Here the identifier is that of the last notification that was sent successfully, unlike in other packets.
       if let place {
         accept(before: place + 1, as: .over)
         sendAgain(after: place)
         return .ended
       }
       guard packet.identifier == 0, format.command != .simple else { return giveUp() }
-      // None has the number 0: nothing of what came over this connection was accepted. Where silence has said
-      // otherwise, either was wrong, or the service does not know.
+      // No notification has the number 0, so nothing on this connection was accepted. If silence suggested otherwise,
+      // either the silence or the service is wrong.
       guard !hasAccepted else {
         doubtPresumed()
         return giveUp()
@@ -59,22 +58,21 @@ extension SentQueue {
       let isProbe = place >= tail && self[place].state == .probe
       accept(before: place, as: .over)
       reject(place, packet.status)
-      // "Notifications already sent after it are discarded."
+      // Notifications sent after it were discarded.
       sendAgain(after: place)
       return isProbe ? .proven : .ended
     }
   }
 
-  /// The service said something that is no packet. The connection is over.
+  /// The service sent something that is not a packet. The connection has ended.
   mutating func receivedNonsense() -> PacketVerdict {
     defer { trim() }
     return giveUp()
   }
 
-  /// The connection ended, and no packet said why. What the system was given may have been read, or not; what it was
-  /// not given was not read, and stays.
+  /// The connection ended without a packet. What the system had may have been read; the rest was not read, and stays.
   ///
-  /// - Parameter isUnread: Whether the service has certainly read nothing, as when it refuses the certificate.
+  /// - Parameter isUnread: Whether the service certainly read nothing, as when it refuses the certificate.
   mutating func connectionLost(isUnread: Bool = false) {
     if isUnread, !hasAccepted {
       sendAgain(after: connectionStart - 1)
@@ -84,14 +82,14 @@ extension SentQueue {
     trim()
   }
 
-  /// The place of a number of this connection; nil for one that it has not given out, or not to the system yet.
+  /// The place of an identifier of this connection; nil if it was not used, or not passed to the system yet.
   private func place(of identifier: UInt32) -> Int? {
     guard format.command != .simple, identifier > 0 else { return nil }
     let place = connectionStart + Int(identifier) - 1
     return place < handed ? place : nil
   }
 
-  // MARK: What follows
+  // MARK: Consequences
 
   /// Everything before `place` was accepted: by silence (`presumed`), or for certain (`over`).
   mutating func accept(before place: Int, as state: State) {
@@ -119,7 +117,7 @@ extension SentQueue {
     }
   }
 
-  /// What stands behind `place` was not read: it is written again, whether it was accepted by silence or not.
+  /// Entries after `place` were not read: they are written again, even if silence had suggested acceptance.
   private mutating func sendAgain(after place: Int) {
     forgottenCount += max(0, min(droppedThrough - place - 1, droppedCount))
     next = max(place + 1, tail)
@@ -133,19 +131,19 @@ extension SentQueue {
     clearMarks()
   }
 
-  /// What was accepted by silence may not have been.
+  /// Entries that were accepted by silence may not have been accepted.
   private mutating func doubtPresumed() {
     for place in tail..<handed where self[place].state == .presumed { settle(place, .lost) }
     forgottenCount += droppedCount
   }
 
-  /// The packet proves nothing, and the connection is over.
+  /// The packet proves nothing, and the connection has ended.
   private mutating func giveUp() -> PacketVerdict {
     settleHanded(.answerNotUnderstood)
     return .notUnderstood
   }
 
-  /// The service may have taken what the system was given, and nothing else.
+  /// The service may have accepted what the system had, and nothing else.
   private mutating func settleHanded(_ cause: UnknownCause.Code) {
     for place in tail..<handed {
       fail(place, cause, mayBeTaken: true)
@@ -157,7 +155,7 @@ extension SentQueue {
     clearMarks()
   }
 
-  /// A probe that was not read asked about a connection that is over: the next one has its own, if it needs one.
+  /// An unread probe concerned a connection that has ended: the next one gets its own if needed.
   private mutating func forgetProbe() { if endsInProbe { end -= 1 } }
 
   private mutating func clearMarks() {
@@ -182,12 +180,12 @@ extension SentQueue {
     case .presumed, .over, .probe: break
     }
     self[place].state = state
-    // Of a second acceptance nobody need hear.
+    // A second acceptance is not reported.
     if entry.state == .again, settlement == .accepted { return }
     settled.append(Settled(ticket: entry.ticket, id: entry.id, settlement: settlement))
   }
 
-  /// There is no outcome.
+  /// Ends an entry without an answer.
   mutating func fail(_ place: Int, _ cause: UnknownCause.Code, mayBeTaken: Bool) {
     switch self[place].state {
     case .open: settle(place, .unknown(cause, mayBeTaken: mayBeTaken))

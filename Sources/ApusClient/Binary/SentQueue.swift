@@ -1,16 +1,16 @@
 import ApusModel
 import ApusWire
 
-/// How the frames of a client are laid out, and which of them are numbered.
+/// The layout of a client's frames, and which of them are numbered.
 ///
-/// Source: "Binary Provider API"; commands 0 and 1 are its legacy formats.
+/// Source: Binary Provider API; commands 0 and 1 are its legacy formats.
 struct FrameFormat: Sendable, Hashable {
   var command: BinaryCommand
 
-  /// Where the identifier stands in a frame of `byteCount` bytes; nil for command 0, which has none.
+  /// The offset of the identifier in a frame of `byteCount` bytes; nil for command 0, which has none.
   ///
-  /// Frames of command 2 have the items 1 to 5 in their order, so that the last 15 bytes are the identifier, item 4
-  /// (7 bytes) and item 5 (4 bytes).
+  /// Frames of command 2 contain the items 1 to 5 in order, so the last 15 bytes are the identifier, item 4 (7 bytes)
+  /// and item 5 (4 bytes).
   func identifierOffset(byteCount: Int) -> Int? {
     switch command {
     case .simple: nil
@@ -19,8 +19,8 @@ struct FrameFormat: Sendable, Hashable {
     }
   }
 
-  /// A notification that no service takes: no token, no payload. Its error packet says that everything before it was
-  /// processed. Nil for command 0, which has no packets.
+  /// A notification without token and payload, which no service accepts. Its error packet proves that everything before
+  /// it was processed. Nil for command 0, which has no packets.
   var probe: [UInt8]? {
     var bytes: [UInt8] = []
     let nothing: [UInt8] = []
@@ -37,42 +37,41 @@ struct FrameFormat: Sendable, Hashable {
   }
 }
 
-/// The notifications that go over one connection after the other: those that are to be written, those that were and
-/// have no outcome, and behind these some that have one.
+/// The notifications of successive connections: those to be written, those written without an outcome, and behind these
+/// some with an outcome.
 ///
-/// The binary interface is silent about success, so that what is known follows from what is not said. A notification is
-/// accepted when a later one is named in an error packet, when the service confirms it, or when the peer's system has
-/// had it for `Window.silenceMilliseconds` without a word from the service; that last kind is only as good as the
-/// window is long. What is accepted by silence therefore stays here until its room is needed: a packet that comes late
-/// after all proves that the service threw away what followed, and that is sent again.
+/// The binary interface does not confirm success, so acceptance is inferred. A notification is accepted when an error
+/// packet names a later one, when the service confirms it, or when the peer's system has had it for
+/// `Window.silenceMilliseconds` and no packet came. The last inference is only as reliable as the window is long.
+/// Notifications accepted by silence therefore stay here until their room is needed: if a late packet proves that the
+/// service discarded them, they are resent.
 ///
-/// Each connection numbers its notifications from 1. Numbers that went over from the connection before would have gaps
-/// in no order, and would have to be searched for; these are places in the queue. 0 is left out, since services say 0
-/// where they cannot tell which notification they mean.
+/// Each connection numbers its notifications from 1. Numbers are then places in the queue; numbers kept across
+/// connections would have gaps and need a search. 0 is not used, since services send 0 when they cannot tell which
+/// notification they mean.
 ///
-/// A value without I/O and without a clock. The driver appends frames, writes the records that ``nextRecord(limit:)``
-/// gives, tells how far they have come (``handedOver(through:)``, ``reached(through:nowMilliseconds:)``), hands in each
-/// packet and each end of a connection, and after each verb takes what is in ``settled``.
+/// A value without I/O and clock. The driver appends frames, writes the records of ``nextRecord(limit:)``, reports
+/// their progress (``handedOver(through:)``, ``reached(through:nowMilliseconds:)``), passes in each packet and each end
+/// of a connection, and takes ``settled`` after each call.
 struct SentQueue: Sendable {
   struct Window: Sendable, Hashable {
-    /// Notifications without an outcome, and their bytes. More are not taken.
+    /// Limits for notifications without an outcome, and for their bytes.
     var frames: Int
     var bytes: Int
-    /// For how long the service must have been silent about a notification that its system has. Nil where the service
-    /// confirms: then silence says nothing.
+    /// How long the service must have been silent about a notification that its system has. Nil if the service
+    /// confirms: then silence means nothing.
     var silenceMilliseconds: UInt64?
   }
 
-  /// What became of a notification.
+  /// How a notification ended.
   enum Settlement: Sendable, Hashable {
     case accepted
     /// With the status of the packet.
     case rejected(UInt8)
     case unknown(UnknownCause.Code, mayBeTaken: Bool)
-    /// It was accepted by silence, and a packet that came after the window says that it is rejected.
+    /// Accepted by silence, but a packet after the window rejected it.
     case belied(UInt8)
-    /// It was accepted by silence, a late packet says that it was thrown away, and what came of sending it again is not
-    /// known.
+    /// Accepted by silence, but a late packet proved that it was discarded, and the result of resending it is unknown.
     case lost
   }
 
@@ -84,13 +83,13 @@ struct SentQueue: Sendable {
 
   enum State: Sendable, Hashable {
     case open
-    /// Accepted by silence: no outcome is due, but it is sent again where a packet proves that it was not read.
+    /// Accepted by silence: it needs no outcome, but is resent if a packet proves that it was not read.
     case presumed
-    /// The same, and now it is to be sent again.
+    /// The same, and now it must be resent.
     case again
     /// Has its outcome, and is not sent (again).
     case over
-    /// The frame that ends a connection with a proof; see `FrameFormat.probe`.
+    /// The frame whose error packet ends a connection; see `FrameFormat.probe`.
     case probe
   }
 
@@ -110,41 +109,41 @@ struct SentQueue: Sendable {
 
   let format: FrameFormat
   let window: Window
-  /// Identifiers that a connection has, at most: all but 0. Smaller in tests.
+  /// Most identifiers of a connection: all but 0. Smaller in tests.
   let identifierLimit: Int
 
-  // Places count all frames that the queue ever had: tail <= handed <= next <= end.
+  // Places count all frames that were ever in the queue: tail <= handed <= next <= end.
 
-  /// The ring: a place is an index modulo its size, which is a power of two.
+  /// The ring: the index of a place is the place modulo the size, a power of two.
   var entries: [Entry] = []
   var arena = FrameArena()
-  /// The oldest that is kept.
+  /// The oldest entry that is kept.
   var tail = 0
-  /// No place before it has an entry that is open or to be sent again.
+  /// Entries before this place are neither open nor to be resent.
   var firstOpen = 0
-  /// Those before it have been given whole to the system, or have their outcome.
+  /// Entries before this place were passed completely to the system, or have their outcome.
   var handed = 0
-  /// The next to be written.
+  /// The next entry to write.
   var next = 0
   var end = 0
-  /// The place whose identifier is 1.
+  /// The place with identifier 1.
   var connectionStart = 0
-  /// Whether a notification was accepted on this connection by silence or by a packet.
+  /// Whether a notification was accepted on this connection, by silence or by a packet.
   var hasAccepted = false
-  /// When the peer's system had what, oldest first. Those before `markHead` are done with.
+  /// When the peer's system had received which place, oldest first. Marks before `markHead` are done.
   var marks: [Mark] = []
   var markHead = 0
   /// Notifications without an outcome.
   var openCount = 0
-  /// Those that have one and are to be sent again, or were and wait for what comes of it.
+  /// Notifications with an outcome that will be resent, or were resent and await the result.
   var againCount = 0
-  /// Notifications that were accepted by silence and then shown not to be, when they were no longer kept: at most so
-  /// many, as some of them may have been cancelled.
+  /// Notifications that turned out not to be accepted after silence, but were no longer kept. An upper bound, since
+  /// some of them may have been cancelled.
   var forgottenCount = 0
-  /// Of this connection, those that were let go after they were accepted by silence, and the place behind the last.
+  /// Notifications of this connection that were dropped after acceptance by silence, and the place behind the last.
   var droppedCount = 0
   var droppedThrough = 0
-  /// What the last verbs settled, for the driver to take.
+  /// What was settled since the driver last took it.
   var settled: [Settled] = []
 
   init(format: FrameFormat, window: Window, identifierLimit: Int = Int(UInt32.max) - 1) {
@@ -156,10 +155,10 @@ struct SentQueue: Sendable {
   /// Whether there is something to write.
   var wantsWrite: Bool { next < end && !needsNewConnection }
 
-  /// Whether everything that was written has its outcome.
+  /// Whether everything written has its outcome.
   var isSettled: Bool { firstOpen >= next }
 
-  /// Notifications that something is still to come of.
+  /// Notifications that still need an outcome or a resend.
   var pendingCount: Int { openCount + againCount }
 
   /// Whether a probe waits to be written behind everything else.
@@ -168,7 +167,7 @@ struct SentQueue: Sendable {
   /// Frames that wait to be written.
   var unwrittenCount: Int { end - next }
 
-  /// Whether the connection has used its identifiers up: it takes nothing more, and the rest needs another.
+  /// Whether the connection has used all identifiers: it takes nothing more, and the rest needs another.
   var needsNewConnection: Bool { next - connectionStart >= identifierLimit }
 
   subscript(place: Int) -> Entry {
@@ -176,9 +175,9 @@ struct SentQueue: Sendable {
     _modify { yield &entries[place & (entries.count - 1)] }
   }
 
-  // MARK: In
+  // MARK: Input
 
-  /// Takes a frame, whose identifier is written later; false when the window is full.
+  /// Adds a frame, whose identifier is written later; false if the window is full.
   mutating func append(
     _ frame: Span<UInt8>, ticket: UInt64, id: NotificationID, deadlineMilliseconds: UInt64
   ) -> Bool {
@@ -190,8 +189,8 @@ struct SentQueue: Sendable {
         byteCount: Int32(frame.count), state: .open))
   }
 
-  /// Puts the frame behind all others that ends the connection with a proof; nothing is to be appended after it. False
-  /// where there is none, or no room for it.
+  /// Adds the probe behind all other frames; nothing may be added after it. False if the command has no probe, or there
+  /// is no room for it.
   mutating func appendProbe() -> Bool {
     guard let frame = format.probe else { return false }
     return put(
@@ -212,10 +211,10 @@ struct SentQueue: Sendable {
     return true
   }
 
-  // MARK: Out
+  // MARK: Output
 
-  /// The place in `arena.bytes` of the next frames, numbered: a run of at most `limit` bytes, and at least one frame.
-  /// `next` is then the place behind the run. Nil when there is nothing to write.
+  /// The range in `arena.bytes` of the next frames, numbered: at most `limit` bytes, but at least one frame. `next` is
+  /// then the place behind them. Nil if there is nothing to write.
   mutating func nextRecord(limit: Int) -> Range<Int>? {
     while next < end, self[next].state == .over { next += 1 }
     guard wantsWrite else { return nil }
@@ -237,12 +236,12 @@ struct SentQueue: Sendable {
     return start..<upper
   }
 
-  // MARK: How far it has come
+  // MARK: Progress
 
-  /// The system has all bytes of the frames before this place: from now on the service may have read them.
+  /// The system has all bytes of the frames before this place: the service may now have read them.
   mutating func handedOver(through place: Int) { handed = max(handed, min(place, next)) }
 
-  /// The peer's system has them: the time of silence begins.
+  /// The peer's system has them: the silence starts.
   mutating func reached(through place: Int, nowMilliseconds: UInt64) {
     handedOver(through: place)
     guard window.silenceMilliseconds != nil, place > (marks.last?.through ?? connectionStart) else {
@@ -255,8 +254,8 @@ struct SentQueue: Sendable {
     marks.append(Mark(through: min(place, next), milliseconds: nowMilliseconds))
   }
 
-  /// Accepts what the service has been silent about for long enough. To be called only when everything that the
-  /// connection brought was read, and it still stands.
+  /// Accepts what the service has been silent about for long enough. Call only after reading everything from the
+  /// connection, and while it is open.
   mutating func confirmSilent(nowMilliseconds: UInt64) {
     guard let silence = window.silenceMilliseconds else { return }
     while markHead < marks.count, marks[markHead].milliseconds + silence <= nowMilliseconds {
@@ -266,11 +265,11 @@ struct SentQueue: Sendable {
     trim()
   }
 
-  /// Ends what is overdue. What was written, if only to the connection's own memory, goes its way all the same.
+  /// Ends what is overdue. What was already written, even if only to the connection's buffer, is still sent.
   mutating func expire(nowMilliseconds: UInt64) {
     while firstOpen < end {
       if isPending(firstOpen) {
-        // They come in the order of their deadlines.
+        // Entries are in the order of their deadlines.
         guard self[firstOpen].deadlineMilliseconds <= nowMilliseconds else { break }
         fail(firstOpen, .timedOut, mayBeTaken: firstOpen < next)
       }
@@ -279,7 +278,7 @@ struct SentQueue: Sendable {
     trim()
   }
 
-  /// Ends one notification, wherever it is.
+  /// Ends one notification.
   mutating func cancel(_ ticket: UInt64) {
     for place in firstOpen..<end where self[place].ticket == ticket && self[place].state == .open {
       fail(place, .cancelled, mayBeTaken: place < next)
@@ -293,7 +292,7 @@ struct SentQueue: Sendable {
     trim()
   }
 
-  /// Ends all of them, with the connection.
+  /// Ends all of them, together with the connection.
   mutating func abandon(_ cause: UnknownCause.Code) {
     for place in firstOpen..<end { fail(place, cause, mayBeTaken: place < handed) }
     trim()

@@ -1,48 +1,48 @@
 import Synchronization
 
-/// One bulk send, between the task that feeds it, the client's loop, and the task that reads the outcomes.
+/// One bulk send, shared by the feeding task, the client's loop and the reading task.
 ///
-/// A bounded number of `PendingSend`s goes round: filled by the feeder, sent by the loop, read by the reader, and back.
-/// So a million pushes need no more memory than the bound, and who is too fast for the others waits. Each hand-over is
-/// one lock for as many as there are; the loop is woken only where it ran out of pushes, and a task only where it
-/// waits.
+/// A bounded number of `PendingSend`s circulates: the feeder fills them, the loop sends them, the reader reads them and
+/// returns them. A million pushes therefore need no more memory than the bound, and a fast party waits for the slow
+/// ones. Each hand-over takes one lock for a whole batch. The loop is woken only after it ran out of pushes, and a task
+/// only while it waits.
 final class BulkJob: @unchecked Sendable {
   private struct State {
     /// Filled, for the loop.
     var waiting: [BulkPush] = []
-    /// With their outcome, for the reader.
+    /// With an outcome, for the reader.
     var finished: [BulkPush] = []
-    /// For the feeder.
+    /// Free, for the feeder.
     var vacant: [BulkPush] = []
-    /// All that there are.
+    /// All pushes that were created.
     var made: [PendingSend] = []
-    /// How many the feeder gave and the reader did not give back.
+    /// Pushes that the feeder submitted and the reader has not returned.
     var openCount = 0
-    /// Whether the loop is to be told of the next push.
+    /// Whether the loop must be told of the next push.
     var isLoopWaiting = true
     var feeder: CheckedContinuation<Void, Never>?
     var reader: CheckedContinuation<Void, Never>?
     var hasInputEnded = false
     var failure: (any Error)?
-    /// Set when the outcomes are no longer read, or the client is closed: nothing more is taken.
+    /// Set when nobody reads the outcomes any more, or the client is closed: no more pushes are taken.
     var ending: UnknownCause?
     var task: Task<Void, Never>?
 
     var isOver: Bool { hasInputEnded && openCount == 0 }
   }
 
-  /// Pushes that may be on their way between the sequence and the reader.
+  /// Most pushes between the sequence and the reader.
   let capacity: Int
   private let timeoutMilliseconds: UInt64
   private let state = Mutex(State())
-  /// Tells the loop that there are pushes. False: the loop has ended.
+  /// Tells the loop that there are pushes. False if the loop has ended.
   private let wake: @Sendable (BulkJob) -> Bool
 
-  // Of the loop.
+  // Used by the loop only.
   private var taken: [BulkPush] = []
   private var takenHead = 0
   private var collected: [BulkPush] = []
-  /// Pushes that the loop has and that have no outcome.
+  /// Pushes on the loop without an outcome.
   private var openOnLoop = 0
   private var mayHaveMore = false
   private(set) var isOver = false
@@ -60,18 +60,18 @@ final class BulkJob: @unchecked Sendable {
 
 extension BulkJob {
   enum Vacancy {
-    /// There are some in the array, to be taken from its end.
+    /// The array has some; take them from its end.
     case some
     /// Wait with ``waitForVacancy()``.
     case none
-    /// Nothing more is taken.
+    /// No more pushes are taken.
     case over
   }
 
-  /// How many are taken at a time.
+  /// How many pushes the feeder takes at once.
   private static let portion = 32
 
-  /// Fills `pushes`, which is empty.
+  /// Fills `pushes`, which must be empty.
   func vacancies(_ pushes: inout [BulkPush]) -> Vacancy {
     state.withLock { state in
       if state.ending != nil { return .over }
@@ -87,7 +87,7 @@ extension BulkJob {
     }
   }
 
-  /// Until half of the pushes are back, so that the two tasks do not wake each other for every single one.
+  /// Waits until half of the pushes are free, so that the two tasks do not wake each other for every push.
   func waitForVacancy() async {
     await withCheckedContinuation { continuation in
       let isNeeded = state.withLock { state in
@@ -99,7 +99,7 @@ extension BulkJob {
     }
   }
 
-  /// A filled push, for the loop.
+  /// Passes a filled push to the loop.
   func submit(_ send: PendingSend) {
     let (mustWake, cause) = state.withLock { state -> (Bool, UnknownCause?) in
       state.openCount += 1
@@ -116,7 +116,7 @@ extension BulkJob {
     }
   }
 
-  /// A push that no service would take.
+  /// Reports an invalid push.
   func reject(_ send: PendingSend, _ error: PushRequestError) {
     send.result = .failure(error)
     state.withLock { $0.openCount += 1 }
@@ -131,7 +131,7 @@ extension BulkJob {
     reader?.resume()
   }
 
-  /// There are no more.
+  /// The sequence has ended.
   func inputEnded(failure: (any Error)?) {
     let reader = state.withLock { state in
       state.hasInputEnded = true
@@ -139,7 +139,7 @@ extension BulkJob {
       return state.reader.take()
     }
     reader?.resume()
-    // The loop forgets a bulk send that is over when it next hears of it.
+    // The loop forgets a finished bulk send the next time it is woken.
     _ = wake(self)
   }
 }
@@ -147,7 +147,7 @@ extension BulkJob {
 // MARK: The loop
 
 extension BulkJob {
-  /// The feeder said that there are pushes.
+  /// The feeder has submitted pushes.
   func hasMore() { mayHaveMore = true }
 
   /// The next push for a stream.
@@ -183,13 +183,13 @@ extension BulkJob {
 
   var waitingCount: Int { taken.count - takenHead + state.withLock { $0.waiting.count } }
 
-  /// A push got its outcome.
+  /// A push has its outcome.
   func collect(_ send: PendingSend) {
     collected.append(BulkPush(send))
     openOnLoop -= 1
   }
 
-  /// Hands what was collected to the reader.
+  /// Hands the collected pushes to the reader.
   func deliver() {
     let reader = state.withLock { state in
       isOver = state.hasInputEnded && state.waiting.isEmpty && openOnLoop == 0
@@ -205,17 +205,17 @@ extension BulkJob {
     reader?.resume()
   }
 
-  /// The client is closed: what waits gets its outcome, and what comes is given its own at once.
+  /// The client is closed: waiting pushes get their outcome, and later ones get it immediately.
   func abandon() {
     end(UnknownCause(.clientClosed))
     deliver()
   }
 
-  /// Takes no more from the feeder; what waits for the loop ends with `cause`, as certainly not sent.
+  /// Takes no more pushes; waiting ones end with `cause`, as certainly not sent.
   private func end(_ cause: UnknownCause) {
     let (task, feeder, reader) = state.withLock { state in
       if state.ending == nil { state.ending = cause }
-      // Nobody asks what becomes of what a sequence that does not heed cancellation may still come up with.
+      // After cancellation nobody reads what a sequence still produces if it ignores cancellation.
       if cause.code == .cancelled { state.hasInputEnded = true }
       for push in state.waiting {
         push.send.result = .success(.unknown(cause, retryMayDuplicate: false))
@@ -235,13 +235,13 @@ extension BulkJob {
 
 extension BulkJob {
   enum Reading {
-    /// There are outcomes in the array.
+    /// The array has outcomes.
     case some
     case none
     case over((any Error)?)
   }
 
-  /// Gives back what was read, and takes what there is.
+  /// Returns the pushes that were read, and takes those with outcomes.
   func exchange(_ pushes: inout [BulkPush]) -> Reading {
     for push in pushes { push.send.reuse() }
     let (reading, feeder) = state.withLock {
@@ -258,7 +258,7 @@ extension BulkJob {
     return reading
   }
 
-  /// Until there are outcomes, or no more will come.
+  /// Waits until there are outcomes, or no more will come.
   func waitForOutcomes() async {
     await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
@@ -274,7 +274,7 @@ extension BulkJob {
     }
   }
 
-  /// The task that feeds.
+  /// Sets the feeding task.
   func setTask(_ task: Task<Void, Never>) {
     let isTooLate = state.withLock { state in
       state.task = task
@@ -283,12 +283,12 @@ extension BulkJob {
     if isTooLate { task.cancel() }
   }
 
-  /// Stops the feeder; what has no outcome yet gets it as cancelled.
+  /// Stops the feeder; pushes without an outcome end as cancelled.
   func cancel() {
     end(UnknownCause(.cancelled))
     _ = wake(self)
   }
 
-  /// Whether ``cancel()`` was called. The loop asks when it is woken.
+  /// Whether ``cancel()`` was called. The loop checks it when it is woken.
   var isCancelled: Bool { state.withLock { $0.ending?.code == .cancelled } }
 }

@@ -1,5 +1,5 @@
-/// A push of a bulk send, which keeps all of its pushes alive: to pass one on costs no count of references, of which
-/// there would be a dozen for each.
+/// An unretained reference to a push, whose bulk send keeps it alive. Passing one on costs no reference counting, which
+/// would otherwise happen about a dozen times for each push.
 @safe struct BulkPush: @unchecked Sendable {
   private let reference: Unmanaged<PendingSend>
 

@@ -1,6 +1,6 @@
-/// Pushes that are all there, as in an array, for the bulk forms of the clients: `send(all:)` takes any `Sequence`.
+/// Pushes that already exist, for the bulk forms of the clients: `send(all:)` takes any `Sequence`.
 ///
-/// A push of it costs less than one of an `AsyncSequence`, each of which may have to wait for something.
+/// They cost less than an `AsyncSequence`, which may suspend for each element.
 public struct ReadyPushes<Pushes: Sequence & Sendable>: AsyncSequence, Sendable
 where Pushes.Element == PushRequest {
   public typealias Element = PushRequest
@@ -21,7 +21,7 @@ where Pushes.Element == PushRequest {
   }
 }
 
-/// What a bulk that was given some sequence finds out about it.
+/// A sequence that can feed a bulk send without suspending for each push.
 protocol ReadySource {
   func feed(_ feed: inout BulkFeed) async
 }

@@ -1,22 +1,22 @@
 public import ApusModel
 import ApusTrust
 
-/// What became of one push of a bulk send.
+/// The outcome of one push of a bulk send.
 public struct BulkOutcome: Sendable {
-  /// The push's place in the sequence, from 0. Outcomes come as they become known, which is not that order.
+  /// The push's position in the sequence, from 0. Outcomes arrive as they become known, not in this order.
   public var index: Int
-  /// The id of the request: its own, or the one that was drawn for it.
+  /// The id of the request: its own, or a random one.
   public var apnsID: NotificationID
-  /// The outcome, or what was wrong with the request, so that it was not sent.
+  /// The outcome, or why the request is invalid and was not sent.
   public var result: Result<SendOutcome, PushRequestError>
 }
 
-/// The outcomes of a bulk send, as they become known: one for each push, in no particular order.
+/// The outcomes of a bulk send as they become known: one for each push, in no particular order.
 ///
-/// The sequence of pushes is read as fast as they can be sent and the outcomes are read, and never more than a bounded
-/// number ahead. An error of the sequence comes after the outcomes of all pushes before it. Sending begins with the
-/// first outcome that is asked for. When the task that reads is cancelled, no more is sent, and what has no outcome yet
-/// gets it as cancelled; when the outcomes are no longer read, what waits is not sent. Each iterator sends anew.
+/// The sequence of pushes is read as fast as pushes are sent and outcomes are read, and at most a bounded number ahead.
+/// If the sequence throws, the error follows the outcomes of all earlier pushes. Sending starts when the first outcome
+/// is requested. If the reading task is cancelled, nothing more is sent, and pushes without an outcome end as
+/// cancelled. If the iterator is released, waiting pushes are not sent. Each iterator sends all pushes again.
 public struct SendOutcomes<Requests: AsyncSequence & Sendable>: AsyncSequence, Sendable
 where Requests.Element == PushRequest {
   public typealias Element = BulkOutcome
@@ -67,7 +67,7 @@ where Requests.Element == PushRequest {
 
   deinit { job.cancel() }
 
-  /// An outcome that is here already.
+  /// An outcome that is already available.
   func take() -> BulkOutcome? {
     guard position < pushes.count else { return nil }
     let send = pushes[position].send
@@ -97,13 +97,13 @@ where Requests.Element == PushRequest {
     job.setTask(
       Task { [requests, job, client] in
         await feed(requests, to: job)
-        // Until here the client is not let go of.
+        // Keeps the client alive until here.
         withExtendedLifetime(client) {}
       })
   }
 }
 
-/// Reads the sequence, as long as there is room.
+/// Reads the sequence while there is room.
 private func feed<Requests: AsyncSequence>(
   _ requests: Requests, to job: BulkJob
 ) async where Requests.Element == PushRequest {
@@ -121,7 +121,7 @@ private func feed<Requests: AsyncSequence>(
         }
         continue
       }
-      // Who ends the job cancels the task.
+      // Ending the job cancels this task.
       guard !Task.isCancelled, let request = try await iterator.next(isolation: nil) else {
         return job.inputEnded(failure: nil)
       }

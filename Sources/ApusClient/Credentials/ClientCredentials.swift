@@ -3,22 +3,21 @@ import ApusModel
 import ApusTLS
 import ApusTrust
 
-/// What a client's connections prove the provider with, taken up anew when its files change. Confined to the client's
-/// loop.
+/// The credential of a client's connections, reloaded when its files change. Confined to the client's loop.
 final class ClientCredentials {
   private let configuration: ClientConfiguration
   private var files: [WatchedFile]
   /// For new connections.
   private(set) var context: TLSContext
-  /// Nil where a certificate speaks.
+  /// Nil if the provider authenticates with a certificate.
   private var tokens: SharedProviderTokens?
-  /// How far the service's clock is ahead of ours; nil: it never said.
+  /// How far the service's clock is ahead of ours; nil: the service has not sent its time.
   private(set) var clockSkewSeconds: Int64?
   private var nextLookMilliseconds: UInt64 = 0
 
-  /// How often the files' stamps are looked at.
+  /// How often the files are checked.
   private static let lookMilliseconds: UInt64 = 1000
-  /// A service's clock that differs by less is the way, and not the clock.
+  /// Smaller differences between the clocks are attributed to network delay.
   static let skewSeconds: Int64 = 30
 
   init(_ configuration: ClientConfiguration) throws(ClientConfigurationError) {
@@ -30,19 +29,19 @@ final class ClientCredentials {
     tokens = try configuration.tokenSource(material)
   }
 
-  /// The value of `authorization` now; empty where a certificate speaks, nil when it cannot be made.
+  /// The current value of `authorization`; empty with a certificate, nil if no token can be created.
   func authorization() -> [UInt8]? {
     guard let tokens else { return [] }
     return tokens.authorization(nowSeconds: nowSeconds)
   }
 
-  /// The service calls the token expired. False: no other can be made.
+  /// Called when the service considers the token expired. False if no newer one can be created.
   func renewAuthorization() -> Bool { tokens?.renew(nowSeconds: nowSeconds) ?? false }
 
   /// Seconds since the token's `iat`.
   var tokenAgeSeconds: Int64? { tokens?.issuedAt.map { nowSeconds - $0 } }
 
-  /// The service's clock, at its first answer on a connection.
+  /// The service's time, from the first answer on a connection.
   func noteServerClock(_ seconds: Int64) {
     clockSkewSeconds = seconds - ownSeconds
   }
@@ -60,13 +59,13 @@ final class ClientCredentials {
 
   enum Reload: Equatable {
     case unchanged
-    /// Connections that were made before go by something else.
+    /// Existing connections use an outdated credential.
     case changed
-    /// The files changed and are no good; what was there goes on.
+    /// The changed files are invalid; the previous credential stays in use.
     case failed(String)
   }
 
-  /// Takes files up that changed, once a second at most.
+  /// Reloads files that changed, at most once a second.
   func reload(nowMilliseconds: UInt64) -> Reload {
     guard !files.isEmpty, nowMilliseconds >= nextLookMilliseconds else { return .unchanged }
     nextLookMilliseconds = nowMilliseconds + Self.lookMilliseconds
@@ -80,7 +79,7 @@ final class ClientCredentials {
       context = newContext
       return .changed
     } catch {
-      // A certificate whose key has not been written yet, for example: the next change is looked at again.
+      // For example a certificate whose key has not been written yet: the next change triggers another attempt.
       return .failed(error.description)
     }
   }

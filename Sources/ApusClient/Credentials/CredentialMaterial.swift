@@ -1,14 +1,14 @@
 import ApusTLS
 import ApusTrust
 
-/// A credential with everything that it needs read in.
+/// A credential with its files read.
 enum CredentialMaterial {
   case token(keyPEM: [UInt8], keyID: String, teamID: String)
   case identity(TLSIdentity)
 }
 
 extension ClientConfiguration.Credential {
-  /// The files that it lies in.
+  /// The files that contain it.
   var paths: [String] {
     switch self {
     case .providerToken, .certificate, .pkcs12: []
@@ -19,7 +19,7 @@ extension ClientConfiguration.Credential {
     }
   }
 
-  /// - Parameter files: Those of ``paths``.
+  /// - Parameter files: The files at ``paths``.
   func material(_ files: [WatchedFile]) throws(ClientConfigurationError) -> CredentialMaterial {
     switch self {
     case .providerToken(let keyPEM, let keyID, let teamID):

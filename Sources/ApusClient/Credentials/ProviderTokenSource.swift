@@ -1,14 +1,14 @@
 import ApusModel
 import ApusTrust
 
-/// Makes the provider token that a client's requests carry, and the next one in time.
+/// Creates the provider token that a client's requests carry, and replaces it in time.
 ///
-/// "Establishing a token-based connection to APNs": a token lives one hour and may be replaced every 20 minutes at
-/// most. Here it is replaced every 40 minutes, by the clock and not by when the program started: `iat` is rounded down
-/// to whole 40 minutes. So all programs of one provider have tokens of one time, and one that restarts does not bring
-/// a new one; two follow each other at more than the smallest distance, and 20 minutes are left for clocks that differ.
-/// The tokens are the same to the last bit with OpenSSL 3.2 and later, whose signatures can repeat (RFC 6979), and with
-/// a token file under any.
+/// A token is valid for one hour and may be replaced at most every 20 minutes (Establishing a token-based connection to
+/// APNs). This type replaces it every 40 minutes by the clock, not by the start of the program: `iat` is rounded down
+/// to whole 40 minutes. All programs of one provider therefore use tokens of the same time, and a restart does not
+/// cause a new one. Two successive tokens are more than 20 minutes apart, and 20 minutes of validity remain for clocks
+/// that differ. With OpenSSL 3.2 and later the tokens are identical, because signatures are deterministic (RFC 6979);
+/// with older versions only a token file makes them identical.
 struct ProviderTokenSource: Sendable {
   static let bucketSeconds: Int64 = 2400
   static let useSeconds: Int64 = bucketSeconds
@@ -18,7 +18,7 @@ struct ProviderTokenSource: Sendable {
   private let teamID: String
   private let file: TokenFile?
   private(set) var issuedAt: Int64?
-  /// Tokens of this time or an earlier one were called expired.
+  /// The service considered tokens of this time or earlier expired.
   private var expiredAt: Int64 = -1
   /// The value of the header field.
   private var field: [UInt8] = []
@@ -30,9 +30,9 @@ struct ProviderTokenSource: Sendable {
     self.file = file
   }
 
-  /// The value of `authorization` at this time: a scheme and the token.
+  /// The value of `authorization` at this time: the scheme and the token.
   mutating func authorization(nowSeconds: Int64) throws(TrustFault) -> [UInt8] {
-    // A clock that was set back must not leave a token in use that is not valid yet.
+    // After a clock was set back, the current token may not be valid yet.
     if let issuedAt, isInUse(issuedAt, nowSeconds) { return field }
     let token: String
     if let file {
@@ -59,7 +59,7 @@ struct ProviderTokenSource: Sendable {
       teamID: teamID, keyID: keyID, issuedAt: Self.bucket(nowSeconds), key: key)
   }
 
-  /// Whether the token of a file is one that this source could have made, and still in use.
+  /// Whether a token from a file could come from this source and is still in use.
   private func accepts(_ text: String, _ nowSeconds: Int64) -> Bool {
     let bytes = Array(text.utf8)
     guard let token = try? ProviderToken.parse(bytes.span), token.keyID == keyID,
@@ -69,13 +69,13 @@ struct ProviderTokenSource: Sendable {
     return verifier.verifies(token, in: bytes.span)
   }
 
-  /// Forgets a token that the service calls expired, so that the next one is of this time. False: it is already.
+  /// Discards an expired token, so that the next one has the current time. False if it already has.
   mutating func renew(nowSeconds: Int64) -> Bool {
     guard let issuedAt, issuedAt != Self.bucket(nowSeconds) else { return false }
     expiredAt = issuedAt
     return true
   }
 
-  /// The `iat` of a token that is made now.
+  /// The `iat` of a token created now.
   private static func bucket(_ seconds: Int64) -> Int64 { seconds / bucketSeconds * bucketSeconds }
 }

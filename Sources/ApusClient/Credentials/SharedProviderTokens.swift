@@ -1,10 +1,10 @@
 import ApusTrust
 import Synchronization
 
-/// The provider token of one key, for all clients of the process.
+/// The provider token of one key, shared by all clients of the process.
 ///
-/// "Establishing a token-based connection to APNs": a token may be used on any number of connections, and more than one
-/// in 20 minutes for a key is an error (429 TooManyProviderTokenUpdates).
+/// A token may be used on any number of connections, and more than one in 20 minutes for the same key is an error: 429
+/// TooManyProviderTokenUpdates (Establishing a token-based connection to APNs).
 final class SharedProviderTokens: Sendable {
   private let source: Mutex<ProviderTokenSource>
 
@@ -15,12 +15,12 @@ final class SharedProviderTokens: Sendable {
 
   private init(_ source: ProviderTokenSource) { self.source = Mutex(source) }
 
-  /// The one for this key.
+  /// The instance for this key.
   static func shared(
     keyPEM: [UInt8], keyID: String, teamID: String, file: String?
   ) throws(TrustFault) -> SharedProviderTokens {
     let key = try PrivateKey(pem: String(decoding: keyPEM, as: UTF8.self))
-    // A key that cannot sign is found out here, and not by the first push.
+    // Detects a key that cannot sign here, not at the first push.
     _ = try ProviderToken.sign(teamID: teamID, keyID: keyID, issuedAt: 0, key: key)
     let fresh = SharedProviderTokens(
       ProviderTokenSource(
@@ -35,12 +35,12 @@ final class SharedProviderTokens: Sendable {
     }
   }
 
-  /// The field's value at this time; nil when it cannot be signed.
+  /// The field's value at this time; nil if the token cannot be signed.
   func authorization(nowSeconds: Int64) -> [UInt8]? {
     source.withLock { try? $0.authorization(nowSeconds: nowSeconds) }
   }
 
-  /// Puts a token of this time in the place of one that the service calls expired. False: it is of this time already.
+  /// Replaces an expired token by one of this time. False if it already has this time.
   func renew(nowSeconds: Int64) -> Bool {
     source.withLock { $0.renew(nowSeconds: nowSeconds) }
   }

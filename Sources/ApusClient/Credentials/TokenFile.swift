@@ -1,16 +1,16 @@
 import ApusTrust
 import Glibc
 
-/// A file in which several processes with one key keep their provider token, so that all of them show the service the
-/// same: more than one in 20 minutes for a key is an error (429 TooManyProviderTokenUpdates).
+/// A file in which several processes with the same key share their provider token. More than one token in 20 minutes
+/// for a key is an error (429 TooManyProviderTokenUpdates).
 ///
-/// Whoever needs a new token takes the file's lock, and signs one only if nobody else has meanwhile.
+/// A process that needs a new token locks the file, and signs one only if no other process has done so.
 struct TokenFile: Sendable {
   let path: String
 
-  /// The token in the file if it is good, else the one that `make` makes, which is then in the file.
+  /// The token in the file if `isGood` accepts it, else one from `make`, which is then written to the file.
   ///
-  /// A file that cannot be opened, locked or written costs nothing but the sharing.
+  /// If the file cannot be opened, locked or written, the token is just not shared.
   func token<Failure: Error>(
     isGood: (_ text: String) -> Bool, make: () throws(Failure) -> String
   ) throws(Failure) -> String {
@@ -30,7 +30,7 @@ struct TokenFile: Sendable {
     return count > 0 ? String(decoding: bytes[..<count], as: UTF8.self) : nil
   }
 
-  /// Under the lock nobody reads half of it; after a crash in between it is no token, and is replaced.
+  /// The lock keeps others from reading a partial token. A token left partial by a crash is invalid and gets replaced.
   private func write(_ text: String, _ descriptor: Int32) {
     let bytes = Array(text.utf8)
     guard ftruncate(descriptor, 0) == 0 else { return }

@@ -1,8 +1,8 @@
 import Glibc
 
-/// A small file that may be replaced while the client runs: its bytes, and whether they are still those on the disk.
+/// A small file that may be replaced while the client runs: its bytes, and whether they still match the disk.
 struct WatchedFile {
-  /// What tells one version of a file from the next, whoever wrote it and however.
+  /// Distinguishes versions of a file, whoever wrote them.
   private struct Stamp: Equatable {
     var device: UInt = 0
     var inode: UInt = 0
@@ -15,17 +15,17 @@ struct WatchedFile {
   private(set) var bytes: [UInt8]
   private var stamp: Stamp
 
-  /// Larger files are no keys and no certificates.
+  /// Larger files are not keys or certificates.
   private static let byteLimit = 1 << 20
 
   init(_ path: String) throws(ClientConfigurationError) {
     self.path = path
-    // The stamp comes first: what is written in between is then seen as a change.
+    // Taken before reading, so that a write in between counts as a change.
     stamp = Self.stamp(path)
     bytes = try Self.read(path)
   }
 
-  /// Reads the file again if it changed. False: it did not, or it cannot be read now.
+  /// Reads the file again if it changed. False if it did not, or cannot be read now.
   mutating func reload() -> Bool {
     let current = Self.stamp(path)
     guard current != stamp, let fresh = try? Self.read(path) else { return false }

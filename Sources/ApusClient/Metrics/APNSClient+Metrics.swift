@@ -1,5 +1,5 @@
 extension APNSClient {
-  /// What the client is doing, and has done. A client that was closed has nothing to say: all is zero.
+  /// Metrics of the client since its creation. All zero once the client is closed.
   public func metrics() async -> ClientMetrics {
     await withCheckedContinuation { continuation in
       report { continuation.resume(returning: $0) }

@@ -1,18 +1,18 @@
 import ApusModel
 
-/// What a client has counted since it was made.
+/// A client's counters since its creation.
 struct ClientCounters {
   var accepted: UInt64 = 0
   var rejected: UInt64 = 0
   var unknown: UInt64 = 0
-  /// Requests that were made again by themselves.
+  /// Requests that the client sent again.
   var resent: UInt64 = 0
   var connectionsMade: UInt64 = 0
   var connectionsFailed: UInt64 = 0
-  /// Refusals that speak of the provider token.
+  /// Rejections that concern the provider token.
   var tokenRefusals: UInt64 = 0
   var latency = LatencyHistogram()
-  /// By `WaitingFor`: milliseconds that pushes waited, of all of them together.
+  /// By `WaitingFor`: total milliseconds that pushes waited.
   private(set) var waitedMilliseconds = [UInt64](
     repeating: 0, count: WaitingFor.service.rawValue + 1)
 

@@ -1,18 +1,18 @@
-/// What a client is doing, and has done since it was made.
+/// What a client is doing, and its counts since its creation.
 public struct ClientMetrics: Sendable, Hashable {
-  /// What pushes wait for, at one time all for the same.
+  /// What pushes wait for; at any time, all wait for the same.
   public enum Limit: String, Sendable, Hashable, CaseIterable {
-    /// A connection: none is there.
+    /// A connection: there is none.
     case connection
-    /// Streams: the service takes no more requests at a time.
+    /// Streams: the service allows no more concurrent requests.
     case streams
-    /// The window: the service takes no more bytes at a time.
+    /// The flow control window: the service accepts no more bytes now.
     case window
-    /// The service, which is too busy and said when to come back.
+    /// The service, which is busy and sent `retry-after`.
     case service
-    /// A quiet connection's sign of life.
+    /// The answer to a PING on an idle connection.
     case signOfLife
-    /// A provider token that the service takes.
+    /// A provider token that the service accepts.
     case token
   }
 
@@ -21,9 +21,9 @@ public struct ClientMetrics: Sendable, Hashable {
     public var address: String
     /// Requests without an answer.
     public var openRequests: Int
-    /// Requests that the service takes at a time.
+    /// Concurrent requests that the service allows.
     public var streamLimit: Int
-    /// Bytes of bodies that the service has room for now.
+    /// Bytes of bodies that the service accepts now.
     public var windowBytes: Int
     public var answers: Int
   }
@@ -32,39 +32,39 @@ public struct ClientMetrics: Sendable, Hashable {
   public var inFlight = 0
   /// Pushes without a stream.
   public var waiting = 0
-  /// What these wait for now.
+  /// What the waiting pushes wait for now.
   public var waitingFor: Limit?
-  /// For how long pushes have waited in all, for what: seconds of each push, added up.
+  /// Total time that pushes have waited, by cause: seconds, summed over all pushes.
   public var waitedSeconds: [Limit: Double] = [:]
-  /// Pushes by their outcome.
+  /// Pushes by outcome.
   public var accepted: UInt64 = 0
   public var rejected: UInt64 = 0
   public var unknown: UInt64 = 0
-  /// Requests that were made again by themselves.
+  /// Requests that the client sent again.
   public var resent: UInt64 = 0
-  /// Refusals that speak of the provider token.
+  /// Rejections that concern the provider token.
   public var tokenRefusals: UInt64 = 0
   public var connectionsMade: UInt64 = 0
   public var connectionsFailed: UInt64 = 0
   public var connections: [Connection] = []
   /// From a request to its answer.
   public var latency = LatencyHistogram()
-  /// Seconds since the provider token's `iat`; nil where none was made.
+  /// Seconds since the provider token's `iat`; nil without a token.
   public var tokenAgeSeconds: Int64?
-  /// How far the service's clock is ahead of this machine's; nil: it never said.
+  /// How far the service's clock is ahead of this machine's; nil: the service has not sent its time.
   public var clockSkewSeconds: Int64?
-  /// Why a connection could not be made, or ended without an answer, last.
+  /// Why the last connection attempt failed, or the last connection ended without an answer.
   public var lastFailure: String?
 
   init() {}
 
-  /// What is to be said of the two clocks, where they differ by more than the way explains.
+  /// A message about the two clocks, if they differ by more than network delay explains.
   public var clockText: String? {
     guard let skew = clockSkewSeconds, abs(skew) >= ClientCredentials.skewSeconds else {
       return nil
     }
     return "This machine's clock is \(abs(skew)) seconds \(skew > 0 ? "behind" : "ahead of") the "
-      + "service's: set it right, provider tokens live by it."
+      + "service's: correct it, because provider tokens depend on it."
   }
 }
 

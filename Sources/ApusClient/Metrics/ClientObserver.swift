@@ -1,21 +1,21 @@
-/// Hears of what happens to a client's connections and credentials. Called on the client's own thread, so it must not
+/// Receives events about a client's connections and credentials. Called on the client's own thread, so it must not
 /// block.
 public protocol ClientObserver: Sendable {
   func client(_ event: ClientEvent)
 }
 
-/// What an observer is told. Open: later versions may know more.
+/// An event for an observer. Open: later versions may add more.
 public struct ClientEvent: Sendable, Hashable, CustomStringConvertible {
   public enum Kind: Sendable, Hashable {
-    /// To an address and port.
+    /// With address and port.
     case connectionMade(String)
-    /// Why.
+    /// With the reason.
     case connectionEnded(String)
-    /// Why.
+    /// With the reason.
     case connectionFailed(String)
-    /// The files of the credential changed, and new connections go by them.
+    /// The credential files changed, and new connections use them.
     case credentialChanged
-    /// The files of the credential changed and are no good: what was there goes on.
+    /// The credential files changed but are invalid; the previous credential stays in use.
     case credentialRefused(String)
     /// How many seconds the service's clock is ahead of this machine's: enough to make tokens expire early.
     case clockDiffers(seconds: Int64)
@@ -30,8 +30,8 @@ public struct ClientEvent: Sendable, Hashable, CustomStringConvertible {
     case .connectionMade(let address): "connected to \(address)"
     case .connectionEnded(let text): "a connection ended: \(text)"
     case .connectionFailed(let text): "no connection: \(text)"
-    case .credentialChanged: "the credential's files changed, and are used from now on"
-    case .credentialRefused(let text): "the credential's files changed, and are no good: \(text)"
+    case .credentialChanged: "the credential files changed and are now in use"
+    case .credentialRefused(let text): "the credential files changed but are invalid: \(text)"
     case .clockDiffers(let seconds):
       "the service's clock is \(abs(seconds)) seconds \(seconds > 0 ? "ahead of" : "behind") "
         + "this machine's"

@@ -1,8 +1,8 @@
 /// What limits a client, in words.
 public struct ClientDiagnosis: Sendable, Hashable, CustomStringConvertible {
-  /// Nil: nothing does, but the program that sends.
+  /// Nil: only the program that sends limits the client.
   public var limit: ClientMetrics.Limit?
-  /// A sentence or two for a person: what limits, by which numbers, and what would change it.
+  /// A sentence or two for a person: the limit, its numbers, and what would raise it.
   public var description: String
   public var metrics: ClientMetrics
 
@@ -13,7 +13,7 @@ public struct ClientDiagnosis: Sendable, Hashable, CustomStringConvertible {
     if let text = metrics.clockText { description += " \(text)" }
   }
 
-  /// What pushes wait for now, else what they waited for most.
+  /// What pushes wait for now, else what they waited for longest.
   private static func limit(_ metrics: ClientMetrics) -> ClientMetrics.Limit? {
     let answered = metrics.accepted + metrics.rejected
     if metrics.tokenRefusals > 0, metrics.tokenRefusals * 2 >= answered { return .token }
@@ -38,27 +38,27 @@ public struct ClientDiagnosis: Sendable, Hashable, CustomStringConvertible {
     case nil:
       return "Nothing limits the client: it waits for pushes."
     case .connection:
-      return "No connection takes pushes\(metrics.lastFailure.map { ": \($0)" } ?? " yet")."
+      return "No connection accepts pushes\(metrics.lastFailure.map { ": \($0)" } ?? " yet")."
     case .streams:
       let streams = metrics.connections.reduce(0) { $0 + $1.streamLimit }
-      return "Streams are the limit: the service takes \(streams) requests at a time on "
+      return "Streams are the limit: the service allows \(streams) concurrent requests on "
         + "\(connections)\(rate(streams, metrics)). \(more)"
     case .window:
-      return "The window is the limit: the service has no room for more bytes at a time on "
-        + "\(connections), with \(metrics.inFlight) requests on the way. Smaller payloads help. "
+      return "The window is the limit: the service accepts no more bytes on "
+        + "\(connections), with \(metrics.inFlight) requests in flight. Smaller payloads help. "
         + more
     case .service:
       return
-        "The service is busy, and said when to come back (retry-after): pushes wait until then."
+        "The service is busy and sent a time to retry (retry-after): pushes wait until then."
     case .signOfLife:
-      return "The connections were quiet, and the service does not answer to their PING yet."
+      return "The connections were idle, and the service has not answered their PING yet."
     case .token:
-      return "The service does not take the provider token (\(metrics.tokenRefusals) refusals): "
-        + "look at the key's id, the team, and the clock."
+      return "The service rejects the provider token (\(metrics.tokenRefusals) rejections): "
+        + "check the key id, the team id and the clock."
     }
   }
 
-  /// What that many at a time come to in a second.
+  /// The rate that this many streams allow.
   private static func rate(_ streams: Int, _ metrics: ClientMetrics) -> String {
     guard metrics.latency.count > 0 else { return "" }
     let mean = Double(metrics.latency.sumMilliseconds) / Double(metrics.latency.count)

@@ -1,6 +1,6 @@
-/// How long answers took, in milliseconds, in steps that double.
+/// Answer times in milliseconds, in buckets that double.
 public struct LatencyHistogram: Sendable, Hashable {
-  /// Counts of answers below 1 ms, 2 ms, 4 ms, and so on; the last one has all that took longer.
+  /// Counts of answers below 1 ms, 2 ms, 4 ms, and so on; the last bucket has all longer ones.
   public private(set) var counts: [UInt64]
   public private(set) var count: UInt64 = 0
   public private(set) var sumMilliseconds: UInt64 = 0
@@ -16,7 +16,7 @@ public struct LatencyHistogram: Sendable, Hashable {
     sumMilliseconds += milliseconds
   }
 
-  /// A bound that this share (0 to 1) of the answers kept, in milliseconds: the upper end of a step. Nil without
+  /// The upper bound in milliseconds of the bucket within which this share (0 to 1) of the answers arrived. Nil without
   /// answers.
   public func milliseconds(atShare share: Double) -> UInt64? {
     guard count > 0 else { return nil }

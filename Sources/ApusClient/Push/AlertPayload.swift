@@ -1,52 +1,52 @@
 public import ApusModel
 import ApusWire
 
-/// The payload of a notification that a person sees, hears, or finds as a number on an icon.
+/// The payload of a notification that a person sees, hears, or sees as a badge on an icon.
 ///
-/// Source: "Generating a remote notification", tables 1 and 2.
+/// Source: Generating a remote notification, tables 1 and 2.
 public struct AlertPayload: PushPayload, Hashable {
-  /// The heading.
+  /// The title.
   public var title: String?
-  /// The line between heading and text.
+  /// The line between title and body.
   public var subtitle: String?
-  /// The text. ``shortened(toBytes:ending:)`` makes it fit.
+  /// The text. ``shortened(toBytes:ending:)`` shortens it to fit.
   public var body: String?
-  /// The title in the device's language, which the device takes where there is one.
+  /// The title in the device's language; the device prefers it to `title`.
   public var localizedTitle: LocalizedText?
   /// The subtitle in the device's language.
   public var localizedSubtitle: LocalizedText?
   /// The body in the device's language.
   public var localizedBody: LocalizedText?
-  /// The key of the title of the button that opens the app, which older systems show (`action-loc-key`).
+  /// The localization key for the button that opens the app on older systems (`action-loc-key`).
   public var actionKey: String?
-  /// The file that an app shows while it starts.
+  /// The launch image of the app.
   public var launchImage: String?
-  /// The number on the app's icon; 0 takes it away.
+  /// The number on the app's icon; 0 removes it.
   public var badge: Int?
-  /// What is played.
+  /// The sound to play.
   public var sound: PushSound?
-  /// The notification's category, which decides about its actions.
+  /// The notification's category, which determines its actions.
   public var category: String?
-  /// Notifications with the same one are shown as a group.
+  /// Notifications with the same thread id are shown as a group.
   public var threadID: String?
-  /// How much the notification may disturb.
+  /// How much the notification may interrupt.
   public var interruptionLevel: InterruptionLevel?
-  /// 0 to 1: which of an app's notifications a summary shows first.
+  /// 0 to 1: the order of the app's notifications in a summary, highest first.
   public var relevanceScore: Double?
-  /// The window that is brought forward.
+  /// The window to bring forward.
   public var targetContentID: String?
-  /// What the app's Focus filter looks at.
+  /// The value that the app's Focus filter evaluates.
   public var filterCriteria: String?
-  /// For a website's push: what takes the place of `%@` in its address.
+  /// For a website's push: the values for `%@` in its address.
   public var urlArguments: [String]?
-  /// Wakes the app as well.
+  /// Also wakes the app.
   public var isContentAvailable = false
   /// Lets the app's notification service extension change the notification before it is shown.
   public var isMutableContent = false
-  /// The app's own keys, beside `aps`.
+  /// The app's own keys, next to `aps`.
   public var custom: CustomKeys
 
-  /// What is not in the list is set afterwards. What is nil is left out of the payload.
+  /// Set other properties after creation. Properties that are nil are left out of the payload.
   public init(
     title: String? = nil, subtitle: String? = nil, body: String? = nil, badge: Int? = nil,
     sound: PushSound? = nil, category: String? = nil, threadID: String? = nil,
@@ -106,17 +106,17 @@ public struct AlertPayload: PushPayload, Hashable {
 
 /// A text that the device looks up in the app's `Localizable.strings`.
 ///
-/// "Generating a remote notification", table 2.
+/// Source: Generating a remote notification, table 2.
 public struct LocalizedText: Sendable, Hashable {
-  /// The key in the app's file. A key that the file does not have is shown as it is.
+  /// The key in the app's file. If the file does not have the key, the device shows the key itself.
   public var key: String
-  /// What takes the place of `%@`, or of `%1$@` and its like.
+  /// The values for `%@`, or for `%1$@`, `%2$@` and so on.
   public var arguments: [String]
 
-  /// A key and what takes the place of its `%@`, one after the other.
+  /// A key and the values for its `%@`, in order.
   public init(_ key: String, _ arguments: String...) { self.init(key: key, arguments: arguments) }
 
-  /// The same with arguments that are in an array already.
+  /// The same with the arguments in an array.
   public init(key: String, arguments: [String]) {
     self.key = key
     self.arguments = arguments
@@ -125,26 +125,27 @@ public struct LocalizedText: Sendable, Hashable {
   var argumentsIfAny: [String]? { arguments.isEmpty ? nil : arguments }
 }
 
-/// What is played when a notification comes. A literal is the name of a file, or `default`.
+/// The sound of a notification. A string literal is the name of a file, or `default`.
 public enum PushSound: Sendable, Hashable, ExpressibleByStringLiteral {
-  /// A sound file of the app; `default`, or a file that is not there, is the device's own sound.
+  /// A sound file of the app. `default`, or a file that does not exist, plays the device's default sound.
   case named(String)
-  /// A critical alert, which sounds though the device is muted, at a volume of 0 to 1. Apps need Apple's leave for it.
+  /// A critical alert, which plays at a volume of 0 to 1 even if the device is muted. Apps need an entitlement from
+  /// Apple.
   ///
-  /// "Generating a remote notification", table 3.
+  /// Source: Generating a remote notification, table 3.
   case critical(name: String = "default", volume: Double = 1)
 
   public init(stringLiteral name: String) { self = .named(name) }
 }
 
-/// How much a notification may disturb. "Generating a remote notification", table 1.
+/// How much a notification may interrupt. Source: Generating a remote notification, table 1.
 public enum InterruptionLevel: String, Sendable, Hashable, CaseIterable {
-  /// Into the list, without light or sound.
+  /// Only added to the notification list, without light or sound.
   case passive
   /// The default.
   case active
-  /// At once, through Focus as well.
+  /// Shown immediately, even during Focus.
   case timeSensitive = "time-sensitive"
-  /// Sounds though the device is muted.
+  /// Plays a sound even if the device is muted.
   case critical
 }

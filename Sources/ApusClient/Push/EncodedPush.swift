@@ -2,30 +2,30 @@ import ApusHTTP2
 import ApusModel
 import ApusWire
 
-/// A push that was found good, with its header fields as bytes: the same on every attempt.
+/// A validated push with its header fields as bytes, identical for every attempt.
 ///
-/// Made to be filled again and again: the memory of one push serves the next.
+/// Reusable: the next push uses the memory of the previous one.
 struct EncodedPush: Sendable {
   private(set) var id = NotificationID(high: 0, low: 0)
   private(set) var payload: [UInt8] = []
   private(set) var pushType = PushType.alert
-  /// The fields of the request, the path first.
+  /// The fields of the request, path first.
   private(set) var fields = HTTP2FieldList()
 
   private static let devicePath: StaticString = "/3/device/"
 
   init() {}
 
-  /// - Parameter id: Used where the request has none of its own.
+  /// - Parameter id: Used if the request has no id.
   init(_ request: PushRequest, id: @autoclosure () -> NotificationID) throws(PushRequestError) {
     try encode(request, id: id())
   }
 
-  /// Puts `request` in place of what was here. After an error this is no push.
+  /// Replaces the contents with `request`. After an error the contents are invalid.
   mutating func encode(
     _ request: PushRequest, id: @autoclosure () -> NotificationID
   ) throws(PushRequestError) {
-    // Also of one that is no good: its outcome bears it.
+    // Also set for an invalid push, because its outcome carries the id.
     self.id = request.id ?? id()
     fields.removeAll()
     try addPath(request.token)
@@ -33,7 +33,7 @@ struct EncodedPush: Sendable {
     pushType = request.pushType
     fields.add(.apnsPushType, pushType.name)
     try add(.apnsTopic, request.topic, limit: Limits.topicBytes, "topic", .invalidTopic)
-    // "Pushing background updates to your App": any other priority is an error.
+    // Any other priority is an error (Pushing background updates to your App).
     addPriority(request.priority ?? (request.pushType == .background ? .powerSaving : nil))
     try addExpiration(request.expirationSeconds)
     try add(
@@ -49,7 +49,7 @@ struct EncodedPush: Sendable {
     payload = request.payload
   }
 
-  /// Lets go of the payload.
+  /// Releases the payload.
   mutating func clear() { payload = [] }
 
   // MARK: Checking
@@ -76,7 +76,7 @@ struct EncodedPush: Sendable {
     }
   }
 
-  /// A field's value. RFC 9113, section 8.2.1: no control characters, and no space at either end.
+  /// Adds a field. RFC 9113, section 8.2.1: no control characters, and no space at either end.
   private mutating func add(
     _ field: HeaderName, _ value: String?, limit: Int, _ name: StaticString,
     _ code: PushRequestError.Code
@@ -89,7 +89,7 @@ struct EncodedPush: Sendable {
     }
     guard Self.isClean(bytes), bytes[0] != 0x20, bytes[bytes.count - 1] != 0x20 else {
       throw PushRequestError(
-        code, "the \(name) has a control character in it, or a space at one end")
+        code, "the \(name) contains a control character, or starts or ends with a space")
     }
     fields.add(field, value: bytes)
   }

@@ -3,21 +3,20 @@ public import ApusModel
 
 /// One notification for one device.
 ///
-/// What each value means and may be is told in "Sending notification requests to APNs".
+/// The meaning and limits of each value are described in Sending notification requests to APNs.
 public struct PushRequest: Sendable {
-  /// The device token in hexadecimal digits, as the app got it: 1 to `Limits.deviceTokenBytes` bytes.
+  /// The device token in hexadecimal digits, as the app received it: 1 to `Limits.deviceTokenBytes` bytes.
   public var token: String
-  /// The bundle id with the suffix of the push type. Nil: the one of the client's certificate.
+  /// The bundle id with the suffix of the push type. Nil: the topic of the client's certificate.
   public var topic: String?
   public var pushType: PushType
-  /// Nil: the only one allowed for `background`, and the service's default (immediate) for everything else.
+  /// Nil: the only allowed priority for `background`, and the service's default (immediate) for everything else.
   public var priority: Priority?
-  /// Unix seconds until which the service keeps trying. 0: one attempt, never stored. Nil: as long as the service
-  /// likes.
+  /// Unix seconds until which the service tries to deliver. 0: one attempt, never stored. Nil: the service decides.
   public var expirationSeconds: Int64?
-  /// Takes the place of an undelivered or shown notification with the same id; 1 to `Limits.collapseIDBytes` bytes.
+  /// Replaces an undelivered or shown notification with the same collapse id; 1 to `Limits.collapseIDBytes` bytes.
   public var collapseID: String?
-  /// The notification's own id; drawn at random where there is none.
+  /// The notification's id; random if nil.
   public var id: NotificationID?
   /// A JSON object, at most `Limits.payloadBytes`, or `Limits.voipPayloadBytes` for `voip`.
   public var payload: [UInt8]
@@ -38,9 +37,9 @@ public struct PushRequest: Sendable {
   }
 }
 
-/// What is wrong with a push, found before anything was sent: an error of the program that made it.
+/// Why a push is invalid, found before anything is sent: a programming error of the caller.
 public struct PushRequestError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// Which rule was broken. Open: later versions may know more.
+  /// The rule that was broken. Open: later versions may add more.
   public struct Code: Sendable, Hashable, CustomStringConvertible {
     private enum Value: String { case token, topic, collapseID, expiration, payload, notCarried }
     private let value: Value
@@ -53,14 +52,14 @@ public struct PushRequestError: Error, Sendable, Hashable, CustomStringConvertib
     public static let invalidExpiration = Code(.expiration)
     /// Empty, or longer than its push type allows.
     public static let invalidPayload = Code(.payload)
-    /// A value that the client's protocol has no place for: see `BinaryClient`.
+    /// A value that the client's protocol has no field for: see `BinaryClient`.
     public static let notCarried = Code(.notCarried)
 
     public var description: String { value.rawValue }
   }
 
   public var code: Code
-  /// What was wrong, and what is allowed.
+  /// What is wrong, and what is allowed.
   public var description: String
 
   init(_ code: Code, _ description: String) {
@@ -70,21 +69,21 @@ public struct PushRequestError: Error, Sendable, Hashable, CustomStringConvertib
 }
 
 extension PushRequest {
-  /// Throws what is wrong with the push, as ``APNSClient/send(_:within:)`` does before anything is sent.
+  /// Throws if the push is invalid, as ``APNSClient/send(_:within:)`` does before sending.
   public func validate() throws(PushRequestError) {
     _ = try EncodedPush(self, id: id ?? NotificationID(high: 0, low: 0))
   }
 
-  /// What is contradictory about the push: what a service refuses, and what it accepts although it comes to nothing.
-  /// Empty where nothing is. Sending does not look at this.
+  /// Contradictions in the push: what a service rejects, and what it accepts without effect. Empty if there are none.
+  /// Sending does not run these checks.
   ///
-  /// - Parameter nowSeconds: Unix seconds, with which the expiration is compared.
+  /// - Parameter nowSeconds: Unix seconds to compare the expiration with.
   public func lint(nowSeconds: Int64? = nil) -> [LintFinding] {
     PayloadLint.findings(
       in: payload.span,
       LintContext(
         pushType: pushType, topic: topic,
-        // As it is sent.
+        // With the priority that is sent.
         priority: priority ?? (pushType == .background ? .powerSaving : nil),
         expirationSeconds: expirationSeconds, collapseIDByteCount: collapseID?.utf8.count,
         nowSeconds: nowSeconds))

@@ -1,16 +1,16 @@
 public import ApusModel
 
-/// What became of a push, as far as the sender can honestly know.
+/// The outcome of a push, as far as the client can know it.
 public enum SendOutcome: Sendable, Hashable {
-  /// The service took the notification on. That says nothing about its delivery.
+  /// The service accepted the notification. This does not mean that it was delivered.
   ///
-  /// `apnsID` is the id of the request. `uniqueID` names the notification in the service's delivery log; services send
-  /// one in the development environment only.
+  /// `apnsID` is the id of the request. `uniqueID` identifies the notification in the service's delivery log; services
+  /// send it in the development environment only.
   case accepted(apnsID: NotificationID, uniqueID: String?)
-  /// The service refused the notification, and says why.
+  /// The service rejected the notification and gave a reason.
   case rejected(PushRejection)
-  /// There is no answer. With `retryMayDuplicate` the service may have taken the notification on, so that sending it
-  /// again can show it twice; without, it certainly has not.
+  /// There is no answer. If `retryMayDuplicate` is true, the service may have accepted the notification, so sending it
+  /// again can show it twice. If false, the service has certainly not accepted it.
   case unknown(UnknownCause, retryMayDuplicate: Bool)
 }
 
@@ -28,19 +28,19 @@ extension SendOutcome: CustomStringConvertible {
   }
 }
 
-/// A service's refusal.
+/// The rejection of a push.
 public struct PushRejection: Sendable, Hashable {
   public var reason: RejectionReason
   /// The HTTP status.
   public var status: UInt16
-  /// Unix milliseconds at which the token was found to be dead; with status 410.
+  /// Unix milliseconds at which the service found the token inactive; with status 410.
   public var timestampMilliseconds: Int64?
   /// The id of the request.
   public var apnsID: NotificationID
-  /// Seconds after which the service wants to be asked again, where it said so; with status 429 and 5xx.
+  /// Seconds after which to retry, if the service sent `retry-after`; with status 429 and 5xx.
   public var retryAfterSeconds: Int?
-  /// The status on the binary interface, where the refusal came from there: `reason` and `status` are then what the
-  /// HTTP/2 interface would have said.
+  /// The status code of the binary interface, if the rejection came from there; `reason` and `status` are then the
+  /// equivalents of the HTTP/2 interface.
   public var binaryStatus: UInt8?
 
   public init(
@@ -59,21 +59,21 @@ extension PushRejection: CustomStringConvertible {
   public var description: String {
     var text = "\(status) \(reason)"
     if let binaryStatus { text += ", status \(binaryStatus) on the binary interface" }
-    if let retryAfterSeconds { text += ", to be sent again in \(retryAfterSeconds) s" }
+    if let retryAfterSeconds { text += ", retry after \(retryAfterSeconds) s" }
     return text + ", \(HeaderName.apnsID.text) \(apnsID.text)"
   }
 }
 
-/// The word with which a service refuses. Open: services may say words that this library does not know.
+/// The reason that a service gave. Open: services may send reasons that this library does not know.
 public struct RejectionReason: RawRepresentable, Sendable, Hashable, CustomStringConvertible {
-  /// The word on the wire; empty when the answer had none.
+  /// The reason as sent; empty if the answer had none.
   public var rawValue: String
 
   public init(rawValue: String) { self.rawValue = rawValue }
 
   public init(_ reason: Reason) { rawValue = reason.text.description }
 
-  /// The reason, if it is one that this library knows.
+  /// The reason, if this library knows it.
   public var known: Reason? {
     let bytes = Array(rawValue.utf8)
     return Reason(text: bytes.span)
@@ -86,7 +86,7 @@ public struct RejectionReason: RawRepresentable, Sendable, Hashable, CustomStrin
 
 /// Why there is no answer to a push.
 public struct UnknownCause: Sendable, Hashable, CustomStringConvertible {
-  /// Open: later versions may know more.
+  /// Open: later versions may add more.
   public struct Code: Sendable, Hashable, CustomStringConvertible {
     private enum Value: String {
       case timedOut = "timed out"
@@ -104,19 +104,19 @@ public struct UnknownCause: Sendable, Hashable, CustomStringConvertible {
 
     private init(_ value: Value) { self.value = value }
 
-    /// The time for a send was over.
+    /// The timeout of the push expired.
     public static let timedOut = Code(.timedOut)
-    /// No connection could be made: no address, nobody there, a certificate that is not trusted.
+    /// No connection could be made: no address, no listener, or an untrusted certificate.
     public static let connectionFailed = Code(.connectionFailed)
     /// The connection ended before the answer came.
     public static let connectionLost = Code(.connectionLost)
-    /// The service took no more requests, on several connections one after the other.
+    /// The service accepted no more requests, on several connections in a row.
     public static let requestRefused = Code(.requestRefused)
-    /// The service broke the request off.
+    /// The service reset the request.
     public static let requestReset = Code(.requestReset)
-    /// The answer is not one of a push service: that of a proxy, perhaps.
+    /// The answer does not come from a push service, but from a proxy for example.
     public static let answerNotUnderstood = Code(.answerNotUnderstood)
-    /// `ClientConfiguration.queueCapacity` pushes were waiting already.
+    /// `ClientConfiguration.queueCapacity` pushes were already waiting.
     public static let queueFull = Code(.queueFull)
     /// The task that called `send` was cancelled.
     public static let cancelled = Code(.cancelled)
@@ -129,7 +129,7 @@ public struct UnknownCause: Sendable, Hashable, CustomStringConvertible {
   }
 
   public var code: Code
-  /// What happened, for a person to read; may be empty.
+  /// A readable description of what happened; may be empty.
   public var detail: String
 
   public init(_ code: Code, _ detail: String = "") {

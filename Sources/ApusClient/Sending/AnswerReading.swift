@@ -3,10 +3,10 @@ import ApusModel
 import ApusWire
 
 extension SendOutcome {
-  /// Reads the answer of a service to a push.
+  /// Reads a service's answer to a push: 200, or another status with `reason` in a JSON object, and with status 410
+  /// also `timestamp` in milliseconds.
   ///
-  /// "Handling notification responses from APNs": 200, or another status with `reason` in a JSON object, and with
-  /// status 410 `timestamp` in milliseconds.
+  /// Source: Handling notification responses from APNs.
   init(answer: HTTP2Response, to id: NotificationID) {
     if answer.status == 200 {
       self = .accepted(apnsID: id, uniqueID: answer.text(.apnsUniqueID))
@@ -15,7 +15,8 @@ extension SendOutcome {
     let body = answer.body
     let json = try? JSONValue(parsing: body.span)
     let reason = json?["reason"]?.string
-    // A client error without a reason is still a refusal. A proxy's 504 is not: the request may have got through.
+    // A client error without a reason is still a rejection. A proxy's 504 is not: the request may have reached the
+    // service.
     guard reason != nil || (400..<500).contains(answer.status) else {
       self = .unknown(
         UnknownCause(.answerNotUnderstood, "status \(answer.status) without a reason"),
@@ -31,15 +32,15 @@ extension SendOutcome {
 }
 
 extension HTTP2GoAway {
-  /// The reason in the debug data; nil: none, or one that is not known.
+  /// The reason in the debug data; nil if absent or unknown.
   ///
-  /// "Communicating with APNs": the GOAWAY frame includes JSON data with a `reason` key.
+  /// The GOAWAY frame contains JSON data with a `reason` key (Communicating with APNs).
   var reason: Reason? {
     guard let word = try? JSONValue(parsing: debugData.span)["reason"]?.string else { return nil }
     return RejectionReason(rawValue: word).known
   }
 
-  /// The reason, if it means that the service does not take the client's credential: it would say so again.
+  /// The reason, if it means that the service rejects the client's credential. A retry would get the same answer.
   var credentialFault: Reason? { reason.flatMap { $0.status == 403 ? $0 : nil } }
 
   var text: String {

@@ -1,27 +1,27 @@
-/// Decides how many connections are made at a time, how long to wait after a failure, and when to stop trying for those
-/// who wait.
+/// Decides how many connections to open at once, how long to wait after a failure, and when to give up for waiting
+/// pushes.
 ///
-/// "Fast connect/disconnect cycles may be treated as a denial-of-service attempt" ("Communicating with APNs"), so a
-/// connection that ended without a single answer counts as a failure like one that was never made.
+/// APNs may treat rapid reconnecting as a denial-of-service attack (Communicating with APNs), so a connection that
+/// ended without any answer counts as a failure, like a failed attempt.
 struct ConnectPlan {
-  /// Failures in a row after which the waiting pushes get their outcome.
+  /// Consecutive failures after which the waiting pushes get their outcome.
   static let attemptLimit = 3
-  /// Milliseconds to wait after the first failure; twice as long after each further one.
+  /// Milliseconds to wait after the first failure; doubles with each further one.
   static let firstPauseMilliseconds: UInt64 = 250
   static let longestPauseMilliseconds: UInt64 = 8000
 
   enum Verdict: Equatable {
     case tryAgainLater
-    /// The waiting pushes are to get their outcome.
+    /// The waiting pushes must get their outcome.
     case giveUp
   }
 
-  /// Attempts under way.
+  /// Attempts in progress.
   private(set) var attempts = 0
   private var pauseEndMilliseconds: UInt64 = 0
   private var failures = 0
 
-  /// Asks whether to connect now, with at most `limit` attempts at a time. Each yes is an attempt, which ends with
+  /// Whether to connect now, with at most `limit` attempts at a time. Each true starts an attempt, which ends with
   /// ``connected()`` or ``failed(isAttempt:isFinal:entropy:nowMilliseconds:)``.
   mutating func wantsConnection(limit: Int = 1, nowMilliseconds: UInt64) -> Bool {
     guard attempts < limit, nowMilliseconds >= pauseEndMilliseconds else { return false }
@@ -31,7 +31,7 @@ struct ConnectPlan {
 
   mutating func connected() { attempts -= 1 }
 
-  /// The service answered a request: connections to it are good.
+  /// The service answered a request: connections to it work.
   mutating func answered() {
     failures = 0
     pauseEndMilliseconds = 0
@@ -40,9 +40,9 @@ struct ConnectPlan {
   /// No connection was made, or it ended without an answer.
   ///
   /// - Parameters:
-  ///   - isAttempt: Whether that was one of the attempts under way, and not a connection that was made.
-  ///   - isFinal: Whether trying again would come to the same.
-  ///   - entropy: Random bits: clients that lost one service must not come back in step.
+  ///   - isAttempt: Whether an attempt failed, not an established connection.
+  ///   - isFinal: Whether another attempt would fail in the same way.
+  ///   - entropy: Random bits, so that clients that lost a service do not return in lockstep.
   mutating func failed(
     isAttempt: Bool, isFinal: Bool, entropy: UInt64, nowMilliseconds: UInt64
   ) -> Verdict {
@@ -54,7 +54,7 @@ struct ConnectPlan {
     return isFinal || failures >= Self.attemptLimit ? .giveUp : .tryAgainLater
   }
 
-  /// Between half of `longest` and the whole.
+  /// A value between half of `longest` and `longest`.
   static func jittered(_ longest: UInt64, _ entropy: UInt64) -> UInt64 {
     longest / 2 + entropy % (longest / 2 + 1)
   }

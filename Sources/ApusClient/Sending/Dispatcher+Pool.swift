@@ -1,7 +1,7 @@
 import ApusHTTP2
 import ApusModel
 
-/// What pushes wait for. The later ones say more about the cause.
+/// What pushes wait for. Later cases say more about the cause.
 enum WaitingFor: Int, Comparable {
   case connection, streams, silence, window, service
 
@@ -17,11 +17,11 @@ enum WaitingFor: Int, Comparable {
   static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
 }
 
-// What waits, and the connections.
+// Waiting pushes and connections.
 extension Dispatcher {
   // MARK: Waiting pushes
 
-  /// The next push to be put on a stream: single ones before those of bulk sends, which take turns.
+  /// The next push for a stream: single pushes come before those of bulk sends, which take turns.
   func nextPush() -> PendingSend? {
     if let first = queue.first() {
       isBulkNext = false
@@ -36,7 +36,7 @@ extension Dispatcher {
     return nil
   }
 
-  /// Takes out what ``nextPush()`` showed.
+  /// Removes the push that ``nextPush()`` returned.
   func dropNextPush() {
     if isBulkNext {
       bulkJobs[bulkTurn].dropFirst()
@@ -59,7 +59,7 @@ extension Dispatcher {
     return streams + waitingCount
   }
 
-  /// Whether there is something to wait for.
+  /// Whether any work is pending.
   var isBusy: Bool {
     nextPush() != nil || !delayed.isEmpty
       || (sessions + leaving).contains {
@@ -69,7 +69,7 @@ extension Dispatcher {
 
   /// Pushes without a stream.
   var waitingCount: Int {
-    // Those in front that were cancelled are dropped here.
+    // Drops cancelled pushes at the front.
     let single = queue.first() == nil ? 0 : queue.count
     return single + delayed.count + bulkJobs.reduce(0) { $0 + $1.waitingCount }
   }
@@ -83,7 +83,7 @@ extension Dispatcher {
     if job.isCancelled { cancel(job, nowMilliseconds) }
   }
 
-  /// Nobody wants the outcomes of a bulk send any more.
+  /// Nobody wants the outcomes of this bulk send any more.
   private func cancel(_ job: BulkJob, _ nowMilliseconds: UInt64) {
     let waiting = job.takeAll() + queue.unfinished + delayed.map(\.send)
     for send in waiting where send.belongs(to: job) {
@@ -95,7 +95,7 @@ extension Dispatcher {
     }
   }
 
-  /// Hands outcomes to those who wait for them, and forgets bulk sends that are over. Called when a turn ends.
+  /// Delivers outcomes, and forgets finished bulk sends. Called at the end of a turn.
   func deliver() {
     guard !bulkJobs.isEmpty else { return }
     for job in bulkJobs { job.deliver() }
@@ -105,8 +105,8 @@ extension Dispatcher {
 
   // MARK: Connections
 
-  /// Whether a connection is to be made now. Each yes stands for one attempt, which ends with
-  /// ``connected(nowMilliseconds:)`` or ``connectFailed(_:isFinal:nowMilliseconds:)``.
+  /// Whether to open a connection now. Each true starts one attempt, which ends with ``connected(nowMilliseconds:)`` or
+  /// ``connectFailed(_:isFinal:nowMilliseconds:)``.
   func wantsConnection(nowMilliseconds: UInt64) -> Bool {
     guard nextPush() != nil, nowMilliseconds >= heldUntilMilliseconds else { return false }
     guard !sessions.isEmpty else {
@@ -116,18 +116,18 @@ extension Dispatcher {
       let since = saturatedSinceMilliseconds,
       nowMilliseconds >= since + settings.growAfterMilliseconds
     else { return false }
-    // Twice as many each time: the next ones wait until these have shown what they can do.
+    // At most doubles the connections: the next ones wait until these have shown their effect.
     return plan.wantsConnection(limit: sessions.count, nowMilliseconds: nowMilliseconds)
   }
 
-  /// Connections that were made by a credential that is no longer used end once their pushes are answered.
+  /// Connections with an outdated credential close once their pushes are answered.
   func retireAll() {
     for session in sessions where !session.isDone { leaving.append(session) }
     for session in sessions { session.retire() }
     sessions = []
   }
 
-  /// There is a connection; its bytes go through the session from now on.
+  /// A connection is open; its bytes go through the returned session.
   func connected(nowMilliseconds: UInt64) -> ProviderSession {
     let session = ProviderSession(nowMilliseconds: nowMilliseconds)
     sessions.append(session)
@@ -137,7 +137,7 @@ extension Dispatcher {
     return session
   }
 
-  /// No connection came into being. `isFinal`: another attempt would come to the same.
+  /// A connection attempt failed. `isFinal`: another attempt would fail in the same way.
   func connectFailed(_ text: String, isFinal: Bool, nowMilliseconds: UInt64) {
     noteFailure(text, isAttempt: true, isFinal: isFinal, nowMilliseconds)
   }
@@ -149,11 +149,11 @@ extension Dispatcher {
     counters.connectionsFailed += 1
     let verdict = plan.failed(
       isAttempt: isAttempt, isFinal: isFinal, entropy: entropy(), nowMilliseconds: nowMilliseconds)
-    // While others go on, nobody waits for this one.
+    // While other connections work, pushes do not end because of this one.
     if verdict == .giveUp, sessions.isEmpty { fail(UnknownCause(.connectionFailed, text)) }
   }
 
-  /// The connection under a session is gone.
+  /// The connection of a session has ended.
   func lost(_ session: ProviderSession, _ text: String, isFinal: Bool, nowMilliseconds: UInt64) {
     session.connectionLost(text)
     settle(session, nowMilliseconds)
@@ -176,8 +176,8 @@ extension Dispatcher {
 
   // MARK: Time
 
-  /// Ends what is overdue. To be called several times a second while there are open pushes, and every few seconds while
-  /// there are connections.
+  /// Ends what is overdue. Call several times a second while pushes are open, and every few seconds while there are
+  /// connections.
   func tick(nowMilliseconds: UInt64) {
     if let hindrance, let ticked = tickedMilliseconds, nowMilliseconds > ticked {
       counters.waited(waitingCount, for: hindrance, milliseconds: nowMilliseconds - ticked)
@@ -208,7 +208,7 @@ extension Dispatcher {
     queue.putBack(due)
   }
 
-  /// Ends connections that have had nothing to do for long, but for the last one.
+  /// Closes connections that have long been idle, except for the last one.
   private func shrink(_ nowMilliseconds: UInt64) {
     while sessions.count > 1, let last = sessions.last, last.openCount == 0,
       nowMilliseconds >= last.idleSinceMilliseconds + settings.shrinkAfterMilliseconds
@@ -218,8 +218,8 @@ extension Dispatcher {
     }
   }
 
-  /// Pushes of a bulk send have no deadline of their own before they have a stream, so that a million can wait their
-  /// turn. When there is no turn at all, they end like others.
+  /// Pushes of a bulk send have no deadline before they have a stream, so that a million can wait their turn. If
+  /// nothing progresses at all, they end like other pushes.
   private func endStall(_ nowMilliseconds: UInt64) {
     let goesOn =
       nowMilliseconds < heldUntilMilliseconds || sessions.contains { $0.openCount > 0 }

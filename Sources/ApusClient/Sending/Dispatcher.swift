@@ -1,36 +1,36 @@
 import ApusHTTP2
 import ApusModel
 
-/// Brings pushes onto connections, connections into being, and outcomes to callers. No I/O and no clock.
+/// Assigns pushes to connections, requests connections, and delivers outcomes to callers. No I/O and no clock.
 ///
-/// The driver makes a connection when ``wantsConnection(nowMilliseconds:)`` says so, moves bytes between each
-/// connection and its `ProviderSession`, and after that calls ``progress(_:nowMilliseconds:)``.
+/// The driver opens a connection when ``wantsConnection(nowMilliseconds:)`` is true, moves bytes between each
+/// connection and its `ProviderSession`, and then calls ``progress(_:nowMilliseconds:)``.
 final class Dispatcher {
-  /// Requests that are made of one push, when each was refused.
+  /// Most requests for one push, if each is rejected.
   static let attemptLimit = 4
 
   let settings: DispatcherSettings
   var queue: SendQueue
-  /// Refused pushes that wait for their time to be sent again.
+  /// Rejected pushes that wait to be sent again.
   var delayed: [(dueMilliseconds: UInt64, send: PendingSend)] = []
   var bulkJobs: [BulkJob] = []
-  /// Which of them is next.
+  /// The index of the next bulk send.
   var bulkTurn = 0
-  /// Whether the push that was shown last as the next one is one of theirs.
+  /// Whether ``nextPush()`` last returned a push of a bulk send.
   var isBulkNext = false
   var plan = ConnectPlan()
-  /// The connections that pushes are put on, the oldest first: the first with room gets the next push, so that those
-  /// that are not needed have none.
+  /// The connections that take pushes, oldest first. The first with room gets the next push, so unneeded connections
+  /// become idle.
   var sessions: [ProviderSession] = []
-  /// Connections that pushes are still on.
+  /// Connections that take no more pushes but still have some.
   var leaving: [ProviderSession] = []
-  /// Since when pushes have waited although the connections do what they can.
+  /// Since when pushes have waited although the connections are at their limits.
   var saturatedSinceMilliseconds: UInt64?
-  /// Until when a busy service wants to be left alone.
+  /// Until when a busy service has asked for no requests.
   var heldUntilMilliseconds: UInt64 = 0
-  /// Since when pushes of bulk sends have waited while nothing at all went on.
+  /// Since when pushes of bulk sends have waited without any progress.
   var stalledSinceMilliseconds: UInt64?
-  /// What kept waiting pushes waiting when streams were last looked at.
+  /// Why pushes were waiting when streams were last assigned.
   var hindrance: WaitingFor?
   var counters = ClientCounters()
   var tickedMilliseconds: UInt64?
@@ -42,8 +42,8 @@ final class Dispatcher {
   private(set) var isClosing = false
 
   /// - Parameters:
-  ///   - authorization: The field's value now; empty where a certificate speaks, nil when it cannot be made.
-  ///   - renewAuthorization: Called when the service calls the token expired. False: no other can be made.
+  ///   - authorization: The field's current value; empty with a certificate, nil if no token can be created.
+  ///   - renewAuthorization: Called when the service considers the token expired. False if no newer one can be created.
   ///   - entropy: Random bits.
   init(
     settings: DispatcherSettings, authorization: @escaping () -> [UInt8]?,
@@ -77,11 +77,11 @@ final class Dispatcher {
       counters.unknown += UInt64(count)
       if count > 0 { return }
     }
-    // It stays where it waits, and is passed over.
+    // It stays in its queue and is skipped.
     finish(send, UnknownCause(.cancelled), retryMayDuplicate: false)
   }
 
-  /// Puts waiting pushes on free streams.
+  /// Assigns waiting pushes to free streams.
   func fill(nowMilliseconds: UInt64) {
     hindrance = nil
     guard !isHeld(nowMilliseconds) else { return }
@@ -121,14 +121,14 @@ final class Dispatcher {
     return true
   }
 
-  /// Whether pushes wait although each connection has shown that it is good.
+  /// Records whether pushes wait although each connection has proved to work.
   private func noteSaturation(_ hindered: WaitingFor, _ nowMilliseconds: UInt64) {
     guard nextPush() != nil else {
       saturatedSinceMilliseconds = nil
       return
     }
     hindrance = hindered
-    // Apple's service takes one request at a time until it has seen a token: that is no reason for a second connection.
+    // Apple's service allows one request at a time until it has seen a token: no reason for a second connection.
     let isSaturated =
       !sessions.isEmpty
       && sessions.allSatisfy { $0.answerCount > 0 || $0.pingedMilliseconds != nil }
@@ -151,12 +151,12 @@ final class Dispatcher {
     finish(send, .unknown(cause, retryMayDuplicate: retryMayDuplicate))
   }
 
-  /// Gives everything that has no stream its outcome.
+  /// Gives all pushes without a stream their outcome.
   func fail(_ cause: UnknownCause) {
     for send in takeWaiting() { finish(send, cause, retryMayDuplicate: false) }
   }
 
-  /// The service does not take the credential that all pushes go by.
+  /// The service rejects the credential that all pushes share.
   func refuseAll(_ reason: Reason) {
     for send in takeWaiting() {
       finish(
@@ -167,7 +167,7 @@ final class Dispatcher {
     }
   }
 
-  /// Looks at what became of a session after bytes went through it.
+  /// Handles the results of a session after bytes passed through it.
   func progress(_ session: ProviderSession, nowMilliseconds: UInt64) {
     session.heard(nowMilliseconds: nowMilliseconds)
     let answers = session.answerCount
@@ -211,7 +211,7 @@ final class Dispatcher {
     }
   }
 
-  /// Whether a refused push is sent again; if not, the refusal is its outcome.
+  /// Whether a rejected push is sent again; if not, the rejection is its outcome.
   private func resends(
     _ send: PendingSend, _ rejection: PushRejection, _ session: ProviderSession,
     _ nowMilliseconds: UInt64, _ again: inout [PendingSend]
@@ -240,10 +240,10 @@ final class Dispatcher {
 
   // MARK: The end
 
-  /// Takes no more pushes; those that are here go on.
+  /// Accepts no more pushes; existing ones continue.
   func close() { isClosing = true }
 
-  /// Ends all pushes without waiting for anything.
+  /// Ends all pushes immediately.
   func abandon(nowMilliseconds: UInt64) {
     isClosing = true
     fail(UnknownCause(.clientClosed))

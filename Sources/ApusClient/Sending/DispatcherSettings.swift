@@ -1,22 +1,22 @@
-/// What a dispatcher is told about times and bounds. Milliseconds of the loop's clock.
+/// A dispatcher's times and limits. Milliseconds of the loop's clock.
 struct DispatcherSettings {
   /// The `:authority` of requests.
   var authority: [UInt8] = []
-  /// Pushes of single sends that may wait.
+  /// Most single pushes that may wait.
   var queueCapacity = 10_000
   var maximumConnections = 8
-  /// For how long pushes must have waited without a break before another connection is made.
+  /// How long pushes must have waited without a break before another connection is opened.
   var growAfterMilliseconds: UInt64 = 100
-  /// For how long a connection must have been without pushes before it is ended, while there are others.
+  /// How long a connection must be idle before it is closed, while there are others.
   var shrinkAfterMilliseconds: UInt64 = 60_000
-  /// Silence after which the service is asked for a sign of life.
+  /// Silence after which the service gets a PING.
   var pingAfterMilliseconds: UInt64 = 60_000
-  /// For how long the sign of life may take.
+  /// How long the answer to a PING may take.
   var pingTimeoutMilliseconds: UInt64 = 5000
-  /// For how long the first SETTINGS may take.
+  /// How long the first SETTINGS may take.
   var readyTimeoutMilliseconds: UInt64 = 10_000
-  /// For how long pushes of a bulk send may wait while nothing at all goes on.
+  /// How long pushes of a bulk send may wait without any progress.
   var stallMilliseconds: UInt64 = 30_000
-  /// Whether what a busy service refused is sent again by itself.
+  /// Whether pushes that a busy service rejected are sent again.
   var retriesRefusals = true
 }

@@ -1,32 +1,31 @@
-/// A push on its way from the caller to its outcome.
+/// A push between its caller and its outcome.
 ///
-/// One object for each push that is under way, which a bulk send uses again and again: it goes from hand to hand (the
-/// task that feeds, the client's loop, the task that reads outcomes), and only who has it touches it. That is what
-/// makes it Sendable.
+/// One object for each push, which a bulk send reuses. It passes between the feeding task, the client's loop and the
+/// reading task, and only its current owner touches it. That makes it Sendable.
 final class PendingSend: @unchecked Sendable {
   var push: EncodedPush
-  /// The place among the pushes of its bulk send.
+  /// The position in its bulk send.
   var index = 0
-  /// What became of it, for a bulk send.
+  /// The result, for a bulk send.
   var result: Result<SendOutcome, PushRequestError>?
-  /// The time that it has, in milliseconds.
+  /// The timeout in milliseconds.
   let timeoutMilliseconds: UInt64
 
-  // Of the dispatcher.
+  // Used by the dispatcher only.
 
-  /// Rises with each push that a dispatcher takes: their order.
+  /// The order in which the dispatcher took the pushes.
   var number: UInt64 = 0
   /// By the loop's clock.
   var deadlineMilliseconds = UInt64.max
-  /// When it was put on a stream last.
+  /// When it was last put on a stream.
   var sentMilliseconds: UInt64 = 0
-  /// Requests that were made of it.
+  /// Requests that were made for it.
   var attempts = 0
-  /// Whether a new token was made for it already.
+  /// Whether a new token was already created for it.
   var hasNewToken = false
   /// Whether the caller has its outcome.
   private(set) var isFinished = false
-  /// Where the outcome goes: to a caller, or to a bulk send, which outlives its pushes.
+  /// Delivers the outcome to a caller. Bulk sends, which outlive their pushes, use `bulk` instead.
   private let completion: ((SendOutcome) -> Void)?
   private unowned let bulk: BulkJob?
 
@@ -48,7 +47,7 @@ final class PendingSend: @unchecked Sendable {
 
   func belongs(to job: BulkJob) -> Bool { bulk === job }
 
-  /// Gives the caller its outcome; the first one counts.
+  /// Delivers the outcome to the caller; only the first call counts.
   func finish(_ outcome: SendOutcome) {
     guard !isFinished else { return }
     isFinished = true
@@ -62,7 +61,7 @@ final class PendingSend: @unchecked Sendable {
     finish(.unknown(cause, retryMayDuplicate: retryMayDuplicate))
   }
 
-  /// Makes it ready for the next push. Nobody else may know of it.
+  /// Prepares the object for the next push. Nobody else may hold it.
   func reuse() {
     result = nil
     number = 0

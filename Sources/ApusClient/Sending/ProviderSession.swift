@@ -1,47 +1,47 @@
 import ApusHTTP2
 import ApusModel
 
-/// The requests on one connection: bytes in, outcomes out, bytes out. No I/O and no clock.
+/// The requests on one connection: bytes in, outcomes and bytes out. No I/O and no clock.
 final class ProviderSession {
-  /// What is to be done about a push that had a stream.
+  /// How a push that had a stream ends.
   enum Settlement {
     case outcome(SendOutcome)
-    /// The service has certainly not acted on it: it is sent again, with the same id.
+    /// The service has certainly not processed it: it is sent again with the same id.
     case sendAgain(String)
   }
 
   /// Why a session takes no push now.
   enum Hindrance {
-    /// It is going, or the service's SETTINGS did not come yet.
+    /// It is closing, or the service's SETTINGS have not arrived.
     case notReady
-    /// As many requests are open as the service takes at a time.
+    /// The service allows no more concurrent requests.
     case streams
     /// The service's window has no room for another body.
     case window
-    /// It was quiet for so long that it is being asked for a sign of life.
+    /// It was idle for so long that it awaits the answer to a PING.
     case silence
   }
 
   private let http2 = HTTP2ClientSession()
-  /// By the tags of requests; nil: free, or the caller has its outcome already.
+  /// By request tag; nil: free, or the caller already has its outcome.
   private var sends: [PendingSend?] = []
   private var freeTags: [Int] = []
   /// Pushes without an outcome.
   private(set) var openCount = 0
-  /// The first stream of which no byte was taken for writing; the same holds for all after it.
+  /// The first stream of which no byte was taken for writing; none was taken of later ones either.
   private var firstUnwritten: Int32?
-  /// Whether no more pushes are put on it, though those that are on it are waited for.
+  /// Whether it takes no more pushes and only waits for the open ones.
   private(set) var isRetired = false
-  /// Answers that came.
+  /// Answers received.
   private(set) var answerCount = 0
   private var lossText = ""
-  /// Set when the connection under it is to be ended, to what is to be said about it.
+  /// Set when the connection must be closed: the reason.
   private(set) var deathText: String?
 
   private let startedMilliseconds: UInt64
-  /// When anything came from the service last.
+  /// When bytes last arrived from the service.
   private(set) var heardMilliseconds: UInt64
-  /// When it was asked for a sign of life that did not come yet.
+  /// When the PING was sent that is still unanswered.
   private(set) var pingedMilliseconds: UInt64?
   /// When its last push got its outcome.
   private(set) var idleSinceMilliseconds: UInt64
@@ -52,37 +52,37 @@ final class ProviderSession {
     idleSinceMilliseconds = nowMilliseconds
   }
 
-  /// Whether the service's SETTINGS came.
+  /// Whether the service's SETTINGS have arrived.
   var isReady: Bool { http2.isReady }
-  /// Whether pushes may be put on it, now or later.
+  /// Whether it takes pushes, now or later.
   var takesPushes: Bool { !isRetired && !http2.isClosing }
-  /// What the service's last GOAWAY said.
+  /// The service's last GOAWAY.
   var goAway: HTTP2GoAway? { http2.goAway }
-  /// What the service's clock said at its first answer, in seconds since 1970.
+  /// The service's time in its first answer, in seconds since 1970.
   var serverSeconds: Int64? { http2.serverSeconds }
 
-  /// Requests that the service takes at a time.
+  /// Concurrent requests that the service allows.
   var streamLimit: Int { http2.streamLimit }
-  /// Bytes of bodies that the service has room for.
+  /// Bytes of bodies that the service accepts now.
   var windowBytes: Int { http2.windowBytes }
 
   // MARK: Pushes
 
-  /// What keeps a body of this many bytes from being sent at once; nil: nothing.
+  /// What prevents a body of this many bytes from being sent now; nil: nothing.
   func hindrance(bodyBytes: Int) -> Hindrance? {
     guard takesPushes, http2.isReady else { return .notReady }
     if pingedMilliseconds != nil { return .silence }
     if http2.availableStreams == 0 { return .streams }
-    // A body that no window takes whole goes out in parts, when nothing else waits for the window.
+    // A body larger than every window is sent in parts, when nothing else waits for the window.
     return http2.openStreamCount == 0 || http2.windowBytes >= bodyBytes ? nil : .window
   }
 
-  /// What all requests say besides: the service's name, and the value of `authorization`, which may be empty.
+  /// Sets the values that all requests share: the service's name, and `authorization`, which may be empty.
   func share(authority: [UInt8], authorization: [UInt8]) {
     http2.share(authority: authority.span, authorization: authorization)
   }
 
-  /// Puts a push on a stream. False: it is for another connection.
+  /// Puts a push on a stream. False if another connection must take it.
   func put(_ send: PendingSend, nowMilliseconds: UInt64) -> Bool {
     let tag = freeTags.popLast() ?? sends.count
     guard let streamID = http2.submit(send.push.fields, body: send.push.payload, tag: tag) else {
@@ -99,23 +99,23 @@ final class ProviderSession {
 
   // MARK: Bytes
 
-  /// False: the service broke the protocol. Write what is pending, close, and call ``connectionLost(_:)``.
+  /// False if the service broke the protocol. Then write pending bytes, close, and call ``connectionLost(_:)``.
   func receive(_ bytes: UnsafeRawBufferPointer) -> Bool { unsafe http2.receive(bytes) == .ok }
 
   var wantsWrite: Bool { http2.wantsWrite }
-  /// Whether the connection is to be closed, since nothing more will be read or written.
+  /// Whether to close the connection, since nothing more will be read or written.
   var isFinished: Bool { http2.isFinished }
 
-  /// Appends what is to be sent to `buffer`, up to a length of `limit` bytes in all.
+  /// Appends pending output to `buffer`, up to a total length of `limit` bytes.
   func pendingOutput(into buffer: inout [UInt8], limit: Int) {
-    // From now on any of them may have reached the service.
+    // From now on any of the requests may have reached the service.
     firstUnwritten = nil
     http2.pendingOutput(into: &buffer, limit: limit)
   }
 
   // MARK: Outcomes
 
-  /// Hands over what became known, push by push.
+  /// Reports new results, push by push.
   func settle(nowMilliseconds: UInt64, _ body: (PendingSend, Settlement) -> Void) {
     while let response = http2.nextResponse() {
       defer { http2.release(response) }
@@ -142,7 +142,7 @@ final class ProviderSession {
     case nil:
       return .outcome(SendOutcome(answer: response, to: send.push.id))
     case .refused:
-      // A service that lowers its limit refuses what was on its way: that says nothing about the connection.
+      // A service that lowers its limit refuses requests in flight; the connection itself is fine.
       if http2.openStreamCount < http2.streamLimit { isRetired = true }
       return .sendAgain("the service refused the stream")
     case .goneAway:
@@ -160,7 +160,7 @@ final class ProviderSession {
     }
   }
 
-  /// The connection is gone; ``settle(nowMilliseconds:_:)`` tells what that means for each push on it.
+  /// The connection has ended; ``settle(nowMilliseconds:_:)`` reports what that means for each of its pushes.
   func connectionLost(_ text: String) {
     lossText = text
     isRetired = true
@@ -169,13 +169,13 @@ final class ProviderSession {
 
   // MARK: Time and the end
 
-  /// Something came from the service.
+  /// Bytes arrived from the service.
   func heard(nowMilliseconds: UInt64) {
     heardMilliseconds = nowMilliseconds
     pingedMilliseconds = nil
   }
 
-  /// Asks for a sign of life after a silence, and gives the connection up when none comes, or no SETTINGS ever did.
+  /// Sends a PING after a silence, and gives up on the connection if no answer arrives or SETTINGS never arrived.
   func watch(_ settings: DispatcherSettings, nowMilliseconds: UInt64) {
     guard deathText == nil else { return }
     if let pinged = pingedMilliseconds {
@@ -193,9 +193,9 @@ final class ProviderSession {
     if deathText != nil { isRetired = true }
   }
 
-  /// Gives up on the pushes whose time is over.
+  /// Ends the pushes whose timeout expired.
   ///
-  /// A connection on which a request stayed unanswered for its whole time gets no more of them.
+  /// A connection on which a request stayed unanswered until its timeout takes no more requests.
   func expire(nowMilliseconds: UInt64, _ body: (PendingSend, SendOutcome) -> Void) {
     for tag in sends.indices {
       guard let send = sends[tag], send.deadlineMilliseconds <= nowMilliseconds else { continue }
@@ -207,8 +207,8 @@ final class ProviderSession {
     }
   }
 
-  /// Ends pushes for their callers, and counts them. Their streams stay until the answers come, so that a caller who
-  /// cancels does not cost the others their connection.
+  /// Ends pushes for their callers and counts them. Their streams stay until the answers arrive, so that a caller who
+  /// cancels does not cost others their connection.
   func cancel(nowMilliseconds: UInt64, where isMeant: (PendingSend) -> Bool) -> Int {
     var count = 0
     for tag in sends.indices {
@@ -221,13 +221,13 @@ final class ProviderSession {
     return count
   }
 
-  /// Takes it out of use; what is on it goes on.
+  /// Takes it out of use; its open pushes continue.
   func retire() { isRetired = true }
 
-  /// Whether the connection has no more use.
+  /// Whether the connection is no longer needed.
   var isDone: Bool { !takesPushes && openCount == 0 }
 
-  /// Ends the connection from this side: GOAWAY.
+  /// Ends the connection from this side with GOAWAY.
   func goodbye() {
     isRetired = true
     http2.close()

@@ -1,9 +1,9 @@
 /// The pushes that wait for a stream, in order.
 ///
-/// One that gets its outcome while it waits stays until it is its turn, and is passed over then.
+/// A push that gets its outcome while it waits stays until its turn, and is then skipped.
 struct SendQueue {
   let capacity: Int
-  /// Those before `head` are taken.
+  /// Those before `head` were taken.
   private var sends: [PendingSend?] = []
   private var head = 0
   /// No push here has an earlier deadline.
@@ -14,7 +14,7 @@ struct SendQueue {
   var count: Int { sends.count - head }
   var isEmpty: Bool { count == 0 }
 
-  /// False when the queue is full.
+  /// False if the queue is full.
   mutating func append(_ send: PendingSend) -> Bool {
     guard count < capacity else { return false }
     sends.append(send)
@@ -22,8 +22,8 @@ struct SendQueue {
     return true
   }
 
-  /// Puts pushes back that had a stream already, in front and in their order. They may exceed the capacity, by no more
-  /// than the streams of the connections.
+  /// Puts pushes that already had a stream back at the front, in their order. They may exceed the capacity by at most
+  /// the number of streams.
   mutating func putBack(_ returned: [PendingSend]) {
     guard !returned.isEmpty else { return }
     sends.replaceSubrange(..<head, with: returned.map(Optional.some))
@@ -35,7 +35,7 @@ struct SendQueue {
     earliestDeadlineMilliseconds = min(earliestDeadlineMilliseconds, send.deadlineMilliseconds)
   }
 
-  /// Drops those in front that have their outcome, and shows the first that has none.
+  /// Drops finished pushes at the front and returns the first unfinished one.
   mutating func first() -> PendingSend? {
     guard head < sends.count else { return nil }
     while head < sends.count {
@@ -45,7 +45,7 @@ struct SendQueue {
     return nil
   }
 
-  /// Takes out what ``first()`` showed.
+  /// Removes the push that ``first()`` returned.
   mutating func dropFirst() {
     sends[head] = nil
     head += 1
@@ -63,13 +63,13 @@ struct SendQueue {
 
   mutating func takeAll() -> [PendingSend] { take(where: { _ in true }) }
 
-  /// Takes out those whose time is over.
+  /// Removes overdue pushes.
   mutating func takeOverdue(nowMilliseconds: UInt64) -> [PendingSend] {
     guard earliestDeadlineMilliseconds <= nowMilliseconds else { return [] }
     return take { $0.deadlineMilliseconds <= nowMilliseconds }
   }
 
-  /// Takes out those that `isWanted` picks; the others keep their order.
+  /// Removes the pushes that `isWanted` selects; the others keep their order.
   private mutating func take(where isWanted: (PendingSend) -> Bool) -> [PendingSend] {
     var taken: [PendingSend] = []
     var kept: [PendingSend?] = []

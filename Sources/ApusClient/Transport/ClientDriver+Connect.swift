@@ -2,20 +2,20 @@ import ApusLoop
 
 /// One round over all addresses of the service, until a connection is made.
 final class ConnectRound {
-  /// Those that were not tried, the next one last.
+  /// Untried addresses, the next one last.
   var addresses: [SocketAddress] = []
   var failures: [LinkFailure] = []
 }
 
 extension ClientDriver {
-  /// The name is looked up anew for each round: what it led to may be what failed, and the answer changes.
+  /// Resolves the name for each round: its previous address may be what failed, and the answer changes.
   func connect() {
     takeUpCredentials()
     let round = ConnectRound()
     rounds.append(round)
     let target = configuration.proxy?.endpoint ?? configuration.endpoint
     configuration.resolve(target, loop) { [weak self, weak round] result in
-      // A round that was given up is gone by now.
+      // The round may have been abandoned.
       guard let self, let round else { return }
       switch result {
       case .success(let addresses):
@@ -26,7 +26,7 @@ extension ClientDriver {
     }
   }
 
-  /// Those with the fewest connections first, and among these the resolver's order.
+  /// Addresses with the fewest connections first, then in the resolver's order.
   private func spread(_ addresses: [SocketAddress]) -> [SocketAddress] {
     AddressSpread.order(addresses, inUse: links.filter { !$0.isClosed }.map(\.address))
   }
@@ -55,10 +55,10 @@ extension ClientDriver {
   }
 }
 
-/// In which order the addresses of a service are tried.
+/// The order in which the addresses of a service are tried.
 enum AddressSpread {
-  /// Those with the fewest connections come first, so that these spread over all of them. Among equals the order of the
-  /// resolver (RFC 6724) holds.
+  /// Addresses with the fewest connections come first, which spreads connections over all of them. Equals keep the
+  /// resolver's order (RFC 6724).
   static func order<Address: Hashable>(_ addresses: [Address], inUse: [Address]) -> [Address] {
     var uses: [Address: Int] = [:]
     for address in inUse { uses[address, default: 0] += 1 }

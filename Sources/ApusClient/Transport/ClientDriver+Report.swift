@@ -1,8 +1,8 @@
 import ApusLoop
 
-// What a client says about itself, and what it looks at now and then.
+// Metrics and periodic checks.
 extension ClientDriver {
-  /// Takes the credential's files up if they changed.
+  /// Reloads the credential files if they changed.
   func takeUpCredentials() {
     switch credentials.reload(nowMilliseconds: loop.nowMilliseconds) {
     case .unchanged: break

@@ -2,23 +2,23 @@ import ApusLoop
 import ApusModel
 import ApusTLS
 
-/// What a client asks its loop to do.
+/// Commands to a client's loop.
 enum ClientCommand: Sendable {
   case send(PendingSend)
   case cancel(PendingSend)
 }
 
-/// What ends a client.
+/// Commands that end a client, and metrics requests.
 enum ClientControl: Sendable {
-  /// Take no more pushes, wait for those that are here, say goodbye; then the closure is called.
+  /// Accept no more pushes, wait for existing ones, and close cleanly; then call the closure.
   case close(@Sendable () -> Void)
-  /// End everything at once.
+  /// End everything immediately.
   case abandon
-  /// Say what is going on.
+  /// Report the metrics.
   case report(@Sendable (ClientMetrics) -> Void)
 }
 
-/// Carries out, on the client's loop, what the dispatcher decides: connects, and moves bytes.
+/// Executes the dispatcher's decisions on the client's loop: connects, and moves bytes.
 @safe final class ClientDriver: LinkOwner {
   let loop: EventLoop
   let buffers = TLSBuffers()
@@ -27,16 +27,16 @@ enum ClientControl: Sendable {
   let credentials: ClientCredentials
   let dispatcher: Dispatcher
   var links: [Link] = []
-  /// Rounds over the service's addresses that did not come to an end.
+  /// Unfinished rounds over the service's addresses.
   var rounds: [ConnectRound] = []
   private var timer: LoopTimer?
   private var timerPeriodMilliseconds: UInt64 = 0
   private var closers: [@Sendable () -> Void] = []
   private(set) var isOver = false
 
-  /// How often deadlines are looked at while there is something to wait for.
+  /// How often deadlines are checked while work is pending.
   private static let tickMilliseconds: UInt64 = 50
-  /// The same while there are only connections that are not used.
+  /// The same while there are only idle connections.
   private static let idleTickMilliseconds: UInt64 = 2000
   private static let receiveBytes = 65_536
 
@@ -89,7 +89,7 @@ enum ClientControl: Sendable {
     isOver = true
     rounds = []
     dispatcher.abandon(nowMilliseconds: loop.nowMilliseconds)
-    // The dispatcher has let go of their sessions: nothing is left to say.
+    // The dispatcher has released their sessions: no result is left to report.
     for link in links { link.end(LinkFailure("the client was closed")) }
     links = []
     timer?.close()
@@ -125,7 +125,7 @@ enum ClientControl: Sendable {
     for link in links { link.tick(nowMilliseconds: loop.nowMilliseconds) }
   }
 
-  /// The timer runs while there is something to wait for, so that a quiet client costs next to nothing.
+  /// The timer runs only while there is something to wait for, so an idle client costs almost nothing.
   private func setTimer() {
     guard let timer, !isOver else { return }
     let isBusy = dispatcher.isBusy || !rounds.isEmpty || links.contains(where: \.isClosing)

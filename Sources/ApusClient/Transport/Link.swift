@@ -3,33 +3,33 @@ import ApusModel
 import ApusTLS
 import Glibc
 
-/// One connection: socket, TLS, HTTP/2, and back.
+/// One connection with its layers: socket, TLS, HTTP/2.
 final class Link: SocketHandler {
   private enum Stage {
     case connecting
     case tunnelling
     case handshaking
     case open(ProviderSession)
-    /// Everything to say has been queued; once it is written the socket is closed.
+    /// All output is queued; once it is written, the socket is closed.
     case closing
     case closed
   }
 
   let address: SocketAddress
-  /// The round that it was made in.
+  /// The round that created it.
   var round: ConnectRound?
-  /// Whether the service's clock was looked at.
+  /// Whether the service's time was read.
   var isClockKnown = false
   private unowned let owner: any LinkOwner
   private let socket: Socket
   private let tls: TLSConnection
   private var stage = Stage.connecting
-  /// The way through a proxy.
+  /// The tunnel through a proxy.
   private var tunnel: ProxyTunnel?
   private var scratch: [UInt8] = []
-  /// Ciphertext that the socket did not take.
+  /// Ciphertext that the socket has not taken yet.
   private var unsent = OutputQueue()
-  /// By the loop's clock: when connecting, or closing, has to be over.
+  /// By the loop's clock: when connecting or closing must be complete.
   private var deadlineMilliseconds: UInt64
 
   private static let readsPerTurn = 4
@@ -51,7 +51,7 @@ final class Link: SocketHandler {
       throw LinkFailure(error)
     }
     socket.handler = self
-    // A machine that is gone does not answer a PING either, and its kernel is the first to know.
+    // A dead machine does not answer a PING either, and the kernel notices it first.
     socket.setUserTimeout(milliseconds: Self.userTimeoutMilliseconds)
     socket.setKeepAlive(.standard)
     socket.setInterest(reading: false, writing: true)
@@ -83,7 +83,7 @@ final class Link: SocketHandler {
     }
   }
 
-  /// Decrypts `input` and hands the plaintext to the session.
+  /// Decrypts `input` and passes the plaintext to the session.
   private func pump(_ input: UnsafeRawBufferPointer) {
     unsafe tls.provide(input, buffers: owner.buffers)
     reading: while true {
@@ -99,7 +99,7 @@ final class Link: SocketHandler {
         writeOutput()
         return end(LinkFailure("the service closed the connection"))
       case .failed(let error):
-        // What OpenSSL has to say about it, the alert, is still to be sent.
+        // OpenSSL's alert must still be sent.
         writeOutput()
         return end(LinkFailure(error))
       }
@@ -167,8 +167,8 @@ final class Link: SocketHandler {
     writeOutput()
   }
 
-  /// Writes what the session has to say, a TLS record at a time, as far as the socket takes it. Called when the loop's
-  /// turn ends.
+  /// Writes the session's output, one TLS record at a time, as far as the socket takes it. Called at the end of the
+  /// loop's turn.
   func flush() {
     guard case .open(let session) = stage else { return }
     if let text = session.deathText { return end(LinkFailure(text)) }
@@ -197,7 +197,7 @@ final class Link: SocketHandler {
     }
   }
 
-  /// Moves the ciphertext out of the shared buffer, to the socket as far as it takes it.
+  /// Moves the ciphertext from the shared buffer to the socket, as far as the socket takes it.
   private func writeOutput() {
     let buffers = owner.buffers
     guard buffers.outputCount > 0 else { return }
@@ -206,7 +206,7 @@ final class Link: SocketHandler {
     switch unsafe unsent.write(buffers.output, to: socket) {
     case .written, .queued: break
     case .blocked: updateInterest()
-    // What came before the reset is still to be read, and says more than the reset does.
+    // Data from before the reset can still be read, and explains more than the reset does.
     case .failed: break
     }
   }
@@ -217,7 +217,7 @@ final class Link: SocketHandler {
 
   // MARK: The end
 
-  /// Ends a connection that has no open requests: GOAWAY, close_notify, and the socket is closed once they are out.
+  /// Closes a connection without open requests: GOAWAY and close_notify, then the socket once they are written.
   func goodbye() {
     guard case .open(let session) = stage else { return end(LinkFailure("the client was closed")) }
     session.goodbye()
@@ -232,7 +232,7 @@ final class Link: SocketHandler {
     if unsent.isEmpty { finish() }
   }
 
-  /// The connection is over, with or without its consent.
+  /// Ends the connection.
   func end(_ failure: LinkFailure) {
     let ended = stage
     guard finish() else { return }
@@ -255,15 +255,15 @@ final class Link: SocketHandler {
     }
   }
 
-  /// The requests on it, while it is open.
+  /// The session, while the connection is open.
   var session: ProviderSession? { if case .open(let session) = stage { session } else { nil } }
 
-  /// Whether only what is still unsent keeps it.
+  /// Whether only unsent output keeps it open.
   var isClosing: Bool { if case .closing = stage { true } else { false } }
 
   var isClosed: Bool { if case .closed = stage { true } else { false } }
 
-  /// False when that had been done.
+  /// False if it had already finished.
   @discardableResult
   private func finish() -> Bool {
     if case .closed = stage { return false }

@@ -1,23 +1,23 @@
 import ApusLoop
 import ApusTLS
 
-/// What the links of a client share, and what they report to.
+/// What a client's links share, and where they report.
 protocol LinkOwner: AnyObject {
   var loop: EventLoop { get }
   var buffers: TLSBuffers { get }
   var receiveBuffer: UnsafeMutableRawBufferPointer { get }
-  /// The handshake is complete: whose bytes go through the link from now on.
+  /// The handshake is complete. Returns the session for the link's bytes.
   func linkOpened(_ link: Link) -> ProviderSession
-  /// Bytes came for the session.
+  /// Bytes arrived for the session.
   func linkProgressed(_ link: Link, _ session: ProviderSession)
-  /// The link is over. `session` is nil when it was never open.
+  /// The link has ended. `session` is nil if it was never open.
   func linkEnded(_ link: Link, _ session: ProviderSession?, _ failure: LinkFailure)
 }
 
 /// Why a link ended.
 struct LinkFailure: Error {
   var text: String
-  /// Whether another attempt would come to the same.
+  /// Whether another attempt would fail in the same way.
   var isFinal = false
 
   init(_ text: String) { self.text = text }
@@ -45,7 +45,8 @@ struct LinkFailure: Error {
     }
   }
 
-  /// What a round over all addresses of a host came to. Each reason once: the addresses of a service mostly fail alike.
+  /// The combined failure of a round over all addresses of a host. Each reason appears once, since the addresses of a
+  /// service mostly fail alike.
   static func sum(of failures: [LinkFailure], host: String) -> LinkFailure {
     guard !failures.isEmpty else { return LinkFailure("\(host) has no address") }
     var texts: [String] = []

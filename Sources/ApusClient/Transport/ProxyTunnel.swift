@@ -4,7 +4,7 @@ import ApusWire
 struct ProxyTunnel {
   enum Verdict: Equatable {
     case needsInput
-    /// From now on the bytes are the service's.
+    /// From now on the bytes come from the service.
     case open
     case refused(String)
   }
@@ -13,7 +13,7 @@ struct ProxyTunnel {
   let request: [UInt8]
   private var answer: [UInt8] = []
 
-  /// Bytes of an answer's header; no proxy says so much.
+  /// Limit for the header of the proxy's answer, in bytes; far above real answers.
   private static let answerBytes = 16_384
 
   init(to target: Endpoint, through proxy: ClientConfiguration.Proxy) {
@@ -33,10 +33,10 @@ struct ProxyTunnel {
     while true {
       guard let end = headerEnd else {
         return answer.count < Self.answerBytes
-          ? .needsInput : .refused("the proxy's answer is no end of it")
+          ? .needsInput : .refused("the header of the proxy's answer is too long")
       }
       guard let status else { return .refused("the proxy does not speak HTTP/1.1") }
-      // An interim answer; the one that counts comes behind it.
+      // An interim answer; the final one follows.
       if (100..<200).contains(status) {
         answer.removeFirst(end)
         continue
@@ -47,12 +47,12 @@ struct ProxyTunnel {
             ? "the proxy wants other credentials (407)" : "the proxy refused the tunnel (\(status))"
         )
       }
-      // The service speaks after the client has: what comes before is not its.
-      return end == answer.count ? .open : .refused("the proxy says more than there is to say")
+      // The service speaks only after the client, so earlier bytes come from the proxy.
+      return end == answer.count ? .open : .refused("the proxy sent data behind its answer")
     }
   }
 
-  /// Behind the empty line.
+  /// The index behind the empty line.
   private var headerEnd: Int? {
     let bytes = answer
     for index in bytes.indices.dropFirst(3)
@@ -64,14 +64,14 @@ struct ProxyTunnel {
     return nil
   }
 
-  /// `HTTP/1.1 200 …`, also of a proxy that says 1.0.
+  /// From `HTTP/1.1 200 …`; also accepts HTTP/1.0.
   private var status: Int? {
     let line = answer.prefix { $0 != 0x0d }
     guard line.starts(with: "HTTP/1.".utf8), line.count >= 12, line[8] == 0x20,
       line.count == 12 || line[12] == 0x20
     else { return nil }
     let digits = line[9..<12]
-    // `Int.init` takes a sign, which no status has.
+    // `Int.init` accepts a sign, which is not valid in a status.
     guard digits.allSatisfy({ $0 &- 0x30 < 10 }) else { return nil }
     return Int(String(decoding: digits, as: UTF8.self))
   }

@@ -1,6 +1,6 @@
-/// A small generator of random numbers, for jitter and tests: the same seed gives the same numbers. Not for secrets.
+/// A small generator of random numbers for jitter and tests: the same seed gives the same numbers. Not for secrets.
 ///
-/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+/// SplitMix64 (Steele, Lea and Flood, Fast splittable pseudorandom number generators, 2014).
 package struct SeededGenerator: RandomNumberGenerator, Sendable, Hashable {
   private var state: UInt64
 
@@ -15,16 +15,17 @@ package struct SeededGenerator: RandomNumberGenerator, Sendable, Hashable {
   }
 }
 
-/// How long a device waits before it connects again: twice as long after each failure, and never all devices at once.
+/// How long a device waits before it reconnects: the wait doubles after each failure, with jitter so that devices do
+/// not reconnect all at once.
 package struct Backoff: Sendable, Hashable {
   package struct Configuration: Sendable, Hashable {
     package var firstMilliseconds: UInt64
     package var maximumMilliseconds: UInt64
-    /// Milliseconds for which a connection must have been good for the wait to begin at the first again: a service
-    /// that accepts and closes at once is one that fails.
+    /// Milliseconds that a connection must last to reset the wait: a service that accepts and closes immediately counts
+    /// as failing.
     package var steadyMilliseconds: UInt64
-    /// Whether a wait may be as short as a millisecond, and not only as short as half of the turn's: it spreads a
-    /// whole fleet best, and lets one device come back sooner than it needs to.
+    /// Whether the wait may be as short as 1 ms instead of half of its current value. This spreads a whole fleet best,
+    /// but lets single devices return sooner than necessary.
     package var hasFullJitter: Bool
 
     package init(
@@ -33,7 +34,7 @@ package struct Backoff: Sendable, Hashable {
     ) {
       precondition(
         firstMilliseconds > 0 && firstMilliseconds <= maximumMilliseconds,
-        "waits are above zero, the first not above the last")
+        "waits must be positive, and the first at most the longest")
       self.firstMilliseconds = firstMilliseconds
       self.maximumMilliseconds = maximumMilliseconds
       self.steadyMilliseconds = steadyMilliseconds
@@ -42,7 +43,7 @@ package struct Backoff: Sendable, Hashable {
   }
 
   package let configuration: Configuration
-  /// The wait that comes next, before jitter.
+  /// The next wait, before jitter.
   private var nextMilliseconds: UInt64
   private var generator: SeededGenerator
 
@@ -52,16 +53,16 @@ package struct Backoff: Sendable, Hashable {
     generator = SeededGenerator(seed: seed)
   }
 
-  /// The service announced that it closes, and when it wants the device back: that is no failure, so the next wait is
-  /// the first again. The announced wait is bounded as any other.
+  /// The service announced that it closes, and when the device may return. That is not a failure, so the next wait
+  /// starts from the first again. The announced wait is bounded like any other.
   package mutating func announced(waitMilliseconds: UInt64) -> UInt64 {
     nextMilliseconds = configuration.firstMilliseconds
     return min(waitMilliseconds, configuration.maximumMilliseconds)
   }
 
-  /// The milliseconds to wait now: from half the turn's wait to all of it, or with full jitter from 1 on.
+  /// The milliseconds to wait now: from half of the current wait to all of it, or from 1 with full jitter.
   ///
-  /// - Parameter connectedMilliseconds: For how long the connection that ended was good; nil where there was none.
+  /// - Parameter connectedMilliseconds: How long the ended connection lasted; nil if there was none.
   package mutating func wait(afterConnectionOf connectedMilliseconds: UInt64?) -> UInt64 {
     if let connectedMilliseconds, connectedMilliseconds >= configuration.steadyMilliseconds {
       nextMilliseconds = configuration.firstMilliseconds

@@ -4,14 +4,14 @@ import ApusTrust
 import ApusWire
 
 extension DeviceConnection {
-  /// A certificate's renewal under way.
+  /// A renewal of the certificate in progress.
   struct Renewal {
     var plan: RenewalPlan
     var schedule: RenewalSchedule
-    /// The key that the service was asked to certify last: the same again, until it has.
+    /// The last key that the service was asked to certify; used again until it is certified.
     var nextKey: PrivateKey?
     private let spread: Int64
-    /// The service's clock, Unix milliseconds, less the loop's.
+    /// The service's clock in Unix milliseconds, minus the loop's.
     private var clockOffset: Int64 = 0
 
     init(_ plan: RenewalPlan, seed: UInt64) {
@@ -26,19 +26,19 @@ extension DeviceConnection {
         notBefore: plan.certificate.notBefore, notAfter: plan.certificate.notAfter, spread: spread)
     }
 
-    /// The service said what time it is.
+    /// The service sent its time.
     mutating func connected(serverMilliseconds: UInt64, nowMilliseconds: UInt64) {
       clockOffset = Int64(clamping: serverMilliseconds) - Int64(clamping: nowMilliseconds)
       schedule.connected(serverMilliseconds: serverMilliseconds, nowMilliseconds: nowMilliseconds)
     }
 
-    /// The service said that the certificate will not be good for as long as it says itself.
+    /// The service said that it will stop accepting the certificate before it expires.
     mutating func advised(withinSeconds: UInt32, nowMilliseconds: UInt64) {
       schedule.advised(
         withinSeconds: withinSeconds, spread: spread, nowMilliseconds: nowMilliseconds)
     }
 
-    /// The renewal that follows this one, on the same connection.
+    /// The renewal after this one, on the same connection.
     func next(_ certificate: Certificate, _ key: PrivateKey, nowMilliseconds: UInt64) -> Renewal {
       var next = Renewal(
         RenewalPlan(certificate: certificate, key: key, makesNewKey: plan.makesNewKey),
@@ -86,7 +86,7 @@ extension DeviceConnection {
       let identity = try DeviceIdentity(certificates: issuance.certificates, key: key)
       let certificate = try Certificate(pem: identity.certificatePEM)
       guard let context = delegate?.deviceConnection(self, renewed: identity) else {
-        // Whoever could not keep it has said so.
+        // The delegate has already reported why it could not store it.
         self.renewal?.schedule.refused(retrySeconds: nil, nowMilliseconds: now)
         return
       }

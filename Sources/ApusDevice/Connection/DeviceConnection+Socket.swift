@@ -4,18 +4,18 @@ import ApusTLS
 import ApusTrust
 import ApusWire
 
-// From an address to the connect message, and the pump.
+// From an address to the connect message, then reading and writing.
 
 extension DeviceConnection {
   private static let readsPerTurn = 4
-  /// Milliseconds for which written bytes may stay unacknowledged by the other side's system.
+  /// Milliseconds that sent bytes may stay unacknowledged by the peer's system.
   private static let userTimeoutMilliseconds = Limits.writeStallSeconds * 1000
-  /// Seconds of silence after which the system probes a peer, where the client sends no keep-alive of its own.
+  /// Seconds of silence after which the system probes a peer, if the client sends no keep-alives itself.
   private static let probeIdleSeconds = 900
 
   // MARK: Connecting
 
-  /// Begins a connection.
+  /// Starts a connection attempt.
   func attempt() {
     stageDeadline = nil
     switch configuration.endpoint {
@@ -45,7 +45,7 @@ extension DeviceConnection {
     connectNext(after: .unreachable(.unresolved(host: hostName, reason: "it has no address")))
   }
 
-  /// Tries the next address; with none left, `failure` is why there is no connection.
+  /// Tries the next address; if there is none left, ends with `failure`.
   private func connectNext(after failure: DeviceDisconnection) {
     stage = .connecting
     var failure = failure
@@ -65,13 +65,13 @@ extension DeviceConnection {
       } catch let error as TLSError {
         failure = .tls(error)
       } catch {
-        preconditionFailure("two kinds of error are thrown here")
+        preconditionFailure("only two kinds of error are thrown here")
       }
     }
     end(failure)
   }
 
-  /// This address does not take the connection.
+  /// The connection to this address failed.
   func addressFailed(_ failure: DeviceDisconnection) {
     transport?.socket.close()
     transport = nil
@@ -135,7 +135,7 @@ extension DeviceConnection {
     }
   }
 
-  /// Decrypts `input` to its end, also where the connection ends before: TLS has it on loan.
+  /// Decrypts `input` to its end, even if the connection ends earlier, because TLS borrows it.
   private func pump(_ input: UnsafeRawBufferPointer, _ transport: Transport) {
     let buffers = shared.tlsBuffers
     unsafe transport.tls.provide(input, buffers: buffers)
@@ -144,7 +144,7 @@ extension DeviceConnection {
       case .handshakeCompleted: if stage == .handshaking { established(transport.tls) }
       case .plaintext(let bytes): unsafe received(bytes)
       case .needsInput:
-        // What is still to be said takes it along: the end of the handshake and the connect message are one segment.
+        // Pending frames carry it along: the end of the handshake and the connect message share one segment.
         if pending.isEmpty { write(transport) }
         if mayCompact {
           mayCompact = false
@@ -181,7 +181,7 @@ extension DeviceConnection {
     }
   }
 
-  /// Takes up any event but a notification.
+  /// Handles any event except a notification.
   func handle(_ event: CourierClientEvent) {
     switch event {
     case .connected(let token, let milliseconds, let isNew):
@@ -205,7 +205,7 @@ extension DeviceConnection {
       delegate?.deviceConnection(self, appToken: token, for: topic)
     case .tokenRefused(let topic, _):
       delegate?.deviceConnection(self, appToken: nil, for: topic)
-    case .notification: preconditionFailure("a notification is taken up where its bytes are")
+    case .notification: preconditionFailure("notifications are handled where their bytes are")
     case .noStorage: delegate?.deviceConnectionFoundNothingStored(self)
     case .goodbye(let reason, let milliseconds):
       goodbye = reason
@@ -239,7 +239,7 @@ extension DeviceConnection {
     if case .failed(let code) = transport.writeOutput(shared.tlsBuffers) { end(.transport(code)) }
   }
 
-  /// Encrypts and sends what the turn left to say.
+  /// Encrypts and sends the frames of this turn.
   func sendPending() {
     guard stage == .open, let transport, !pending.isEmpty else { return }
     defer { pending.removeAll(keepingCapacity: true) }

@@ -4,34 +4,33 @@ package import ApusTLS
 package import ApusTrust
 package import ApusWire
 
-/// A device that stays connected: socket, TLS and courier client, and back again when the connection ends.
+/// A device that stays connected: socket, TLS and courier client, reconnecting whenever the connection ends.
 ///
 /// ```
 /// idle --start--> resolving --> connecting --> handshaking --> open --> waiting --> resolving ...
 /// ```
 ///
-/// Confined to its loop. Keeps no buffer while it is quiet. It lives while somebody holds it, and while its socket is
-/// open.
+/// Confined to its loop. Holds no buffer while it is idle. It lives as long as it is referenced or its socket is open.
 package final class DeviceConnection: SocketHandler {
   package enum Endpoint: Sendable {
-    /// To be tried in turn.
+    /// Tried in order.
     case addresses([SocketAddress])
-    /// Looked up anew for each connection.
+    /// Resolved for each connection.
     case host(String, port: UInt16)
   }
 
   package struct Configuration: Sendable {
     package var endpoint: Endpoint
-    /// The address of this machine to connect from, port 0; nil: the system's choice.
+    /// The local address to connect from, with port 0; nil: the system chooses.
     package var source: SocketAddress?
-    /// Says whom the device trusts, who it is, and that it speaks `client.dialect`. May be shared by devices where
-    /// the certificate rides in the connect message.
+    /// The trusted authorities, the identity, and the ALPN of `client.dialect`. Devices may share it if their
+    /// certificate is sent in the connect message.
     package var context: TLSContext
-    /// Who the device is, where `context` is shared by devices; nil: what that says. Not together with `renewal`.
+    /// The device's identity, if devices share `context`; nil: that of `context`. Not together with `renewal`.
     package var identity: TLSConnectionIdentity?
     package var client: CourierClient.Configuration
     package var backoff: Backoff.Configuration
-    /// Under `CourierALPN.securityV3` only: what to prove the device with. RSA.
+    /// Only with `CourierALPN.securityV3`: the identity for the connect message. RSA.
     package var inBandIdentity: InBandIdentity?
     /// Nil: the device's certificate is not renewed.
     package var renewal: RenewalPlan?
@@ -54,7 +53,7 @@ package final class DeviceConnection: SocketHandler {
     }
   }
 
-  /// A certificate that is sent inside the connect message, with its key.
+  /// A certificate with its key, sent in the connect message.
   package struct InBandIdentity: Sendable {
     package var certificateDER: [UInt8]
     package var key: PrivateKey
@@ -71,58 +70,58 @@ package final class DeviceConnection: SocketHandler {
     case connecting
     case handshaking
     case open
-    /// Our side is shut; what the service still sends is read and thrown away.
+    /// Our side is shut down; further data from the service is read and discarded.
     case lingering
-    /// Until it is time to connect again.
+    /// Waits until it is time to reconnect.
     case waiting
   }
 
   package internal(set) var configuration: Configuration
-  /// For the delegate's own use.
+  /// For the delegate's use.
   package let tag: Int
   package internal(set) var client: CourierClient
   package internal(set) var stage = Stage.idle
   /// Whether the last handshake resumed an earlier session.
   package internal(set) var isResumed = false
-  /// Weak: it usually holds the connection, and a connection may outlive it by its socket.
+  /// Weak, since the delegate usually holds the connection; an open socket can keep the connection alive after it.
   weak let delegate: (any DeviceConnectionDelegate)?
   let shared: DeviceLoop
 
-  /// What the device wants, as against `stage`.
+  /// Whether the device should be connected; `stage` is the current state.
   var isWanted = false
   var isInTurn = false
   var isDeferred = false
-  /// Frames to be sent with the end of the turn.
+  /// Frames to send at the end of the turn.
   var pending: [UInt8] = []
   var transport: Transport?
-  /// Whether TLS has done all that it needs OpenSSL for: the session ticket came before the service's first word.
+  /// Whether TLS no longer needs OpenSSL: the session ticket came before the service's first message.
   var mayCompact = false
-  /// Addresses of this attempt that were not tried yet, the next one last.
+  /// The untried addresses of this attempt, the next one last.
   var untried: [SocketAddress] = []
-  /// Tells the answers of a look-up that was given up from those of the current one.
+  /// Distinguishes the answers of abandoned look-ups from the current one.
   var lookup = 0
   var session: TLSSession?
   private var sessionPatience = SessionPatience()
-  /// The certificate's renewal; nil where there is none.
+  /// The renewal of the certificate; nil without one.
   var renewal: Renewal?
-  /// Whether the connection was made with an identity that is not the device's any more: its session is not resumed.
+  /// Whether the connection uses an outdated identity: its session is not resumed.
   var hasOldIdentity = false
-  /// Milliseconds that the next wait has at the least.
+  /// Lower bound of the next wait in milliseconds.
   var minimumWaitMilliseconds: UInt64 = 0
   var goodbye: String?
-  /// After how long the service that is about to close wants the device back; nil where it did not say.
+  /// Milliseconds after which the closing service wants the device back; nil if it did not say.
   var reconnectMilliseconds: UInt64?
   var connectedAtMilliseconds: UInt64?
-  /// The service's clock less ours, where it complained.
+  /// The service's clock minus ours, if the service reported a difference.
   var clockOffsetMilliseconds: Int64 = 0
-  /// When the stage has lasted too long, or the wait is over.
+  /// When the stage times out, or the wait ends.
   var stageDeadline: UInt64?
   private var backoff: Backoff
   private var timer: LoopTimer?
-  /// For when the timer is set. It is never moved back: one that fires early looks again.
+  /// When the timer fires. It is never postponed: a timer that fires early checks again.
   private var armedMilliseconds: UInt64?
 
-  /// - Parameter seed: of the jitter. Different for each device.
+  /// - Parameter seed: For the jitter. Different for each device.
   package init(
     shared: DeviceLoop, configuration: Configuration, baseToken: DeviceToken? = nil, tag: Int = 0,
     seed: UInt64, delegate: any DeviceConnectionDelegate
@@ -139,15 +138,15 @@ package final class DeviceConnection: SocketHandler {
 
   var now: UInt64 { shared.loop.nowMilliseconds }
 
-  /// The socket's, for its options; nil while there is none. It stays the connection's.
+  /// The socket's descriptor, for its options; nil without a socket. The connection keeps ownership.
   package var descriptor: Int32? { transport?.socket.descriptor }
 
-  // MARK: Verbs
+  // MARK: Operations
 
-  /// Connects, and connects again whenever the connection ends.
+  /// Connects, and reconnects whenever the connection ends.
   package func start() { shared.turn(self) { isWanted = true } }
 
-  /// Ends the connection, behind everything that was said, and connects no more.
+  /// Ends the connection after all pending output, and does not reconnect.
   package func stop() { shared.turn(self) { isWanted = false } }
 
   package func setTopics(_ topics: CourierTopics) {
@@ -158,14 +157,14 @@ package final class DeviceConnection: SocketHandler {
     shared.turn(self) { client.setPower(power, to: &pending) }
   }
 
-  /// Asks for the token of a topic. False where too many such requests wait already.
+  /// Requests the token of a topic. False if too many requests are pending.
   package func requestToken(_ topic: TopicHash) -> Bool {
     var isTaken = false
     shared.turn(self) { isTaken = client.requestToken(topic, to: &pending) }
     return isTaken
   }
 
-  /// Says what became of a notification that was held.
+  /// Acknowledges a notification that was held.
   package func acknowledge(
     _ messageID: UInt32, status: CourierAcknowledgement.Status = .taken
   ) {
@@ -174,7 +173,7 @@ package final class DeviceConnection: SocketHandler {
 
   // MARK: Turns
 
-  /// Lends the loop's memory, does `body`, and brings everything that came of it on its way.
+  /// Lends the loop's memory, runs `body`, and sends the resulting output.
   func takeTurn(_ body: () -> Void) {
     isInTurn = true
     let borrows = pending.isEmpty
@@ -182,7 +181,7 @@ package final class DeviceConnection: SocketHandler {
     body()
     followWish()
     sendPending()
-    // A write that fails ends the connection, and the delegate that hears of it may wish for something else.
+    // A failed write ends the connection, and the delegate may then start or stop it.
     followWish()
     if borrows { swap(&pending, &shared.scratch) } else { pending = [] }
     isInTurn = false
@@ -232,7 +231,7 @@ package final class DeviceConnection: SocketHandler {
 
   // MARK: The end of a connection
 
-  /// The connection, or the attempt at one, is over; the next one comes after a wait.
+  /// The connection or attempt has ended; the next one follows after a wait.
   func end(_ reason: DeviceDisconnection) {
     guard stage != .idle, stage != .waiting else { return }
     if stage == .lingering { return finishLeaving() }
@@ -251,7 +250,7 @@ package final class DeviceConnection: SocketHandler {
       self, disconnected: said ?? reason, retryMilliseconds: isWanted ? wait : nil)
   }
 
-  /// Lets the socket go, and keeps what the next connection can use.
+  /// Releases the socket, and keeps what the next connection can use.
   private func hangUp(keepsSession: Bool) {
     if let transport {
       session = keepsSession && !hasOldIdentity ? transport.tls.session ?? session : nil
@@ -268,7 +267,7 @@ package final class DeviceConnection: SocketHandler {
     client.disconnected()
   }
 
-  /// The device wants no connection: ends the one it has, as far as that was not done yet.
+  /// The device wants no connection: ends the existing one, unless that is already in progress.
   private func leave() {
     switch stage {
     case .idle, .lingering: return
@@ -294,6 +293,6 @@ package final class DeviceConnection: SocketHandler {
     delegate?.deviceConnection(self, disconnected: .stopped, retryMilliseconds: nil)
   }
 
-  /// Milliseconds that the service has to close after us: what we said last may not have been read before.
+  /// Milliseconds for the service to close after us, since it may not have read our last output before.
   private static let lingerMilliseconds: UInt64 = 2000
 }

@@ -2,19 +2,19 @@ package import ApusModel
 package import ApusTLS
 package import ApusWire
 
-/// Hears of what happens on device connections. Called on the loop, during the connection's turn: verbs of any
-/// connection may be called from inside, and take effect when the turn ends.
+/// Receives the events of device connections. Called on the loop, during the connection's turn: methods of any
+/// connection may be called from inside, and take effect at the end of the turn.
 package protocol DeviceConnectionDelegate: AnyObject {
   func deviceConnection(
     _ connection: DeviceConnection, connectedAs token: DeviceToken, isNewToken: Bool,
     serverMilliseconds: UInt64)
 
-  /// - Parameter retryMilliseconds: After which it connects again; nil: not before `start()`.
+  /// - Parameter retryMilliseconds: When it reconnects; nil: not before `start()`.
   func deviceConnection(
     _ connection: DeviceConnection, disconnected reason: DeviceDisconnection,
     retryMilliseconds: UInt64?)
 
-  /// A notification that was not had before. Payload and collapse id are lent for the time of the call.
+  /// A new notification. Payload and collapse id are borrowed for the duration of the call.
   func deviceConnection(
     _ connection: DeviceConnection, received notification: CourierNotification,
     payload: Span<UInt8>, collapseID: Span<UInt8>
@@ -24,36 +24,36 @@ package protocol DeviceConnectionDelegate: AnyObject {
   func deviceConnection(
     _ connection: DeviceConnection, appToken token: DeviceToken?, for topic: TopicHash)
 
-  /// What became of the request for a first certificate, where the client was made to ask for one.
+  /// The answer to the request for a first certificate, from a client configured to ask for one.
   ///
-  /// - Returns: Milliseconds to wait at the least before the connection asks again, which it does unless it is stopped.
+  /// - Returns: The minimum wait in milliseconds until the connection asks again, which it does unless it is stopped.
   func deviceConnection(
     _ connection: DeviceConnection, issued issuance: CourierIssuance
   ) -> UInt64
 
-  /// The device has a certificate to follow its own.
+  /// The device has a new certificate.
   ///
-  /// - Returns: The context with it, for the connections to come; nil where it could not be kept, and the old one goes
-  ///   on.
+  /// - Returns: The context for future connections; nil if the identity could not be stored, and the old one stays in
+  ///   use.
   func deviceConnection(
     _ connection: DeviceConnection, renewed identity: DeviceIdentity
   ) -> TLSContext?
 
-  /// The certificate was not renewed. The reason is for people; the device asks again.
+  /// The certificate could not be renewed, with a readable reason; the device asks again.
   func deviceConnection(_ connection: DeviceConnection, notRenewed reason: String)
 
-  /// Nothing waited for the device.
+  /// No stored notifications for the device.
   func deviceConnectionFoundNothingStored(_ connection: DeviceConnection)
 }
 
-/// What becomes of a notification that was just received.
+/// What to do with a notification that was just received.
 package enum DeviceVerdict: Sendable, Hashable {
-  /// Acknowledged with the end of the turn: it does not come again.
+  /// Acknowledge it at the end of the turn: the service does not send it again.
   case acknowledge
-  /// Acknowledged later, by `DeviceConnection.acknowledge`. Until then the service sends it again on each connection,
-  /// and it is not reported again.
+  /// Acknowledge it later with `DeviceConnection.acknowledge`. Until then the service sends it again on each
+  /// connection, without a new report.
   case hold
-  /// There is no room for it: not acknowledged, and reported again when it comes again on a later connection.
+  /// There is no room for it: it is not acknowledged, and reported again when it arrives on a later connection.
   case decline
 }
 

@@ -5,35 +5,35 @@ package import ApusTrust
 import ApusWire
 import Glibc
 
-/// Why a device has no connection any more.
+/// Why a device is disconnected.
 package enum DeviceDisconnection: Error, Sendable {
-  /// The device wanted it so.
+  /// The device was stopped.
   case stopped
-  /// The service has no address, or none that takes connections. The last address's reason.
+  /// The service has no address, or none that accepts connections; with the reason of the last address.
   case unreachable(SocketError)
-  /// TCP or TLS took longer than `Limits.handshakeSeconds`, or the service took no bytes for
+  /// TCP or TLS took longer than `Limits.handshakeSeconds`, or the service read no bytes for
   /// `Limits.writeStallSeconds`.
   case timedOut
   case tls(TLSError)
-  /// The service does not speak the courier protocol in the device's dialect (ALPN).
+  /// The service does not support the courier protocol in the device's dialect (ALPN).
   case otherProtocol
   /// The device's key cannot sign a nonce.
   case proof(TrustFault)
   case refused(CourierRefusal)
   case fault(CourierClientFault)
-  /// The service said why it closes.
+  /// The service gave a reason for closing.
   case goodbye(reason: String)
-  /// The service closed without a word.
+  /// The service closed without a reason.
   case closed
   /// The system's `errno`.
   case transport(Int32)
 }
 
 extension DeviceDisconnection {
-  /// What the end of an attempt says of the session that was offered in it.
+  /// Whether the offered TLS session may have caused the failed attempt.
   enum SessionBlame {
     case none
-    /// Nothing was said: a service that is asked by thousands at once answers some of them too late.
+    /// No reason was given: a service that thousands contact at once answers some of them too late.
     case possible
     case likely
   }
@@ -41,20 +41,20 @@ extension DeviceDisconnection {
   var sessionBlame: SessionBlame {
     switch self {
     case .stopped, .unreachable, .goodbye: .none
-    // Truncated: it ended without an alert too.
+    // Truncated also ended without an alert.
     case .timedOut, .transport, .closed, .tls(.truncated): .possible
     case .tls, .otherProtocol, .proof, .refused, .fault: .likely
     }
   }
 }
 
-/// Whether a session is offered again after an attempt that led to no connection.
+/// Whether a TLS session is offered again after a failed attempt.
 ///
-/// One that nothing was said about saves the service most of the work the next time, and just then that counts. But not
-/// for ever: where it is the session that the service fails at, a device that kept it would be locked out. That whoever
-/// watches may see a ticket twice (RFC 8446, C.4) tells him less than the device's address does.
+/// If the service gave no reason, keeping the session saves it most of the work next time, which matters just then. But
+/// not without limit: if the service fails because of the session, a device that kept it would be locked out. An
+/// observer may see a ticket twice (RFC 8446, C.4), which reveals less than the device's address does.
 struct SessionPatience {
-  /// Attempts in a row that ended without a word.
+  /// Consecutive attempts that ended without a reason.
   private var silent = 0
 
   static let silentAttempts = 16
@@ -79,17 +79,17 @@ extension DeviceDisconnection: CustomStringConvertible {
     switch self {
     case .stopped: "stopped"
     case .unreachable(let error): error.description
-    case .timedOut: "the service does not answer"
+    case .timedOut: "the service does not respond"
     case .tls(.alertReceived(let code)): Self.text(alert: code)
     case .tls(.certificateRejected(let reason)): Self.text(rejected: reason)
     case .tls(let error): error.description
-    case .otherProtocol: "the service does not speak the courier protocol; is it the right port?"
-    case .proof(let fault): "the device cannot prove itself: \(fault)"
+    case .otherProtocol: "the service does not support the courier protocol; check the port"
+    case .proof(let fault): "the device cannot sign its proof: \(fault)"
     case .refused(let refusal): Self.text(refused: refusal)
     case .fault(let fault): fault.description
     case .goodbye(let reason): "the service closed: \(reason)"
     case .closed: "the service closed"
-    case .transport(ECONNRESET), .transport(EPIPE): "the connection was cut"
+    case .transport(ECONNRESET), .transport(EPIPE): "the connection was reset"
     case .transport(ETIMEDOUT): "the connection was lost"
     case .transport(let code): "the connection broke (error \(code))"
     }
@@ -99,19 +99,19 @@ extension DeviceDisconnection: CustomStringConvertible {
     let text = "the service refused the device (status \(refusal.status.rawValue))"
     if refusal.badNonceServerMilliseconds != nil {
       return text
-        + ": the clock of this device is wrong by more than \(Limits.courierNonceSeconds) s, "
-        + "compared with the service's: set it"
+        + ": the clock of this device differs by more than \(Limits.courierNonceSeconds) s "
+        + "from the service's: correct it"
     }
     return refusal.explanation.isEmpty ? text : "\(text): \(refusal.explanation)"
   }
 
-  /// What an alert of the service says about the device's certificate. RFC 8446, section 6.2.
+  /// An alert of the service about the device's certificate. RFC 8446, section 6.2.
   private static func text(alert code: UInt8) -> String {
     let fault: String? =
       switch code {
       case 44: "is revoked"
       case 45: "has expired"
-      case 48: "is of an authority that the service does not trust, or no longer"
+      case 48: "comes from an authority that the service does not trust"
       default: nil
       }
     guard let fault else { return TLSError.alertReceived(code).description }

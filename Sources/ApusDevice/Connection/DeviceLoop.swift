@@ -1,16 +1,16 @@
 package import ApusLoop
 import ApusTLS
 
-/// What all device connections on one loop share: the loop, and memory that each uses only during its turn. Confined
-/// to the loop's thread.
+/// What all device connections on one loop share: the loop, and memory that each uses only during its turn. Confined to
+/// the loop's thread.
 @safe package final class DeviceLoop {
   package let loop: EventLoop
   let tlsBuffers: TLSBuffers
   let receiveBuffer: UnsafeMutableRawBufferPointer
-  /// Lent to the connection whose turn it is, for the frames that it says.
+  /// Lent to the current connection for its output frames.
   var scratch: [UInt8] = []
-  /// Whether a connection is having its turn. What others have to say then waits in `deferred`: the TLS buffers hold
-  /// the first one's bytes.
+  /// Whether a connection is in its turn. Output of other connections then waits in `deferred`, because the TLS buffers
+  /// hold the bytes of the current one.
   private var isInTurn = false
   private var deferred: [DeviceConnection] = []
 
@@ -24,7 +24,7 @@ import ApusTLS
 
   deinit { unsafe receiveBuffer.deallocate() }
 
-  /// Gives a connection its turn, now or after the one that is having it.
+  /// Gives a connection a turn, now or after the current one.
   func turn(_ connection: DeviceConnection, _ body: () -> Void) {
     guard !isInTurn else {
       body()

@@ -2,7 +2,7 @@ import ApusLoop
 import ApusModel
 import ApusTLS
 
-/// The socket and the TLS of one connection, and the ciphertext between them.
+/// The socket and TLS of one connection, and the ciphertext between them.
 final class Transport {
   enum Outcome {
     case done
@@ -12,11 +12,11 @@ final class Transport {
   let socket: Socket
   let tls: TLSConnection
   let address: SocketAddress
-  /// Ciphertext that the socket did not take.
+  /// Ciphertext that the socket has not taken yet.
   private var unsent = OutputQueue()
   private var shutsWhenWritten = false
   private let loop: EventLoop
-  /// When the service counts as stuck; nil while it takes everything.
+  /// When the service counts as stalled; nil while it reads everything.
   private(set) var stallDeadline: UInt64?
 
   init(socket: Socket, tls: TLSConnection, address: SocketAddress, loop: EventLoop) {
@@ -26,7 +26,7 @@ final class Transport {
     self.loop = loop
   }
 
-  /// Moves the ciphertext out of the shared buffers, to the socket as far as it takes it.
+  /// Moves the ciphertext from the shared buffers to the socket, as far as the socket takes it.
   func writeOutput(_ buffers: TLSBuffers) -> Outcome {
     guard buffers.outputCount > 0 else { return .done }
     defer { buffers.removeAllOutput() }
@@ -39,7 +39,7 @@ final class Transport {
     return .done
   }
 
-  /// The socket takes more.
+  /// The socket is writable again.
   func writeUnsent() -> Outcome {
     let before = unsent.count
     let outcome = unsent.writeWaiting(to: socket)
@@ -60,20 +60,20 @@ final class Transport {
     updateInterest()
   }
 
-  /// A service that does not take our answers is not read on: they would pile up here.
+  /// Stops reading from a service that does not read our answers, which would accumulate here.
   func updateInterest() {
     socket.setInterest(
       reading: unsent.count < Limits.outputHighWaterBytes, writing: !unsent.isEmpty)
   }
 
-  /// Says close_notify behind everything, and shuts our side once that is written.
+  /// Sends close_notify after all output, and shuts our side down once it is written.
   func shut(_ buffers: TLSBuffers) {
     tls.close(buffers: buffers)
     _ = writeOutput(buffers)
     if unsent.isEmpty { socket.shutdownWrite() } else { shutsWhenWritten = true }
   }
 
-  /// Says close_notify, or the alert that stands in the output, if the socket takes it at once; and is gone.
+  /// Sends close_notify or the pending alert, if the socket takes it immediately, and closes.
   func close(_ buffers: TLSBuffers) {
     tls.close(buffers: buffers)
     _ = writeOutput(buffers)

@@ -1,7 +1,7 @@
 package import ApusModel
 package import ApusWire
 
-/// What a device wants to get, as the courier's lists have it. A topic that stands in none counts as uninstalled.
+/// The topics of a device in the courier's lists. A topic in no list counts as uninstalled.
 package struct CourierTopics: Sendable, Hashable {
   package var enabled: [TopicHash]
   package var ignored: [TopicHash]
@@ -21,23 +21,23 @@ package struct CourierTopics: Sendable, Hashable {
   }
 }
 
-/// A device's side of the courier protocol: bytes in, bytes and events out, time passed in.
+/// The device's side of the courier protocol: bytes in, bytes and events out, with time as an argument.
 ///
 /// ```
 /// offline --begin--> connect sent --0x08--> connected --filter--> filter sent
 ///    ^------------------------ disconnected -------------------------'
 /// ```
 ///
-/// One client lives through all connections of a device. It remembers the base token, the lists of topics, whether the
-/// device is active, the token requests without an answer, and which notifications were had, and says all of it again
-/// on the next connection. Time is in milliseconds of a clock that does not go backwards.
+/// One client serves all connections of a device. It remembers the base token, the topic lists, whether the device is
+/// active, the unanswered token requests and the received notifications, and repeats them on the next connection. Times
+/// are milliseconds of a monotonic clock.
 package struct CourierClient: Sendable {
   package enum Phase: Sendable, Hashable {
     case offline
     case connectSent
     case connected
     case filterSent
-    /// After a refusal or a fault: nothing is read or said until `disconnected()`.
+    /// After a refusal or a fault: nothing is read or written until `disconnected()`.
     case over
   }
 
@@ -46,13 +46,13 @@ package struct CourierClient: Sendable {
     /// Milliseconds for the answer to the connect message.
     package var responseMilliseconds: UInt64
     /// Milliseconds without a frame from the service after which a keep-alive is sent. Announced to the service in
-    /// minutes, rounded up. 0: none is ever sent.
+    /// minutes, rounded up. 0: never.
     package var keepAliveMilliseconds: UInt64
-    /// Milliseconds for the answer to it.
+    /// Milliseconds for the answer to a keep-alive.
     package var answerMilliseconds: UInt64
-    /// Notifications that are remembered, to tell those that come again.
+    /// Remembered notifications, for detecting duplicates.
     package var duplicateWindow: Int
-    /// What a device without a certificate asks for, instead of connecting; nil: it has one.
+    /// The request of a device without a certificate, sent instead of connecting; nil: it has one.
     package var enrolment: CourierEnrolmentRequest?
 
     package init(
@@ -71,22 +71,22 @@ package struct CourierClient: Sendable {
 
   package let configuration: Configuration
   package private(set) var phase = Phase.offline
-  /// What names the device to the courier. The device keeps it across restarts.
+  /// Identifies the device to the courier. The device keeps it across restarts.
   package private(set) var baseToken: DeviceToken?
-  /// Notifications that came again.
+  /// Notifications that arrived again.
   package private(set) var duplicateCount: UInt64 = 0
-  /// Frames that were skipped: of unknown commands, or answers to nothing.
+  /// Skipped frames: unknown commands, or answers without a request.
   package private(set) var skippedCount: UInt64 = 0
-  /// Topics whose token was asked for and has not come.
+  /// Topics whose token was requested but has not arrived.
   package private(set) var pendingTokens: [TopicHash] = []
 
   private var topics: CourierTopics?
   private var power: PowerState?
   private var window: DuplicateWindow
   private var framer = CourierFramer()
-  /// When the connect message was sent, and then when the service was last heard.
+  /// When the connect message was sent, and then when the service last sent something.
   private var heardMilliseconds: UInt64 = 0
-  /// When the keep-alive was sent that waits for its answer.
+  /// When the unanswered keep-alive was sent.
   private var askedMilliseconds: UInt64?
 
   package init(configuration: Configuration, baseToken: DeviceToken? = nil) {
@@ -95,19 +95,19 @@ package struct CourierClient: Sendable {
     window = DuplicateWindow(capacity: configuration.duplicateWindow)
   }
 
-  /// Whether the service believes the device.
+  /// Whether the service accepted the device.
   package var isConnected: Bool { phase == .connected || phase == .filterSent }
 
   // MARK: Beginning and end of a connection
 
-  /// Says the connect message, first thing on a new connection; where there is no certificate yet, asks for one.
+  /// Writes the connect message, first on a new connection; without a certificate, requests one.
   ///
-  /// - Parameter proof: Under `CourierALPN.securityV3`, else nil: TLS has the certificate.
+  /// - Parameter proof: With `CourierALPN.securityV3`; else nil, because TLS has the certificate.
   package mutating func begin(
     proof: CourierProof? = nil, nowMilliseconds: UInt64, to output: inout [UInt8]
   ) {
     precondition(
-      (proof != nil) == (configuration.dialect == .securityV3), "the proof is the third dialect's")
+      (proof != nil) == (configuration.dialect == .securityV3), "only securityV3 has a proof")
     disconnected()
     phase = .connectSent
     heardMilliseconds = nowMilliseconds
@@ -118,22 +118,22 @@ package struct CourierClient: Sendable {
     ).encode(to: &output)
   }
 
-  /// The connection ended, whoever ended it.
+  /// The connection ended, from either side.
   package mutating func disconnected() {
     phase = .offline
     framer = CourierFramer()
     askedMilliseconds = nil
   }
 
-  // MARK: What the device says
+  // MARK: Output to the service
 
-  /// Replaces what the device wants to get, now or, while there is no connection, on the next.
+  /// Replaces the topics, now or on the next connection.
   package mutating func setTopics(_ topics: CourierTopics, to output: inout [UInt8]) {
     self.topics = topics
     if isConnected { sendFilter(to: &output) }
   }
 
-  /// As `setTopics(_:to:)`, list by list.
+  /// Like `setTopics(_:to:)`, list by list.
   package mutating func setTopics(
     enabled: [TopicHash], ignored: [TopicHash] = [], opportunistic: [TopicHash] = [],
     paused: [TopicHash] = [], nonWaking: [TopicHash] = [], to output: inout [UInt8]
@@ -156,15 +156,15 @@ package struct CourierClient: Sendable {
     phase = .filterSent
   }
 
-  /// Says whether the device is in use. One that never says so counts as active.
+  /// Sets whether the device is in use. Active by default.
   package mutating func setPower(_ power: PowerState, to output: inout [UInt8]) {
     self.power = power
     if isConnected { CourierSetState(power).encode(to: &output) }
   }
 
-  /// Asks for the token of a topic; answered by `appToken` or `tokenRefused`, on a later connection if need be.
+  /// Requests the token of a topic; answered by `appToken` or `tokenRefused`, possibly on a later connection.
   ///
-  /// - Returns: False where `Limits.courierFilterTopics` requests wait already.
+  /// - Returns: False if `Limits.courierFilterTopics` requests are pending.
   package mutating func requestToken(_ topic: TopicHash, to output: inout [UInt8]) -> Bool {
     if pendingTokens.contains(topic) { return true }
     guard pendingTokens.count < Limits.courierFilterTopics else { return false }
@@ -173,9 +173,9 @@ package struct CourierClient: Sendable {
     return true
   }
 
-  /// Asks for a certificate to follow the device's own; answered by `renewal`, on this connection or never.
+  /// Requests the next certificate; answered by `renewal`, on this connection or never.
   ///
-  /// - Returns: False without a connection, and in a dialect that has no such request.
+  /// - Returns: False without a connection, and in a dialect without this request.
   package mutating func requestRenewal(
     _ request: CourierRenewalRequest, to output: inout [UInt8]
   ) -> Bool {
@@ -184,7 +184,7 @@ package struct CourierClient: Sendable {
     return true
   }
 
-  /// Says what became of a notification. Without a connection it is remembered, and said when the notification comes
+  /// Acknowledges a notification. Without a connection the status is remembered, and sent when the notification arrives
   /// again.
   package mutating func acknowledge(
     _ messageID: UInt32, status: CourierAcknowledgement.Status = .taken,
@@ -196,13 +196,13 @@ package struct CourierClient: Sendable {
       .encode(to: &output)
   }
 
-  /// The notification could not be taken: it is reported again when it comes again, on a later connection.
+  /// The notification could not be accepted: it is reported again when it arrives on a later connection.
   package mutating func decline(_ messageID: UInt32) { window.forget(messageID) }
 
-  // MARK: What the service says
+  // MARK: Input from the service
 
-  /// The next event of `input` from `offset` on, and moves `offset` behind its frame; nil once the input is used up.
-  /// What the client has to say in answer is appended to `output`.
+  /// The next event in `input` from `offset`, and moves `offset` past its frame; nil once the input is used up. Answers
+  /// are appended to `output`.
   package mutating func next(
     _ input: Span<UInt8>, at offset: inout Int, nowMilliseconds: UInt64, to output: inout [UInt8]
   ) -> CourierClientEvent? {
@@ -265,7 +265,7 @@ package struct CourierClient: Sendable {
     let response = try CourierConnectResponse(decoding: fields)
     guard response.status == .accepted else {
       phase = .over
-      // "A client refused with a token retries without it."
+      // A client that was refused with a token retries without it.
       baseToken = nil
       return .refused(
         CourierRefusal(
@@ -273,7 +273,7 @@ package struct CourierClient: Sendable {
           badNonceServerMilliseconds: response.badNonceServerMilliseconds,
           explanation: response.explanation))
     }
-    // A service may leave the token out where it accepted the one that was presented.
+    // A service may omit the token if it accepted the one that was presented.
     guard let token = response.token ?? baseToken else { return end(.noToken) }
     let isNew = token != baseToken
     baseToken = token
@@ -321,7 +321,7 @@ package struct CourierClient: Sendable {
 
   // MARK: Time
 
-  /// When `timePassed` is to be called next; nil: not before something else happens.
+  /// When to call `timePassed` next; nil: not before another event.
   package var deadlineMilliseconds: UInt64? {
     switch phase {
     case .offline, .over: return nil
@@ -333,7 +333,7 @@ package struct CourierClient: Sendable {
     }
   }
 
-  /// Does what is due: sends a keep-alive, or gives a silent service up.
+  /// Does what is due: sends a keep-alive, or gives up on a silent service.
   package mutating func timePassed(
     nowMilliseconds: UInt64, to output: inout [UInt8]
   ) -> CourierClientEvent? {

@@ -2,40 +2,41 @@ package import ApusModel
 package import ApusTrust
 package import ApusWire
 
-/// What a courier client tells the connection that drives it.
+/// An event of a courier client for its connection.
 package enum CourierClientEvent: Sendable {
-  /// The service believes the device. `isNewToken`: the base token is not the one from before, and the tokens of apps
-  /// may have changed with it.
+  /// The service accepted the device. `isNewToken`: the base token has changed, and the tokens of apps may have changed
+  /// with it.
   case connected(token: DeviceToken, serverMilliseconds: UInt64, isNewToken: Bool)
-  /// The service does not believe the device; it closes.
+  /// The service refused the device; it closes.
   case refused(CourierRefusal)
-  /// What became of the request for a first certificate; the service closes.
+  /// The answer to the request for a first certificate; the service closes.
   case issued(CourierIssuance)
-  /// What became of the request for the next certificate.
+  /// The answer to the request for the next certificate.
   case renewal(CourierIssuance)
-  /// The certificate will be worth nothing before its time: the next one is to be asked for within these seconds.
+  /// The service will stop accepting the certificate before it expires: request the next one within these seconds.
   case renewalAdvised(withinSeconds: UInt32)
   /// The token that an app gives its provider.
   case appToken(topic: TopicHash, token: DeviceToken)
   /// The service has no token for the topic.
   case tokenRefused(topic: TopicHash, status: UInt8)
-  /// A notification that was not reported before. It is to be acknowledged.
+  /// A new notification, to be acknowledged.
   case notification(CourierArrival)
-  /// Nothing waits for the device.
+  /// No stored notifications.
   case noStorage
-  /// The service is about to close, why, and after how many milliseconds it wants the device back, if it says so.
+  /// The service is about to close, with its reason, and after how many milliseconds the device should return, if
+  /// given.
   case goodbye(reason: String, reconnectMilliseconds: UInt32?)
-  /// The connection is of no more use.
+  /// The connection cannot continue.
   case fault(CourierClientFault)
 }
 
-/// What the service said when it refused a device.
+/// The service's refusal of a device.
 package struct CourierRefusal: Sendable, Hashable {
   package var status: CourierConnectResponse.Status
   package var serverMilliseconds: UInt64
-  /// The service's time, in Unix milliseconds, where it found the time in the nonce to be wrong.
+  /// The service's time in Unix milliseconds, if it rejected the nonce's time.
   package var badNonceServerMilliseconds: UInt64?
-  /// Why, and what to do, where the service said it; else empty.
+  /// The service's reason and remedy; may be empty.
   package var explanation: String
 
   package init(
@@ -49,31 +50,31 @@ package struct CourierRefusal: Sendable, Hashable {
   }
 }
 
-/// A notification as it arrived. Payload and collapse id stay in the bytes that they came in.
+/// A notification as it arrived. Payload and collapse id remain in the input bytes.
 package struct CourierArrival: Sendable {
   package let view: CourierNotificationView
   let frame: CourierFrame
 
   package var notification: CourierNotification { view.notification }
 
-  /// The payload. `input` is the span that was being read when the notification was reported.
+  /// The payload. `input` is the span that was read when the notification was reported.
   @_lifetime(copy input, borrow self)
   package func payload(in input: Span<UInt8>) -> Span<UInt8> {
     frame.fields(in: input).extracting(view.payload)
   }
 
-  /// The collapse id, empty for none. `input` as for `payload`.
+  /// The collapse id; empty for none. `input` as for `payload`.
   @_lifetime(copy input, borrow self)
   package func collapseID(in input: Span<UInt8>) -> Span<UInt8> {
     frame.fields(in: input).extracting(view.collapseID)
   }
 }
 
-/// Why a connection to the courier is over.
+/// Why a connection to the courier failed.
 package enum CourierClientFault: Error, Sendable, Hashable {
-  /// The service's bytes are not the protocol.
+  /// The service's bytes are not the courier protocol.
   case malformed(CourierFault)
-  /// A frame of this command came where the protocol does not have it.
+  /// A frame of this command came at a point where the protocol does not allow it.
   case unexpected(command: UInt8)
   /// An acceptance without a base token, for a device that has none.
   case noToken
@@ -88,14 +89,14 @@ extension CourierClientFault: CustomStringConvertible {
     switch self {
     case .malformed(let fault): "the service broke the protocol: \(fault)"
     case .unexpected(let command): "the service sent command \(command) out of turn"
-    case .noToken: "the service accepted the device and gave it no token"
+    case .noToken: "the service accepted the device but sent no token"
     case .noResponse: "the service did not answer the connect message in time"
     case .noAnswer: "the service did not answer a keep-alive in time"
     }
   }
 }
 
-/// What a device proves itself with inside the connect message, under `CourierALPN.securityV3`. Good for one use.
+/// The proof of a device's identity inside the connect message, with `CourierALPN.securityV3`. For one use.
 package struct CourierProof: Sendable, Hashable {
   package var certificateDER: [UInt8]
   package var nonce: [UInt8]
@@ -107,7 +108,7 @@ package struct CourierProof: Sendable, Hashable {
     self.signature = signature
   }
 
-  /// Signs a nonce with the key of the certificate, which is RSA.
+  /// Signs a nonce with the RSA key of the certificate.
   ///
   /// - Parameters:
   ///   - milliseconds: Unix time, within `Limits.courierNonceSeconds` of the service's.

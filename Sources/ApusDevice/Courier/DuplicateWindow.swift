@@ -1,25 +1,25 @@
-/// The notifications that a device got last, so that one which comes again is not reported again.
+/// The last notifications of a device, so that one that arrives again is not reported again.
 ///
-/// Bounded: the oldest makes room for the newest. A notification is known by its message id and by when it was sent,
-/// both of which stay the same when the service sends it again; the id alone would take the notifications of a service
-/// that lost its memory, and counts from 1 again, for old ones.
+/// Bounded: the newest replaces the oldest. A notification is identified by its message id and its time of sending,
+/// which the service repeats when it sends it again. The id alone is not enough: a service that lost its state counts
+/// from 1 again.
 package struct DuplicateWindow: Sendable {
   package enum Standing: Sendable, Hashable {
-    /// It was not here before; now it is.
+    /// New; remembered from now on.
     case new
-    /// It was reported, and its acknowledgement is still to come.
+    /// Reported, and not acknowledged yet.
     case open
-    /// It was acknowledged.
+    /// Acknowledged.
     case handled
   }
 
-  /// Notifications that are remembered. 0: none, and every one counts as new.
+  /// Remembered notifications. 0: none, and each one counts as new.
   package let capacity: Int
-  /// A ring once it is full. An entry: message id (32 bits), milliseconds of sending (30), `present`, `handled`.
+  /// A ring once it is full. Each entry: message id (32 bits), milliseconds of sending (30), `present`, `handled`.
   private var entries: [UInt64] = []
-  /// Where the oldest stands in a full ring, else 0.
+  /// The index of the oldest in a full ring, else 0.
   private var oldest = 0
-  /// The greatest entry that ever was. Ids mostly grow, and one above it needs no search.
+  /// The greatest entry so far. Ids mostly grow, and a greater one needs no search.
   private var greatest: UInt64 = 0
 
   private static let handled: UInt64 = 1
@@ -27,7 +27,7 @@ package struct DuplicateWindow: Sendable {
 
   package init(capacity: Int) { self.capacity = capacity }
 
-  /// Takes in that a notification came.
+  /// Records that a notification arrived.
   package mutating func note(messageID: UInt32, sentNanoseconds: UInt64?) -> Standing {
     guard capacity > 0 else { return .new }
     let milliseconds = (sentNanoseconds ?? 0) / 1_000_000 & 0x3fff_ffff
@@ -46,14 +46,14 @@ package struct DuplicateWindow: Sendable {
     return .new
   }
 
-  /// Takes in that the newest notification of this id was acknowledged.
+  /// Records that the newest notification with this id was acknowledged.
   package mutating func handle(_ messageID: UInt32) {
     if let index = index(of: messageID) { entries[index] |= Self.handled }
   }
 
-  /// Takes back that the newest notification of this id came: when it comes again, it is new.
+  /// Forgets the newest notification with this id: when it arrives again, it is new.
   package mutating func forget(_ messageID: UInt32) {
-    // An empty slot equals no entry. `greatest` may stay: what is not above it is searched for, and not found.
+    // An empty slot equals no entry. `greatest` may stay: smaller entries are searched for, and not found.
     if let index = index(of: messageID) { entries[index] = 0 }
   }
 
@@ -61,7 +61,7 @@ package struct DuplicateWindow: Sendable {
     index { $0 != 0 && UInt32(truncatingIfNeeded: $0 >> 32) == messageID }
   }
 
-  /// From the newest to the oldest.
+  /// Searches from the newest to the oldest.
   private func index(where matches: (UInt64) -> Bool) -> Int? {
     for index in (0..<oldest).reversed() where matches(entries[index]) { return index }
     for index in (oldest..<entries.count).reversed() where matches(entries[index]) { return index }

@@ -4,9 +4,9 @@ import ApusTrust
 import ApusWire
 import Glibc
 
-/// What a device proves itself with.
+/// A device's certificate and key.
 public struct DeviceIdentity: Sendable, Hashable {
-  /// The device's own certificate, and behind it those that lead to its authority.
+  /// The device's own certificate, followed by the certificates up to its authority.
   public var certificatePEM: String
   /// The certificate's private key, not encrypted.
   public var keyPEM: String
@@ -16,10 +16,10 @@ public struct DeviceIdentity: Sendable, Hashable {
     self.keyPEM = keyPEM
   }
 
-  /// The last second in which the certificate is good, Unix time; nil where it cannot be read.
+  /// The last second of the certificate's validity, Unix time; nil if the certificate cannot be read.
   public var expirationSeconds: Int64? { (try? Certificate(pem: certificatePEM))?.notAfter }
 
-  /// The id by which the service knows the device, 16 hexadecimal digits; nil where the certificate cannot be read.
+  /// The service's id for the device, 16 hexadecimal digits; nil if the certificate cannot be read.
   public var deviceID: String? {
     guard let certificate = try? Certificate(pem: certificatePEM) else { return nil }
     return (try? DeviceCertificate(certificate))?.deviceID.text
@@ -34,8 +34,8 @@ public struct DeviceIdentity: Sendable, Hashable {
     }
   }
 
-  /// SHA-256 of a key's public half, 64 digits: what the operator of the service sees of a device that waits for
-  /// approval, and what tells it from an impostor.
+  /// SHA-256 of a key's public half, 64 digits. The operator of the service sees it for a device that waits for
+  /// approval, and can tell the device from an impostor by it.
   public static func fingerprint(ofKey keyPEM: String) throws -> String {
     do {
       return try PrivateKey(pem: keyPEM).publicKey.spkiSHA256.hex
@@ -44,9 +44,9 @@ public struct DeviceIdentity: Sendable, Hashable {
     }
   }
 
-  /// What the service issued for a key.
+  /// The identity from issued certificates and a key.
   ///
-  /// - Throws: Why it cannot be: the device does not take a certificate of another's key.
+  /// - Throws: If the certificate is not for this key, for example.
   init(certificates: [[UInt8]], key: PrivateKey) throws(TrustFault) {
     var pem = ""
     for (index, der) in certificates.enumerated() {
@@ -63,23 +63,23 @@ public struct DeviceIdentity: Sendable, Hashable {
   }
 }
 
-/// A device's identity in one file, so that key and certificate always belong together: certificates and key as PEM,
-/// for its owner's eyes alone (mode 0600).
+/// A device's identity in one file, so that key and certificate always match: certificates and key as PEM, with mode
+/// 0600.
 ///
-/// Before the device has a certificate it holds the key alone: a device that starts again while it waits goes on with
-/// the same key, and so is the same device to the service.
+/// Before the device has a certificate, the file holds only the key. A device that restarts while it waits then
+/// continues with the same key, and is the same device to the service.
 public struct DeviceIdentityFile: Sendable, Hashable {
   public var path: String
 
   public init(path: String) { self.path = path }
 
-  /// What the file has: a key, and a certificate if there is one; nil where there is no file.
+  /// The contents: a key, and a certificate if there is one; nil if the file does not exist.
   ///
-  /// - Throws: `DeviceError` where it cannot be read.
+  /// - Throws: `DeviceError` if it cannot be read.
   public func read() throws -> (keyPEM: String, certificatePEM: String?)? {
     guard let text = try content() else { return nil }
     guard let key = Self.block("PRIVATE KEY", of: text[...])?.text else {
-      throw DeviceError(.badConfiguration, "\(path) has no private key")
+      throw DeviceError(.badConfiguration, "\(path) contains no private key")
     }
     var certificates = ""
     var rest = text[...]
@@ -90,12 +90,12 @@ public struct DeviceIdentityFile: Sendable, Hashable {
     return (key, certificates.isEmpty ? nil : certificates)
   }
 
-  /// Puts an identity in place of what was there, at once and for good: a crash leaves the old one or the new one.
+  /// Replaces the contents atomically and durably: after a crash the file has the old or the new identity.
   public func write(_ identity: DeviceIdentity) throws {
     try write(identity.certificatePEM + identity.keyPEM)
   }
 
-  /// The same of a key that has no certificate yet.
+  /// The same for a key without a certificate.
   public func write(keyPEM: String) throws { try write(keyPEM) }
 
   private static func block(
@@ -156,7 +156,8 @@ public struct DeviceIdentityFile: Sendable, Hashable {
     syncDirectory()
   }
 
-  /// Without it a loss of power could bring the old file back, which does no harm but for a key that was never there.
+  /// Without this, a power loss could restore the old file. That is harmless, except for a key written for the first
+  /// time.
   private func syncDirectory() {
     let directory = path.lastIndex(of: "/").map {
       $0 == path.startIndex ? "/" : String(path[..<$0])
@@ -174,7 +175,7 @@ public struct DeviceIdentityFile: Sendable, Hashable {
 }
 
 extension StringProtocol {
-  /// Where `text` first stands in this one.
+  /// The range of the first occurrence of `text`.
   fileprivate func firstRange(of text: String) -> Range<Index>? {
     var start = startIndex
     while start < endIndex {
@@ -188,7 +189,7 @@ extension StringProtocol {
 }
 
 extension DeviceConfiguration {
-  /// What connections with an identity have in common.
+  /// The shared context of connections with an identity.
   func context(_ identity: DeviceIdentity?) throws(TLSError) -> TLSContext {
     try TLSContext(
       client: TLSClientConfiguration(

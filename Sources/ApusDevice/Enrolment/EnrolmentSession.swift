@@ -4,7 +4,8 @@ import ApusTLS
 import ApusTrust
 import ApusWire
 
-/// One device's way to its first certificate: asks, waits where the operator is to decide, asks again. On its loop.
+/// The enrolment of one device: requests its first certificate, waits while the operator decides, and asks again. On
+/// its loop.
 final class EnrolmentSession: DeviceConnectionDelegate, @unchecked Sendable {
   typealias Completion = (Result<DeviceIdentity, any Error>) -> Void
 
@@ -13,9 +14,9 @@ final class EnrolmentSession: DeviceConnectionDelegate, @unchecked Sendable {
   private let whilePending: (@Sendable (Int) -> Void)?
   private var connection: DeviceConnection?
   private var completion: Completion?
-  /// Connections in a row that brought no answer.
+  /// Consecutive connections without an answer.
   private var failures = 0
-  /// Whether this connection brought its answer: its end is none of the failures.
+  /// Whether this connection brought its answer: its end is then not a failure.
   private var isAnswered = false
 
   /// Connections without an answer after which it gives up.
@@ -68,7 +69,7 @@ final class EnrolmentSession: DeviceConnectionDelegate, @unchecked Sendable {
         finish(.success(try DeviceIdentity(certificates: issuance.certificates, key: key)))
       } catch {
         finish(
-          .failure(DeviceError(.unreachable, "what the service issued is of no use: \(error)")))
+          .failure(DeviceError(.unreachable, "the issued certificate is invalid: \(error)")))
       }
       return 0
     case .pending:
@@ -109,8 +110,8 @@ final class EnrolmentSession: DeviceConnectionDelegate, @unchecked Sendable {
     }
   }
 
-  /// Whether the service may have got the request: if it has, and the code is used up, only asking again with this key
-  /// brings the certificate. What fails before is a mistake more often than a passing fault.
+  /// Whether the service may have received the request. If so, and the code is used up, only asking again with this key
+  /// brings the certificate. Earlier failures are more often configuration mistakes than temporary faults.
   private func mayHaveAsked(_ reason: DeviceDisconnection) -> Bool {
     if failures > 1 { return true }
     return switch reason {
@@ -119,7 +120,7 @@ final class EnrolmentSession: DeviceConnectionDelegate, @unchecked Sendable {
     }
   }
 
-  // MARK: What such a connection never brings
+  // MARK: Events that such a connection never has
 
   func deviceConnection(
     _ connection: DeviceConnection, connectedAs token: DeviceToken, isNewToken: Bool,
@@ -133,26 +134,27 @@ final class EnrolmentSession: DeviceConnectionDelegate, @unchecked Sendable {
 }
 
 extension PushDevice {
-  /// Gets a first certificate for this device: with a one-time code from the service's operator (`apus code`), or
-  /// without one, where the operator then decides (`apus device --approve`).
+  /// Gets a first certificate for this device: with an enrolment code from the service's operator (`apus code`), or
+  /// without one, in which case the operator decides (`apus device --approve`).
   ///
-  /// The key is made here and never leaves the device. Waits as long as the operator takes; cancel the task to wait no
-  /// longer. A connection that breaks before the answer came is tried again a few times.
+  /// The key is generated here and never leaves the device. Waits for the operator without limit; cancel the task to
+  /// end the wait. A connection that breaks before the answer is tried again a few times.
   ///
-  /// An application that may be stopped in between makes the key itself (`DeviceIdentity.makeKey()`), keeps it, and
-  /// gives it here again: asked twice with one key and one code, the service gives the same certificate twice, while
-  /// another key finds the code used up.
+  /// An application that may be stopped in between generates the key with `DeviceIdentity.makeKey()`, stores it, and
+  /// passes it again. The service returns the same certificate for the same key and code, while a different key finds
+  /// the code used.
   ///
   /// - Parameters:
-  ///   - host: Where the service is: a name or an address.
-  ///   - port: That of its door for devices.
-  ///   - serverName: The name that the service's certificate must have; nil: the host.
-  ///   - authorityPEM: As `DeviceConfiguration.authorityPEM`.
-  ///   - code: Case, spaces and hyphens do not count. Nil: the operator is asked.
-  ///   - name: What people call the device, at most 64 bytes.
-  ///   - keyPEM: Nil: a new ECDSA key. RSA of 2048 to 4096 bits is taken too.
-  ///   - whilePending: Called each time the operator has not decided yet, with the seconds to the next question.
-  /// - Throws: `DeviceError`, which says what was wrong; `CancellationError`.
+  ///   - host: The service's name or address.
+  ///   - port: The port of its listener for devices.
+  ///   - serverName: The name that the service's certificate must contain; nil: the host.
+  ///   - authorityPEM: As in `DeviceConfiguration.authorityPEM`.
+  ///   - code: The enrolment code; case, spaces and hyphens do not matter. Nil: the operator decides.
+  ///   - name: A readable name of the device, at most 64 bytes.
+  ///   - keyPEM: Nil: a new ECDSA key. RSA with 2048 to 4096 bits is also accepted.
+  ///   - whilePending: Called each time the operator has not decided yet, with the seconds until the next request.
+  ///
+  /// - Throws: `DeviceError`, which says what failed; `CancellationError`.
   public static func enroll(
     host: String, port: UInt16 = 5223, serverName: String? = nil, authorityPEM: String,
     code: String?, name: String, keyPEM: String? = nil,
@@ -190,12 +192,12 @@ extension PushDevice {
     if let code {
       let text = Array(code.utf8)
       guard EnrolmentCode(text: text.span) != nil else {
-        throw DeviceError(.codeRefused, "the code is mistyped: it has 28 letters and digits")
+        throw DeviceError(.codeRefused, "the code is mistyped: a code has 28 letters and digits")
       }
     }
     guard 1...Limits.deviceNameBytes ~= name.utf8.count else {
       throw DeviceError(
-        .badConfiguration, "the name has not between 1 and \(Limits.deviceNameBytes) bytes")
+        .badConfiguration, "the name must have 1 to \(Limits.deviceNameBytes) bytes")
     }
     do throws(TrustFault) {
       let key: PrivateKey

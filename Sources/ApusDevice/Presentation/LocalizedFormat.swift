@@ -1,13 +1,13 @@
-/// The formatting of `loc-key` with `loc-args`: "Generating a remote notification".
+/// The formatting of `loc-key` with `loc-args`. Source: Generating a remote notification.
 ///
-/// | specifier | what it becomes |
+/// | specifier | result |
 /// |---|---|
 /// | `%@` | the next argument in order |
-/// | `%1$@` | the argument of that number, counted from 1; it does not move the order |
+/// | `%1$@` | the argument with that number, from 1; does not advance the order |
 /// | `%%` | one percent sign |
 ///
-/// Anything else stays as it is. Apple's pages do not say what becomes of an argument that is missing; here it is
-/// empty, and a string that is missing is shown as its key.
+/// Everything else is left unchanged. Apple's pages do not define missing arguments or strings; here a missing argument
+/// is empty, and a missing string is shown as its key.
 enum LocalizedFormat {
   static func text(
     key: String, arguments: [String], strings: [String: String]
@@ -45,7 +45,7 @@ enum LocalizedFormat {
     case number(Int)
   }
 
-  /// What stands behind a percent sign, and where it ends; nil for no specifier.
+  /// The specifier after a percent sign, and its end; nil if it is none.
   private static func specifier(
     _ input: [Unicode.Scalar], at start: Int
   ) -> (kind: Kind, end: Int)? {

@@ -2,13 +2,12 @@ import ApusWire
 
 /// What a phone would show of a notification, and do with it.
 ///
-/// Keys and their meaning: "Generating a remote notification". A value of another type than the key has is as if it
-/// were not there, and unknown keys are.
+/// Keys and their meaning: Generating a remote notification. Values of the wrong type and unknown keys are ignored.
 public struct Presentation: Sendable, Hashable {
   public enum Sound: Sendable, Hashable {
-    /// The system's own.
+    /// The system's default sound.
     case standard
-    /// A file of the app's.
+    /// A sound file of the app.
     case named(String)
 
     init(name: String) { self = name == "default" ? .standard : .named(name) }
@@ -24,23 +23,23 @@ public struct Presentation: Sendable, Hashable {
   public var title: String?
   public var subtitle: String?
   public var body: String?
-  /// The title of the button that opens the app; nil for the system's own. Apple's older documents have it
-  /// (`action-loc-key`), and old senders use it.
+  /// The title of the button that opens the app; nil for the system's. From Apple's older documents (`action-loc-key`),
+  /// and still used by old providers.
   public var actionTitle: String?
-  /// The file that the app shows while it starts (`launch-image`).
+  /// The launch image of the app (`launch-image`).
   public var launchImage: String?
-  /// The number on the app's icon; 0 takes it away, nil leaves it.
+  /// The number on the app's icon; 0 removes it, nil leaves it unchanged.
   public var badge: Int?
   public var sound: Sound?
-  /// Whether the sound is heard although the device is muted.
+  /// Whether the sound plays even if the device is muted.
   public var isCriticalSound = false
-  /// From 0 to 1, of a critical sound.
+  /// From 0 to 1, for a critical sound.
   public var soundVolume: Double?
-  /// Which actions are offered.
+  /// The category, which determines the actions.
   public var category: String?
-  /// What it is grouped by.
+  /// The thread id by which notifications are grouped.
   public var thread: String?
-  /// Nil where the payload does not say: the system takes it for `active`.
+  /// Nil if the payload does not say; the system then uses `active`.
   public var interruptionLevel: InterruptionLevel?
   public var relevanceScore: Double?
   public var targetContentID: String?
@@ -49,7 +48,7 @@ public struct Presentation: Sendable, Hashable {
   /// Whether the app may change the notification before it is shown.
   public var isMutable = false
 
-  /// Whether nobody sees or hears anything, and no badge changes.
+  /// Whether the notification shows nothing, plays nothing and changes no badge.
   public var isSilent: Bool { !hasText && badge == nil && sound == nil }
 
   private var hasText: Bool { [title, subtitle, body].contains { $0?.isEmpty == false } }
@@ -58,8 +57,9 @@ public struct Presentation: Sendable, Hashable {
   ///
   /// - Parameters:
   ///   - payload: The JSON text.
-  ///   - strings: What the app's `Localizable.strings` has for the user's language.
-  /// - Returns: Nil where the payload is no JSON object. One without `aps` is silent.
+  ///   - strings: The app's `Localizable.strings` in the user's language.
+  ///
+  /// - Returns: Nil if the payload is not a JSON object. One without `aps` is silent.
   public init?(payload: Span<UInt8>, strings: [String: String] = [:]) {
     guard let value = try? JSONValue(parsing: payload), let object = value.object else {
       return nil
@@ -77,7 +77,7 @@ public struct Presentation: Sendable, Hashable {
     isMutable = aps["mutable-content"]?.integer == 1
   }
 
-  /// As `init(payload:strings:)`, for a payload in an array.
+  /// Like `init(payload:strings:)`, for a payload in an array.
   public init?(payload: [UInt8], strings: [String: String] = [:]) {
     self.init(payload: payload.span, strings: strings)
   }
@@ -98,8 +98,8 @@ public struct Presentation: Sendable, Hashable {
     }
   }
 
-  /// A text of an alert: localized where it has a key, else literal. A Live Activity has key and arguments in an object
-  /// of their own.
+  /// A text of an alert: localized if it has a key, else literal. A Live Activity has key and arguments in a nested
+  /// object.
   private static func text(
     _ alert: JSONObject, _ name: String, key: String, arguments: String, _ strings: [String: String]
   ) -> String? {
@@ -115,7 +115,7 @@ public struct Presentation: Sendable, Hashable {
   }
 
   private static func texts(_ arguments: JSONValue?) -> [String] {
-    // One that is no string holds its place, so that those behind it keep their numbers.
+    // A value that is not a string keeps its position, so that the later ones keep their numbers.
     (arguments?.array ?? []).map { $0.string ?? "" }
   }
 

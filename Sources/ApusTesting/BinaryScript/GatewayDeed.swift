@@ -1,39 +1,39 @@
 package import ApusModel
 
-/// What a scripted gateway does on one connection, one deed after the other. Behind the last it takes what comes.
+/// An action of a scripted gateway on one connection. After the last action it accepts everything.
 package enum GatewayDeed: Sendable, Hashable {
-  /// Which number a packet names.
+  /// The number that a packet names.
   package enum Named: Sendable, Hashable {
-    /// The notification that comes next, which is thrown away.
+    /// The next notification, which is discarded.
     case next
-    /// The last one that was taken; 0 when there is none.
+    /// The last accepted notification; 0 if there is none.
     case last
-    /// Whatever it is.
+    /// This number.
     case number(UInt32)
   }
 
-  /// Takes so many notifications.
+  /// Accepts this many notifications.
   case take(Int)
-  /// Says this packet and reads no more. `isSplit`: each byte in a record of its own. `times`: how often.
+  /// Sends this packet and reads no more. `isSplit`: each byte in its own record. `times`: how often.
   case say(status: UInt8, Named, isSplit: Bool = false, times: Int = 1)
-  /// Says something else than a packet.
+  /// Sends bytes that are not a packet.
   case babble([UInt8])
-  /// Refuses the next notification, and the connection is reset before the packet is out.
+  /// Rejects the next notification, but resets the connection before the packet is sent.
   case eatPacket
-  /// Takes the next notification, and the connection is reset.
+  /// Accepts the next notification and resets the connection.
   case takeAndReset
-  /// Resets the connection once a notification is there, which it does not look at.
+  /// Resets the connection once a notification arrives, without reading it.
   case reset
-  /// FIN without close_notify, once a notification is there.
+  /// Sends FIN without close_notify once a notification arrives.
   case halfClose
-  /// close_notify without a packet, once a notification is there.
+  /// Sends close_notify without a packet once a notification arrives.
   case close
-  /// Reads nothing any more, and stays.
+  /// Stops reading and keeps the connection open.
   case stall
-  /// Does nothing for so many milliseconds, whatever comes.
+  /// Does nothing for this many milliseconds.
   case pause(UInt64)
 
-  /// Whether it waits for a notification.
+  /// Whether the action waits for a notification.
   var needsFrame: Bool {
     switch self {
     case .take, .say(_, .next, _, _), .eatPacket, .takeAndReset, .reset, .halfClose, .close: true
@@ -41,11 +41,11 @@ package enum GatewayDeed: Sendable, Hashable {
     }
   }
 
-  /// A refusal as a gateway makes it.
+  /// A rejection as gateways send it.
   package static func refuse(_ status: BinaryStatus) -> GatewayDeed {
     .say(status: status.rawValue, .next)
   }
 
-  /// "Shutdown", with the last notification that was taken.
+  /// The status Shutdown, with the last accepted notification.
   package static let shutDown = GatewayDeed.say(status: BinaryStatus.shutdown.rawValue, .last)
 }

@@ -4,34 +4,34 @@ package import ApusTLS
 import ApusTrust
 import Synchronization
 
-/// A gateway over real sockets that does to its clients what a script says, and knows what it took.
+/// A gateway on real sockets that follows a script, and records what it accepted.
 package final class ScriptedGateway: @unchecked Sendable {
   package struct Options: Sendable {
-    /// Says status 0 for each notification that it takes.
+    /// Sends status 0 for each accepted notification.
     package var confirms = false
-    /// Milliseconds for which it looks at nothing on a new connection.
+    /// Milliseconds for which it ignores a new connection.
     package var handshakePauseMilliseconds: UInt64 = 0
-    /// Whether it leaves the notification without token and payload unanswered, by which clients ask for a last word.
+    /// Whether it leaves the clients' probes unanswered: notifications without token and payload.
     package var ignoresProbes = false
 
     package init() {}
   }
 
   struct Account {
-    /// The payloads that were taken, in order, as often as they were.
+    /// The accepted payloads in order, including repetitions.
     var taken: [String] = []
-    /// Those that were refused.
+    /// The rejected payloads.
     var refused: [String] = []
     var connectionCount = 0
   }
 
-  /// Of an authority that signed the gateway's certificate, and of a client of its.
+  /// The authority that signed the gateway's certificate, and a client identity from it.
   package let authorityPEM: [UInt8]
   package let clientIdentity: TLSIdentity
   package private(set) var port: UInt16 = 0
   package let options: Options
 
-  /// By connection; those behind the last take everything.
+  /// By connection; later connections accept everything.
   private let script: [[GatewayDeed]]
   private let account = Mutex(Account())
   private let loop = EventLoop(name: "scripted")

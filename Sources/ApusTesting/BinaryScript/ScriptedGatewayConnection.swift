@@ -7,18 +7,18 @@ import ApusWire
 final class ScriptedGatewayConnection: SocketHandler {
   private let socket: Socket
   private let tls: TLSConnection
-  /// Nil when its test is over.
+  /// Nil once its test is over.
   private weak var gateway: ScriptedGateway?
   private let options: ScriptedGateway.Options
   private let buffers = TLSBuffers()
   private var room = [UInt8](repeating: 0, count: 65_536)
-  /// What the script still has, the next deed last.
+  /// The remaining actions, the next one last.
   private var deeds: [GatewayDeed]
-  /// What came and was not looked at.
+  /// Received bytes that are not processed yet.
   private var input: [UInt8] = []
   private var lastTaken: UInt32 = 0
   private var timer: LoopTimer?
-  /// It says no more, and what comes is thrown away.
+  /// It sends nothing more, and discards what arrives.
   private var isDeaf = false
 
   private static let limits = BinaryFrameLimits(tokenBytes: 1...100)
@@ -82,9 +82,9 @@ final class ScriptedGatewayConnection: SocketHandler {
     buffers.removeAllOutput()
   }
 
-  // MARK: Deeds
+  // MARK: Actions
 
-  /// Does what can be done now.
+  /// Performs the actions that are possible now.
   private func act() {
     guard tls.isEstablished else { return }
     while socket.isOpen, !isDeaf, timer?.isActive != true {
@@ -165,13 +165,13 @@ final class ScriptedGatewayConnection: SocketHandler {
 
   // MARK: Frames
 
-  /// What the bytes that came begin with.
+  /// What the received bytes start with.
   private func scan() -> BinaryScan? {
     let bytes = input
     return bytes.isEmpty ? nil : BinaryFrame.scan(bytes.span, limits: Self.limits)
   }
 
-  /// The next whole notification, if it is one.
+  /// The next complete notification, if there is one.
   private func frame() -> BinaryFrame? {
     if case .frame(let frame) = scan() { frame } else { nil }
   }
@@ -181,7 +181,7 @@ final class ScriptedGatewayConnection: SocketHandler {
     return String(decoding: input[frame.payload], as: UTF8.self)
   }
 
-  /// False when there is none.
+  /// False if there is none.
   private func takeNext() -> Bool {
     guard let frame = frame() else {
       answerProbe()
@@ -204,7 +204,7 @@ final class ScriptedGatewayConnection: SocketHandler {
     gateway?.note { $0.refused.append(payload) }
   }
 
-  /// What stands there may be no notification, on purpose.
+  /// The bytes may deliberately not be a notification.
   private func answerProbe() {
     guard !options.ignoresProbes, case .fault(let fault, _, let identifier) = scan() else {
       return

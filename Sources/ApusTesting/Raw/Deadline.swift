@@ -1,20 +1,19 @@
 import Glibc
 
-/// A moment of the monotonic clock by which something must have happened.
+/// A deadline on the monotonic clock.
 ///
-/// Tests wait for what they expect, never for time to pass: a deadline only ends a test that would otherwise hang.
+/// Tests wait for events, not for time to pass: a deadline only ends a test that would otherwise hang.
 package struct Deadline: Sendable {
   private let nanoseconds: UInt64
 
-  /// Seconds that a test waits for a peer, where it says nothing else: far above anything that works, even on a busy
-  /// machine.
+  /// The default number of seconds to wait for a peer: far more than needed even on a busy machine.
   package static let seconds = 20
 
   package init(seconds: Int = Self.seconds) {
     nanoseconds = Self.now() + UInt64(seconds) * 1_000_000_000
   }
 
-  /// Milliseconds that are left, rounded up; 0 once it has passed.
+  /// Milliseconds left, rounded up; 0 after the deadline.
   package var remainingMilliseconds: Int32 {
     let now = Self.now()
     return now >= nanoseconds ? 0 : Int32(clamping: (nanoseconds - now + 999_999) / 1_000_000)

@@ -35,7 +35,7 @@ package enum HPACKLiteral {
   }
 }
 
-/// Reads header blocks: RFC 7541, written for tests and apart from the library that the service uses.
+/// Reads header blocks (RFC 7541); written for tests, independently of the service's decoder.
 package struct HPACKDecoder: Sendable {
   package enum Fault: Error, Sendable, Equatable {
     case truncated
@@ -134,11 +134,10 @@ package struct HPACKDecoder: Sendable {
 
 /// The Huffman code of RFC 7541, appendix B, for visible ASCII.
 ///
-/// The code is canonical: sorted by length, then by symbol, each code is the one before plus one. So the lengths are
-/// all that need be written down. No symbol outside of visible ASCII has a code below 19 bits, so these codes stand
-/// without the rest.
+/// The code is canonical: sorted by length, then by symbol, each code is the previous one plus one, so the lengths
+/// define it. Symbols other than visible ASCII have codes of at least 19 bits, so these codes work without them.
 enum HPACKHuffman {
-  /// Characters by the length of their codes in bits.
+  /// Characters by code length in bits.
   private static let characters: [(bits: Int, characters: String)] = [
     (5, "012aceiost"), (6, " %-./3456789=A_bdfghlmnpru"),
     (7, ":BCDEFGHIJKLMNOPQRSTUVWYjkqvwxyz"), (8, "&*,;XZ"), (10, "!\"()?"), (11, "'+|"),
@@ -180,7 +179,7 @@ enum HPACKHuffman {
         }
       }
     }
-    // Section 5.2: what is left is padding, less than a byte of ones.
+    // Section 5.2: the rest is padding, less than a byte of ones.
     guard code.bits < 8, code.value == (1 << UInt32(code.bits)) - 1 else { throw .huffman }
     return output
   }

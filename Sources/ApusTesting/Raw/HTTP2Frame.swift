@@ -1,4 +1,4 @@
-/// An HTTP/2 frame as it stands on the wire: RFC 9113, section 4.1.
+/// An HTTP/2 frame as on the wire: RFC 9113, section 4.1.
 package struct HTTP2Frame: Sendable, Hashable, CustomStringConvertible {
   package enum Kind {
     package static let data: UInt8 = 0x0
@@ -100,9 +100,9 @@ package struct HTTP2Frame: Sendable, Hashable, CustomStringConvertible {
     HTTP2Frame(Kind.goAway, bigEndian(lastStream) + bigEndian(code))
   }
 
-  // MARK: What servers say
+  // MARK: Frames that servers send
 
-  /// The values of a SETTINGS frame by their identifiers.
+  /// The values of a SETTINGS frame by identifier.
   package var settingValues: [UInt16: UInt32] {
     var values: [UInt16: UInt32] = [:]
     for start in stride(from: 0, to: payload.count - 5, by: 6) {
@@ -128,7 +128,7 @@ package struct HTTP2Frame: Sendable, Hashable, CustomStringConvertible {
   }
 }
 
-/// What a GOAWAY frame says: RFC 9113, section 6.8.
+/// The contents of a GOAWAY frame: RFC 9113, section 6.8.
 package struct RawGoAway: Sendable, Hashable {
   package var lastStream: UInt32
   package var code: UInt32

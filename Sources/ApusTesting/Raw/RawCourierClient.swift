@@ -1,5 +1,5 @@
-/// A courier frame as it stands on the wire: command, length of the fields in four bytes, and each field behind its id
-/// and its length in two.
+/// A courier frame as on the wire: command, length of the fields in four bytes, then each field with its id and its
+/// length in two bytes.
 package struct RawCourierFrame: Sendable, Hashable, CustomStringConvertible {
   package struct Field: Sendable, Hashable, CustomStringConvertible {
     package var id: UInt8
@@ -36,15 +36,15 @@ package struct RawCourierFrame: Sendable, Hashable, CustomStringConvertible {
   /// The first value of a field.
   package subscript(id: UInt8) -> [UInt8]? { fields.first { $0.id == id }?.value }
 
-  /// Which fields there are, in order.
+  /// The ids of the fields, in order.
   package var fieldIDs: [UInt8] { fields.map(\.id) }
 
   package var description: String { "command \(command) with \(fields)" }
 }
 
-/// A device's side of the courier protocol, frame by frame.
+/// The device's side of the courier protocol, frame by frame.
 ///
-/// It sends what a test says and answers nothing by itself: no filter, no acknowledgement.
+/// It sends only what a test sends: no filter or acknowledgement of its own.
 package final class RawCourierClient {
   package let tls: RawTLSClient
   /// Everything that was received, in order.
@@ -54,7 +54,7 @@ package final class RawCourierClient {
 
   package func send(_ frames: RawCourierFrame...) throws { try tls.send(frames.flatMap(\.bytes)) }
 
-  /// The next frame; nil when the connection has ended between two frames.
+  /// The next frame; nil if the connection ended between two frames.
   package func nextFrame(
     deadline: Deadline = Deadline(), awaiting what: @autoclosure () -> String = "a frame"
   ) throws -> RawCourierFrame? {
@@ -67,10 +67,10 @@ package final class RawCourierClient {
       ? [] : try tls.take(length, deadline: deadline, awaiting: "the rest of a frame") ?? [])[...]
     var frame = RawCourierFrame(head[0])
     while !rest.isEmpty {
-      guard rest.count >= 3 else { throw RawFault.unexpected("a field without its length") }
+      guard rest.count >= 3 else { throw RawFault.unexpected("a field without a length") }
       let start = rest.startIndex
       let count = Int(rest[start + 1]) << 8 | Int(rest[start + 2])
-      guard rest.count >= 3 + count else { throw RawFault.unexpected("a field past its frame") }
+      guard rest.count >= 3 + count else { throw RawFault.unexpected("a field beyond its frame") }
       frame.fields.append(.init(rest[start], Array(rest.dropFirst(3).prefix(count))))
       rest = rest.dropFirst(3 + count)
     }
@@ -87,13 +87,12 @@ package final class RawCourierClient {
       throw RawFault.ended(tls.end ?? .endOfStream, awaiting: what)
     }
     guard frame.command == command else {
-      throw RawFault.unexpected("\(frame) came instead of \(what)")
+      throw RawFault.unexpected("received \(frame) instead of \(what)")
     }
     return frame
   }
 
-  /// Reads until the connection ends; what still came, and how it ended. Closes this
-  /// side too.
+  /// Reads until the connection ends; returns the frames read and the kind of end. Closes this side too.
   package func end(
     deadline: Deadline = Deadline()
   ) throws -> (frames: [RawCourierFrame], end: RawEnd) {

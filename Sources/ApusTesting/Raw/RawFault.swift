@@ -1,35 +1,35 @@
 package import ApusTLS
 import Glibc
 
-/// What stopped a raw client that a test drives.
+/// Why an operation of a raw client failed.
 package enum RawFault: Error, Sendable, Equatable, CustomStringConvertible {
-  /// A call of the system failed with this `errno`.
+  /// A system call failed with this `errno`.
   case system(String, Int32)
-  /// The deadline came first. Says what was waited for.
+  /// The deadline passed while waiting for this.
   case timedOut(String)
-  /// The connection ended before what was waited for. Says what that was.
+  /// The connection ended while waiting for this.
   case ended(RawEnd, awaiting: String)
-  /// The peer sent what its protocol does not allow here.
+  /// The peer violated its protocol.
   case unexpected(String)
 
   package var description: String {
     switch self {
     case .system(let call, let code): "\(call): \(unsafe String(cString: strerror(code)))"
-    case .timedOut(let what): "the deadline came before \(what)"
+    case .timedOut(let what): "the deadline passed before \(what)"
     case .ended(let end, let what): "the connection ended (\(end)) before \(what)"
     case .unexpected(let what): what
     }
   }
 }
 
-/// How the other side ended a connection.
+/// How the peer ended a connection.
 package enum RawEnd: Sendable, Equatable {
   /// close_notify: nothing is missing.
   case closeNotify
-  /// FIN, under TLS without close_notify before it.
+  /// FIN; under TLS, without close_notify.
   case endOfStream
   /// RST.
   case reset
-  /// A fatal TLS alert, or what else made this side's TLS give up.
+  /// A fatal TLS alert, or another TLS failure on this side.
   case failed(TLSError)
 }

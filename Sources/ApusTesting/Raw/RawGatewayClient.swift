@@ -9,12 +9,12 @@ package final class RawGatewayClient {
 
   package func send(_ frames: [UInt8]...) throws { try tls.send(Array(frames.joined())) }
 
-  /// The next packet; nil when the connection has ended.
+  /// The next packet; nil if the connection has ended.
   package func packet(awaiting what: String = "a packet") throws -> [UInt8]? {
     try tls.take(6, awaiting: what)
   }
 
-  /// Everything until the end: the bytes, how they ended, and the end of the connection below.
+  /// All bytes until the end, how they ended, and how the TCP connection ended.
   package func end() throws -> GatewayEnd {
     let (bytes, end) = try tls.receiveAll()
     return GatewayEnd(
@@ -26,7 +26,7 @@ package final class RawGatewayClient {
 package struct GatewayEnd: Sendable, Equatable {
   package var bytes: [UInt8]
   package var end: RawEnd
-  /// What came behind close_notify.
+  /// The end of the TCP connection after close_notify.
   package var transport: RawEnd?
 
   package init(bytes: [UInt8], end: RawEnd, transport: RawEnd?) {
@@ -34,7 +34,7 @@ package struct GatewayEnd: Sendable, Equatable {
   }
 }
 
-/// A tuple of the feedback service as it stands on the wire.
+/// A feedback tuple as on the wire.
 package struct RawFeedbackTuple: Sendable, Hashable {
   package var seconds: UInt32
   package var token: [UInt8]
@@ -44,13 +44,13 @@ package struct RawFeedbackTuple: Sendable, Hashable {
     self.token = token
   }
 
-  /// Cuts a whole list: time in four bytes, length in two, token.
+  /// Splits a complete list: time in four bytes, length in two, token.
   package static func list(_ bytes: [UInt8]) throws(RawFault) -> [RawFeedbackTuple] {
     var tuples: [RawFeedbackTuple] = []
     var rest = bytes[...]
     while !rest.isEmpty {
       let head = Array(rest.prefix(6))
-      guard head.count == 6 else { throw .unexpected("the list ends in a tuple's head") }
+      guard head.count == 6 else { throw .unexpected("the list ends in the head of a tuple") }
       let length = Int(head[4]) << 8 | Int(head[5])
       let token = Array(rest.dropFirst(6).prefix(length))
       guard token.count == length else { throw .unexpected("the list ends in a token") }
@@ -63,7 +63,7 @@ package struct RawFeedbackTuple: Sendable, Hashable {
 }
 
 extension TestService {
-  /// A provider of the binary interface; without another one, under a new certificate for `TestDirectory.topic`.
+  /// A provider on the binary interface, by default with a new certificate for `TestDirectory.topic`.
   package func gateway(
     _ environment: Environment = .production, listener: Int = 0, identity: TLSIdentity? = nil,
     change: (inout TLSClientConfiguration) -> Void = { _ in }
@@ -74,7 +74,7 @@ extension TestService {
         identity: identity ?? directory.providerIdentity(), change: change))
   }
 
-  /// A reader of the feedback service, which has read nothing yet.
+  /// A feedback reader that has not read anything yet.
   package func feedbackReader(
     _ environment: Environment = .production, topic: String = TestDirectory.topic,
     identity: TLSIdentity? = nil, change: (inout TLSClientConfiguration) -> Void = { _ in }
@@ -84,9 +84,9 @@ extension TestService {
       identity: identity ?? directory.providerIdentity(topic: topic), change: change)
   }
 
-  /// Reads the whole list and lets the service know that it has been read.
+  /// Reads the whole list and confirms it to the service.
   ///
-  /// The rows are gone once the service has seen this side's end: the next reader may come before that, and
+  /// The service removes the rows once it has seen this side's end. The next reader may connect before that, so
   /// `feedback(until:)` waits for it.
   package func feedback(
     _ environment: Environment = .production, topic: String = TestDirectory.topic,

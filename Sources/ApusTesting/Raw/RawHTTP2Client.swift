@@ -1,4 +1,4 @@
-/// An answer, with the frames that it came in.
+/// An answer, with its frames.
 package struct RawResponse: Sendable {
   package var headers: [RawHeader]
   package var body: [UInt8]
@@ -10,17 +10,16 @@ package struct RawResponse: Sendable {
   package var bodyText: String { String(decoding: body, as: UTF8.self) }
 }
 
-/// What became of a request.
+/// The outcome of a request.
 package enum RawOutcome: Sendable {
   case answered(RawResponse)
   /// RST_STREAM with this error code.
   case reset(UInt32)
 }
 
-/// A provider's side of HTTP/2, frame by frame.
+/// The provider's side of HTTP/2, frame by frame.
 ///
-/// Sends what a test says and keeps what comes. By itself it does one thing: it acknowledges SETTINGS, unless told not
-/// to.
+/// Sends what a test sends and keeps what arrives. On its own it only acknowledges SETTINGS, unless told not to.
 package final class RawHTTP2Client {
   package let tls: RawTLSClient
   package var acknowledgesSettings = true
@@ -31,10 +30,10 @@ package final class RawHTTP2Client {
   private var finished: [UInt32: RawOutcome] = [:]
   private var nextStream: UInt32 = 1
 
-  /// Takes a connection after its handshake; sends nothing yet.
+  /// Uses a connection after its handshake; sends nothing yet.
   package init(_ tls: RawTLSClient) { self.tls = tls }
 
-  // MARK: Out
+  // MARK: Output
 
   /// The preface and an empty SETTINGS frame.
   package func begin(_ settings: [(UInt16, UInt32)] = []) throws {
@@ -61,7 +60,7 @@ package final class RawHTTP2Client {
   package static func frames(
     _ stream: UInt32, _ headers: [RawHeader], _ body: [UInt8]
   ) -> [HTTP2Frame] {
-    // SETTINGS_MAX_FRAME_SIZE as it is at first: RFC 9113, section 6.5.2.
+    // The initial SETTINGS_MAX_FRAME_SIZE: RFC 9113, section 6.5.2.
     let starts = Array(stride(from: 0, to: body.count, by: 16_384))
     return [.headers(stream, headers, endsStream: body.isEmpty)]
       + starts.map { start in
@@ -75,9 +74,9 @@ package final class RawHTTP2Client {
     try response(to: request(headers, body: body))
   }
 
-  // MARK: In
+  // MARK: Input
 
-  /// The next frame; nil when the connection has ended between two frames.
+  /// The next frame; nil if the connection ended between two frames.
   package func nextFrame(
     deadline: Deadline = Deadline(), awaiting what: @autoclosure () -> String = "a frame"
   ) throws -> HTTP2Frame? {
@@ -110,7 +109,7 @@ package final class RawHTTP2Client {
       open[frame.stream]?.body += frame.payload
       add(frame)
     case HTTP2Frame.Kind.resetStream:
-      // Behind an early answer it only stops the rest of the request: RFC 9113, section 8.1.
+      // After an early answer, RST_STREAM only stops the rest of the request: RFC 9113, section 8.1.
       if finished[frame.stream] == nil, let code = frame.resetCode {
         finished[frame.stream] = .reset(code)
         open[frame.stream] = nil
@@ -125,7 +124,7 @@ package final class RawHTTP2Client {
     finished[frame.stream] = .answered(response)
   }
 
-  /// Waits for what becomes of a stream.
+  /// Waits for the outcome of a stream.
   package func outcome(
     of stream: UInt32, deadline: Deadline = Deadline()
   ) throws -> RawOutcome {
@@ -148,7 +147,7 @@ package final class RawHTTP2Client {
     }
   }
 
-  /// Waits for a frame that `matches`; ones that came already count.
+  /// Waits for a frame that `matches`; frames already received count.
   package func frame(
     deadline: Deadline = Deadline(), awaiting what: String, where matches: (HTTP2Frame) -> Bool
   ) throws -> HTTP2Frame {
@@ -159,15 +158,15 @@ package final class RawHTTP2Client {
     throw RawFault.ended(tls.end ?? .endOfStream, awaiting: what)
   }
 
-  /// Reads until the connection ends; every GOAWAY that was received on it, in order, and how it ended. Closes this
-  /// side too.
+  /// Reads until the connection ends; returns every GOAWAY received on it, in order, and how it ended. Closes this side
+  /// too.
   package func end(deadline: Deadline = Deadline()) throws -> (goAways: [RawGoAway], end: RawEnd) {
     while try nextFrame(deadline: deadline, awaiting: "the end of the connection") != nil {}
     tls.close()
     return (received.compactMap(\.goAway), tls.end ?? .endOfStream)
   }
 
-  /// Whether PING comes back with its 8 bytes: proof that everything sent before was processed.
+  /// Waits for the answer to a PING, which proves that everything sent before was processed.
   package func ping() throws {
     let opaque = bigEndian(0x7069_6e67_0000_0000 | UInt64(received.count))
     try send(.ping(opaque))

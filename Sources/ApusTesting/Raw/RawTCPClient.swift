@@ -1,8 +1,8 @@
 package import ApusLoop
-// Both, as a socket structure counts as a member of whichever module the compiler read first.
+// Both, because a socket structure belongs to whichever module the compiler read first.
 import Glibc
 
-/// A blocking TCP client with deadlines, for tests that care about bytes.
+/// A blocking TCP client with deadlines, for tests about exact bytes.
 @safe package final class RawTCPClient {
   package enum Received: Sendable, Equatable {
     case bytes([UInt8])
@@ -69,7 +69,7 @@ import Glibc
     }
   }
 
-  /// Sends all of `bytes`. A peer that closed meanwhile is no error: its last words are still to be read.
+  /// Sends all of `bytes`. A peer that has closed is not an error, since its last bytes can still be read.
   package func send(_ bytes: [UInt8], deadline: Deadline = Deadline()) throws(RawFault) {
     var sent = 0
     while sent < bytes.count {
@@ -91,7 +91,7 @@ import Glibc
     }
   }
 
-  /// The bytes that come next, or how the connection ended.
+  /// The next bytes, or how the connection ended.
   package func receive(
     deadline: Deadline = Deadline(), awaiting what: @autoclosure () -> String = "more bytes"
   ) throws(RawFault) -> Received {
@@ -111,7 +111,7 @@ import Glibc
     }
   }
 
-  /// Everything until the connection ends, and how it did.
+  /// All bytes until the connection ends, and how it ended.
   package func receiveAll(
     deadline: Deadline = Deadline()
   ) throws(RawFault) -> (bytes: [UInt8], end: RawEnd) {
@@ -124,17 +124,17 @@ import Glibc
     }
   }
 
-  /// FIN: this side has said everything.
+  /// FIN: this side sends nothing more.
   package func shutdownWrite() { shutdown(descriptor, Int32(SHUT_WR)) }
 
-  /// Keeps the kernel from taking more than a little of what the peer sends.
+  /// Limits how much the kernel accepts from the peer.
   package func shrinkReceiveBuffer() {
     var bytes: Int32 = 4096
     unsafe setsockopt(
       descriptor, SOL_SOCKET, SO_RCVBUF, &bytes, socklen_t(MemoryLayout<Int32>.size))
   }
 
-  /// RST: as if the peer's machine were gone.
+  /// RST: as if this machine had disappeared.
   package func reset() {
     var setting = linger(l_onoff: 1, l_linger: 0)
     unsafe setsockopt(

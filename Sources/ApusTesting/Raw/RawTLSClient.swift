@@ -1,40 +1,41 @@
 package import ApusLoop
 package import ApusTLS
 
-/// A TLS record as it came, after the handshake.
+/// A TLS record as received, after the handshake.
 package struct RawTLSRecord: Sendable, Hashable {
-  /// 23 for all of TLS 1.3, and for data before; 21 for alerts, 22 for handshake messages (RFC 5246, section 6.2.1).
+  /// 23 for all records of TLS 1.3, and for data in earlier versions; 21 for alerts, 22 for handshake messages (RFC
+  /// 5246, section 6.2.1).
   package var type: UInt8
-  /// What came of it: nothing of alerts, session tickets and the like.
+  /// The decrypted data; empty for alerts, session tickets and the like.
   package var plaintext: [UInt8]
-  /// The call of the system that brought its last byte, counted from 1.
+  /// The number of the system call that read its last byte, from 1.
   package var read: Int
 }
 
-/// A blocking TLS client with deadlines: exact bytes out, bytes in.
+/// A blocking TLS client with deadlines, for exact bytes.
 ///
-/// What it sends is exactly what a test says; it knows no protocol above TLS.
+/// It sends exactly what a test sends, and knows no protocol above TLS.
 package final class RawTLSClient {
   private let tcp: RawTCPClient
   private let tls: TLSConnection
   private let buffers = TLSBuffers()
   private var isEstablished = false
-  /// Decrypted bytes that nobody took yet.
+  /// Decrypted bytes that were not taken yet.
   package private(set) var inbox: [UInt8] = []
-  /// How the other side ended the connection, once it did.
+  /// How the peer ended the connection, once it has.
   package private(set) var end: RawEnd?
-  /// Every record behind the handshake, the last one with close_notify included.
+  /// Every record after the handshake, including the one with close_notify.
   package private(set) var records: [RawTLSRecord] = []
-  /// The beginning of a record whose end has not come.
+  /// The beginning of an incomplete record.
   private var partialRecord: [UInt8] = []
   private var readCount = 0
 
-  /// Connects and shakes hands.
+  /// Connects and completes the handshake.
   ///
-  /// A server under TLS 1.3 judges this side's certificate after the handshake is complete for this side: what it
-  /// says shows with the first read.
+  /// With TLS 1.3, a server checks this side's certificate after the handshake is complete on this side, so its alert
+  /// appears with the first read.
   ///
-  /// - Throws: `RawFault.ended` with the alert, where the server refuses the handshake.
+  /// - Throws: `RawFault.ended` with the alert, if the server refuses the handshake.
   package convenience init(
     _ address: SocketAddress, _ configuration: TLSClientConfiguration,
     session: TLSSession? = nil, deadline: Deadline = Deadline()
@@ -61,12 +62,12 @@ package final class RawTLSClient {
   package var negotiatedProtocol: String? { tls.negotiatedProtocol }
   package var version: TLSVersion? { tls.version }
   package var isResumed: Bool { tls.isResumed }
-  /// What a later connection may resume.
+  /// The session that a later connection may resume.
   package var session: TLSSession? { tls.session }
   /// The service's own certificate.
   package var peerCertificateDER: [UInt8]? { tls.peerCertificateDER }
 
-  // MARK: Out
+  // MARK: Output
 
   /// Encrypts and sends `bytes`, as records of up to 16 KiB.
   package func send(_ bytes: [UInt8], deadline: Deadline = Deadline()) throws {
@@ -78,7 +79,7 @@ package final class RawTLSClient {
     try unsafe bytes.withUnsafeBytes { try unsafe tls.write($0, buffers: buffers) }
   }
 
-  /// Sends each byte in a record of its own.
+  /// Sends each byte in its own record.
   package func sendByteByByte(_ bytes: [UInt8], deadline: Deadline = Deadline()) throws {
     for byte in bytes { try send([byte], deadline: deadline) }
   }
@@ -89,9 +90,9 @@ package final class RawTLSClient {
     if !output.isEmpty { try tcp.send(output, deadline: deadline) }
   }
 
-  // MARK: In
+  // MARK: Input
 
-  /// Takes what is there from the socket; returns without bytes when the connection has ended.
+  /// Reads what is available from the socket; returns without bytes if the connection has ended.
   private func pump(_ deadline: Deadline, _ what: @autoclosure () -> String) throws(RawFault) {
     guard end == nil else { return }
     switch try tcp.receive(deadline: deadline, awaiting: what()) {
@@ -104,7 +105,7 @@ package final class RawTLSClient {
     }
   }
 
-  /// Takes one record after the other, so that it is known what each of them brought.
+  /// Decrypts one record at a time, to know the contents of each.
   private func decryptRecords() {
     let headerBytes = 5
     var offset = 0
@@ -144,7 +145,7 @@ package final class RawTLSClient {
     }
   }
 
-  /// Takes `count` bytes. Nil when the connection ended with none of them; throws when it ended between them.
+  /// Takes `count` bytes. Nil if the connection ended before them; throws if it ended between them.
   package func take(
     _ count: Int, deadline: Deadline = Deadline(),
     awaiting what: @autoclosure () -> String = "more bytes"
@@ -161,7 +162,7 @@ package final class RawTLSClient {
     return taken
   }
 
-  /// Everything until the connection ends, and how it did.
+  /// All bytes until the connection ends, and how it ended.
   package func receiveAll(
     deadline: Deadline = Deadline()
   ) throws(RawFault) -> (bytes: [UInt8], end: RawEnd) {
@@ -174,7 +175,7 @@ package final class RawTLSClient {
     }
   }
 
-  /// Whether nothing is there to be read, and the connection goes on. Looks, and does not wait.
+  /// Whether nothing can be read, and the connection is open. Does not wait.
   package func isQuiet() throws -> Bool {
     do throws(RawFault) {
       try pump(Deadline(seconds: 0), "something to read")
@@ -184,7 +185,7 @@ package final class RawTLSClient {
     return inbox.isEmpty && end == nil
   }
 
-  /// Waits for a session ticket: under TLS 1.3 proof that the server has completed the handshake too.
+  /// Waits for a session ticket: with TLS 1.3, proof that the server has completed the handshake too.
   package func awaitTicket(deadline: Deadline = Deadline()) throws(RawFault) {
     while tls.session == nil {
       if let end { throw .ended(end, awaiting: "a session ticket") }
@@ -194,17 +195,17 @@ package final class RawTLSClient {
 
   // MARK: The end
 
-  /// close_notify and FIN; what the peer still says can be read.
+  /// Sends close_notify and FIN; data from the peer can still be read.
   package func finish() throws {
     tls.close(buffers: buffers)
     try sendOutput(Deadline())
     tcp.shutdownWrite()
   }
 
-  /// FIN without close_notify, as old senders end.
+  /// Sends FIN without close_notify, as old providers do.
   package func shutdownWrite() { tcp.shutdownWrite() }
 
-  /// How the connection below TLS ended: what stands there behind close_notify.
+  /// How the TCP connection ended after close_notify.
   package func transportEnd(deadline: Deadline = Deadline()) throws(RawFault) -> RawEnd {
     while true {
       switch try tcp.receive(deadline: deadline, awaiting: "the end of the connection") {
@@ -214,10 +215,10 @@ package final class RawTLSClient {
     }
   }
 
-  /// Keeps the kernel from taking more than a little of what the peer sends.
+  /// Limits how much the kernel accepts from the peer.
   package func shrinkReceiveBuffer() { tcp.shrinkReceiveBuffer() }
 
-  /// RST: as if this machine were gone.
+  /// RST: as if this machine had disappeared.
   package func reset() { tcp.reset() }
 
   package func close() { tcp.close() }

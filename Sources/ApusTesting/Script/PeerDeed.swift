@@ -1,36 +1,36 @@
 import ApusModel
 
-/// What a scripted service does about one request that it has whole.
+/// An action of a scripted service for one complete request.
 package enum PeerDeed: Sendable, Hashable {
-  /// 200: the service has taken the notification on. Services send `apns-unique-id` sometimes, and a body never; some
+  /// 200: the service has accepted the notification. Services sometimes send `apns-unique-id`, and never a body; some
   /// proxies do.
   case accept(uniqueID: Bool, body: Bool)
-  /// An answer of the service's own: a status with a reason, and with 410 a time.
+  /// The service's own answer: a status with a reason, and with 410 a time.
   case reject(status: Int, reason: String, retryAfter: String?)
-  /// An answer with a body that is no reason.
+  /// An answer whose body has no reason.
   case garbage(status: Int, body: String)
-  /// An answer that is its header fields alone.
+  /// An answer with header fields only.
   case headersOnly(status: Int)
-  /// The header fields of an answer without its end, which never comes.
+  /// The header fields of an answer that never ends.
   case half(status: Int)
-  /// RST_STREAM. REFUSED_STREAM (7) says that nothing was done; with any other code the service may have taken the
-  /// notification on.
+  /// RST_STREAM. REFUSED_STREAM (7) means that nothing was processed; with any other code the service may have accepted
+  /// the notification.
   case reset(code: UInt32, isTaken: Bool)
   /// No answer.
   case ignore(isTaken: Bool)
-  /// GOAWAY with this stream as the last one, or with the one before it; `isTaken` holds for the former.
+  /// GOAWAY with this stream as the last one, or the one before it; `isTaken` applies to the former.
   case goAway(includesThis: Bool, isTaken: Bool, debug: String)
-  /// The end of the connection. What was said before it may get lost, too.
+  /// Ends the connection. Earlier output may be lost, too.
   case cut(isTaken: Bool)
-  /// The end of what the service says, behind all that it said, without GOAWAY; what the client still sends is read.
+  /// Closes the service's side after all its output, without GOAWAY; it still reads from the client.
   case halfClose(isTaken: Bool)
 
-  /// Each reason that is documented, with its status.
+  /// Each documented reason, with its status.
   package static let documented: [PeerDeed] = Reason.allCases.map {
     .reject(status: Int($0.status), reason: $0.text.description, retryAfter: nil)
   }
 
-  /// One of all kinds.
+  /// A random action of any kind.
   package static func random(_ random: inout SeededRandom) -> PeerDeed {
     switch random.below(25) {
     case 0..<10: .accept(uniqueID: random.chance(1, in: 2), body: random.chance(1, in: 8))
@@ -59,6 +59,6 @@ package enum PeerDeed: Sendable, Hashable {
     }
   }
 
-  /// GOAWAY's debug data. "Communicating with APNs".
+  /// GOAWAY's debug data (Communicating with APNs).
   private static func said(_ reason: Reason) -> String { "{\"reason\":\"\(reason.text)\"}" }
 }

@@ -1,34 +1,34 @@
 import ApusModel
 
-/// The service's end of one HTTP/2 connection, in plaintext, that does what a script says: bytes in, bytes out. It
-/// speaks in frames of its own making, so that no rule of the library under test is taken for granted.
+/// The service's end of one HTTP/2 connection, in plaintext, that follows a script: bytes in, bytes out. It encodes its
+/// own frames, independently of the library under test.
 ///
-/// It keeps count of the notifications that it has taken on.
+/// It counts the accepted notifications.
 package struct ScriptedPeer: Sendable {
-  /// A request that is here whole.
+  /// A complete request.
   package struct Request: Sendable, Hashable {
     package var stream: UInt32
     /// The `apns-id`.
     package var id: String
   }
 
-  /// What is to be sent.
+  /// Bytes to send.
   package private(set) var output: [UInt8] = []
-  /// Whole requests without a deed.
+  /// Complete requests without an action.
   package private(set) var requests: [Request] = []
-  /// The ids of the notifications that were taken on, in order, as often as they were.
+  /// The ids of the accepted notifications, in order, including repetitions.
   package private(set) var taken: [String] = []
-  /// Whether the connection is to end now.
+  /// Whether to end the connection now.
   package private(set) var isCut = false
-  /// Whether the connection is to end once ``output`` is read: this side says no more, and still hears.
+  /// Whether to end the connection once ``output`` was read: this side sends no more, and still reads.
   package private(set) var isHalfClosed = false
-  /// The `date` of answers (RFC 9110, section 6.6.1); nil: they have none.
+  /// The `date` of answers (RFC 9110, section 6.6.1); nil for none.
   package var date: String?
-  /// What is wrong with what the client sent; a client that is right never sets it.
+  /// What the client did wrong; nil for a correct client.
   package private(set) var complaint: String?
-  /// PINGs that were not answered yet.
+  /// Unanswered PINGs.
   package private(set) var pings: [[UInt8]] = []
-  /// The stream limit that was announced last and acknowledged.
+  /// Stream limits that were announced and not acknowledged yet; below, the last acknowledged one.
   private var limits: [Int] = []
   private var acknowledgedLimit = Int.max
 
@@ -38,9 +38,9 @@ package struct ScriptedPeer: Sendable {
   private var ids: [UInt32: String] = [:]
   private var openStreams: Set<UInt32> = []
   private var lastStream: UInt32 = 0
-  /// Streams above it were said not to be looked at.
+  /// Streams above it were declared unprocessed.
   private var goAwayStream = UInt32.max
-  /// The highest stream whose notification was taken on: no GOAWAY may say otherwise.
+  /// The highest stream with an accepted notification; no GOAWAY may contradict it.
   private var highestTaken: UInt32 = 0
   private var connectionWindow = 65_535
 
@@ -79,7 +79,7 @@ package struct ScriptedPeer: Sendable {
     case HTTP2Frame.Kind.headers: takeHeaders(frame)
     case HTTP2Frame.Kind.data:
       connectionWindow -= frame.payload.count
-      if connectionWindow < 0 { complaint = "more than the window takes" }
+      if connectionWindow < 0 { complaint = "more bytes than the window allows" }
       if frame.endsStream { finish(frame.stream) }
     case HTTP2Frame.Kind.settings where frame.isAcknowledgement:
       if !limits.isEmpty { acknowledgedLimit = limits.removeFirst() }
@@ -92,7 +92,7 @@ package struct ScriptedPeer: Sendable {
 
   private mutating func takeHeaders(_ frame: HTTP2Frame) {
     guard let headers = try? decoder.decode(frame.payload) else {
-      complaint = "a header block that cannot be read"
+      complaint = "an unreadable header block"
       return
     }
     if frame.stream <= lastStream { complaint = "stream \(frame.stream) after \(lastStream)" }
@@ -110,9 +110,9 @@ package struct ScriptedPeer: Sendable {
     requests.append(Request(stream: stream, id: id))
   }
 
-  // MARK: Deeds
+  // MARK: Actions
 
-  /// Does something about a request, which is then no longer among those that wait.
+  /// Performs an action for a request, which is then no longer waiting.
   package mutating func perform(_ deed: PeerDeed, on request: Request) {
     requests.removeAll { $0 == request }
     let stream = request.stream
@@ -169,7 +169,7 @@ package struct ScriptedPeer: Sendable {
 
   // MARK: The connection
 
-  /// The first SETTINGS, and later ones. Nil: not said.
+  /// Sends the first SETTINGS, or later ones. Nil: not included.
   package mutating func announce(streams: Int?, window: Int? = nil) {
     var values: [(UInt16, UInt32)] = []
     if let streams {
@@ -180,13 +180,13 @@ package struct ScriptedPeer: Sendable {
     output += HTTP2Frame.settings(values).bytes
   }
 
-  /// Room for more bodies, of the whole connection (stream 0) or of one stream.
+  /// Extends the window of the whole connection (stream 0) or of one stream.
   package mutating func widen(stream: UInt32 = 0, by bytes: Int) {
     if stream == 0 { connectionWindow += bytes }
     output += HTTP2Frame.windowUpdate(stream, by: UInt32(bytes)).bytes
   }
 
-  /// Room for what every stream still holds back.
+  /// Extends all windows for what streams still hold back.
   package mutating func widenAll(by bytes: Int) {
     widen(by: bytes)
     for stream in ids.keys.sorted() where openStreams.contains(stream) {
@@ -202,8 +202,8 @@ package struct ScriptedPeer: Sendable {
     pings = []
   }
 
-  /// GOAWAY without an error. Requests above its last stream, which is `last` or what truth demands, are not looked at
-  /// any more.
+  /// Sends GOAWAY without an error. Requests above its last stream are not processed. That stream is `last`, or higher
+  /// if notifications above it were accepted.
   package mutating func goAway(last: UInt32, debug: String = "") {
     let last = min(max(last, highestTaken), goAwayStream)
     goAwayStream = last
@@ -214,13 +214,13 @@ package struct ScriptedPeer: Sendable {
     output += frame.bytes
   }
 
-  /// The end of what this side says (FIN), without GOAWAY.
+  /// Closes this side (FIN), without GOAWAY.
   package mutating func halfClose() { isHalfClosed = true }
 
-  /// The highest stream that was opened.
+  /// The highest opened stream.
   package var highestStream: UInt32 { lastStream }
 
-  /// Hands over what is to be sent, `count` bytes at most.
+  /// Takes at most `count` bytes of the output.
   package mutating func takeOutput(_ count: Int = .max) -> [UInt8] {
     let part = Array(output.prefix(count))
     output.removeFirst(part.count)

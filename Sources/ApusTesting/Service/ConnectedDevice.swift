@@ -2,7 +2,7 @@ import ApusLoop
 package import ApusModel
 import ApusTrust
 
-/// A device on the courier that has been let in.
+/// A device that the courier has accepted.
 package final class ConnectedDevice {
   package let device: TestDevice
   package let client: RawCourierClient
@@ -10,19 +10,19 @@ package final class ConnectedDevice {
   package let response: RawCourierFrame
   package let baseToken: [UInt8]
 
-  /// Takes a connection after its handshake and sends the connect message.
+  /// Sends the connect message on a connection after its handshake.
   package init(_ client: RawCourierClient, _ device: TestDevice, token: [UInt8]? = nil) throws {
     self.client = client
     self.device = device
     try client.send(Self.connectMessage(token: token))
     response = try client.expect(0x08)
     guard response[1] == [0], let token = response[3] else {
-      throw RawFault.unexpected("the device was not let in: \(response)")
+      throw RawFault.unexpected("the device was not accepted: \(response)")
     }
     baseToken = token
   }
 
-  /// What every client sends: state 1, flags 0x41.
+  /// The usual connect message: state 1, flags 0x41.
   package static func connectMessage(token: [UInt8]? = nil) -> RawCourierFrame {
     var frame = RawCourierFrame(0x07, (2, [1]), (5, [0, 0, 0, 0x41]))
     if let token { frame.fields.insert(.init(1, token), at: 0) }
@@ -38,13 +38,13 @@ package final class ConnectedDevice {
     try client.send(frame)
   }
 
-  /// Enables `topics` and waits for the answer of a device for which nothing waits.
+  /// Enables `topics` and waits for the answer, for a device without stored notifications.
   package func enable(_ topics: String...) throws {
     try filter(topics.map { (2, $0) })
     _ = try client.expect(0x0e)
   }
 
-  /// Waits until everything that was sent before has been processed.
+  /// Waits until everything sent before has been processed.
   package func settle() throws {
     try client.send(RawCourierFrame(0x0f, (1, [0, 0])))
     _ = try client.expect(0x10)
@@ -74,7 +74,7 @@ package final class ConnectedDevice {
   /// The next frame, which must be a notification.
   package func notification() throws -> RawCourierFrame { try client.expect(0x0a) }
 
-  /// Acknowledges a notification: status 0 for taken.
+  /// Acknowledges a notification; status 0 means accepted.
   package func acknowledge(_ notification: RawCourierFrame, status: UInt8 = 0) throws {
     try client.send(
       RawCourierFrame(0x0b, (1, baseToken), (4, notification[4] ?? []), (8, [status])))
@@ -82,7 +82,7 @@ package final class ConnectedDevice {
 }
 
 extension TestService {
-  /// A new device, let in under this service's own dialect.
+  /// A new accepted device, under the service's own dialect.
   package func connect(
     _ device: TestDevice? = nil, _ environment: Environment = .production
   ) throws -> ConnectedDevice {
@@ -92,12 +92,12 @@ extension TestService {
 }
 
 extension TestDevice {
-  /// 00, Unix milliseconds, 8 random bytes.
+  /// The byte 0, Unix milliseconds, 8 random bytes.
   package static func nonce(secondsOff: Int64 = 0) -> [UInt8] {
     [0] + bigEndian(UInt64(EventLoop.wallClockMilliseconds() + secondsOff * 1000)) + randomBytes(8)
   }
 
-  /// The connect message of `apns-security-v3`, which shows the certificate and signs a nonce.
+  /// The connect message of `apns-security-v3`, which contains the certificate and signs a nonce.
   package func signedConnect(
     nonce: [UInt8] = nonce(), signature: [UInt8]? = nil
   ) throws -> RawCourierFrame {

@@ -3,12 +3,12 @@ import ApusLoop
 package import ApusTrust
 import ApusWire
 
-/// A provider's key, with the team that it belongs to: what tokens are made with, good and bad ones.
+/// A provider's key and its team, for creating valid and invalid tokens.
 package struct ProviderKeyPair: Sendable {
   package enum SignatureForm: Sendable {
-    /// r and s, one after the other: RFC 7518, section 3.4.
+    /// r and s concatenated: RFC 7518, section 3.4.
     case raw
-    /// As Java's signers and OpenSSL's command line write it.
+    /// The form of Java's signers and OpenSSL's command line.
     case der
   }
 
@@ -22,7 +22,7 @@ package struct ProviderKeyPair: Sendable {
     self.key = key
   }
 
-  /// A token as APNs documents it.
+  /// A token as documented for APNs.
   package func token(issuedAt: Int64 = TestDirectory.nowSeconds) throws -> String {
     try token(header: header, claims: claims(issuedAt: "\(issuedAt)"))
   }
@@ -35,7 +35,7 @@ package struct ProviderKeyPair: Sendable {
     "{\"iss\":\"\(team.text)\",\"iat\":\(issuedAt)}"
   }
 
-  /// Signs whatever `header` and `claims` are.
+  /// Signs any `header` and `claims`.
   package func token(
     header: String, claims: String, form: SignatureForm = .raw
   ) throws -> String {

@@ -1,8 +1,8 @@
 import Glibc
 import Synchronization
 
-/// A directory of its own below the system's place for temporary files, removed with this object or, at the latest,
-/// when the process ends.
+/// A new directory below the system's directory for temporary files, removed with this object or at the latest when the
+/// process ends.
 package final class TemporaryDirectory: Sendable {
   package let path: String
 
@@ -13,7 +13,7 @@ package final class TemporaryDirectory: Sendable {
       guard let base = buffer.baseAddress, let path = unsafe mkdtemp(base) else { return nil }
       return unsafe String(cString: path)
     }
-    guard let made else { preconditionFailure("no temporary directory can be made in \(base)") }
+    guard let made else { preconditionFailure("cannot create a temporary directory in \(base)") }
     path = made
     Leftovers.add(made)
   }
@@ -26,7 +26,7 @@ package final class TemporaryDirectory: Sendable {
   }
 }
 
-/// Removes a directory with everything in it, without following links; what is not there is no error.
+/// Removes a directory with its contents, without following links. Missing files are not an error.
 private func removeTree(_ path: String) {
   if let directory = unsafe opendir(path) {
     while let entry = unsafe readdir(directory) {
@@ -42,7 +42,7 @@ private func removeTree(_ path: String) {
   unsafe rmdir(path)
 }
 
-/// Directories of services that live as long as the process: nobody else removes them.
+/// Directories of services that live as long as the process, which nobody else removes.
 private enum Leftovers {
   private static let paths = Mutex<Set<String>>([])
   private static let isRegistered: Bool =
@@ -51,7 +51,7 @@ private enum Leftovers {
     } == 0
 
   static func add(_ path: String) {
-    precondition(isRegistered, "atexit has no room")
+    precondition(isRegistered, "atexit failed")
     paths.withLock { _ = $0.insert(path) }
   }
 

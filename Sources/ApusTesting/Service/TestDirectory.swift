@@ -6,7 +6,7 @@ package import ApusTLS
 package import ApusTrust
 import ApusWire
 
-/// A data directory to be thrown away, with the credentials that a test may need on both sides of each rule.
+/// A temporary data directory with credentials for both sides of each rule.
 ///
 /// Two teams. The first has the apps `topic` and `otherTopic`, a key for each environment, and keys for single topics;
 /// the second has `foreignTopic` and a key.
@@ -14,30 +14,30 @@ package final class TestDirectory: Sendable {
   package static let topic = "com.example.app"
   package static let otherTopic = "com.example.other"
   package static let foreignTopic = "com.example.foreign"
-  /// Of no app that the service knows.
+  /// Belongs to no app of the service.
   package static let unknownTopic = "com.example.unknown"
 
   package let data: DataDirectory
   package let team: ShortID
   package let foreignTeam: ShortID
-  /// Team-scoped, of `team`, good in both environments.
+  /// Team-scoped, of `team`, valid in both environments.
   package let key: ProviderKeyPair
   package let productionKey: ProviderKeyPair
   package let developmentKey: ProviderKeyPair
-  /// For `topic` alone; `relatedKey` may share a connection with it.
+  /// For `topic` only; `relatedKey` may share a connection with it.
   package let topicKey: ProviderKeyPair
   package let relatedKey: ProviderKeyPair
-  /// For `otherTopic` alone, related to no other.
+  /// For `otherTopic` only, not related to the other keys.
   package let unrelatedKey: ProviderKeyPair
   package let revokedKey: ProviderKeyPair
   package let foreignKey: ProviderKeyPair
-  /// No directory has it.
+  /// In no directory.
   package let unknownKey: ProviderKeyPair
 
-  /// Issues for servers and providers.
+  /// Issues certificates for servers and providers.
   package let serviceAuthority: CertificateAuthority
   package let deviceAuthority: CertificateAuthority
-  /// An authority that the service never heard of.
+  /// An authority that the service does not know.
   package let foreignAuthority: CertificateAuthority
   package let sealingKeys: TokenSealingKeys
   private let temporary: TemporaryDirectory
@@ -104,7 +104,7 @@ package final class TestDirectory: Sendable {
   }
 
   private static func id(_ text: String) -> ShortID {
-    guard let id = ShortID(text) else { preconditionFailure("\(text) has not ten letters") }
+    guard let id = ShortID(text) else { preconditionFailure("\(text) does not have ten letters") }
     return id
   }
 
@@ -112,7 +112,7 @@ package final class TestDirectory: Sendable {
 
   // MARK: Certificates
 
-  /// A provider's certificate with its key. `validity` nil: a day.
+  /// A provider's certificate with its key. `validity` nil: one day.
   package func providerIdentity(
     topic: String = topic, topics: TopicsExtension? = nil, environments: EnvironmentSet = .both,
     validity: Validity? = nil, authority: CertificateAuthority? = nil
@@ -125,10 +125,10 @@ package final class TestDirectory: Sendable {
     return TLSIdentity(certificate, key)
   }
 
-  /// Longer than any topic: a certificate with it names none.
+  /// Longer than any topic: a certificate with it has no topic.
   package static let unusableTopic = String(repeating: "a", count: Limits.topicBytes + 1)
 
-  /// Lists the certificate among those that are worth nothing any more; a running service knows once it reloads.
+  /// Adds the certificate to the revocation list; a running service must reload.
   package func revoke(_ identity: TLSIdentity) throws {
     let pem = String(decoding: identity.certificateChainPEM, as: UTF8.self)
     let fingerprint = try Certificate(pem: pem).fingerprint.bytes
@@ -139,12 +139,12 @@ package final class TestDirectory: Sendable {
     try data.save(records)
   }
 
-  /// From yesterday's yesterday to yesterday.
+  /// From two days ago to one day ago.
   package static var expired: Validity {
     Validity(notBefore: nowSeconds - 2 * 86_400, notAfter: nowSeconds - 86_400)
   }
 
-  /// A list of topics whose labels are missing: not the form that the extension has.
+  /// A list of topics without labels, which violates the form of the extension.
   package static let brokenTopics = TopicsExtension(entries: [.init(topic: topic, labels: [])])
 
   /// A device with a P-256 key, or an RSA key of `rsaBits`.
@@ -155,7 +155,7 @@ package final class TestDirectory: Sendable {
     return try device(key: key, validity: validity, authority: authority)
   }
 
-  /// A device with the key of another: key generation is the slow part of RSA.
+  /// A device with an existing key, since generating RSA keys is slow.
   package func device(
     key: PrivateKey, validity: Validity? = nil, authority: CertificateAuthority? = nil
   ) throws -> TestDevice {
@@ -168,7 +168,7 @@ package final class TestDirectory: Sendable {
 
   // MARK: Device tokens
 
-  /// The token for an app on a device, as the service mints it, whether or not the device ever asked for it.
+  /// The token for an app on a device as the service issues it, even if the device never requested it.
   package func deviceToken(
     _ device: DeviceID, app: UInt32 = 1, suffix: TopicSuffix = .none,
     environment: Environment = .production, generation: UInt16 = 1
@@ -179,7 +179,7 @@ package final class TestDirectory: Sendable {
         environment: environment, generation: generation))
   }
 
-  /// The token that names the device itself.
+  /// The token of the device itself.
   package func baseToken(
     _ device: DeviceID, environment: Environment = .production
   ) -> DeviceToken {
@@ -187,7 +187,7 @@ package final class TestDirectory: Sendable {
   }
 }
 
-/// A device that was issued a certificate.
+/// A device with an issued certificate.
 package struct TestDevice: Sendable {
   package var id: DeviceID
   package var key: PrivateKey

@@ -11,43 +11,43 @@ package import ApusTLS
 import ApusTrust
 import Synchronization
 
-/// A whole service inside the test's process, on ports of the loopback that the system chose.
+/// A complete service inside the test's process, on loopback ports chosen by the system.
 ///
-/// A door of each kind in each environment.
+/// It has a listener of each kind in each environment.
 package final class TestService: Sendable {
   package struct Options: Sendable {
-    /// Keeps everything in memory, else in the directory's store.
+    /// Stores everything in memory, else in the directory's store.
     package var isEphemeral = true
-    /// In place of either, for tests that make it slow or fail.
+    /// Replaces both, for tests that make it slow or fail.
     package var store: (any DurableStore)?
-    /// A listener for each: how the binary interface judges there.
+    /// The rules of the binary interface, one listener for each.
     package var gatewayRules = [BinaryRules.standard]
-    /// Two, so that devices and pushes cross from one to the other.
+    /// Two, so that devices and pushes cross between them.
     package var workers = 2
     package var unregisterGraceSeconds: Int64 = 0
     package var allowsInBandCertificates = true
     package var shutdownSeconds = 120
-    /// A tenth of what it is in earnest: tests that wait for anything meet dormant devices.
+    /// A tenth of the default, so that tests with any wait involve dormant devices.
     package var dormantSeconds: UInt64 = 1
     package var allowsCompactTLS = true
     package var requestsPerTokenPerSecond = Limits.requestsPerTokenPerSecond
     package var requestsPerToken = Limits.requestsPerToken
-    /// Of notifications that wait in memory.
+    /// For notifications that wait in memory.
     package var memoryMegabytes = Limits.memoryMegabytes
     package var usesIPv6 = false
-    /// Connections that there may be; nil for what the test's descriptors allow.
+    /// Connection limit; nil: what the test's file descriptors allow.
     package var connectionCapacity: Int?
     package var halfOpenLimit = Limits.handshakesHalfOpen
     package var enrolment = EnrolmentMode.all
-    /// Nil: it is not administered.
+    /// Nil: no administration API.
     package var admin: AdminConfiguration?
     package var logLevel = Log.Level.error
-    /// Takes the log's lines in place of standard error.
+    /// Receives the log's lines instead of standard error.
     package var logSink: (@Sendable (String) -> Void)?
 
-    /// Who listens in and makes things go wrong.
+    /// The interceptor.
     package var rehearsal: (any Rehearsal)?
-    /// Hears of every line of the ledger.
+    /// Receives every line of the ledger.
     package var ledgerWatcher: (any LedgerWatcher)?
 
     package init() {}
@@ -60,7 +60,7 @@ package final class TestService: Sendable {
   private let doors: [OpenListener]
   private let issuedToken = Mutex<(atSeconds: Int64, authorization: String)?>(nil)
 
-  /// Starts a service on a directory of its own, or on one that another service left.
+  /// Starts a service on a new directory, or on that of an earlier service.
   package init(_ directory: TestDirectory? = nil, _ options: Options = Options()) throws {
     let directory = try directory ?? TestDirectory()
     self.directory = directory
@@ -104,10 +104,10 @@ package final class TestService: Sendable {
   /// Stops the service, once; returns when it has stopped.
   package func stop() { service.stop() }
 
-  /// - Parameter wait: as that of `Service.stop(wait:)`.
+  /// - Parameter wait: As in `Service.stop(wait:)`.
   package func stop(wait: (Int64) -> Bool) { service.stop(wait: wait) }
 
-  /// - Parameter listener: of several gateways, by their place in the options.
+  /// - Parameter listener: The index among several gateways, in the order of the options.
   package func address(
     _ kind: ListenerKind, _ environment: Environment = .production, listener: Int = 0
   ) -> SocketAddress {
@@ -116,7 +116,7 @@ package final class TestService: Sendable {
 
   // MARK: Clients
 
-  /// A connection after its TLS handshake. The server is known by the directory's authority.
+  /// A connection after its TLS handshake. The client trusts the directory's authority.
   package func tls(
     _ kind: ListenerKind, _ environment: Environment = .production,
     listener: Int = 0, protocols: [String], identity: TLSIdentity? = nil,
@@ -136,7 +136,7 @@ package final class TestService: Sendable {
       identity: identity, applicationProtocols: protocols, serverName: "localhost")
   }
 
-  /// With which a provider shakes hands over a connection that is there already.
+  /// The TLS context of a provider, for a handshake on an existing connection.
   package func providerContext() throws -> TLSContext {
     try TLSContext(client: clientConfiguration(protocols: ["h2"]))
   }
@@ -160,14 +160,14 @@ package final class TestService: Sendable {
       try tls(.courier, environment, protocols: protocols, identity: device?.identity))
   }
 
-  /// The courier's dialect in which the certificate is shown in the handshake.
+  /// The courier dialect with the certificate in the handshake.
   package static let courierProtocol = "apus-courier/1"
   package static let inBandProtocol = "apns-security-v3"
   package static let oldCourierProtocol = "apns-security-v2"
 
   // MARK: Requests
 
-  /// The header fields of a push, in the order in which clients send them.
+  /// The header fields of a push, in the usual order of clients.
   package func pushHeaders(
     to token: String, topic: String = TestDirectory.topic, authorization: String?
   ) -> [RawHeader] {
@@ -180,8 +180,8 @@ package final class TestService: Sendable {
     return headers
   }
 
-  /// `bearer ` and a token of the directory's key: the same for a quarter of an hour, as a connection
-  /// may not change its token within 20 minutes (429 TooManyProviderTokenUpdates).
+  /// `bearer ` and a token of the directory's key. The same for a quarter of an hour, since a connection may not change
+  /// its token within 20 minutes (429 TooManyProviderTokenUpdates).
   package func authorization() throws -> String {
     let now = TestDirectory.nowSeconds
     return try issuedToken.withLock { issued in
@@ -195,9 +195,9 @@ package final class TestService: Sendable {
   package static let payload = Array(#"{"aps":{"alert":"hi"}}"#.utf8)
 }
 
-/// The service behind a `TestService`, which several tests may hold but only one stops.
+/// The service behind a `TestService`. Several tests may hold it, but only one stops it.
 package final class TestServiceHandle: Sendable {
-  // `Service` is told what to do from one thread at a time: the lock's.
+  // `Service` must be called from one thread at a time, which the lock ensures.
   private let running: Mutex<Unchecked?>
 
   private struct Unchecked: @unchecked Sendable { var service: Service }
@@ -227,19 +227,19 @@ package final class TestServiceHandle: Sendable {
     running.withLock { $0?.service.connectionCount() ?? 0 }
   }
 
-  /// What notifications take in memory.
+  /// Bytes of memory used for notifications.
   package func notificationBytes() -> Int {
     running.withLock { $0?.service.notificationBytes() ?? 0 }
   }
 
   package func dormancy() -> Dormancy { running.withLock { $0?.service.dormancy() ?? Dormancy() } }
 
-  /// What became of the notifications of each topic.
+  /// The counters of each topic.
   package func topicCounters() -> [TopicCounters] {
     running.withLock { $0?.service.topicCounters() ?? [] }
   }
 
-  /// Where it is administered over TLS, and where its console is besides.
+  /// The addresses of the TLS administration API and of the console.
   package var adminAddresses: [SocketAddress] {
     running.withLock { $0?.service.adminAddresses ?? [] }
   }
@@ -249,7 +249,7 @@ package final class TestServiceHandle: Sendable {
     running.withLock { $0?.service.expiringCertificates() ?? [] }
   }
 
-  /// How often requests were refused for each reason.
+  /// Number of rejected requests for each reason.
   package func rejections() -> [Reason: UInt64] {
     running.withLock { $0?.service.rejections() ?? [:] }
   }
@@ -264,7 +264,7 @@ extension RawHeader {
 }
 
 extension [RawHeader] {
-  /// The fields with `name` set to `value`, behind the others where it was not there.
+  /// The fields with `name` set to `value`; a new field is added at the end.
   package func setting(_ name: String, _ value: String) -> [RawHeader] {
     setting(name, Array<UInt8>(value.utf8))
   }

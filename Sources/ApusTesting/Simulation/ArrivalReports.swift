@@ -1,6 +1,6 @@
-/// Reports to the oracle what arrives at one device, except what a canary loses or delays on its way.
+/// Reports arrivals at one device to the oracle, except those that a canary loses or delays.
 struct ArrivalReports {
-  /// Reported behind the next one.
+  /// Reported after the next one.
   private var delayed: DeliveryOracle.Arrival?
 
   mutating func pass(

@@ -1,8 +1,8 @@
-/// Which of an app's certificates a provider uses: the one that is good, and now and then one that was revoked.
+/// Chooses which of an app's certificates a provider uses: the valid one, and sometimes a revoked one.
 final class CertificateEditions {
   private unowned let world: Simulation
   private var random: SeededRandom
-  /// The place of the certificate that was given last.
+  /// The index of the last chosen certificate.
   private(set) var current = 0
 
   init(_ world: Simulation, random: SeededRandom) {
@@ -10,7 +10,7 @@ final class CertificateEditions {
     self.random = random
   }
 
-  /// The place of the certificate for the next connection.
+  /// The index of the certificate for the next connection.
   func next(of app: Int) -> Int {
     let good = world.firstGoodEdition(app)
     let edition = good > 0 && random.chance(1, in: 4) ? good - 1 : good

@@ -1,7 +1,7 @@
 import ApusModel
 import ApusTLS
 
-/// What a provider or a device hears of its connection.
+/// Receives the events of a provider's or a device's connection.
 protocol ChannelOwner: AnyObject {
   /// The handshake is complete.
   func channelOpened(_ channel: ClientChannel)
@@ -9,12 +9,12 @@ protocol ChannelOwner: AnyObject {
   func channelEnded(_ channel: ClientChannel, _ end: ClientChannel.End)
 }
 
-/// A connection to the service as its far end uses it: plaintext in and out.
+/// A connection to the service from the client's side: plaintext in and out.
 final class ClientChannel: LinkPeer {
   enum End {
     /// With close_notify: nothing is missing.
     case closed
-    /// The end of the stream without it.
+    /// End of stream without close_notify.
     case truncated
     /// Refused, reset or timed out.
     case failed
@@ -44,7 +44,7 @@ final class ClientChannel: LinkPeer {
     }
   }
 
-  /// Whether the service's bytes were ever held up by a peer that did not read.
+  /// Whether the service's output was ever blocked by a peer that did not read.
   var wasBlocked: Bool { link?.wasBlocked ?? true }
 
   // MARK: From the network
@@ -112,7 +112,7 @@ final class ClientChannel: LinkPeer {
     link?.write(output)
   }
 
-  /// Says that no more will come, and waits for the service's end.
+  /// Announces the end of output, and waits for the service's end.
   func finish() {
     guard isOpen, !isOver else { return }
     tls.close(buffers: buffers)
@@ -120,7 +120,7 @@ final class ClientChannel: LinkPeer {
     link?.finish()
   }
 
-  /// Lets go of the connection, in order or with a reset. The owner hears no more of it.
+  /// Releases the connection, cleanly or with a reset. The owner gets no more events from it.
   func drop(resets: Bool) {
     guard !isOver else { return }
     if !resets, isOpen {
@@ -133,7 +133,7 @@ final class ClientChannel: LinkPeer {
     link = nil
   }
 
-  /// The machine is gone, and the service does not know.
+  /// The machine disappears without notice to the service.
   func vanish(probed: Bool) {
     guard !isOver else { return }
     isOver = true

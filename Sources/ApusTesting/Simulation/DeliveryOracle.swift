@@ -1,62 +1,62 @@
 import ApusModel
 
-/// One notification as its provider and its device know it.
+/// One notification as known to its provider and its device.
 struct SentNotification {
   enum Standing: Equatable {
-    /// Sent, and nothing was heard.
+    /// Sent, without an answer.
     case waiting
     case accepted
     case refused
-    /// The connection ended first: nobody can tell.
+    /// The connection ended first: the outcome is unknown.
     case unknown
   }
 
   var device: Int
   var app: Int
   var environment: Environment
-  /// Nil: absent, which is as long as possible. 0: not to be stored.
+  /// Nil: absent, which means as long as possible. 0: not to be stored.
   var expirationSeconds: Int64?
-  /// Of the service's clock, when it was sent and when it was answered.
+  /// The service's time when it was sent.
   var sentWallMilliseconds: Int64
   var sentTime: UInt64
   var answeredTime: UInt64?
   var standing = Standing.waiting
   var deliveries = 0
   var lastDelivery: UInt64 = 0
-  /// Of those with one collapse id the newest may take the place of the others.
+  /// Among notifications with the same collapse id, the newest may replace the others.
   var collapseGroup: Int?
-  /// The device's acknowledgement was taken in, and nothing can bring the notification back.
+  /// The service has processed the device's acknowledgement, and the notification can no longer return.
   var isSettled = false
-  /// Since it was sent its device was away or asleep for a moment, or the topic did not flow: a newer notification may
-  /// have taken its place.
+  /// Since it was sent, its device was offline or asleep, or delivery of the topic was off at some time: a newer
+  /// notification may have replaced it.
   var mayBeReplaced = false
-  /// The device has acknowledged it once, whether that arrived or not.
+  /// The device has acknowledged it, whether or not the acknowledgement arrived.
   var isAcknowledged = false
-  /// From when on the device must have had it: what is newer cannot have taken its place.
+  /// When the device must have received it: newer notifications cannot have replaced it.
   var dueTime: UInt64?
-  /// The topic was switched off or gone at some time around its acceptance.
+  /// The topic was off or removed around the time of its acceptance.
   var mayBeDiscarded = false
-  /// The service's clock has been past its expiration since it was sent.
+  /// The service's clock was past its expiration at some time since it was sent.
   var mayHaveExpired = false
 
   var mayBeStored: Bool { expirationSeconds != 0 }
 }
 
-/// Watches over a run and knows nothing of how the service decides: what providers were told, what devices got, and
-/// the laws that hold between the two.
+/// Observes a run without knowledge of the service's decisions: what providers were told, what devices received, and
+/// the laws between the two.
 final class DeliveryOracle {
   private(set) var sent: [SentNotification] = []
   private(set) var violations: [String] = []
   private let trace: SimulationTrace
   private let timeline: Timeline
   private let host: SimulatedHost
-  /// Serial numbers of each device, in the order of sending.
+  /// Serial numbers for each device, in the order of sending.
   private var ofDevice: [[Int]]
-  /// Those that are not settled.
+  /// The unsettled ones.
   private var open: [[Int]]
-  /// When the service's clock was set last.
+  /// When the service's clock was last set.
   private(set) var clockSetTime: UInt64 = 0
-  /// The expirations that are still to come, by the service's clock.
+  /// Expirations that are still in the future, by the service's clock.
   private var expiring: [Int] = []
 
   init(devices: Int, timeline: Timeline, host: SimulatedHost, trace: SimulationTrace) {
@@ -105,7 +105,7 @@ final class DeliveryOracle {
   }
 
   func accepted(_ serial: Int) { answer(serial, .accepted) }
-  /// `mayHaveTaken`: by a fault of the service, after which nobody can tell what its disk kept.
+  /// `mayHaveTaken`: because of a fault of the service, after which it is unknown what its disk kept.
   func refused(_ serial: Int, mayHaveTaken: Bool) {
     answer(serial, mayHaveTaken ? .unknown : .refused)
   }
@@ -121,37 +121,37 @@ final class DeliveryOracle {
     sent[serial].standing = standing
     sent[serial].answeredTime = timeline.now
     if standing == .refused, sent[serial].deliveries > 0 {
-      violated("law 5: notification \(serial) was delivered, and its provider told that it was bad")
+      violated("law 5: notification \(serial) was rejected, but delivered")
     }
     trace("answer", serial, standing == .accepted ? 1 : standing == .refused ? 2 : 3)
   }
 
-  /// It was accepted while there has been no room to store anything since `time`: it has arrived, or need not.
+  /// It was accepted while the disk has been full since `time`: it has arrived, or need not.
   func acceptedWithoutStore(_ serial: Int, fullSince time: UInt64) {
     clockMoved()
     let notification = sent[serial]
     guard notification.sentTime > time, notification.mayBeStored, !notification.mayBeDiscarded,
       !notification.mayHaveExpired
     else { return }
-    // A newer one in its place may have arrived.
+    // A newer replacement may have arrived.
     let hasArrived = ofDevice[notification.device].contains { other in
       other >= serial && sent[other].app == notification.app && sent[other].deliveries > 0
     }
     if !hasArrived {
-      violated("law 7: notification \(serial) was accepted, and the disk had no room for it")
+      violated("law 7: notification \(serial) was accepted although the disk was full")
     }
   }
 
   // MARK: Devices
 
-  /// Something came between: what the device has not got yet may be replaced by what is newer.
+  /// Delivery was interrupted: undelivered notifications may be replaced by newer ones.
   func unsteady(_ device: Int, app: Int? = nil) {
     for serial in open[device] where app == nil || sent[serial].app == app {
       sent[serial].mayBeReplaced = true
     }
   }
 
-  /// The topic is ignored, or gone, or may be.
+  /// The topic is ignored, removed, or possibly so.
   func switchedOff(_ device: Int, app: Int) {
     for serial in open[device] where sent[serial].app == app {
       sent[serial].mayBeDiscarded = true
@@ -164,7 +164,7 @@ final class DeliveryOracle {
     var device: Int
     var app: Int?
     var environment: Environment
-    /// What the service's clock said when it wrote the frame; nil where the frame had to wait for room.
+    /// The service's time when it wrote the frame; nil if the frame had to wait for room.
     var wallMilliseconds: Int64?
     var isFromStorage: Bool
   }
@@ -181,16 +181,16 @@ final class DeliveryOracle {
         "law 2: notification \(serial) for device \(notification.device) reached \(arrival.device)")
     }
     if notification.app != arrival.app || notification.environment != arrival.environment {
-      violated("law 2: notification \(serial) came under another topic or environment")
+      violated("law 2: notification \(serial) arrived under another topic or environment")
     }
     if notification.standing == .refused {
-      violated("law 5: notification \(serial) was refused and came all the same")
+      violated("law 5: notification \(serial) was rejected but arrived")
     }
     if notification.isSettled {
-      violated("law 1: notification \(serial) came again after it was acknowledged durably")
+      violated("law 1: notification \(serial) arrived again after a durable acknowledgement")
     }
     if !notification.mayBeStored, notification.deliveries > 0 {
-      violated("law 1: notification \(serial) came twice and was not to be stored")
+      violated("law 1: notification \(serial) arrived twice although it was not to be stored")
     }
     checkExpiration(notification, serial, arrival)
     checkOrder(notification, serial)
@@ -198,7 +198,7 @@ final class DeliveryOracle {
     sent[serial].lastDelivery = timeline.now
   }
 
-  /// What is accepted for a device that is there comes before everything that was sent after the acceptance.
+  /// A notification accepted for a connected device arrives before everything sent after its acceptance.
   private func checkOrder(_ notification: SentNotification, _ serial: Int) {
     guard notification.deliveries == 0, !notification.mayBeReplaced else { return }
     for other in open[notification.device] where other < serial {
@@ -207,10 +207,10 @@ final class DeliveryOracle {
         !older.mayBeReplaced, !older.mayBeDiscarded,
         older.answeredTime ?? .max < notification.sentTime
       {
-        // It may have expired since the clock was looked at last.
+        // It may have expired since the clock was last checked.
         clockMoved()
         if !sent[other].mayHaveExpired {
-          violated("law 1: notification \(serial) came before \(other), which is older")
+          violated("law 1: notification \(serial) arrived before the older \(other)")
         }
       }
     }
@@ -221,7 +221,7 @@ final class DeliveryOracle {
   ) {
     guard let expiration = notification.expirationSeconds, expiration > 0,
       let wall = arrival.wallMilliseconds,
-      // What had expired when it came is tried once.
+      // A notification that was already expired on arrival is tried once.
       arrival.isFromStorage
         || notification.sentWallMilliseconds / 1000 + 60 < expiration
           && notification.sentTime > clockSetTime
@@ -234,18 +234,19 @@ final class DeliveryOracle {
 
   func acknowledged(_ serial: Int) { sent[serial].isAcknowledged = true }
 
-  /// The device has been there for a while, and has acknowledged what it got: what was accepted before is delivered.
+  /// The device has been connected for a while and has acknowledged what it got: everything accepted before must be
+  /// delivered.
   func expect(device: Int, app: Int, acceptedBefore time: UInt64) {
     for serial in open[device] where sent[serial].app == app && sent[serial].dueTime == nil {
       guard sent[serial].answeredTime ?? .max < time, isOwed(serial) else { continue }
       sent[serial].dueTime = timeline.now
       if !hasSuccessor(serial) {
-        violated("law 1: notification \(serial) waits for a device that has been there for a while")
+        violated("law 1: notification \(serial) waits for a device that is connected")
       }
     }
   }
 
-  /// Whether the service still owes the device the notification, or another one in its place.
+  /// Whether the service still owes the device the notification, or a replacement.
   private func isOwed(_ serial: Int) -> Bool {
     let notification = sent[serial]
     return notification.standing == .accepted && notification.mayBeStored
@@ -254,7 +255,7 @@ final class DeliveryOracle {
       && !notification.mayBeDiscarded && notification.deliveries < Limits.unacknowledgedEnds
   }
 
-  /// Nothing can bring the notification back: the service had the acknowledgement, and everything is on the disk.
+  /// The notification can no longer return: the service had the acknowledgement, and everything is on the disk.
   func settled(_ serial: Int) {
     guard !sent[serial].isSettled else { return }
     sent[serial].isSettled = true
@@ -264,7 +265,7 @@ final class DeliveryOracle {
 
   // MARK: Time
 
-  /// The service's clock went on, was set, or is about to be.
+  /// The service's clock advanced, was set, or is about to be set.
   func clockMoved() {
     let seconds = host.wallClockMilliseconds / 1000
     expiring.removeAll { serial in
@@ -283,13 +284,13 @@ final class DeliveryOracle {
 
   // MARK: The end
 
-  /// Every device is there, and everything has had its time: `waiting` are the notifications in the mailbox.
+  /// Every device is connected, and everything had enough time: `waiting` are the notifications left in the mailbox.
   func checkMailbox(_ waiting: [Int]) {
     guard !waiting.isEmpty else { return }
-    violated("law 1: notifications \(waiting) wait for devices that are there")
+    violated("law 1: notifications \(waiting) wait for connected devices")
   }
 
-  /// Nothing is wrong any more.
+  /// Everything works again.
   func finish() {
     clockMoved()
     for (serial, notification) in sent.enumerated() {
@@ -298,31 +299,31 @@ final class DeliveryOracle {
       }
       guard isOwed(serial) else { continue }
       guard notification.mayBeReplaced || notification.deliveries > 0 else {
-        violated("law 1: notification \(serial) was lost; its device was there all the time")
+        violated("law 1: notification \(serial) was lost; its device was connected all the time")
         continue
       }
       if !hasSuccessor(serial) {
         violated(
           "law 1: notification \(serial) was accepted and "
-            + (notification.deliveries > 0 ? "did not come again unacknowledged" : "lost"))
+            + (notification.deliveries > 0 ? "did not arrive again unacknowledged" : "lost"))
       }
     }
   }
 
-  /// Whether notifications that may be newer took the place of this one, or could have: one with its collapse id, or
-  /// as many as wait for the app.
+  /// Whether possibly newer notifications replaced this one, or could have: one with its collapse id, or as many as the
+  /// app retains.
   ///
-  /// Only while it waited: what was sent when the device must have had it explains nothing.
+  /// Only while it waited: anything sent after the device must have had it explains nothing.
   private func hasSuccessor(_ serial: Int) -> Bool {
     let notification = sent[serial]
     var newerCount = 0
     for other in ofDevice[notification.device] where other != serial {
       let candidate = sent[other]
-      // What may not be stored takes no place in the store.
+      // Notifications that may not be stored replace nothing in the store.
       guard candidate.app == notification.app, candidate.environment == notification.environment,
         candidate.standing != .refused, candidate.mayBeStored
       else { continue }
-      // It was answered before this one was sent: it is older.
+      // It was answered before this one was sent, so it is older.
       if candidate.standing == .accepted, let answered = candidate.answeredTime,
         answered < notification.sentTime
       {

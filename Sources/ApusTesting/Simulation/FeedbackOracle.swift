@@ -1,29 +1,28 @@
 import ApusModel
 import ApusStore
 
-/// Watches over the feedback lists: what the service's disk has of them, and what readers were given.
+/// Checks the feedback lists: what the service's disk contains, and what readers received.
 ///
-/// The laws: a dead token stays in its list until somebody has read the list to its end and had it; while one reads,
-/// nobody else is given the same; nobody is given it twice on one connection; and no token is called dead whose app was
-/// never gone.
+/// The laws: an inactive token stays in its list until a reader has read the whole list; meanwhile no other reader gets
+/// the same token; no reader gets a token twice on one connection; and no token is listed if its app was never removed.
 final class FeedbackOracle {
   struct Row: Hashable {
     var app: Int
     var token: DeviceToken
-    /// As readers are given it.
+    /// As sent to readers.
     var seconds: Int64
   }
 
   private unowned let world: Simulation
-  /// What readers had that came to the end.
+  /// Rows received by readers that reached the end of the list.
   private var taken: Set<Row> = []
-  /// What the disk has of the lists that have readers, those of the production environment: in the lists' order.
+  /// Rows on the disk from the lists with readers, which are those of the production environment, in list order.
   private var listed: [Row] = []
   private(set) var takenCount = 0
 
   init(_ world: Simulation) { self.world = world }
 
-  /// Whether the app's list has something.
+  /// Whether the app's list has entries.
   func lists(_ app: Int) -> Bool { listed.contains { $0.app == app } }
 
   // MARK: Readers
@@ -31,20 +30,20 @@ final class FeedbackOracle {
   func received(_ row: Row, by reader: SimulatedFeedbackReader) {
     world.trace("feedback", reader.index, row.app, Int(row.seconds))
     guard let owner = world.owner(of: row.token), owner.app == row.app else {
-      return world.oracle.violated("law 2: feedback for a token of another topic, or of nobody")
+      return world.oracle.violated("law 2: feedback for a foreign or unknown token")
     }
     if !world.devices[owner.device].wasEverGone(owner.app) {
-      world.oracle.violated("feedback: a token is called dead, and its app was never gone")
+      world.oracle.violated("feedback: a token is listed, but its app was never removed")
     }
     if reader.rows.contains(where: { $0.token == row.token }) {
-      world.oracle.violated("feedback: reader \(reader.index) was given a token twice")
+      world.oracle.violated("feedback: reader \(reader.index) got a token twice")
     }
     let isShared = world.readers.contains { other in
       other !== reader && other.app == reader.app && other.isReading
         && other.rows.contains { $0.token == row.token }
     }
     if isShared, reader.isReading {
-      world.oracle.violated("feedback: two readers were given the same token at one time")
+      world.oracle.violated("feedback: two readers got the same token at the same time")
     }
   }
 
@@ -53,12 +52,12 @@ final class FeedbackOracle {
     taken.formUnion(rows)
   }
 
-  /// The reader's system had them, and then it was silent for ever.
+  /// The reader's system had them, and the reader was then silent for good.
   func acknowledged(_ rows: [Row]) { taken.formUnion(rows) }
 
   // MARK: The disk
 
-  /// Something was written: what is in no list any more was read, or stands there with a later time.
+  /// Something was written: rows that left a list were read, or replaced by a later time.
   func written(_ image: MemoryStore) {
     let rows = Self.rows(of: image)
     guard rows != listed else { return }
@@ -69,7 +68,7 @@ final class FeedbackOracle {
       }
       if !isRenewed {
         world.oracle.violated(
-          "feedback: a row of app \(row.app) at \(row.seconds) was removed that nobody has read to the end"
+          "feedback: a row of app \(row.app) at \(row.seconds) was removed before anybody read the list to its end"
         )
       }
     }
@@ -79,7 +78,7 @@ final class FeedbackOracle {
     listed = rows
   }
 
-  /// Whether somebody has had it and the end of the list. A reader that has shut its side in order need not see that.
+  /// Whether some reader got it and the end of the list. A reader that closed its side cleanly need not see the end.
   private func isTaken(_ row: Row) -> Bool {
     taken.contains(row)
       || world.readers.contains { $0.hasFinished && $0.rows.contains(row) }
@@ -102,10 +101,10 @@ final class FeedbackOracle {
     return rows
   }
 
-  /// Everything has had its time, and readers came by: no list that has one is to be left with anything.
+  /// Everything had enough time, and readers connected: lists with readers must be empty.
   func finish() {
     let read = Set(world.readers.map(\.app))
     let left = listed.count { read.contains($0.app) }
-    if left > 0 { world.oracle.violated("feedback: \(left) rows are never given to readers") }
+    if left > 0 { world.oracle.violated("feedback: \(left) rows were never sent to readers") }
   }
 }

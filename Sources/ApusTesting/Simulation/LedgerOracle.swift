@@ -2,12 +2,12 @@ import ApusModel
 import ApusServer
 import ApusStore
 
-/// Knows which notifications ended while the service ran, and holds the ledger on the disk against that: a process that
-/// is killed takes no end with it, unless the notification is still stored and is to end again.
+/// Records which notifications ended while the service ran, and compares this with the ledger on the disk: a killed
+/// process must not lose an end, unless the notification is still stored and will end again.
 final class LedgerOracle: LedgerWatcher, @unchecked Sendable {
-  /// By the order of acceptance: what ended, as the workers said, and was not seen on the disk yet.
+  /// By order of acceptance: ends that the workers reported and the disk has not shown yet.
   private var awaited: Set<UInt64> = []
-  /// What ended in a process that was killed or stopped, and must come onto the disk.
+  /// Ends from a killed or stopped process that must reach the disk.
   private var owed: Set<UInt64> = []
   private var position = LedgerPosition()
 
@@ -15,7 +15,7 @@ final class LedgerOracle: LedgerWatcher, @unchecked Sendable {
     for event in events where event.state.isTerminal { awaited.insert(event.facts.order) }
   }
 
-  /// The process ended. What was not synced may have gone with the power.
+  /// The process ended. With a power loss, unsynced data may be lost.
   func serviceEnded(_ disk: some StoreReader, losesPower: Bool) {
     owed.formUnion(awaited)
     awaited = []
@@ -23,7 +23,7 @@ final class LedgerOracle: LedgerWatcher, @unchecked Sendable {
     readLedger(disk)
   }
 
-  /// What is missing on the disk, once the service has run for a while again.
+  /// The ends missing on the disk, once the service has run again for a while.
   func missing(_ disk: some StoreReader) -> Set<UInt64> {
     guard !owed.isEmpty else { return [] }
     readLedger(disk)

@@ -2,7 +2,7 @@ import ApusModel
 import ApusServer
 import ApusTLS
 
-/// A service on a simulated host, and the clock of a world in which nothing happens but what a test does.
+/// A service on a simulated host with its clock, in a world without other events.
 final class QuietWorld {
   let timeline = Timeline()
   let network: SimulatedNetwork
@@ -35,7 +35,7 @@ final class QuietWorld {
     timeline.run(until: timeline.now + UInt64(seconds) * Timeline.second) { false }
   }
 
-  /// - Parameter certificate: the client's place in the credentials; nil for none.
+  /// - Parameter certificate: The client's index in the credentials; nil for none.
   func connect(
     _ owner: any ChannelOwner, door: Int, certificate: Int?, protocols: [String]
   ) throws -> ClientChannel {
@@ -45,7 +45,7 @@ final class QuietWorld {
       network: network)
   }
 
-  /// Its parts refer to each other.
+  /// Breaks the reference cycles.
   func end() {
     timeline.clear()
     server.discard()

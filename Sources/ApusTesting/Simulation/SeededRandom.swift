@@ -1,5 +1,5 @@
-/// Numbers that follow from a seed alone: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
-/// generators"). Spelled out here, so that a seed means the same run under every version of the standard library.
+/// Random numbers from a seed: SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators).
+/// Implemented here so that a seed gives the same run with every version of the standard library.
 package struct SeededRandom: Sendable {
   private var state: UInt64
 
@@ -13,7 +13,7 @@ package struct SeededRandom: Sendable {
     return mixed ^ (mixed >> 31)
   }
 
-  /// A generator whose numbers have nothing to do with those that follow here.
+  /// A generator that is independent of later numbers from this one.
   package mutating func split() -> SeededRandom { SeededRandom(seed: next()) }
 
   /// A number from 0 to `limit` - 1.
@@ -32,11 +32,11 @@ package struct SeededRandom: Sendable {
     elements[below(elements.count)]
   }
 
-  /// A time around `mean`, short ones often and long ones seldom, at most eight times as long: the waits of a Poisson
-  /// process, near enough.
+  /// A time around `mean`, often short and seldom long, at most eight times as long: approximately the waits of a
+  /// Poisson process.
   package mutating func wait(mean: UInt64) -> UInt64 {
     var total: UInt64 = 0
-    // The least of two is short often; a coin lengthens it.
+    // The smaller of two is often short; coin flips lengthen it.
     var unit = min(between(0, 2 * mean), between(0, 2 * mean))
     total += unit
     var rounds = 0

@@ -4,17 +4,16 @@ import ApusModel
 import ApusTLS
 import ApusWire
 
-/// A device that takes a notification and never acknowledges it, and the clock of a world in which nothing else
-/// happens.
+/// A device that receives a notification and never acknowledges it, with its clock, in a world without other events.
 package final class SilentDevice {
   package struct Report: Sendable {
-    /// Seconds from the notification's arrival to the end of the connection; nil while that is open.
+    /// Seconds from the notification's arrival to the end of the connection; nil while it is open.
     package var secondsToEnd: Double?
-    /// Seconds from the beginning to the end of the connection; nil while that is open.
+    /// Seconds from the start to the end of the connection; nil while it is open.
     package var connectedSeconds: Double?
     /// Notifications that arrived on the connection.
     package var arrivedCount = 0
-    /// How often it fell dormant, and how often it was woken.
+    /// How often it became dormant, and how often it was woken.
     package var dormant: UInt64 = 0
     package var woken: UInt64 = 0
   }
@@ -31,7 +30,7 @@ package final class SilentDevice {
 
   private static let dialect = CourierALPN.apus
 
-  /// - Parameter keepAliveSeconds: how often the device says that it is there.
+  /// - Parameter keepAliveSeconds: The interval of the device's keep-alives.
   package init(keepAliveSeconds: Int) throws {
     world = try QuietWorld()
     self.keepAliveSeconds = UInt64(keepAliveSeconds)
@@ -41,8 +40,8 @@ package final class SilentDevice {
         keepAliveMilliseconds: UInt64(keepAliveSeconds) * 1000, answerMilliseconds: 20_000))
   }
 
-  /// The device connects and is silent but for its keep-alives; after `quietSeconds` a notification is sent to it, if
-  /// any is, and the world goes on for `seconds`.
+  /// The device connects and sends only keep-alives. After `quietSeconds` a notification is sent to it if `pushes`, and
+  /// the world runs for `seconds` more.
   package func run(quietSeconds: Int, seconds: Int, pushes: Bool = true) throws -> Report {
     let topic = SimulationCredentials.topicHash(0)
     var nothing: [UInt8] = []

@@ -2,11 +2,11 @@ import ApusModel
 import ApusTLS
 import ApusWire
 
-/// An old sender: writes notifications and hears nothing, until a packet says which of them was the last good one, or,
-/// with command 0, until the connection ends.
+/// A provider on the binary interface: writes notifications and gets no answer until a packet names the last good one,
+/// or, with command 0, until the connection ends.
 final class SimulatedBinarySender: LineUser {
   enum Commands {
-    /// Command 0 alone, which is told nothing.
+    /// Command 0 only, without error packets.
     case simple
     /// Commands 1 and 2.
     case enhanced
@@ -14,7 +14,7 @@ final class SimulatedBinarySender: LineUser {
 
   private struct Request {
     var identifier: UInt32
-    /// Nil for one that must be refused.
+    /// Nil for one that must be rejected.
     var serial: Int?
     var isRevoked: Bool
   }
@@ -26,14 +26,14 @@ final class SimulatedBinarySender: LineUser {
   private var random: SeededRandom
   let line: SimulatedLine
   private let editions: CertificateEditions
-  /// What was sent on this connection and is not known to be good, in order.
+  /// Sent on this connection and not known to be good, in order.
   private var open: [Request] = []
   private var input: [UInt8] = []
   private var openedTime: UInt64 = 0
   private var generation = 0
-  /// It has said that no more comes: a clean end then means that everything was good.
+  /// It has announced the end of its output: a clean end then means that everything was good.
   private var hasFinished = false
-  /// A packet came that ends the connection.
+  /// A packet arrived that ends the connection.
   private var wasTold = false
   private var isQuiet = false
   private var sentCount: UInt32 = 0
@@ -79,14 +79,14 @@ final class SimulatedBinarySender: LineUser {
     line.finish()
   }
 
-  // MARK: What the service says
+  // MARK: Input from the service
 
   func lineReceived(_ bytes: [UInt8]) {
     input += bytes
     while input.count >= BinaryErrorPacket.byteCount, !wasTold {
       let bytes = Array(input.prefix(BinaryErrorPacket.byteCount))
       guard let packet = BinaryErrorPacket(bytes.span) else {
-        return world.oracle.violated("an old sender cannot read the service")
+        return world.oracle.violated("a binary provider cannot read the service's output")
       }
       input.removeFirst(BinaryErrorPacket.byteCount)
       if world.options.canary == .closesSilently, packet.status != BinaryStatus.noError.rawValue {
@@ -98,14 +98,15 @@ final class SimulatedBinarySender: LineUser {
 
   private func told(_ packet: BinaryErrorPacket) {
     let status = BinaryStatus(rawValue: packet.status)
-    // A service that stops says so where it has accepted nothing yet: it does not know the sender's commands then.
+    // During shutdown the service sends a packet even before it accepted anything, since it does not know the
+    // provider's commands yet.
     if case .simple = commands, status != .shutdown || packet.identifier != 0 {
-      return world.oracle.violated("a sender with command 0 was told something")
+      return world.oracle.violated("a provider with command 0 got a packet")
     }
     guard let place = open.firstIndex(where: { $0.identifier == packet.identifier }) else {
-      // Of a shutdown: everything was good and is forgotten already, or nothing was.
+      // For a shutdown: everything was good and already forgotten, or nothing was.
       guard status == .shutdown else {
-        return world.oracle.violated("an old sender was told of a notification it never sent")
+        return world.oracle.violated("a packet named a notification that was never sent")
       }
       wasTold = true
       return forgetRest()
@@ -123,13 +124,13 @@ final class SimulatedBinarySender: LineUser {
     open.removeSubrange(...place)
     guard status != .noError else { return }
     wasTold = true
-    // "Notifications already sent after it are discarded." After a fault of the service some may have been taken.
+    // Notifications sent after it were discarded. After a fault of the service some may have been accepted.
     forgetRest(isDiscarded: status != .shutdown && status != .processingError)
   }
 
   private func accepted(_ request: Request) {
     guard let serial = request.serial else {
-      return world.oracle.violated("law 2: a bad notification was accepted silently")
+      return world.oracle.violated("law 2: an invalid notification was accepted silently")
     }
     if request.isRevoked {
       world.oracle.violated("law 2: notification \(serial) was accepted from a revoked certificate")
@@ -137,7 +138,7 @@ final class SimulatedBinarySender: LineUser {
     world.oracle.accepted(serial)
   }
 
-  /// What came behind the notification that ended the connection.
+  /// Forgets what followed the notification that ended the connection.
   private func forgetRest(isDiscarded: Bool = false) {
     for request in open {
       guard let serial = request.serial else { continue }
@@ -154,7 +155,7 @@ final class SimulatedBinarySender: LineUser {
     if case .closed? = end, !wasTold, !world.mayBeRevoked(certificate: editions.current) {
       switch commands {
       case .simple: closedSilently()
-      // A service that stops ends connections as cleanly, with what it has not decided on still open.
+      // A service that shuts down closes connections as cleanly, with undecided notifications.
       case .enhanced:
         if world.wasUntroubled(since: openedTime, generation) { closedWithoutWord() }
       }
@@ -165,10 +166,10 @@ final class SimulatedBinarySender: LineUser {
     wasTold = false
   }
 
-  /// Who has not finished is told why no more is taken.
+  /// A provider that has not finished must get a packet with the reason.
   private func closedWithoutWord() {
     guard !hasFinished else { return takeAllAsGood() }
-    world.oracle.violated("law 5: an old sender was cut off without a word")
+    world.oracle.violated("law 5: a binary provider was disconnected without a packet")
   }
 
   private func takeAllAsGood() {
@@ -176,13 +177,13 @@ final class SimulatedBinarySender: LineUser {
     open = []
   }
 
-  /// With command 0 only somebody who knows what was sent, and that nothing else was wrong, can tell what became of it:
-  /// everything before the bad one was taken, and nothing behind it.
+  /// With command 0, only a provider that knows what it sent, and that nothing else went wrong, can infer the outcome:
+  /// everything before the bad notification was accepted, and nothing after it.
   private func closedSilently() {
     guard world.wasUntroubled(since: openedTime, generation) else { return }
     guard let bad = open.firstIndex(where: { $0.serial == nil }) else {
       if hasFinished { return takeAllAsGood() }
-      return world.oracle.violated("law 5: an old sender was cut off for nothing")
+      return world.oracle.violated("law 5: a binary provider was disconnected without a reason")
     }
     for request in open[..<bad] { accepted(request) }
     world.trace("old sender is cut off", line.index, bad, open.count)
@@ -216,7 +217,7 @@ final class SimulatedBinarySender: LineUser {
     line.send(output)
   }
 
-  /// What makes a notification bad, for any rules.
+  /// What makes a notification invalid under any rules.
   private enum Fault: CaseIterable { case token, payload }
 
   private func add(_ target: Simulation.Target, to output: inout [UInt8]) {
@@ -253,7 +254,7 @@ final class SimulatedBinarySender: LineUser {
         isRevoked: world.isRevoked(certificate: editions.current)))
   }
 
-  /// Nil for command 0, which has none: as long as possible.
+  /// Nil for command 0, which has no expiration: as long as possible.
   private func expiration() -> UInt32? {
     guard commands == .enhanced else { return nil }
     guard !random.chance(1, in: 5) else { return 0 }

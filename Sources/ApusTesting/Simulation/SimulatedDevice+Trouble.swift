@@ -1,6 +1,6 @@
 import ApusModel
 
-// What becomes of a device's connection: what happens to the device, and what the service does to it.
+// Faults of a device's connection, caused by the device or by the service.
 
 extension SimulatedDevice {
   enum Trouble: Int, CaseIterable {
@@ -42,14 +42,14 @@ extension SimulatedDevice {
     }
   }
 
-  /// Notes for how long the connection suffers, and returns it in microseconds.
+  /// Records how long the connection is affected, and returns that time in microseconds.
   private func hinder(_ seconds: UInt64) -> UInt64 {
     let wait = seconds * Timeline.second
     hinderedUntil = max(hinderedUntil, world.timeline.now + wait)
     return wait
   }
 
-  /// The service ends the connection, or is silent on it: a full disk alone is no reason.
+  /// Checks connections that the service ended or left silent: a full disk alone is no reason for that.
   func checkStays() {
     let since = world.timeline.now - min(world.timeline.now, 10 * Timeline.second)
     guard let steadySince, max(steadySince, hinderedUntil) < since,
@@ -57,6 +57,6 @@ extension SimulatedDevice {
       let milliseconds = acknowledgeMilliseconds, milliseconds <= 200, neglected.isEmpty,
       acknowledgementsChanged + Self.latestAcknowledgement < since, world.hasOnlyFullDisk
     else { return }
-    world.oracle.violated("law 7: the full disk costs device \(index) its connection")
+    world.oracle.violated("law 7: device \(index) lost its connection because of a full disk")
   }
 }

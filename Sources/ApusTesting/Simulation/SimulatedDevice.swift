@@ -3,8 +3,8 @@ import ApusModel
 import ApusTLS
 import ApusWire
 
-/// A device with its user: connects, says what it wants, gets notifications and acknowledges them, each of it well or
-/// badly. The protocol's side of it is the one that real devices run.
+/// A device with its user: connects, sets its topics, receives notifications and acknowledges them, with or without
+/// faults. It uses the same protocol code as real devices.
 final class SimulatedDevice: ChannelOwner {
   let index: Int
   let environment: Environment
@@ -16,35 +16,35 @@ final class SimulatedDevice: ChannelOwner {
 
   private var client: CourierClient
   private(set) var channel: ClientChannel?
-  /// Connections that this device has given up and the service has not.
+  /// Connections that this device has abandoned and the service has not.
   var ghosts: [ClientChannel] = []
-  /// Finds the notifications in what arrives, whatever the client makes of them.
+  /// Finds the notifications in the input, independently of the client.
   private var framer = CourierFramer()
-  /// Serial numbers by the message ids under which they came.
+  /// Serial numbers by message id.
   private var serials: [UInt32: Int] = [:]
 
-  /// What the user wants of each app.
+  /// The user's setting for each app.
   private(set) var states: [TopicState]
   private(set) var power = PowerState.active
-  /// Whether the app's notifications may be discarded, or were a while ago and may be still.
+  /// Whether the app's notifications may be discarded, now or because of an earlier setting.
   private var isOff: [Bool]
   private var goneApps: Set<Int> = []
-  /// Since when nothing has come between the device and the service.
+  /// Since when nothing has disturbed the connection to the service.
   private(set) var steadySince: UInt64?
-  /// How long an acknowledgement takes, in milliseconds; nil: for ever.
+  /// Delay of an acknowledgement in milliseconds; nil: never acknowledged.
   var acknowledgeMilliseconds: UInt64? = 20 {
     didSet { acknowledgementsChanged = world.timeline.now }
   }
   private(set) var acknowledgementsChanged: UInt64 = 0
   var refusesPerThousand = 0
-  /// What the app has not looked at.
+  /// Notifications that the app has not processed.
   private(set) var neglected: [UInt32] = []
   private var tokens = SimulatedTokens(apps: SimulationCredentials.appCount)
   private var reports = ArrivalReports()
   private var connects = true
-  /// The process of the service that let the device in.
+  /// The generation of the service process that accepted the device.
   private(set) var serverGeneration = 0
-  /// Until when the connection may suffer from what became of the device.
+  /// Until when the connection may be affected by faults of the device.
   var hinderedUntil: UInt64 = 0
   private(set) var connectionCount = 0
 
@@ -70,33 +70,33 @@ final class SimulatedDevice: ChannelOwner {
 
   private var now: UInt64 { world.timeline.now / 1000 }
 
-  // MARK: What others ask
+  // MARK: Queries
 
-  /// Whether a notification for the app that is sent now must reach the device, and none in its place.
+  /// Whether a notification sent to the app now must reach the device without being replaced.
   func isSteady(_ app: Int) -> Bool {
     states[app] == .enabled && power == .active && steadyForLong != nil
   }
 
-  /// Since when the device has been steady, where that is long enough for the service to have heard everything.
+  /// Since when the device has been steady, if long enough for the service to have processed everything.
   private var steadyForLong: UInt64? {
     guard let steadySince, hasLiveLink, world.timeline.now - steadySince > 10 * Timeline.second
     else { return nil }
     return steadySince
   }
 
-  /// Whether the service has the filter, and has written it.
+  /// Whether the service has received and written the filter.
   private var serviceSurelyKnowsFilter: Bool {
     guard let since = steadyForLong, world.server.upSince < since else { return false }
     return world.wasUntroubled(since: since, world.server.generation)
   }
 
-  /// A service that lost power leaves its devices to believe that they are connected.
+  /// After a power loss of the service, its devices still believe they are connected.
   private var hasLiveLink: Bool {
     guard let link = channel?.link else { return false }
     return link.isServiceOpen && !link.isServiceGone && !link.isCut
   }
 
-  /// Whether the device has been there, awake and acknowledging, with the app's notifications enabled, since then.
+  /// Whether the device has been connected, awake and acknowledging, with the app enabled, since then.
   func isAttentive(_ app: Int, since time: UInt64) -> Bool {
     guard let steadySince, steadySince < time, states[app] == .enabled, power == .active,
       let milliseconds = acknowledgeMilliseconds, milliseconds <= 200, neglected.isEmpty,
@@ -105,7 +105,7 @@ final class SimulatedDevice: ChannelOwner {
     return channel?.link?.isPeerReading == true
   }
 
-  /// Acknowledgements that were planned before the manner changed are sent within this time.
+  /// Acknowledgements planned before a change of the delay are sent within this time.
   static let latestAcknowledgement = 140 * Timeline.second
 
   /// Whether a notification for the app may be discarded.
@@ -211,7 +211,7 @@ final class SimulatedDevice: ChannelOwner {
       guard let app = app(of: topic) else { return }
       world.trace("device token", index, app)
       if !tokens.isGood(token, of: app) {
-        world.oracle.violated("law 2: a dead token of device \(index) lives again")
+        world.oracle.violated("law 2: an inactive token of device \(index) is active again")
       }
       world.token(token, of: index, app)
     case .tokenRefused: world.oracle.violated("device \(index) was refused a token")
@@ -219,7 +219,7 @@ final class SimulatedDevice: ChannelOwner {
     case .noStorage, .issued, .renewal, .renewalAdvised: break
     case .refused, .goodbye, .fault:
       checkStays()
-      // The service closes, or is given up.
+      // The service closes or is abandoned.
       if case .goodbye = event { return }
       channel?.drop(resets: false)
       lost()
@@ -243,7 +243,7 @@ final class SimulatedDevice: ChannelOwner {
 
   // MARK: Notifications
 
-  /// Reports every notification to the oracle, the ones that came again too.
+  /// Reports every notification to the oracle, including repeated ones.
   private func observe(_ bytes: [UInt8], _ channel: ClientChannel, _ wallMilliseconds: Int64) {
     var offset = 0
     do {
@@ -254,7 +254,7 @@ final class SimulatedDevice: ChannelOwner {
           decoding: fields, extensions: dialect.allowsExtensions)
         let payload = fields.extracting(view.payload)
         guard let serial = SimulationPayload.serial(of: payload) else {
-          world.oracle.violated("law 2: device \(index) got a payload that nobody sent")
+          world.oracle.violated("law 2: device \(index) got an unknown payload")
           continue
         }
         serials[view.notification.messageID] = serial
@@ -266,7 +266,7 @@ final class SimulatedDevice: ChannelOwner {
             isFromStorage: view.notification.storage.contains(.fromStorage)), to: world, &random)
       }
     } catch {
-      world.oracle.violated("device \(index) cannot read the service: \(error)")
+      world.oracle.violated("device \(index) cannot read the service's output: \(error)")
     }
   }
 
@@ -293,7 +293,7 @@ final class SimulatedDevice: ChannelOwner {
     var output: [UInt8] = []
     client.acknowledge(messageID, status: refuses ? .rejected : .taken, to: &output)
     world.trace("acknowledges", index, serials[messageID] ?? -1, output.isEmpty ? 0 : 1)
-    // From now on the client acknowledges it by itself, should it come again.
+    // If it arrives again, the client acknowledges it on its own.
     if let serial = serials[messageID] { world.oracle.acknowledged(serial) }
     guard !output.isEmpty, let channel else { return }
     channel.send(output)
@@ -304,7 +304,7 @@ final class SimulatedDevice: ChannelOwner {
     }
   }
 
-  // MARK: Mischief
+  // MARK: Faults
 
   private var topics: CourierTopics {
     func hashes(_ state: TopicState) -> [TopicHash] {
@@ -333,7 +333,7 @@ final class SimulatedDevice: ChannelOwner {
       goneApps.insert(app)
       tokens.goes(app, wasSurelyListed: wasSurelyListed, at: world.timeline.now)
     }
-    // An app that was installed anew may have another token. It asks before the filter names it, or after.
+    // A reinstalled app may have a new token. It asks before or after the filter lists it.
     let asksFirst = wasGone && random.chance(1, in: 2)
     say { client, output in
       if asksFirst { _ = client.requestToken(SimulationCredentials.topicHash(app), to: &output) }
@@ -351,7 +351,7 @@ final class SimulatedDevice: ChannelOwner {
     say { client, output in client.setPower(power, to: &output) }
   }
 
-  /// The user leaves the device alone, online and awake; what is left of the past is given up.
+  /// The user leaves the device alone, online and awake; earlier effects are cleared.
   func calmDown() {
     acknowledgeMilliseconds = 20
     refusesPerThousand = 0

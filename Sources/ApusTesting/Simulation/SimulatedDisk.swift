@@ -1,33 +1,32 @@
 import ApusModel
 import ApusStore
 
-/// The disk of the service's machine, and on it the store: what was synced stays, whatever becomes of the processes
-/// that use it.
+/// The disk of the service's machine with the store: synced data survives any process.
 ///
-/// It does what `RocksStore` does: groups that wait are written as one with one sync, and after a fault everything is
-/// refused until the store was opened again.
+/// It behaves like `RocksStore`: waiting groups are written together with one sync, and after a fault everything is
+/// refused until the store is reopened.
 final class SimulatedDisk {
   let timeline: Timeline
   private var random: SeededRandom
   private let trace: SimulationTrace
-  /// What is durable.
+  /// The durable data.
   private(set) var image = MemoryStore(mode: .manual)
-  /// What the running process uses.
+  /// The store of the running process.
   private weak var store: SimulatedStore?
   let canary: SimulationCanary?
 
   // How the disk behaves.
   var syncMicroseconds: UInt64 = 400
-  /// Of a thousand syncs so many fail.
+  /// Failing syncs per thousand.
   var faultsPerThousand = 0
   var isFull: Bool { fullSince != nil }
   var isBrieflyFull = false {
     didSet { if isBrieflyFull != oldValue { brieflyFullSince = timeline.now } }
   }
   private var brieflyFullSince: UInt64 = 0
-  /// When there is no room, whatever else happens.
+  /// When the disk is full, independently of random faults.
   var fullTime: Range<UInt64> = 0..<0
-  /// Since when there has been no room; nil while there is some.
+  /// Since when the disk has been full; nil while it is not.
   var fullSince: UInt64? {
     let brief = isBrieflyFull ? brieflyFullSince : nil
     guard fullTime.contains(timeline.now) else { return brief }
@@ -35,9 +34,9 @@ final class SimulatedDisk {
   }
   private(set) var faultCount = 0
   private(set) var syncCount = 0
-  /// When the last fault was over, or will be.
+  /// When the last fault ends or ended.
   private(set) var troubledUntil: UInt64 = 0
-  /// Until when requests may be refused because a sync took longer than they may wait.
+  /// Until when requests may be refused because of a slow sync.
   private(set) var slowUntil: UInt64 = 0
   private static let longSync = UInt64(Limits.answerSeconds) * Timeline.second / 2
   /// Called when a write failed.
@@ -54,14 +53,14 @@ final class SimulatedDisk {
     self.canary = canary
   }
 
-  /// The store as a process that starts now finds it.
+  /// The store as a newly started process finds it.
   func open() -> SimulatedStore {
     let store = SimulatedStore(self)
     self.store = store
     return store
   }
 
-  /// The process ended. A group that was being synced is on the disk as a whole, or not at all: the engine's log
+  /// The process ended. A group in the middle of a sync is on the disk completely or not at all, since the engine's log
   /// has a checksum for each batch.
   func crash() {
     guard let store else { return }
@@ -78,7 +77,7 @@ final class SimulatedDisk {
   private var journals: [JournalMemory] = []
   private static let journalBytes = 256 * 1024
 
-  /// One for each worker, with what an earlier process left.
+  /// One for each worker, with the contents left by an earlier process.
   func journals(_ count: Int) -> [JournalMemory] {
     if canary == .losesJournals { journals = [] }
     while journals.count < count {
@@ -87,7 +86,7 @@ final class SimulatedDisk {
     return journals
   }
 
-  /// The power went: of what was not synced, the system had written some.
+  /// Power was lost: the system had written only some of the unsynced data.
   func loseJournals() {
     journals = journals.map { random.chance(1, in: 2) ? $0 : JournalMemory(byteCount: $0.count) }
   }
@@ -100,7 +99,7 @@ final class SimulatedDisk {
   func syncTime() -> UInt64 {
     let base = syncMicroseconds
     let time = random.chance(1, in: 100) ? base * 20 : base + random.between(0, base)
-    // What waits for it is refused when its time is up, and some of it after the trouble with the disk is over.
+    // Waiting requests are refused after their time limit, some of them only after the disk has recovered.
     if time > Self.longSync { slowUntil = max(slowUntil, timeline.now + time + Self.longSync) }
     return time
   }
@@ -115,10 +114,10 @@ final class SimulatedDisk {
       .inputOutput(path: "(simulated)", detail: "sync failed"), keeps: random.chance(1, in: 2))
   }
 
-  /// Whether the store can be read until it takes writes again, as far as the fault lets it.
+  /// Whether the store can be read until it accepts writes again, as far as the fault allows.
   func isReadableMeanwhile() -> Bool { random.chance(3, in: 4) }
 
-  /// For how long the store is being opened anew after a fault.
+  /// How long reopening the store takes after a fault.
   func noteFault() -> UInt64 {
     faultCount += 1
     let pause = random.between(1_000, 3_000_000)
@@ -128,7 +127,7 @@ final class SimulatedDisk {
     return pause
   }
 
-  /// Puts groups on the disk.
+  /// Writes groups to the disk.
   func apply(_ groups: [PendingGroup]) {
     for pending in groups {
       guard let group = pending.take() else { continue }
@@ -144,7 +143,7 @@ final class SimulatedDisk {
     onWrite(image)
   }
 
-  /// For a canary: in balance, and wrong.
+  /// For a canary: balanced, but wrong.
   private func countMore() {
     guard var row = (try? image.readCounters())?.first else { return }
     for state in [DeliveryState.received, .delivered] {
@@ -157,7 +156,7 @@ final class SimulatedDisk {
     restore(.meta, [(key, value)], overwrites: true)
   }
 
-  // MARK: What waits for devices
+  // MARK: Stored notifications
 
   func mailboxRows() -> [(key: [UInt8], value: [UInt8])] { rows(.mailbox) }
 
@@ -171,7 +170,7 @@ final class SimulatedDisk {
     return rows
   }
 
-  /// For a canary: puts back what a group removed, or changed.
+  /// For a canary: restores what a group removed or changed.
   private func restore(
     _ family: StoreFamily, _ rows: [(key: [UInt8], value: [UInt8])], overwrites: Bool
   ) {
@@ -188,7 +187,7 @@ final class SimulatedDisk {
   }
 }
 
-/// A group with whom to tell.
+/// A group with its completion.
 final class PendingGroup {
   private var group: WriteGroup?
   let completion: @Sendable (StoreError?) -> Void
@@ -201,18 +200,18 @@ final class PendingGroup {
   func take() -> WriteGroup? { group.take() }
 }
 
-/// The store as one process of the service sees it.
+/// The store as seen by one process of the service.
 final class SimulatedStore: DurableStore, @unchecked Sendable {
   private let disk: SimulatedDisk
   private var waiting: [PendingGroup] = []
   private(set) var inFlight: [PendingGroup] = []
   private var state = State.open
-  /// While it recovers.
+  /// During recovery.
   private var isReadable = true
 
   private enum State {
     case open
-    /// After a fault: refuses what is to be written.
+    /// After a fault: refuses writes.
     case recovering
     case closing
     case closed
@@ -280,7 +279,7 @@ final class SimulatedStore: DurableStore, @unchecked Sendable {
       sync()
     case .failed(let error, let keeps):
       if state == .open { state = .recovering }
-      // Nobody can tell what the disk has kept of the group that failed.
+      // It is unknown what the disk kept of the failed group.
       if keeps { disk.apply(done) }
       for pending in done { pending.completion(error) }
       recoverLater()
@@ -294,7 +293,7 @@ final class SimulatedStore: DurableStore, @unchecked Sendable {
     disk.timeline.after(disk.noteFault()) { [self] in recover() }
   }
 
-  /// The store is opened anew.
+  /// Reopens the store.
   private func recover() {
     guard state == .recovering else { return }
     if disk.isFull {

@@ -2,7 +2,7 @@ import ApusModel
 import ApusTLS
 import ApusWire
 
-/// A provider that looks now and then which of its tokens are dead; not always to the end.
+/// A provider that sometimes reads the feedback list, and not always to the end.
 final class SimulatedFeedbackReader: LineUser {
   let index: Int
   let app: Int
@@ -10,14 +10,14 @@ final class SimulatedFeedbackReader: LineUser {
   private var random: SeededRandom
   private(set) var line: SimulatedLine
   private var reader = FeedbackTupleReader()
-  /// What came on this connection.
+  /// Rows received on this connection.
   private(set) var rows: [FeedbackOracle.Row] = []
-  /// Of which process of the service they came.
+  /// The generation of the service process that sent them.
   private(set) var generation = 0
-  /// How it goes about this connection.
+  /// Its behaviour on this connection.
   private var manner = Manner.patient
   private let meanWait: UInt64
-  /// When the connection, or the attempt at it, was begun.
+  /// When the connection or the attempt began.
   private var begunTime: UInt64 = 0
   private static let patience = 60 * Timeline.second
 
@@ -53,7 +53,7 @@ final class SimulatedFeedbackReader: LineUser {
     let wait = world.isCalm ? 15 * Timeline.second : random.wait(mean: meanWait)
     world.timeline.after(wait) { [weak self] in
       guard let self else { return }
-      // Now and then somebody has set several of them to the same minute.
+      // Sometimes several readers run in the same minute.
       let isCrowd = random.chance(1, in: 3)
       for reader in world.readers where reader === self || isCrowd && reader.app == app {
         reader.connect()
@@ -62,7 +62,7 @@ final class SimulatedFeedbackReader: LineUser {
     }
   }
 
-  /// A reader says nothing, and so would never learn that the service's machine is gone: it has a limit of its own.
+  /// A reader sends nothing, so it would never notice that the service's machine is gone: it has its own timeout.
   private func connect() {
     if line.channel != nil, world.timeline.now > begunTime + Self.patience {
       line.leave(resets: true)
@@ -72,13 +72,13 @@ final class SimulatedFeedbackReader: LineUser {
     line.connect()
   }
 
-  /// Whether the connection stands, as far as the reader and the service know.
+  /// Whether the connection is open as far as the reader and the service know.
   var isReading: Bool {
     guard let channel = line.channel, generation == world.server.generation else { return false }
     return channel.link?.isServiceOpen ?? false
   }
 
-  /// Whether it has shut its side, and reads on.
+  /// Whether it has closed its side and still reads.
   private(set) var hasFinished = false
 
   func lineOpened() {
@@ -90,7 +90,7 @@ final class SimulatedFeedbackReader: LineUser {
     switch manner {
     case .patient: break
     case .finishesFirst:
-      // At once, or when it crosses the service's last words.
+      // Immediately, or so that it crosses the service's last data.
       let channel = line.channel
       let words = UInt64(Limits.lastWordsMilliseconds) * Timeline.second / 1000
       let wait = random.between(0, words + 4 * world.network.latency)
@@ -102,12 +102,12 @@ final class SimulatedFeedbackReader: LineUser {
     case .stopsReading:
       let link = line.channel?.link
       link?.isPeerReading = false
-      // Less than the service waits: after that it takes what the reader's system has acknowledged for read.
+      // Less than the service's limit, after which it treats what the reader's system has acknowledged as read.
       let seconds = random.between(1, UInt64(Limits.feedbackTakenSeconds) - 2)
       world.timeline.after(seconds * Timeline.second) { link?.isPeerReading = true }
     case .resets, .vanishes:
       let channel = line.channel
-      // While rows are on their way.
+      // While rows are in flight.
       world.timeline.after(random.between(1, 4 * world.network.latency)) {
         [weak self, weak channel] in
         guard let self, let channel, line.channel === channel else { return }
@@ -116,7 +116,7 @@ final class SimulatedFeedbackReader: LineUser {
     }
   }
 
-  /// Trouble comes where it hurts: where there is something to be read.
+  /// Faults are chosen where they matter: while there is something to read.
   private func pickManner() -> Manner {
     guard !world.isCalm else { return .patient }
     if world.feedback.lists(app), random.chance(1, in: 2) {
@@ -130,14 +130,14 @@ final class SimulatedFeedbackReader: LineUser {
     do {
       while let tuple = try reader.next(bytes.span, at: &offset) {
         guard let token = DeviceToken(bytes: tuple.token.span) else {
-          return world.oracle.violated("feedback: no token")
+          return world.oracle.violated("feedback: not a token")
         }
         let row = FeedbackOracle.Row(app: app, token: token, seconds: Int64(tuple.timeSeconds))
         world.feedback.received(row, by: self)
         rows.append(row)
       }
     } catch {
-      world.oracle.violated("a feedback reader cannot read the service: \(error)")
+      world.oracle.violated("a feedback reader cannot read the service's output: \(error)")
     }
   }
 
@@ -147,8 +147,8 @@ final class SimulatedFeedbackReader: LineUser {
       world.trace("feedback read", index, rows.count)
       world.feedback.readToEnd(rows)
     } else if manner == .vanishes, world.options.canary == nil {
-      // Its system has acknowledged them, which is all that the service can know of a reader that is silent then. A
-      // canary's world is held to the stricter law, as that is what it breaks.
+      // Its system has acknowledged them, which is all that the service can know about a silent reader. A canary's
+      // world uses the stricter law, since the canary breaks that one.
       world.feedback.acknowledged(rows)
     }
     rows = []

@@ -1,31 +1,31 @@
 import ApusLoop
 import Glibc
 
-/// The service's machine: its clocks, its sockets, and the processor time that its loops get.
+/// The service's machine: its clocks, its sockets, and the processor time of its loops.
 final class SimulatedHost: SimulatedSystem {
   let timeline: Timeline
   private var random: SeededRandom
   private var links: [Int32: SimulatedLink] = [:]
 
-  /// Turned off: nothing is answered, not even with a reset.
+  /// Switched off: nothing is answered, not even with a reset.
   var isOff = false
 
   // Clocks.
-  /// Simulated time of the last boot; the monotonic clock counts from there.
+  /// Simulated time of the last boot, at which the monotonic clock starts.
   private var bootMicroseconds: UInt64 = 0
-  /// By how many millionths the clock is fast.
+  /// How fast the clock is, in millionths.
   var driftMillionths: Int64 = 0
   private var wallOffsetMilliseconds: Int64 = 0
-  /// Unix milliseconds at the begin of every simulation.
+  /// Unix milliseconds at the start of every simulation.
   static let epochMilliseconds: Int64 = 1_800_000_000_000
 
   // Loops.
   private var loops: [EventLoop] = []
   private var planned: [UInt64] = []
-  /// Counts processes: a turn that was planned for an earlier one is not taken.
+  /// Counts processes: turns planned for an earlier one are skipped.
   private(set) var generation = 0
   private(set) var turnCount = 0
-  /// The process does not get on before.
+  /// The process is stalled until then.
   var stalledUntil: UInt64 = 0
   /// Called after every turn.
   var afterTurn: (() -> Void)?
@@ -48,12 +48,12 @@ final class SimulatedHost: SimulatedSystem {
       + (since + since / 1_000_000 * driftMillionths) / 1_000
   }
 
-  /// Somebody sets the clock.
+  /// The wall clock is set.
   func setWallClock(byMilliseconds milliseconds: Int64) {
     wallOffsetMilliseconds += milliseconds
   }
 
-  /// Brings the wall clock back to the time that everybody else has.
+  /// Resets the wall clock to the real time.
   func correctWallClock() {
     let since = Int64(timeline.now)
     wallOffsetMilliseconds = -(since / 1_000_000 * driftMillionths) / 1_000
@@ -66,7 +66,7 @@ final class SimulatedHost: SimulatedSystem {
 
   // MARK: Turns
 
-  /// The loops of a new process take the place of those before.
+  /// The loops of a new process replace the earlier ones.
   func run(_ loops: [EventLoop]) {
     generation += 1
     self.loops = loops

@@ -1,14 +1,14 @@
 import ApusTLS
 
-/// What a provider's program hears of its connection to the service.
+/// Receives the events of a provider's connection to the service.
 protocol LineUser: AnyObject {
   func lineOpened()
   func lineReceived(_ bytes: [UInt8])
-  /// The connection is over; `end` is nil where it was given up from this side.
+  /// The connection has ended; `end` is nil if this side abandoned it.
   func lineLost(_ end: ClientChannel.End?)
 }
 
-/// A connection that a provider's program keeps: made, lost, and made again after a while.
+/// A provider's connection, reconnected after a while whenever it is lost.
 final class SimulatedLine: ChannelOwner {
   enum Role {
     case sender, oldSender, feedbackReader
@@ -44,10 +44,10 @@ final class SimulatedLine: ChannelOwner {
   private unowned let world: Simulation
   private var random: SeededRandom
   weak var user: (any LineUser)?
-  /// What each connection is made with.
+  /// Creates the TLS context of each connection.
   private let makeContext: () throws -> TLSContext
   private(set) var channel: ClientChannel?
-  /// Whether a connection that is lost is made again.
+  /// Whether a lost connection is reopened.
   var reconnects = true
 
   init(
@@ -76,17 +76,17 @@ final class SimulatedLine: ChannelOwner {
 
   func send(_ bytes: [UInt8]) { channel?.send(bytes) }
 
-  /// Says that no more will come.
+  /// Announces the end of output.
   func finish() { channel?.finish() }
 
-  /// Gives the connection up, in order or with a reset.
+  /// Abandons the connection, cleanly or with a reset.
   func leave(resets: Bool = false) {
     guard let channel else { return }
     channel.drop(resets: resets)
     lost(nil)
   }
 
-  /// The connection breaks: with a reset, or because the machine on this side is gone and comes back.
+  /// The connection breaks: with a reset, or because the machine on this side disappears and returns.
   func suffer(resets: Bool) {
     guard let channel else { return }
     world.trace(role.suffers, index, resets ? 1 : 0)

@@ -1,12 +1,12 @@
 import ApusLoop
 import Glibc
 
-/// What the far end of a connection, a provider or a device, hears of it.
+/// Receives the events at the far end of a connection, a provider or a device.
 protocol LinkPeer: AnyObject {
   func linkConnected()
-  /// `wallMilliseconds` is what the service's clock said when it wrote the bytes.
+  /// `wallMilliseconds` is the service's time when it wrote the bytes.
   func linkReceived(_ bytes: [UInt8], wallMilliseconds: Int64)
-  /// The service will send no more.
+  /// The service sends no more.
   func linkEnded()
   /// Refused, reset or timed out. Nothing follows.
   func linkFailed()
@@ -19,27 +19,27 @@ final class Pipe {
     var wallMilliseconds: Int64 = 0
     var isEnd = false
     var isReset = false
-    /// Its place in the order of sending, which the network keeps.
+    /// Its position in the order of sending, which the network preserves.
     var number: UInt64 = 0
   }
 
-  /// Bytes that the two kernels hold together: on their way, or waiting to be read.
+  /// Bytes that both kernels can hold together: in flight, or waiting to be read.
   let capacity: Int
   var inFlightBytes = 0
   var arrived: [UInt8] = []
   var head = 0
-  /// What was sent while the network lets nothing through, to be sent again.
+  /// Segments sent while the network is cut, to be sent again.
   var held: [Segment] = []
   var nextArrival: UInt64 = 0
   var sentCount: UInt64 = 0
   var hasEnded = false
   var endArrived = false
-  /// Since when bytes have waited for an acknowledgement.
+  /// Since when bytes have been unacknowledged.
   var unacknowledgedSince: UInt64?
 
   init(capacity: Int) { self.capacity = capacity }
 
-  /// Keeps what was on its way, before what was sent later.
+  /// Keeps a segment that was in flight, before those sent later.
   func hold(_ segment: Segment) {
     let place = held.firstIndex { $0.number > segment.number } ?? held.count
     held.insert(segment, at: place)
@@ -49,33 +49,33 @@ final class Pipe {
   var room: Int { max(0, capacity - inFlightBytes - unreadBytes) }
 }
 
-/// A TCP connection between somebody outside and the service, with everything that can become of one.
+/// A TCP connection between a peer and the service, with all its possible faults.
 final class SimulatedLink {
   let number: Int
   let door: Int
   let network: SimulatedNetwork
   /// The service's end.
   let descriptor: Int32
-  /// Nil once the peer let go of its end.
+  /// Nil once the peer has closed its end.
   weak var peer: (any LinkPeer)?
   /// Nil until the service watches its end.
   weak var loop: EventLoop?
   let toService: Pipe
   let toPeer: Pipe
-  /// What the peer's program wrote and its kernel has no room for.
+  /// Data written by the peer's program that its kernel has no room for.
   private var backlog: [Pipe.Segment] = []
 
   private(set) var isPeerOpen = true
   private(set) var isServiceOpen = true
-  /// The machine is gone, and nobody was told.
+  /// The machine has disappeared without notice.
   private(set) var isPeerGone = false
   private(set) var isServiceGone = false
   private(set) var isCut = false
-  /// What the service's next call on its end reports.
+  /// The error that the service's next system call on its end returns.
   private var serviceError: Int32?
   /// Whether the service's output had to wait for room.
   private(set) var wasBlocked = false
-  /// Whether the peer's program takes what arrives.
+  /// Whether the peer's program reads what arrives.
   var isPeerReading = true { didSet { if isPeerReading { deliverToPeer() } } }
   private var unreadByPeer: [Pipe.Segment] = []
 
@@ -91,7 +91,7 @@ final class SimulatedLink {
     toPeer = Pipe(capacity: capacity)
   }
 
-  /// Whether nothing will ever come of it any more.
+  /// Whether nothing can happen on it any more.
   var isOver: Bool {
     (!isPeerOpen || isPeerGone) && (!isServiceOpen || isServiceGone)
   }
@@ -115,7 +115,7 @@ final class SimulatedLink {
     if pipe === toService { arriveAtService(segment) } else { arriveAtPeer(segment) }
   }
 
-  /// TCP gives a peer up that acknowledges nothing for a quarter of an hour (tcp_retries2).
+  /// TCP gives up on a peer without acknowledgements after a quarter of an hour (tcp_retries2).
   private func awaitProgress(of pipe: Pipe) {
     let since = network.timeline.now
     pipe.unacknowledgedSince = since
@@ -131,7 +131,7 @@ final class SimulatedLink {
     if pipe.inFlightBytes > 0 { awaitProgress(of: pipe) }
   }
 
-  /// Nothing comes through, in either direction, until `heal`.
+  /// Blocks both directions until `heal`.
   func cut() { isCut = true }
 
   func heal() {
@@ -151,7 +151,7 @@ final class SimulatedLink {
   // MARK: The service's end
 
   private func arriveAtService(_ segment: Pipe.Segment) {
-    // Nobody answers until the machine is back; then its kernel knows nothing of the connection.
+    // No answer until the machine is back; then its kernel does not know the connection.
     guard !isServiceGone else { return }
     acknowledge(segment, of: toService)
     guard isServiceOpen else {
@@ -213,7 +213,7 @@ final class SimulatedLink {
     send(Pipe.Segment(bytes: [], isEnd: true), into: toPeer)
   }
 
-  /// close(2): with unread bytes, or what came to be unread, the kernel sends a reset.
+  /// close(2): with unread bytes, or bytes that arrive later, the kernel sends a reset.
   func closeService(resets: Bool) {
     guard isServiceOpen, !isServiceGone else { return }
     if resets || toService.unreadBytes > 0 {
@@ -231,7 +231,7 @@ final class SimulatedLink {
     send(Pipe.Segment(bytes: [], isReset: true), into: toPeer)
   }
 
-  /// The service's machine lost power: its end is gone without a word.
+  /// The service's machine lost power: its end disappears without notice.
   func loseService() {
     isServiceGone = true
     isServiceOpen = false
@@ -241,7 +241,7 @@ final class SimulatedLink {
     network.closed(self)
   }
 
-  /// The service's machine is back: what is sent again to it is answered with a reset.
+  /// The service's machine is back: retransmissions to it are answered with a reset.
   func serviceMachineIsBack() {
     guard isServiceGone else { return }
     isServiceGone = false
@@ -305,7 +305,7 @@ final class SimulatedLink {
     pushBacklog()
   }
 
-  /// No more will come from the peer; it reads on.
+  /// The peer sends no more, and still reads.
   func finish() {
     guard isPeerOpen, !isPeerGone else { return }
     backlog.append(Pipe.Segment(bytes: [], isEnd: true))
@@ -327,7 +327,7 @@ final class SimulatedLink {
     }
   }
 
-  /// The peer's program lets go of its end.
+  /// The peer's program closes its end.
   func closePeer(resets: Bool) {
     guard isPeerOpen, !isPeerGone else { return }
     if resets || !unreadByPeer.isEmpty {
@@ -341,13 +341,13 @@ final class SimulatedLink {
     network.closed(self)
   }
 
-  /// The peer's machine is gone without a word; the service's end stays as it is.
+  /// The peer's machine disappears without notice; the service's end stays as it is.
   func losePeer(probed: Bool) {
     guard isPeerOpen, !isPeerGone else { return }
     isPeerGone = true
     peer = nil
     backlog = []
-    // Where the kernel probes a silent peer: see TCPKeepAlive.standard.
+    // The kernel probes a silent peer: see TCPKeepAlive.standard.
     if probed {
       network.timeline.after(seconds: 420) { [self] in failService(ETIMEDOUT) }
     }

@@ -1,7 +1,7 @@
 import ApusLoop
 import ApusModel
 
-/// Every connection to the service, and what lies between.
+/// All connections to the service, and the network between.
 final class SimulatedNetwork {
   let timeline: Timeline
   let host: SimulatedHost
@@ -9,11 +9,11 @@ final class SimulatedNetwork {
   private let trace: SimulationTrace
   private var links: [SimulatedLink] = []
   private var linkCount = 0
-  /// Whether everybody is cut off.
+  /// Whether all connections are cut.
   private(set) var isDown = false
-  /// Microseconds that a packet takes, at least.
+  /// Minimum microseconds for a packet.
   var latency: UInt64 = 2_000
-  /// Hands a new connection to the service; false: nobody listens.
+  /// Passes a new connection to the service; false if there is no listener.
   var accept: ((SimulatedLink) -> Bool)?
   var isListening: () -> Bool = { false }
 
@@ -24,13 +24,13 @@ final class SimulatedNetwork {
     self.trace = trace
   }
 
-  /// Long ones are packets that were lost and sent again.
+  /// Long delays are packets that were lost and retransmitted.
   func delay() -> UInt64 {
     random.chance(1, in: 200)
       ? latency + random.between(200_000, 1_500_000) : latency + random.between(0, latency)
   }
 
-  /// Begins to connect; the peer hears what becomes of it.
+  /// Starts to connect; the peer receives the result.
   func connect(_ peer: any LinkPeer, door: Int) -> SimulatedLink {
     linkCount += 1
     let capacity = random.chance(1, in: 4) ? 4096 : 65_536
@@ -57,7 +57,7 @@ final class SimulatedNetwork {
 
   func link(_ descriptor: Int32) -> SimulatedLink? { host.link(descriptor) }
 
-  /// One end was closed: a link that is over is forgotten.
+  /// One end was closed: forgets a link that is over.
   func closed(_ link: SimulatedLink) {
     guard link.isOver else { return }
     host.forget(link)
@@ -66,14 +66,14 @@ final class SimulatedNetwork {
 
   var count: Int { links.count }
 
-  // MARK: Mischief
+  // MARK: Faults
 
-  /// A link that is there now.
+  /// A random existing link.
   func any(_ random: inout SeededRandom) -> SimulatedLink? {
     links.isEmpty ? nil : random.pick(links)
   }
 
-  /// Everybody is cut off, or nobody any more.
+  /// Cuts or restores all connections.
   func setDown(_ isDown: Bool) {
     self.isDown = isDown
     trace("network", isDown ? 0 : 1)

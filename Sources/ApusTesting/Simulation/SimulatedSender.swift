@@ -2,7 +2,7 @@ import ApusHTTP2
 import ApusModel
 import ApusTLS
 
-/// A provider on the HTTP/2 interface: sends requests, good ones and bad ones, and believes what it is answered.
+/// A provider on the HTTP/2 interface: sends valid and invalid requests, and records the answers.
 final class SimulatedSender: LineUser {
   enum Credential {
     /// A token for each request.
@@ -13,7 +13,7 @@ final class SimulatedSender: LineUser {
 
   private struct Request {
     var stream: Int32
-    /// Nil for one that must be refused.
+    /// Nil for one that must be rejected.
     var serial: Int?
     var time: UInt64
     /// Its credential was revoked before it was sent.
@@ -29,7 +29,7 @@ final class SimulatedSender: LineUser {
   /// Requests without an answer.
   private var open: [Request] = []
   private var fields = RequestFields()
-  /// Of those of its team, by which this connection's tokens are signed.
+  /// The index of its team's key that signs this connection's tokens.
   private var key = 0
   private var tokenIssuedAt: Int64 = 0
   private let editions: CertificateEditions
@@ -79,7 +79,7 @@ final class SimulatedSender: LineUser {
     _ = session.receive(bytes.span)
     takeAnswers()
     flush()
-    // The service goes: what is open is still answered.
+    // The service is closing: open requests are still answered.
     if session.goAway != nil, open.isEmpty { line.leave() }
   }
 
@@ -116,11 +116,11 @@ final class SimulatedSender: LineUser {
 
   private func answered(_ request: Request, _ response: HTTP2Response) {
     if request.isRevoked, response.failure == nil, response.status == 200 {
-      world.oracle.violated("law 2: a request was accepted whose credential is revoked")
+      world.oracle.violated("law 2: a request with a revoked credential was accepted")
     }
     guard let serial = request.serial else {
       if response.failure == nil, response.status == 200 {
-        world.oracle.violated("law 2: a request beyond its sender's rights was accepted")
+        world.oracle.violated("law 2: a request beyond its provider's rights was accepted")
       }
       return
     }
@@ -133,7 +133,7 @@ final class SimulatedSender: LineUser {
     if response.status == 410 { world.tokenDied(serial) }
   }
 
-  /// Gives a connection up that does not answer.
+  /// Abandons a connection without answers.
   private func tick() {
     if let first = open.first { world.checkWaiting(since: first.time) }
     if let first = open.first, world.timeline.now - first.time > 60 * Timeline.second {
@@ -169,7 +169,7 @@ final class SimulatedSender: LineUser {
     add(.scheme, "https")
     add(.path, "/3/device/\(target.token.hex)")
     add(.authority, "localhost")
-    // A token of another app, which no credential makes good.
+    // A token of another app, which is invalid with every credential.
     let app = isBad ? (target.app + 1) % SimulationCredentials.appCount : target.app
     add(.apnsTopic, SimulationCredentials.topic(app))
     addCredential()
@@ -210,7 +210,7 @@ final class SimulatedSender: LineUser {
     _ = fields.add(.authorization, value: value.span)
   }
 
-  /// Nil for the longest, 0 for "not to be stored", else Unix seconds.
+  /// Nil for the maximum, 0 for "not to be stored", else Unix seconds.
   private func expiration() -> Int64? {
     switch random.below(10) {
     case 0...3: nil

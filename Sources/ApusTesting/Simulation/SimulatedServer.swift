@@ -6,8 +6,7 @@ import ApusServer
 import ApusStore
 import ApusTLS
 
-/// The service on its machine: started, killed, cut off from power, stopped in order, and started again on what the
-/// disk kept.
+/// The service on its machine: started, killed, without power, shut down, and restarted on what the disk kept.
 final class SimulatedServer: @unchecked Sendable {
   enum State: Int {
     case down, starting, up, stopping
@@ -20,7 +19,7 @@ final class SimulatedServer: @unchecked Sendable {
   private var random: SeededRandom
   private let doors: [(DoorConfiguration, TLSContext)]
   private let configuration: ServerConfiguration
-  /// What a process goes by that starts now, and what the operator has made known to the one that runs.
+  /// The configuration of a process that starts now, including the operator's changes for the running one.
   private var trust: Trust
   private let workers: Int
 
@@ -32,23 +31,23 @@ final class SimulatedServer: @unchecked Sendable {
   private(set) var generation = 0
   private(set) var crashCount = 0
   private(set) var stopCount = 0
-  /// Since when it has served.
+  /// Since when it has been serving.
   private(set) var upSince: UInt64 = 0
-  /// Called when every connection's other end has to reckon with the worst.
+  /// Called when the far ends of all connections must expect any fault.
   var onEnd: () -> Void = {}
-  /// Called when a process starts on what the disk has.
+  /// Called when a process starts with the disk's contents.
   var onStart: () -> Void = {}
-  /// Called when it runs, and nobody has come yet.
+  /// Called when it runs, before the first connection.
   var onServe: () -> Void = {}
-  /// Called when a process is no more, with whether the power went.
+  /// Called when a process has ended, with whether power was lost.
   var onGone: (Bool) -> Void = { _ in }
-  /// Far smaller than in earnest, so that the ends of blocks are met.
+  /// Far smaller than in production, so that blocks end during a run.
   var orderBlockSize: UInt64 = 64
   // For canaries.
   var sharesFeedbackDesk = true
   var ignoresReloads = false
   var findsDormant = true
-  /// Of the processes that are no more.
+  /// The total of earlier processes.
   private var earlierDormancy = Dormancy()
 
   init(
@@ -70,7 +69,7 @@ final class SimulatedServer: @unchecked Sendable {
 
   var keepsLedger: Bool { configuration.ledger != .off }
 
-  /// Over all processes.
+  /// The total of all processes.
   var dormancy: Dormancy { earlierDormancy + (service?.dormancy ?? Dormancy()) }
 
   // MARK: Start
@@ -98,7 +97,7 @@ final class SimulatedServer: @unchecked Sendable {
     }
   }
 
-  /// A process that cannot start ends, and whoever watches it starts another.
+  /// A process that cannot start ends, and its supervisor starts another.
   private func fail() {
     trace("start failed", generation)
     disk.crash()
@@ -147,14 +146,14 @@ final class SimulatedServer: @unchecked Sendable {
     service?.replace(trust: trust)
   }
 
-  /// Whether every worker goes by the directory of that generation.
+  /// Whether every worker uses the directory of that generation.
   func isUnder(generation: UInt64) -> Bool {
     ignoresReloads || service?.isUnder(generation: generation) == true
   }
 
   // MARK: Ends
 
-  /// kill -9, or the loss of power; the machine starts it again.
+  /// kill -9 or a power loss; the machine restarts the process.
   func crash(losesPower: Bool, downMicroseconds: UInt64) {
     guard state != .down else { return }
     crashCount += 1
@@ -174,7 +173,7 @@ final class SimulatedServer: @unchecked Sendable {
 
   private func letGo() {
     host.run([])
-    // Before the end wakes all of them.
+    // Counted before the end wakes all devices.
     earlierDormancy = dormancy
     service?.dismantle()
     (service, store, order) = (nil, nil, nil)
@@ -182,14 +181,14 @@ final class SimulatedServer: @unchecked Sendable {
     onEnd()
   }
 
-  /// The simulation is over.
+  /// The simulation has ended.
   func discard() {
     disk.crash()
     generation += 1
     letGo()
   }
 
-  /// As `Service.stop()`.
+  /// Like `Service.stop()`.
   func stop(downMicroseconds: UInt64) {
     guard state == .up, let service else { return }
     stopCount += 1
@@ -232,7 +231,7 @@ final class SimulatedServer: @unchecked Sendable {
   private func awaitWritten(_ generation: Int, _ deadline: UInt64, _ downMicroseconds: UInt64) {
     host.timeline.after(seconds: 0.01) { [weak self] in
       guard let self, generation == self.generation, state == .stopping, let service else { return }
-      // Asked of every worker on its own thread, where the turn ends in writing.
+      // Runs on each worker's own thread, where the turn ends with writing.
       let isWritten = service.stopWriting()
       if host.timeline.now < deadline, !isWritten {
         return awaitWritten(generation, deadline, downMicroseconds)
@@ -256,6 +255,6 @@ final class SimulatedServer: @unchecked Sendable {
     }
   }
 
-  /// Whether a turn of every loop can do what is to be done now.
+  /// Whether every loop can do pending work in a turn.
   var isServing: Bool { state == .up && host.stalledUntil <= host.timeline.now }
 }

@@ -1,6 +1,6 @@
 import ApusModel
 
-/// What the operator has changed since the service began.
+/// The operator's changes since the service started.
 struct SimulatedDirectory {
   /// Counts changes.
   var generation: UInt64 = 1
@@ -9,12 +9,12 @@ struct SimulatedDirectory {
   var revokedKeys = 0
   /// For a canary.
   var retainsOne = false
-  /// For each app, how many of its certificates are revoked: the first ones.
+  /// For each app, how many of its certificates are revoked, from the first.
   var revokedEditions = Array(repeating: 0, count: SimulationCredentials.appCount)
 }
 
-// The operator's changes in the middle of the traffic: an app is added, a key or a certificate revoked. Each counts
-// from when every worker goes by it.
+// The operator's changes during the traffic: an app is added, a key or a certificate revoked. Each takes effect when
+// every worker uses it.
 
 extension Simulation {
   private enum Change: Int, CaseIterable {
@@ -56,7 +56,7 @@ extension Simulation {
       server.replace(trust: try credentials.trust(next))
       awaitEffect(next, change)
     } catch {
-      oracle.violated("no directory: \(error)")
+      oracle.violated("cannot create the directory: \(error)")
     }
   }
 
@@ -77,21 +77,21 @@ extension Simulation {
     }
   }
 
-  // MARK: What providers ask
+  // MARK: Queries of providers
 
-  /// A certificate of the app that is not revoked.
+  /// The index of the app's first certificate that is not revoked.
   func firstGoodEdition(_ app: Int) -> Int { directory.revokedEditions[app] }
 
-  /// The place of the key for a connection's tokens: one that is good, and now and then one that is not.
+  /// The index of the key for a connection's tokens: usually a valid one.
   func key(_ random: inout SeededRandom) -> Int {
     let good = directory.revokedKeys
     return good > 0 && random.chance(1, in: 4) ? good - 1 : good
   }
 
-  /// Whether nothing may be accepted any more under the key.
+  /// Whether the service may accept nothing with the key any more.
   func isRevoked(key: Int) -> Bool { key < inEffect.revokedKeys }
 
-  /// Whether nothing may be accepted any more under the certificate at that place.
+  /// Whether the service may accept nothing with the certificate at that index any more.
   func isRevoked(certificate: Int) -> Bool {
     let place = certificate - SimulationCredentials.deviceLimit
     let (app, edition) = place.quotientAndRemainder(
@@ -99,7 +99,7 @@ extension Simulation {
     return edition < inEffect.revokedEditions[app]
   }
 
-  /// Whether connections under the certificate may be ended for it.
+  /// Whether the service may end connections with the certificate.
   func mayBeRevoked(certificate: Int) -> Bool {
     let place = certificate - SimulationCredentials.deviceLimit
     let (app, edition) = place.quotientAndRemainder(

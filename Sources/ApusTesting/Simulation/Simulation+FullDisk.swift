@@ -1,9 +1,9 @@
 import ApusModel
 
-// A disk without room, and law 7: it costs no device its connection, and providers hear of it at once.
+// A full disk, and law 7: no device loses its connection, and providers get an answer immediately.
 
 extension Simulation {
-  /// No room on the disk for that long.
+  /// Plans a full disk for that time.
   func planFullDisk(_ seconds: Range<Int>) {
     let end = UInt64(seconds.upperBound) * Timeline.second
     timeline.at(UInt64(seconds.lowerBound) * Timeline.second) { [weak self] in
@@ -14,7 +14,7 @@ extension Simulation {
     }
   }
 
-  /// Whether the disk has no room, and nothing else has been amiss for a minute.
+  /// Whether the disk is full, and nothing else has been wrong for a minute.
   var hasOnlyFullDisk: Bool {
     disk.isFull && isUntroubledButForDisk(since: timeline.now - min(timeline.now, Self.quiet))
   }
@@ -26,19 +26,19 @@ extension Simulation {
       && max(troubledUntil, disk.slowUntil, oracle.clockSetTime) < time
   }
 
-  /// A provider has waited since then for an answer. The store refuses at once, so that it is neither the device's nor
-  /// the service's limit of time that answers.
+  /// Checks a provider that has waited for an answer since then. The store refuses immediately, so no timeout of the
+  /// device or the service applies.
   func checkWaiting(since time: UInt64) {
     guard timeline.now - time > Self.longestAnswer, let full = disk.fullSince, full < time,
       isUntroubledButForDisk(since: time)
     else { return }
-    oracle.violated("law 7: the disk is full, and a provider has no answer")
+    oracle.violated("law 7: a provider gets no answer while the disk is full")
   }
 
   /// Below `Limits.answerSeconds`.
   private static let longestAnswer = 15 * Timeline.second
 
-  /// A provider has its answer.
+  /// Checks an answer to a provider.
   func checkAnswer(_ serial: Int, status: Int) {
     if status > 503 || 500..<503 ~= status {
       oracle.violated("law 7: notification \(serial) was answered \(status)")

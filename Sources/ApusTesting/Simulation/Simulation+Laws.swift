@@ -5,8 +5,8 @@ import ApusStore
 // What must hold at any time, and at the end.
 
 extension Simulation {
-  /// A notification was acknowledged: finds out when nothing can bring it back. A service that has ended a connection
-  /// reads what comes, and goes by none of it.
+  /// A notification was acknowledged: waits until it can no longer return. A service that has ended a connection still
+  /// reads input, but ignores it.
   func settle(_ serial: Int, isCurrent: @escaping () -> SimulatedLink?) {
     let generation = server.generation
     func look(_ attempts: Int) {
@@ -33,7 +33,7 @@ extension Simulation {
     }
   }
 
-  /// A device that has been online and acknowledging for a minute has everything that was accepted before.
+  /// A device that has been online and acknowledging for a minute has everything accepted before.
   private func checkOnline() {
     guard !isCalm else { return }
     let since = timeline.now - min(timeline.now, Self.onlineSeconds * Timeline.second)
@@ -47,8 +47,8 @@ extension Simulation {
 
   private static let onlineSeconds: UInt64 = 60
 
-  /// As many were accepted as providers were told, where no crash took what was not to be stored and no fault of the
-  /// disk made the service count anything again.
+  /// The service must count as many acceptances as providers were told, unless a crash lost notifications that were not
+  /// to be stored, or a disk fault made the service count something again.
   func checkAnswers() {
     guard disk.faultCount == 0, let service = server.service else { return }
     let counted = Int(service.topicCounters().reduce(0) { $0 + $1.accepted })
@@ -64,7 +64,7 @@ extension Simulation {
     }
   }
 
-  /// The service runs again: soon all that ended before is on the disk, or is stored there.
+  /// The service runs again: soon every earlier end must be on the disk, or the notification still stored.
   func checkLedgerSoon() {
     let generation = server.generation
     timeline.after(seconds: 5) { [weak self] in
@@ -74,23 +74,23 @@ extension Simulation {
       }
       for order in ledger.missing(disk.image) {
         oracle.violated(
-          "law 4: the ledger does not say how the notification with order \(order) ended")
+          "law 4: the ledger has no end for the notification with order \(order)")
       }
     }
   }
 
   private static let turnsPerSecond = 10_000
 
-  /// Laws 3 and 4, as far as they can be seen from outside.
+  /// Laws 3 and 4, as far as they are visible from outside.
   private func checkLimits() {
     let turns = host.turnCount - countedTurns
     countedTurns = host.turnCount
-    // A few turns for each thing that happens, and nothing happens here thousands of times a second.
+    // A few turns for each event, and there are far fewer than thousands of events a second.
     if turns > Self.turnsPerSecond {
       oracle.violated("law 6: the workers took \(turns) turns in a second")
     }
     guard let service = server.service else { return }
-    // Adding them up is dear.
+    // The sum is expensive.
     if timeline.now / Timeline.second % 60 == 0,
       let topic = service.topicCounters().first(where: { !$0.isBalanced })
     {
@@ -99,7 +99,7 @@ extension Simulation {
           + "\(topic.ended) have ended, \(topic.pending) are pending")
     }
     let extent = service.extent()
-    // A record and the frame that did not fit into it may come on top.
+    // A record and the frame that did not fit into it may be added.
     if extent.unsentBytes > Limits.outputHighWaterBytes + 65_536 {
       oracle.violated("law 3: \(extent.unsentBytes) bytes wait for one peer")
     }
@@ -116,12 +116,12 @@ extension Simulation {
     oracle.checkMailbox(waiting)
   }
 
-  /// The serial numbers of what lies in the mailbox; the payload is a record's end.
+  /// The serial numbers of stored notifications; the payload is the end of a record.
   var waiting: [Int] {
     disk.mailboxRows().map { SimulationPayload.serial(of: $0.value.span) ?? -1 }
   }
 
-  /// Of some writes, for counting is dear; of all that come soon after a fault of the disk.
+  /// Checks some writes, since counting is expensive, and all writes soon after a disk fault.
   func checkStoredNowAndThen() {
     writeCount += 1
     let isAfterFault =
@@ -129,14 +129,14 @@ extension Simulation {
     if writeCount % 20 == 0 || isAfterFault { checkStored() }
   }
 
-  /// What is stored, and how much the counters beside it say, which a crash at this moment would leave together.
+  /// Compares the stored notifications with the counters next to them, which a crash now would leave together.
   func checkStored() {
     var stored: [FeedbackTopic: Int64] = [:]
     for row in disk.mailboxRows() {
       guard let place = try? MailboxKey(decoding: row.key.span) else { continue }
       stored[FeedbackTopic(topic: place.topic, environment: place.environment), default: 0] += 1
     }
-    // What only a session holds is pending as well, as long as its trace is there.
+    // Notifications held only by a session are pending as well, while their trace exists.
     for row in (try? disk.image.readSuperseded()) ?? [] {
       let place = FeedbackTopic(topic: row.facts.topic, environment: row.facts.environment)
       stored[place, default: 0] += 1
@@ -152,19 +152,19 @@ extension Simulation {
             + "\(topic.ended) as ended")
       }
     }
-    if !stored.isEmpty { oracle.violated("law 4: what is stored is not counted") }
+    if !stored.isEmpty { oracle.violated("law 4: stored notifications are not counted") }
   }
 
-  /// Nothing waits any more.
+  /// Checks that nothing is pending any more.
   func checkPending() {
     for topic in server.service?.topicCounters() ?? [] where topic.pending != 0 {
       oracle.violated(
-        "law 4: of app \(topic.topic.app.rawValue) nothing waits, and \(topic.pending) are pending")
+        "law 4: of app \(topic.topic.app.rawValue) nothing waits, but \(topic.pending) are pending")
     }
     checkStored()
   }
 
-  /// Whether the service could answer everybody in time and with good reason, all the time since then.
+  /// Whether the service could answer every request in time and correctly since then.
   func wasUntroubled(since time: UInt64, _ generation: Int) -> Bool {
     server.state == .up && server.generation == generation
       && max(troubledUntil, diskTroubledUntil, disk.troubledUntil, disk.slowUntil) < time

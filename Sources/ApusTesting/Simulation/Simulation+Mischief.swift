@@ -1,14 +1,14 @@
 import ApusModel
 
-// What goes wrong, and when. A seed chooses the kinds of trouble that its world knows, so that some runs are about one
-// kind alone, and some about none.
+// The faults of a run, and when they happen. A seed chooses the kinds of faults, so that some runs have only one kind,
+// and some none.
 
 extension Simulation {
   private enum Mischief: CaseIterable {
     case device, deviceWish, devicePower, acknowledgements, sender, oldSender
     case network, crash, stop, disk, clock, stall
 
-    /// How often, in relation to the others. A canary's world has more of what shows it.
+    /// The relative frequency. A canary's world has more of the faults that reveal it.
     func weight(_ canary: SimulationCanary?) -> Int {
       switch (self, canary) {
       case (.deviceWish, .clearsUnread), (.deviceWish, .splitsDesks), (.disk, .hidesKept): 200
@@ -137,7 +137,7 @@ extension Simulation {
     }
   }
 
-  /// Mostly by minutes, now and then by hours, which somebody notices soon.
+  /// Mostly by minutes, sometimes by hours, which is soon corrected.
   private func moveClock() {
     let isLarge = random.chance(1, in: 4)
     let size = Int64(random.between(1, isLarge ? 200_000_000 : 1_200_000))
@@ -155,7 +155,7 @@ extension Simulation {
     oracle.clockSet()
   }
 
-  /// All trouble ends, and the service runs.
+  /// Ends all faults; the service runs.
   func endMischief() {
     network.healAll()
     disk.faultsPerThousand = 0

@@ -6,25 +6,25 @@ import ApusServer
 import ApusTLS
 import ApusWire
 
-/// The whole service, its providers and its devices, in a world that a seed decides: a network that loses connections,
+/// The whole service, its providers and its devices, in a world determined by a seed: a network that loses connections,
 /// a disk that fails, a clock that jumps, and processes that are killed.
 ///
-/// Everything happens on one thread, in an order that follows from the seed alone. What runs is what ships: workers,
-/// connections, protocols and state machines. Stood in for are TLS (`PlainConfiguration`), libuv (`SimulatedHost`),
-/// RocksDB (`SimulatedDisk`), and the threads.
+/// Everything runs on one thread, in an order that depends only on the seed. The code is the production code: workers,
+/// connections, protocols and state machines. Only TLS (`PlainConfiguration`), libuv (`SimulatedHost`), RocksDB
+/// (`SimulatedDisk`) and the threads are replaced.
 package final class Simulation {
   package struct Options: Sendable {
     package var seed: UInt64
-    /// Simulated seconds of traffic; the calm that follows comes on top.
+    /// Simulated seconds of traffic; the final calm phase is added.
     package var seconds: Int
     package var canary: SimulationCanary?
-    /// Simulated seconds in which the disk has no room.
+    /// Simulated seconds during which the disk is full.
     package var fullDiskSeconds: Range<Int>?
-    /// Events of the trace that are kept in words.
+    /// Trace events kept as text.
     package var traceCapacity = 0
-    /// Microseconds between two bursts of one provider, on average.
+    /// Average microseconds between two bursts of a provider.
     package var meanWait: UInt64 = 2_000_000
-    /// Lines of the service's log below this level stay out of the trace.
+    /// Log lines of the service below this level are not in the trace.
     package var logLevel = Log.Level.notice
 
     package init(seed: UInt64, seconds: Int) {
@@ -41,19 +41,19 @@ package final class Simulation {
     package var sent: Int
     package var accepted: Int
     package var delivered: Int
-    /// Of those that were sent while the disk had no room, and may be stored: accepted and never delivered.
+    /// Notifications sent while the disk was full that may be stored, were accepted, and never arrived.
     package var undeliveredWhileFull = 0
-    /// How often providers were told 503 while the disk had no room.
+    /// How often providers got 503 while the disk was full.
     package var refusedWhileFull = 0
-    /// Those that were sent after that and accepted.
+    /// Notifications sent after that and accepted.
     package var acceptedAfterFull = 0
     package var crashes: Int
     package var stops: Int
     package var diskFaults: Int
-    /// How often a device fell dormant, and how often one was woken.
+    /// How often a device became dormant, and how often one was woken.
     package var dormant: UInt64
     package var woken: UInt64
-    /// The laws that were broken; empty for a clean run.
+    /// The broken laws; empty for a clean run.
     package var violations: [String]
     package var trace: [String]
   }
@@ -72,29 +72,29 @@ package final class Simulation {
   private(set) var oldSenders: [SimulatedBinarySender] = []
   private(set) var readers: [SimulatedFeedbackReader] = []
   private(set) lazy var feedback = FeedbackOracle(self)
-  /// By device and app: what apps gave their providers.
+  /// By device and app: the tokens that apps gave their providers.
   private(set) var tokens: [[DeviceToken?]]
-  /// Whose tokens they are, of all that were ever given.
+  /// The owners of all tokens ever issued.
   private var owners: [DeviceToken: (device: Int, app: Int)] = [:]
-  /// What the service was told of its providers and their apps.
+  /// The providers and apps that the operator has configured.
   var directory = SimulatedDirectory()
-  /// What every worker goes by.
+  /// What every worker uses.
   var inEffect = SimulatedDirectory()
-  /// Until when something was amiss that the service may not be able to answer in time.
+  /// Until when a fault may keep the service from answering in time.
   var troubledUntil: UInt64 = 0
-  /// The same, of what the disk may cause.
+  /// The same for faults of the disk.
   var diskTroubledUntil: UInt64 = 0
-  /// How often a provider was answered 503 while the disk had no room.
+  /// How often a provider got 503 while the disk was full.
   var refusedWhileFull = 0
   var random: SeededRandom
   var isCalm = false
-  /// For how long an app's tokens outlive the app.
+  /// How long an app's tokens outlive the app.
   private(set) var graceSeconds: UInt64 = 0
   var countedTurns = 0
   let ledger = LedgerOracle()
   var writeCount = 0
 
-  /// Made once: generating keys is slow.
+  /// Created once, because generating keys is slow.
   private static let sharedCredentials = Result { try SimulationCredentials() }
 
   package init(_ options: Options) throws {
@@ -112,15 +112,15 @@ package final class Simulation {
     tokens = Array(
       repeating: Array(repeating: nil, count: SimulationCredentials.appCount), count: deviceCount)
     var configuration = ServerConfiguration(dataDirectory: "(simulated)", doors: [])
-    // In half of the worlds each device that is not connected is forgotten at once, and found again abridged or folded;
-    // who is stored for it is remembered in another way where there is no ledger.
+    // In half of the worlds each disconnected device is evicted immediately, and found again abridged or folded.
+    // Without a ledger, the stored notifications of a device are remembered in another way.
     if options.seed.isMultiple(of: 2) { configuration.deviceCacheMegabytes = 0 }
     if options.seed.isMultiple(of: 3) { configuration.ledger = .off }
     configuration.ledgerWatcher = ledger
     graceSeconds = random.between(1, 60)
     configuration.unregisterGraceSeconds =
       options.canary == .revivesTokens ? 1_000_000 : Int64(graceSeconds)
-    // Devices fall dormant between any two words, or only when they have been left alone for a while.
+    // Devices become dormant between any two messages, or only after a longer silence.
     configuration.dormantSeconds = 1 + options.seed % 8
     let log = trace.log
     configuration.log = Log(minimumLevel: options.logLevel) { log.note($0) }
@@ -169,7 +169,7 @@ package final class Simulation {
 
   private func makeSenders() {
     for index in 0..<(1 + random.below(3)) {
-      // The first one has an app that is there from the beginning.
+      // The first one has an app that exists from the start.
       let app = random.below(
         index == 0 ? SimulationCredentials.lateApp : SimulationCredentials.appCount)
       let usesCertificate = random.chance(1, in: 3)
@@ -187,7 +187,7 @@ package final class Simulation {
           commands: random.chance(1, in: 3) ? .simple : .enhanced, meanWait: options.meanWait,
           world: self, random: random.split()))
     }
-    // A block that ends in a burst is a reason for which a sender may be cut off, and with command 0 nobody is told.
+    // A block that ends within a burst may disconnect a provider, and with command 0 the provider is not told.
     if oldSenders.contains(where: { $0.commands == .simple }) { server.orderBlockSize = 4096 }
   }
 
@@ -203,7 +203,7 @@ package final class Simulation {
     }
   }
 
-  // MARK: What providers and devices ask
+  // MARK: Queries of providers and devices
 
   struct Target {
     var device: Int
@@ -215,7 +215,7 @@ package final class Simulation {
     (SimulatedHost.epochMilliseconds + Int64(timeline.now / 1000)) / 1000
   }
 
-  /// A device to send to, of those whose tokens are known; nil: none is.
+  /// A random device with a known token; nil if there is none.
   func target(environment: Environment, app: Int?, _ random: inout SeededRandom) -> Target? {
     for _ in 0..<4 {
       let device = random.below(devices.count)
@@ -243,7 +243,7 @@ package final class Simulation {
     if let token { owners[token] = (device, app) }
   }
 
-  /// Whose token it is. One that was issued and lost on its way to the device is known by what it says.
+  /// The token's owner. A token that was issued and lost on its way to the device is identified by its claims.
   func owner(of token: DeviceToken) -> (device: Int, app: Int)? {
     if let owner = owners[token] { return owner }
     guard let claims = credentials.claims(of: token),
@@ -255,11 +255,11 @@ package final class Simulation {
     return (device, Int(claims.topic.app.rawValue) - 1)
   }
 
-  /// The provider was told that the token is of no use any more.
+  /// The provider was told that the token is inactive.
   func tokenDied(_ serial: Int) {
     let notification = oracle.sent[serial]
     if !oracle.sent[serial].mayBeDiscarded {
-      oracle.violated("law 1: the token for notification \(serial) is dead, and its app is there")
+      oracle.violated("law 1: the token for notification \(serial) died, but its app is installed")
     }
     if devices[notification.device].states[notification.app] == .unlisted {
       tokens[notification.device][notification.app] = nil
@@ -275,7 +275,7 @@ package final class Simulation {
     calmDown()
     timeline.run(until: end + Self.calmSeconds * Timeline.second) { !oracle.violations.isEmpty }
     if oracle.violations.isEmpty { judge() }
-    // Whatever the store has besides comes with new connections.
+    // The remaining stored notifications arrive with new connections.
     for device in devices { device.suffer(.closes) }
     let last = end + (Self.calmSeconds + Self.freshSeconds) * Timeline.second
     timeline.run(until: last) { !oracle.violations.isEmpty }
@@ -293,7 +293,7 @@ package final class Simulation {
       report.acceptedAfterFull =
         oracle.storable(sentIn: full.upperBound..<options.seconds).accepted
     }
-    // What is planned holds everything that it is about.
+    // Planned events hold references to everything.
     timeline.clear()
     server.discard()
     network.clear()

@@ -1,49 +1,49 @@
-/// A rule that a simulation breaks on purpose: one that does not notice would notice nothing.
+/// A rule that a simulation breaks on purpose, to prove that the checks detect it.
 package enum SimulationCanary: String, Sendable, CaseIterable {
-  /// The store says that a group is durable before it is.
+  /// The store reports a group as durable before it is.
   case answersEarly = "answers-early"
-  /// One group in twenty is said to be durable and is not written.
+  /// One group in twenty is reported as durable but not written.
   case losesGroups = "loses-groups"
-  /// What is taken out of the mailbox stays there.
+  /// Notifications removed from the mailbox stay there.
   case keepsRemoved = "keeps-removed"
-  /// The mailbox of one device is taken for that of all.
+  /// The mailbox of one device is used for all devices.
   case mixesDevices = "mixes-devices"
-  /// What a write kept that failed cannot be found.
+  /// Data that a failed write kept cannot be found.
   case hidesKept = "hides-kept"
   /// The counters of one group in ten are not written with it.
   case losesCounters = "loses-counters"
-  /// The lines of the ledger that were not in the store go with the process.
+  /// Ledger lines that were not in the store are lost with the process.
   case losesJournals = "loses-journals"
-  /// The system says of everything that was written to a connection that it has arrived.
+  /// The system reports everything written to a connection as arrived.
   case clearsUnread = "clears-unread"
-  /// Each worker gives out the feedback lists as if it were alone.
+  /// Each worker serves the feedback lists as if it were the only one.
   case splitsDesks = "splits-desks"
-  /// A running service goes on with the directory that it began with.
+  /// A running service keeps using its initial directory.
   case ignoresReloads = "ignores-reloads"
-  /// Old senders' payloads are not looked at.
+  /// Payloads on the binary interface are not checked.
   case takesBadPayloads = "takes-bad-payloads"
-  /// Whoever looks for a device that is dormant is told that it is away.
+  /// Look-ups of a dormant device report it as offline.
   case losesDormant = "loses-dormant"
-  /// Every app retains one notification, whatever the operator says.
+  /// Every app retains one notification, whatever its configuration.
   case retainsOne = "retains-one"
-  /// One notification in twenty from the store is taken for delivered, and is not sent.
+  /// One notification in twenty from the store counts as delivered, but is not sent.
   case losesDrained = "loses-drained"
-  /// The counters of one group in three have a hundred notifications more than there were.
+  /// The counters of one group in three are a hundred notifications too high.
   case countsMore = "counts-more"
-  /// Old senders are cut off without the packet that says why.
+  /// Binary providers are disconnected without the packet that gives the reason.
   case closesSilently = "closes-silently"
-  /// What a device does not acknowledge is taken for acknowledged.
+  /// Unacknowledged notifications count as acknowledged.
   case forgetsUnacknowledged = "forgets-unacknowledged"
-  /// A token lives again when its app comes back to the device.
+  /// A token becomes active again when its app returns to the device.
   case revivesTokens = "revives-tokens"
-  /// While the disk has no room the store answers nobody.
+  /// While the disk is full, the store never answers.
   case silentWhenFull = "silent-when-full"
-  /// A service whose disk has no room ends the connections of its devices.
+  /// While the disk is full, the service ends the connections of its devices.
   case endsDevicesWhenFull = "ends-devices-when-full"
-  /// One notification in twenty comes behind the next one.
+  /// One notification in twenty arrives after the next one.
   case swapsOrder = "swaps-order"
 
-  /// Simulated seconds in which the disk has no room, for rules about that.
+  /// Simulated seconds during which the disk is full, for rules about that.
   var fullDiskSeconds: Range<Int>? {
     switch self {
     case .silentWhenFull, .endsDevicesWhenFull: 60..<240

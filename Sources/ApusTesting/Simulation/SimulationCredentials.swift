@@ -7,13 +7,13 @@ import ApusTrust
 import ApusWire
 import Synchronization
 
-/// Keys and certificates of a simulation. Made once for a process: nothing of them but their places shows in a run.
+/// Keys and certificates of a simulation. Created once for a process: a run shows only their indexes.
 final class SimulationCredentials: Sendable {
   static let deviceLimit = 16
   /// The last one is registered while the service runs.
   static let appCount = 4
   static let lateApp = 3
-  /// How many notifications of each app wait for a device.
+  /// How many waiting notifications each app retains for a device.
   static let retentions = [1, 3, 1, 5]
   static let keyCount = 2
   /// Certificates of each app.
@@ -26,11 +26,11 @@ final class SimulationCredentials: Sendable {
   private let deviceAuthorities: Authorities
   private let verifiers: [ProviderKeyVerifier]
   private let fingerprints: [CertificateFingerprint]
-  /// Every certificate that anybody holds: first those of the devices, then the providers' of each app.
+  /// All client certificates: first those of the devices, then those of each app's providers.
   let certificates: [[UInt8]]
-  /// Of the team whose apps they are.
+  /// Keys of the team that owns the apps.
   let keys: [ProviderKeyPair]
-  /// Of the other team: its tokens are good, for other apps.
+  /// A key of the other team: its tokens are valid, but for other apps.
   let otherKey: ProviderKeyPair
 
   init() throws {
@@ -54,7 +54,7 @@ final class SimulationCredentials: Sendable {
           publicKey: PrivateKey.generateP256().publicKey, validity: validity))
       certificates.append(certificate.der)
       guard let fingerprint = CertificateFingerprint(certificate.fingerprint.bytes.span) else {
-        preconditionFailure("a fingerprint of another length")
+        preconditionFailure("a fingerprint of the wrong length")
       }
       fingerprints.append(fingerprint)
     }
@@ -74,10 +74,10 @@ final class SimulationCredentials: Sendable {
     deviceAuthorities = Authorities([devices.certificate])
   }
 
-  /// What a token of the service says.
+  /// The claims in a device token.
   func claims(of token: DeviceToken) -> TokenClaims? { TokenSealer(sealingKeys).open(token) }
 
-  /// What the service goes by under that directory.
+  /// The service's configuration for that directory.
   func trust(_ state: SimulatedDirectory) throws -> Trust {
     Trust(
       directory: try directory(state), verifiers: verifiers, sealingKeys: sealingKeys,
@@ -119,7 +119,7 @@ final class SimulationCredentials: Sendable {
 
   static func topicHash(_ app: Int) -> TopicHash { TopicHash(of: Array(topic(app).utf8).span) }
 
-  /// Spread over the workers as drawn ids are.
+  /// Distributed over the workers like random ids.
   static func deviceID(_ device: Int) -> DeviceID {
     var random = SeededRandom(seed: UInt64(device))
     return DeviceID(random.next())
@@ -130,7 +130,7 @@ final class SimulationCredentials: Sendable {
   }
 
   private static func shortID(_ text: String) -> ShortID {
-    guard let id = ShortID(text) else { preconditionFailure("\(text) has not ten letters") }
+    guard let id = ShortID(text) else { preconditionFailure("\(text) does not have ten letters") }
     return id
   }
 
@@ -144,8 +144,8 @@ final class SimulationCredentials: Sendable {
 
   private let tokens = Mutex<[Token]>([])
 
-  /// A provider's token as the field has it. ECDSA signatures are random, and HPACK's Huffman code makes some of them
-  /// longer than others: signing is repeated until the length is the one that all tokens of all runs have.
+  /// The value of a provider token's header field. ECDSA signatures are random, and HPACK's Huffman code makes some
+  /// longer than others: signing is repeated until the length is the same as for all tokens of all runs.
   func authorization(_ pair: ProviderKeyPair, issuedAt: Int64) throws -> [UInt8] {
     try tokens.withLock { tokens in
       if let known = tokens.first(where: { $0.key == pair.id && $0.issuedAt == issuedAt }) {
@@ -162,7 +162,7 @@ final class SimulationCredentials: Sendable {
     }
   }
 
-  /// RFC 7541, appendix B, for the letters of base64url.
+  /// Code lengths for base64url: RFC 7541, appendix B.
   private static func huffmanBits(_ byte: UInt8) -> Int {
     switch byte {
     case UInt8(ascii: "0")...UInt8(ascii: "2"): 5

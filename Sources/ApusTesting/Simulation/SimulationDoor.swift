@@ -3,7 +3,7 @@ import ApusModel
 import ApusServer
 import ApusTLS
 
-/// The doors of a simulated service, by their places.
+/// The listeners of a simulated service, by index.
 struct SimulationDoor {
   var configuration: DoorConfiguration
   var protocols: [String]
@@ -38,7 +38,7 @@ struct SimulationDoor {
       let index = all.firstIndex(where: {
         $0.configuration.kind == kind && $0.configuration.environment == environment
       })
-    else { preconditionFailure("no such door") }
+    else { preconditionFailure("no such listener") }
     return index
   }
 
@@ -47,7 +47,7 @@ struct SimulationDoor {
       let index = all.firstIndex(where: {
         $0.configuration.kind == .gateway && $0.configuration.rules.confirmsAccepted == confirms
       })
-    else { preconditionFailure("no such door") }
+    else { preconditionFailure("no such listener") }
     return index
   }
 

@@ -1,6 +1,6 @@
 import ApusModel
 
-/// Payloads that say which notification they are of.
+/// Payloads that contain the serial number of their notification.
 enum SimulationPayload {
   static func bytes(_ serial: Int, padding: Int) -> [UInt8] {
     let text = String(repeating: "x", count: padding)

@@ -1,5 +1,4 @@
-/// What happened in a run: a hash over all of it, by which two runs are known to be the same, and the last of it in
-/// words.
+/// The events of a run: a hash over all events, which is equal for equal runs, and the last events as text.
 package final class SimulationTrace {
   private struct Entry {
     var time: UInt64
@@ -12,7 +11,7 @@ package final class SimulationTrace {
   private let capacity: Int
   private var entries: [Entry] = []
   private var oldest = 0
-  /// FNV-1a, a word at a time.
+  /// FNV-1a, one word at a time.
   package private(set) var hash: UInt64 = 0xcbf2_9ce4_8422_2325
   package private(set) var count: UInt64 = 0
 
@@ -21,7 +20,7 @@ package final class SimulationTrace {
     self.capacity = capacity
   }
 
-  /// Where the service's log goes. Everything is on one thread.
+  /// The destination of the service's log. Everything runs on one thread.
   final class LogSink: @unchecked Sendable {
     private unowned let trace: SimulationTrace
 
@@ -58,7 +57,7 @@ package final class SimulationTrace {
 
   private func mix(_ word: UInt64) { hash = (hash ^ word) &* 0x0000_0100_0000_01b3 }
 
-  /// The last events, the oldest first: seconds, what happened, and whom it concerns.
+  /// The last events, oldest first: seconds, event, and what it concerns.
   package var lines: [String] {
     (entries[oldest...] + entries[..<oldest]).map { entry in
       let seconds = entry.time / Timeline.second

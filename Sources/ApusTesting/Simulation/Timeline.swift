@@ -1,5 +1,5 @@
-/// What is to happen in a simulation, and when: microseconds since its begin. Of two things at one time the one that
-/// was planned first happens first.
+/// The planned events of a simulation with their times, in microseconds since its start. Events with the same time
+/// happen in the order of planning.
 final class Timeline {
   private struct Event {
     var time: UInt64
@@ -38,7 +38,7 @@ final class Timeline {
     after(UInt64(seconds * Double(Self.second)), action)
   }
 
-  /// Lets everything happen until `time`, or until `stop` is true.
+  /// Runs events until `time`, or until `stop` is true.
   func run(until time: UInt64, stop: () -> Bool) {
     while let first = heap.first, first.time <= time, !stop() {
       removeFirst()
@@ -49,7 +49,7 @@ final class Timeline {
     if !stop() { now = max(now, time) }
   }
 
-  /// Forgets what is planned, and so what that holds.
+  /// Removes all planned events, and what they reference.
   func clear() { heap = [] }
 
   private func removeFirst() {

@@ -1,9 +1,9 @@
 import ApusModel
 
-/// An HTTP/2 client that never shows a credential, and the clock of a world in which nothing else happens.
+/// An HTTP/2 client that never sends a credential, with its clock, in a world without other events.
 package final class UntrustedProvider {
   package struct Report: Sendable {
-    /// Seconds from the end of the handshake to the end of the connection; nil while that is open.
+    /// Seconds from the end of the handshake to the end of the connection; nil while it is open.
     package var connectedSeconds: Double?
     /// Everything that the service sent.
     package var received: [UInt8] = []
@@ -21,7 +21,7 @@ package final class UntrustedProvider {
   /// Section 6.7.
   private static let ping: [UInt8] = [0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]
 
-  /// - Parameter pingSeconds: how often it sends PING; nil for never.
+  /// - Parameter pingSeconds: The interval of its PINGs; nil for none.
   package init(pingSeconds: Int?) throws {
     world = try QuietWorld()
     self.pingSeconds = pingSeconds.map { UInt64($0) }

@@ -10,14 +10,14 @@ import Testing
 @testable import ApusAdmin
 @testable import ApusServer
 
-@Suite("What the administration does")
+@Suite("Operations of the administration API")
 struct AdminAPITests {
   private func document() throws -> JSONValue {
     let bytes = PackageResources.openapi_json
     return try JSONValue(parsing: bytes.span)
   }
 
-  @Test("The description has each operation, with its path, its method and its scope, and no other")
+  @Test("The description lists exactly the operations, with path, method and scope")
   func description() throws {
     let paths = try #require(try document()["paths"]?.object)
     var described: Set<String> = []
@@ -37,7 +37,7 @@ struct AdminAPITests {
     #expect(described == Set(routes))
   }
 
-  @Test("The description's references lead somewhere, and its reasons are those that there are")
+  @Test("The description's references resolve, and its reasons are complete")
   func references() throws {
     let document = try document()
     let text = String(decoding: PackageResources.openapi_json, as: UTF8.self)
@@ -52,7 +52,7 @@ struct AdminAPITests {
   }
 
   @Test(
-    "Each operation refuses a member that is not in its description",
+    "Each operation rejects fields that are not in its description",
     arguments: AdminOperation.allCases)
   func unknownMember(operation: AdminOperation) throws {
     guard operation.route.scope != nil else { return }
@@ -87,7 +87,7 @@ struct AdminAPITests {
     #expect(try bench.auditLines().isEmpty)
   }
 
-  @Test("Teams, apps and keys are added, listed, revoked and removed; each change says who it was")
+  @Test("Teams, apps and keys are added, listed, revoked and removed, each change with its actor")
   func records() throws {
     let bench = try AdminBench()
     let team = try #require(
@@ -105,7 +105,7 @@ struct AdminAPITests {
     #expect(!listed.text.contains("PRIVATE"))
     let mine = listed.json["keys"]?.array?.first { $0["key"]?.string == id }
     #expect(mine?["topics"]?.array == [.string("com.example.clock")])
-    // A key names it, so it has to stay.
+    // A key refers to it, so it has to stay.
     #expect(try bench.ask("DELETE", "/v1/apps/com.example.clock").status == 409)
     #expect(try bench.ask("POST", "/v1/keys/\(id)/revoke").json["revoked"]?.string == id)
     #expect(try bench.ask("POST", "/v1/keys/\(id)/revoke").status == 409)
@@ -121,7 +121,7 @@ struct AdminAPITests {
   }
 
   @Test(
-    "What is wrong with a request is said exactly",
+    "A faulty request gets an exact error",
     arguments: [
       ("GET", "/v1/none", nil, 404, "not-found"),
       ("GET", "/", nil, 404, "not-found"),
@@ -166,7 +166,7 @@ struct AdminAPITests {
     #expect(answer.json["detail"]?.string?.isEmpty == false)
   }
 
-  @Test("A body that does not say it is JSON is refused, and a 405 says what there is")
+  @Test("A body that is not declared as JSON is rejected, and a 405 lists the allowed methods")
   func contentType() throws {
     let bench = try AdminBench()
     let form = try bench.ask(
@@ -179,7 +179,7 @@ struct AdminAPITests {
     #expect(method.headers == [WebField("Allow", "DELETE")])
   }
 
-  @Test("Codes are made, listed without what they say, and withdrawn; a retired device stays so")
+  @Test("Codes are created, listed without secrets and withdrawn; retired devices stay retired")
   func devices() throws {
     let bench = try AdminBench()
     let made = try bench.ask("POST", "/v1/codes", #"{"name":"kitchen","uses":2,"hours":1}"#)
@@ -195,7 +195,7 @@ struct AdminAPITests {
     #expect(try !String(contentsOfFile: bench.data.auditFile, encoding: .utf8).contains(code))
   }
 
-  @Test("Certificates are listed with their ends, revoked once, and counted among the metrics")
+  @Test("Certificates are listed with their expiry, revoked once, and counted in the metrics")
   func certificates() throws {
     let bench = try AdminBench()
     let now = TestDirectory.nowSeconds
@@ -220,7 +220,7 @@ struct AdminAPITests {
     #expect(try bench.ask("GET", "/v1/certificates").json["revoked"]?.array == [.string(digest)])
   }
 
-  @Test("Without an open door the service is not ready, and says why")
+  @Test("Without an open listener the service is not ready, and gives the reason")
   func readiness() throws {
     let bench = try AdminBench()
     let answer = try bench.ask("GET", "/readyz", peer: AdminBench.stranger)
@@ -233,7 +233,7 @@ struct AdminAPITests {
 
 @Suite("The audit log is read from its end")
 struct AuditReaderTests {
-  @Test("Pages of any size give each line once, newest first, whatever its length")
+  @Test("Pages of any size contain each line once, newest first, whatever its length")
   func pages() throws {
     let bench = try AdminBench()
     var seed = UInt64.random(in: 0 ... .max)
@@ -244,7 +244,7 @@ struct AuditReaderTests {
       let filler = String(repeating: "x", count: Int(seed >> 33) % (index % 97 == 0 ? 9000 : 200))
       text += #"{"event":"e\#(index % 3)","actor":"uid 1","n":\#(index),"f":"\#(filler)"}"# + "\n"
     }
-    // Half a line: somebody writes it just now, or the disk was full.
+    // Half a line: it is just being written, or the disk was full.
     text += #"{"event":"e1","n":"#
     try Files.write(text, to: bench.data.auditFile, isPrivate: true)
     for limit in [1000, 7, 333] {
@@ -262,7 +262,7 @@ struct AuditReaderTests {
     #expect(some.count == 666 && some.allSatisfy { $0["event"]?.string == "e2" })
   }
 
-  @Test("A log that is not there has no lines, and a place beyond its end is the end")
+  @Test("A missing log has no lines, and reading starts at its end from a position beyond it")
   func absent() throws {
     let bench = try AdminBench()
     #expect(try bench.ask("GET", "/v1/audit").json == .fields(["entries": .array([])]))

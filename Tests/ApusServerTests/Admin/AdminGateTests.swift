@@ -9,9 +9,9 @@ import Testing
 @testable import ApusAdmin
 @testable import ApusServer
 
-@Suite("Who is let in to administer")
+@Suite("Access to the administration API")
 struct AdminGateTests {
-  /// A path of each route, with something in its variable part, and a body where it takes one.
+  /// A path of each route, with a value for its variable part, and a body if needed.
   private static func example(_ operation: AdminOperation) -> (path: String, body: String?) {
     let parts = operation.route.pattern.map { part in
       switch part {
@@ -26,7 +26,7 @@ struct AdminGateTests {
   }
 
   @Test(
-    "Each operation is open to those alone whose scopes cover it",
+    "Each operation requires its scope",
     arguments: AdminOperation.allCases, [AdminScopes.read, .send, .operate, .trust])
   func scopes(operation: AdminOperation, scope: AdminScopes) throws {
     let bench = try AdminBench()
@@ -35,7 +35,7 @@ struct AdminGateTests {
     let answer = try bench.ask(
       operation.route.method, path, body, token: token, peer: AdminBench.stranger)
     guard let needed = operation.route.scope else {
-      // No door is open, and no page is there.
+      // There is no open listener and no page.
       #expect([200, 503, 404].contains(answer.status))
       return
     }
@@ -52,7 +52,7 @@ struct AdminGateTests {
     #expect(line["actor"]?.string == "token t at 192.0.2.1:40000")
   }
 
-  @Test("Whoever is at the socket may do everything, unless nobody knows who that is")
+  @Test("A peer on the socket may do everything, unless the peer is unknown")
   func socket() throws {
     let bench = try AdminBench()
     #expect(try bench.ask("GET", "/v1/status").status == 200)
@@ -71,7 +71,7 @@ struct AdminGateTests {
     #expect(try bench.auditLines().isEmpty)
   }
 
-  @Test("Wrong tokens are answered later and later, then refused; a right one is accepted")
+  @Test("Wrong tokens are answered with growing delay, then rejected; a valid one is accepted")
   func bruteForce() throws {
     let bench = try AdminBench()
     let token = try bench.token("t", .read)
@@ -86,7 +86,7 @@ struct AdminGateTests {
     let last = try bench.ask("GET", "/v1/status", token: "apus_wrong", peer: AdminBench.stranger)
     #expect(last.status == 429)
     #expect(last.headers.contains(WebField("Retry-After", "30")))
-    // Somebody else behind the same address has the right one, and does not pardon the others.
+    // A valid token from the same address does not clear the failures of others.
     let right = try bench.ask("GET", "/v1/status", token: token, peer: AdminBench.stranger)
     #expect(right.status == 200 && right.holdMilliseconds == 0)
     let wrong = try bench.ask("GET", "/v1/status", token: "apus_wrong", peer: AdminBench.stranger)
@@ -99,7 +99,7 @@ struct AdminGateTests {
   }
 
   @Test(
-    "What is not Bearer and one token opens nothing",
+    "An authorization field other than Bearer with one token is rejected",
     arguments: ["", "Bearer", "Basic YTpi", "Bearer a b", "Bearer  ", "apus_x"])
   func badField(field: String) throws {
     let bench = try AdminBench()
@@ -110,7 +110,7 @@ struct AdminGateTests {
   }
 
   @Test(
-    "The status tells what the caller may do",
+    "The status lists the caller's permissions",
     arguments: [
       (.read, ["read"]), ([.operate, .send], ["read", "send", "operate"]),
       (.all, ["read", "send", "operate", "trust"]),
@@ -122,7 +122,7 @@ struct AdminGateTests {
     #expect(answer.json["scopes"]?.array?.compactMap(\.string) == names)
   }
 
-  @Test("Two authorization fields open nothing, not even with a good token among them")
+  @Test("Two authorization fields are rejected, even with a valid token")
   func twoFields() throws {
     let bench = try AdminBench()
     let field = WebField("authorization", "bearer \(try bench.token("t", .all))")
@@ -134,10 +134,10 @@ struct AdminGateTests {
   }
 }
 
-@Suite("Tokens of administrators")
+@Suite("Administration tokens")
 struct AdminTokenTests {
   @Test(
-    "A token is 256 random bits behind a prefix, kept as its SHA-256 alone, for the owner alone")
+    "A token is 256 random bits after a prefix, stored only as its SHA-256, for the owner only")
   func made() throws {
     let bench = try AdminBench()
     let secret = try bench.token("kim", [.operate, .trust])
@@ -151,7 +151,7 @@ struct AdminTokenTests {
     #expect(mode as? Int == 0o600)
   }
 
-  @Test("It opens from its making to its removal or its end, without a restart")
+  @Test("A token is valid from its creation to its removal or expiry, without a restart")
   func life() throws {
     let bench = try AdminBench()
     let peer = AdminBench.stranger
@@ -171,7 +171,7 @@ struct AdminTokenTests {
     #expect(renewed.token(of: short, nowSeconds: now + 10) == nil)
   }
 
-  @Test("A file that cannot be read lets nobody in")
+  @Test("With an unreadable file nobody has access")
   func broken() throws {
     let bench = try AdminBench()
     let secret = try bench.token("kim", .read)
@@ -186,7 +186,7 @@ struct AdminTokenTests {
     #expect(again.status == 200)
   }
 
-  @Test("A second of the same name, or one that no section can have, is refused")
+  @Test("A duplicate name, or an invalid section name, is rejected")
   func names() throws {
     let bench = try AdminBench()
     _ = try bench.token("kim", .read)

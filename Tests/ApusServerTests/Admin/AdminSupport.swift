@@ -33,7 +33,7 @@ struct IdleService: AdministeredService {
   }
 }
 
-/// The administration of a data directory, without a service, and without sockets.
+/// The administration API of a data directory, without a service and without sockets.
 struct AdminBench {
   let directory: TestDirectory
   let api: AdminAPI
@@ -63,7 +63,7 @@ struct AdminBench {
     var holdMilliseconds: Int64
   }
 
-  /// As the server does: the head first, then the whole.
+  /// Like the server: the header first, then the complete request.
   func ask(
     _ method: String, _ path: String, _ body: String? = nil, token: String? = nil,
     peer: WebPeer = owner, contentType: String = "application/json"

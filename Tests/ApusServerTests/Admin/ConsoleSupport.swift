@@ -12,7 +12,7 @@ import Testing
 @testable import ApusAdmin
 @testable import ApusServer
 
-/// A service with both kinds of listeners for a console, and a browser's way to them.
+/// A service with both kinds of listeners for a console, and a browser's access to them.
 final class ConsoleBench {
   let service: TestService
   private var devices: [PushDevice] = []
@@ -37,9 +37,9 @@ final class ConsoleBench {
       })
   }
 
-  /// In clear, on loopback.
+  /// Plain HTTP, on loopback.
   var plain: String { service.service.consoleURLs[0] }
-  /// The console's own listener elsewhere.
+  /// The console's own TLS listener.
   var secure: String {
     service.service.consoleURLs[1].replacingOccurrences(of: "0.0.0.0", with: "localhost")
   }
@@ -50,7 +50,7 @@ final class ConsoleBench {
       nowSeconds: TestDirectory.nowSeconds)
   }
 
-  /// A device of this service, as an application has it.
+  /// A device of this service, using the device library.
   func device() async throws -> (device: PushDevice, token: DeviceToken) {
     let identity = try service.directory.data.issueDevice(
       name: "phone", rsaBits: nil, nowSeconds: TestDirectory.nowSeconds

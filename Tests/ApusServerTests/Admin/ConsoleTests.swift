@@ -12,7 +12,7 @@ import Testing
 
 @Suite("The service's console", .serialized, .timeLimit(.minutes(30)))
 struct ConsoleTests {
-  @Test("The page and its files need no token, and say what they may do; everything else needs one")
+  @Test("The page needs no token and has strict headers; everything else needs a token")
   func page() throws {
     let bench = try ConsoleBench()
     let admin = "https://localhost:\(bench.service.service.adminAddresses[0].port)/"
@@ -40,14 +40,14 @@ struct ConsoleTests {
     #expect(bench.secure.hasPrefix("https://"))
   }
 
-  @Test("Without a page there is none")
+  @Test("Without page files the console's address answers 404")
   func noPage() throws {
     let bench = try AdminBench()
     let answer = try bench.ask("GET", "/", peer: AdminBench.stranger)
     #expect(answer.status == 404 && answer.json["reason"]?.string == "not-found")
   }
 
-  @Test("The plain HTTP listener answers this machine's own pages alone, whatever token they show")
+  @Test("The plain HTTP listener answers only pages of this machine, whatever their token")
   func otherSites() throws {
     let bench = try ConsoleBench()
     let token = try bench.token(.all)
@@ -67,7 +67,7 @@ struct ConsoleTests {
   }
 
   @Test(
-    "Over the listener each operation wants its scope",
+    "On the TLS listener each operation requires its scope",
     arguments: [
       ("GET", "/v1/overview", nil, AdminScopes.read, 200),
       ("GET", "/v1/history", nil, .read, 200), ("GET", "/v1/devices", nil, .read, 200),
@@ -84,7 +84,7 @@ struct ConsoleTests {
     #expect(right.status == status, "\(right)")
   }
 
-  @Test("A test push arrives at a device as a provider's would, and the overview and audit show it")
+  @Test("A test push arrives like a provider's, and the overview and audit log show it")
   func testPush() async throws {
     let bench = try ConsoleBench()
     let (device, token) = try await bench.device()
@@ -103,7 +103,7 @@ struct ConsoleTests {
 
     let unique = try #require(answer.json["apns_unique_id"]?.string)
     var (lines, position): ([JSONValue], String?) = ([], nil)
-    // The ledger's lines wait for a second at most.
+    // The ledger's lines are at most a second late.
     for _ in 0..<400 where !lines.contains(where: { $0["state"]?.string == "Delivered to Device" })
     {
       try await Task.sleep(for: .milliseconds(50))
@@ -151,7 +151,7 @@ struct ConsoleTests {
     #expect(sent[0].contains(#""actor":"token t2-"#) && !sent[0].contains(token.hex.prefix(16)))
   }
 
-  @Test("What waits for a device that is away is stored, shown, and counted when it comes back")
+  @Test("A notification for an offline device is stored, shown, and counted on delivery")
   func stored() async throws {
     let bench = try ConsoleBench()
     let (device, token) = try await bench.device()
@@ -181,7 +181,7 @@ struct ConsoleTests {
   }
 
   @Test(
-    "What is wrong with a test push is answered as a provider would be told, with the reason in words",
+    "A faulty test push gets a provider's answer, with a readable reason",
     arguments: [
       (#"{"token":"ab","topic":"com.example.app","payload":{"aps":{}}}"#, 400, "BadDeviceToken"),
       (#"{"token":"ab","payload":{"aps":{}}}"#, 400, "MissingTopic"),
@@ -213,7 +213,7 @@ struct ConsoleTests {
     #expect(counters["refused"]?.array?.first?["reason"]?.string == reason)
   }
 
-  @Test("More test pushes than for trying things out are refused")
+  @Test("Too many test pushes are rejected")
   func tooMany() throws {
     let bench = try AdminBench()
     let push = #"{"token":"ab","payload":{}}"#
@@ -221,14 +221,14 @@ struct ConsoleTests {
       #expect(try bench.ask("POST", "/v1/notifications", push).status == 200)
     }
     var last = try bench.ask("POST", "/v1/notifications", push)
-    // One came back with each second that went by.
+    // One more is allowed with each second.
     for _ in 0..<100 where last.status != 429 {
       last = try bench.ask("POST", "/v1/notifications", push)
     }
     #expect(last.status == 429 && last.json["reason"]?.string == "too-many-requests")
   }
 
-  @Test("Devices come page by page, each once, and a query finds ids and topics")
+  @Test("Devices are listed page by page, each once, and a query finds ids and topics")
   func pages() throws {
     let bench = try ConsoleBench()
     var devices: [ConnectedDevice] = []

@@ -13,7 +13,7 @@ struct MetricsTests {
   private static let dashboard = URL(fileURLWithPath: #filePath)
     .deletingLastPathComponent().appending(path: "../../../Documentation/grafana.json")
 
-  /// The families of the text format, with their kinds.
+  /// The families of the text format, with their types.
   private static func families(_ text: String) -> [String: String] {
     var kinds: [String: String] = [:]
     for line in text.split(separator: "\n") where line.hasPrefix("# TYPE ") {
@@ -23,7 +23,7 @@ struct MetricsTests {
     return kinds
   }
 
-  @Test("Status and metrics count a connected device that is quiet, and one that is not")
+  @Test("Status and metrics count connected devices, dormant or not")
   func dormant() throws {
     let bench = try ConsoleBench()
     let quiet = try bench.service.connect()
@@ -39,7 +39,7 @@ struct MetricsTests {
   }
 
   @Test(
-    "Each metric, and each label's name, that the dashboard asks for is one that the service prints"
+    "The service exports each metric and label that the dashboard uses"
   )
   func dashboard() throws {
     let bench = try ConsoleBench()
@@ -76,7 +76,7 @@ struct MetricsTests {
         }
       }
     }
-    // What the overview shows can be seen there as well.
+    // The overview's values are visible there as well.
     for name in [
       "apus_devices_connected", "apus_devices_dormant", "apus_devices_power",
       "apus_notifications_stored",
@@ -88,7 +88,7 @@ struct MetricsTests {
     }
   }
 
-  @Test("A histogram's buckets add up, and its sum is in seconds")
+  @Test("A histogram's buckets are cumulative, and its sum is in seconds")
   func histogram() {
     var histogram = LatencyHistogram()
     for milliseconds: Int64 in [0, 1, 7, 8, 1500, 3_000_000] {

@@ -8,9 +8,9 @@ import Testing
 @testable import ApusAdmin
 @testable import ApusServer
 
-@Suite("What the administration refuses to do to a service")
+@Suite("Changes that the administration API refuses")
 struct RotationGuardTests {
-  @Test("Finishing a rotation locks out known devices only when it is forced to")
+  @Test("Finishing a rotation that locks out known devices requires force")
   func finish() throws {
     let directory = try TestDirectory()
     let service = try TestService(directory, .init { $0.isEphemeral = false })
@@ -33,7 +33,7 @@ struct RotationGuardTests {
   }
 
   @Test(
-    "A data directory that is gone, or another one, makes the service unready and takes no change")
+    "A missing or replaced data directory makes the service unready, and no change is accepted")
   func lostDirectory() throws {
     let bench = try AdminBench()
     let path = bench.data.path
@@ -55,7 +55,7 @@ struct RotationGuardTests {
     #expect(try bench.ask("POST", "/v1/teams", #"{"name":"Two"}"#).status == 201)
   }
 
-  @Test("A change that waits in vain for the directory's lock is answered 503 with who holds it")
+  @Test("A change that cannot get the directory's lock is answered 503 with its holder")
   func busy() throws {
     let text = DirectoryBusy(description: "held by `apus rotate`, process 7")
     let bench = try AdminBench()

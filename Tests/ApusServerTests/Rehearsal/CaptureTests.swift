@@ -4,13 +4,13 @@ import ApusServer
 import ApusTesting
 import Testing
 
-@Suite("Whoever listens in hears of each request what was asked and what was answered")
+@Suite("An interceptor sees each request with its answer")
 struct CaptureTests {
   let stage: Stage
 
   init() throws { stage = try Stage.strict }
 
-  @Test("An accepted push, with every field as it came", arguments: Environment.allCases)
+  @Test("An accepted push is reported with all its fields", arguments: Environment.allCases)
   func accepted(environment: Environment) throws {
     let token = try stage.token(environment)
     let provider = try stage.service.provider(environment)
@@ -44,7 +44,7 @@ struct CaptureTests {
     #expect(exchange.notes.isEmpty && exchange.fault == nil)
   }
 
-  @Test("A refused push, with the reason in a sentence")
+  @Test("A rejected push is reported with the reason in a sentence")
   func refused() throws {
     let token = try stage.token()
     let provider = try stage.service.provider()
@@ -60,7 +60,7 @@ struct CaptureTests {
     #expect(exchange.request.topic == nil)
   }
 
-  @Test("A token that died is told with its time")
+  @Test("A push to an inactive token is reported with its time")
   func unregistered() throws {
     let device = try stage.service.connect()
     let token = try device.token()
@@ -82,7 +82,7 @@ struct CaptureTests {
     #expect(exchange.explanation?.contains("removed from the device") == true)
   }
 
-  @Test("Requests of a certificate carry its name, and the topic that it stands for")
+  @Test("Requests with a certificate have its name and its topic")
   func certificate() throws {
     let token = try stage.token()
     let provider = try stage.service.provider(
@@ -95,7 +95,7 @@ struct CaptureTests {
     #expect(request.tokenIssuedAtSeconds == nil)
   }
 
-  @Test("Connections are numbered, and their ends are told")
+  @Test("Connections are numbered, and their ends are reported")
   func connections() throws {
     let token = try stage.token()
     var numbers: Set<UInt64> = []
@@ -117,7 +117,7 @@ struct CaptureTests {
     #expect(numbers.count == 2)
   }
 
-  @Test("A frame of the binary interface, and what is none")
+  @Test("Frames of the binary interface are reported, and so are malformed ones")
   func binary() throws {
     let token = try stage.token()
     let gateway = try stage.service.gateway()

@@ -3,7 +3,7 @@ import ApusServer
 import ApusTesting
 import Testing
 
-@Suite("A provider on HTTP/2 meets the faults that were planned for it")
+@Suite("Planned faults on the HTTP/2 interface")
 struct FaultTests {
   let stage: Stage
 
@@ -16,7 +16,7 @@ struct FaultTests {
     return try provider.request(stage.headers(token), body: TestService.payload)
   }
 
-  /// One connection that the service trusts already, so that it takes several streams.
+  /// A connection that the service already trusts, so that it allows several streams.
   private func provider() throws -> RawHTTP2Client {
     let provider = try stage.service.provider()
     let token = try stage.token()
@@ -24,7 +24,7 @@ struct FaultTests {
     return provider
   }
 
-  @Test("Any status and reason, with a time and with seconds to wait")
+  @Test("A fault can be any status and reason, with a time and with seconds to wait")
   func respond() throws {
     let (provider, token) = (try provider(), try stage.token())
     let first = try send(
@@ -51,13 +51,13 @@ struct FaultTests {
     #expect(exchanges[1].timestampMilliseconds == 1234)
   }
 
-  @Test("A delay holds one request up and no other")
+  @Test("A delay affects one request only")
   func delay() throws {
     let (provider, token, other) = (try provider(), try stage.token(), try stage.token())
     let late = try send(provider, token, .delay(milliseconds: 300, then: .none))
     let quick = try send(provider, other)
     #expect(try provider.response(to: quick).status == 200)
-    // It came before the other's answer: nothing of the first stream is there yet.
+    // The other answer came first: there is nothing of the delayed stream yet.
     #expect(provider.received.allSatisfy { $0.stream != late })
     #expect(try provider.response(to: late).status == 200)
     let exchange = try stage.rehearsal.exchange(token)
@@ -65,7 +65,7 @@ struct FaultTests {
     #expect(exchange.answeredMilliseconds - exchange.request.receivedMilliseconds >= 290)
   }
 
-  @Test("What follows a delay may be another fault")
+  @Test("A delay can be followed by another fault")
   func delayed() throws {
     let (provider, token) = (try provider(), try stage.token())
     let stream = try send(
@@ -74,11 +74,11 @@ struct FaultTests {
     expectRefusal(try provider.response(to: stream), 500, "InternalServerError")
   }
 
-  @Test("A request that is taken back while it is delayed is told as such")
+  @Test("A request that is reset during a delay is reported as such")
   func takenBack() throws {
     let (provider, token) = (try provider(), try stage.token())
     let stream = try send(provider, token, .delay(milliseconds: 3000, then: .none))
-    // What is taken back in the same breath was never a request.
+    // A request that is reset immediately does not count.
     try provider.ping()
     try provider.send(.resetStream(stream, code: 8))
     let exchange = try stage.rehearsal.exchange(token)
@@ -86,7 +86,7 @@ struct FaultTests {
     try provider.ping()
   }
 
-  @Test("A connection that ends while requests are held leaves nothing behind")
+  @Test("A connection that ends during delays leaves nothing behind")
   func endsWhileHeld() throws {
     let (provider, token) = (try provider(), try stage.token())
     stage.rehearsal.plan(token, .delay(milliseconds: 3_600_000, then: .none), .noAnswer)
@@ -103,7 +103,7 @@ struct FaultTests {
       ])
   }
 
-  @Test("No answer: the stream stays open beside others")
+  @Test("Without an answer, the stream stays open and others continue")
   func noAnswer() throws {
     let (provider, token) = (try provider(), try stage.token())
     let silent = try send(provider, token, .noAnswer)
@@ -115,7 +115,7 @@ struct FaultTests {
     #expect(exchanges[0].explanation == "no answer is sent")
   }
 
-  @Test("RST_STREAM with any code", arguments: [1, 2, 7, 8, 11] as [UInt32])
+  @Test("A fault can be RST_STREAM with any code", arguments: [1, 2, 7, 8, 11] as [UInt32])
   func reset(code: UInt32) throws {
     let (provider, token) = (try provider(), try stage.token())
     let stream = try send(provider, token, .resetStream(code: code))
@@ -127,7 +127,7 @@ struct FaultTests {
   }
 
   @Test(
-    "GOAWAY with a last stream of choice",
+    "A fault can be GOAWAY with any last stream",
     arguments: [
       (.all, 0x7fff_ffff, true), (.none, 0, false), (.thisOne, 5, true), (.before, 3, false),
     ] as [(PlannedFault.GoAway.LastStream, UInt32, Bool)])
@@ -155,7 +155,7 @@ struct FaultTests {
     #expect(own.contains { $0.status == 0 } == !isAnswered)
   }
 
-  @Test("GOAWAY that closes at once leaves what is open unanswered")
+  @Test("An immediate GOAWAY leaves open requests unanswered")
   func goAwayCloses() throws {
     let (provider, token) = (try provider(), try stage.token())
     let stream = try send(
@@ -167,7 +167,7 @@ struct FaultTests {
     #expect(provider.received.allSatisfy { $0.stream != stream })
   }
 
-  @Test("The connection ends in the middle of an answer, without a word")
+  @Test("A fault can end the connection in the middle of an answer")
   func cut() throws {
     let (provider, token) = (try provider(), try stage.token())
     let stream = try send(provider, token, .closeInTheMiddle)
@@ -177,7 +177,7 @@ struct FaultTests {
     #expect(try stage.rehearsal.exchange(token).status == 0)
   }
 
-  @Test("A fault that the interface has no word for changes nothing")
+  @Test("A fault that the interface cannot express changes nothing")
   func other() throws {
     let (provider, token) = (try provider(), try stage.token())
     let stream = try send(provider, token, .binaryShutdown)

@@ -8,7 +8,7 @@ import ApusTrust
 import Testing
 
 @Suite(
-  "A lenient stand-in takes what is well-formed, and notes what the service would have refused")
+  "The lenient mode accepts well-formed requests, and notes what the service would reject")
 struct LenientTests {
   let stage: Stage
 
@@ -29,21 +29,21 @@ struct LenientTests {
       body: TestService.payload)
   }
 
-  /// What lenient mode let pass of the one push to a token.
+  /// The notes of lenient mode about the single push to a token.
   private func notes(_ token: String, status: Int = 200) throws -> String {
     let exchange = try stage.rehearsal.exchange(token)
     #expect(exchange.status == status)
     return exchange.notes.joined(separator: "; ")
   }
 
-  @Test("What is right is taken without a note")
+  @Test("A valid request is accepted without a note")
   func right() throws {
     let token = try stage.token()
     #expect(try push(token).status == 200)
     #expect(try notes(token) == "")
   }
 
-  @Test("Any key whose token can be read")
+  @Test("Any key is accepted if its token is readable")
   func keys() throws {
     for (key, note) in [
       (directory.unknownKey, "is not registered"), (directory.revokedKey, "is revoked"),
@@ -57,7 +57,7 @@ struct LenientTests {
     }
   }
 
-  @Test("A bad signature of a key that is known is noted, and so is a team that is none")
+  @Test("A bad signature of a known key and an unknown team are noted")
   func signature() throws {
     let own = directory.key
     let forged = ProviderKeyPair(id: own.id, team: own.team, key: directory.unknownKey.key)
@@ -72,7 +72,7 @@ struct LenientTests {
     #expect(try !notes(other).isEmpty)
   }
 
-  @Test("A token that cannot be read, is too old, or is not there is refused all the same")
+  @Test("An unreadable, expired or missing token is still rejected")
   func noCredential() throws {
     let old = try directory.unknownKey.token(issuedAt: TestDirectory.nowSeconds - 4000)
     for (value, reason) in [
@@ -86,7 +86,7 @@ struct LenientTests {
     expectRefusal(answer, 403, "MissingProviderToken")
   }
 
-  @Test("Two tokens of unrelated keys on one connection")
+  @Test("Two tokens of unrelated keys on one connection are noted")
   func related() throws {
     let provider = try stage.service.provider()
     let token = try stage.token()
@@ -102,7 +102,7 @@ struct LenientTests {
     #expect(notes == [true, false, false, true])
   }
 
-  @Test("A certificate of anybody", arguments: [false, true])
+  @Test("Any certificate is accepted and noted", arguments: [false, true])
   func certificate(isExpired: Bool) throws {
     let identity = try directory.providerIdentity(
       validity: isExpired ? TestDirectory.expired : nil,
@@ -113,7 +113,7 @@ struct LenientTests {
     #expect(try stage.rehearsal.exchange(token).request.topic == TestDirectory.topic)
   }
 
-  @Test("A certificate for the other environment, or one that is no push certificate, is noted")
+  @Test("A certificate for the other environment, or not for push, is noted")
   func unfitCertificate() throws {
     let token = try stage.token()
     let development = try directory.providerIdentity(environments: .development)
@@ -126,7 +126,7 @@ struct LenientTests {
   }
 
   @Test(
-    "A device token of any length stands for the device that it is adopted as",
+    "A device token of any length is mapped to the device that adopts it",
     arguments: [1, 32, 40, 100])
   func adopted(byteCount: Int) throws {
     let device = try stage.service.connect()
@@ -141,7 +141,7 @@ struct LenientTests {
     #expect(stage.rehearsal.asked(foreign) == [TestDirectory.topic])
   }
 
-  @Test("A token that nobody adopts, and one that is none, are refused")
+  @Test("A token that no device adopts, and an invalid one, are rejected")
   func notAdopted() throws {
     let foreign = hexText(randomBytes(32))
     expectRefusal(try push(foreign), 400, "BadDeviceToken")
@@ -153,9 +153,9 @@ struct LenientTests {
     }
   }
 
-  @Test("A topic counts once somebody has made its app and given it to a device")
+  @Test("A topic is valid once an app was created for it and assigned to a device")
   func freshTopic() throws {
-    // A directory of its own, as others are reading the shared one.
+    // With its own directory, since others read the shared one.
     let stage = try Stage(isLenient: true)
     let topic = "com.example.fresh"
     let device = Unshared(try stage.service.connect())
@@ -194,7 +194,7 @@ struct LenientTests {
     service.service.reload()
   }
 
-  @Test("A topic that no app has, and that nobody makes one for, is refused")
+  @Test("A topic without an app, and without a created one, is rejected")
   func topic() throws {
     let topic = "com.example.fresh\(TestDirectory.nowSeconds)"
     let token = try stage.token()
@@ -204,7 +204,7 @@ struct LenientTests {
     #expect(refused.notes.joined().contains("no app is registered for topic"))
   }
 
-  @Test("Mistakes of form are refused as ever")
+  @Test("Malformed requests are still rejected")
   func form() throws {
     let token = try stage.token()
     for (name, value, reason) in [
@@ -218,7 +218,7 @@ struct LenientTests {
 
   // MARK: The binary interface
 
-  @Test("A frame without a certificate goes to whoever adopts it, in the order of the frames")
+  @Test("Frames without a certificate are adopted in order")
   func binary() throws {
     let device = try stage.service.connect()
     let own = try device.token()
@@ -242,14 +242,14 @@ struct LenientTests {
     #expect(stage.rehearsal.asked(foreign) == ["", "", ""])
   }
 
-  @Test("A frame that nobody adopts ends the connection with its identifier")
+  @Test("A frame that no device adopts ends the connection with its identifier")
   func binaryNotAdopted() throws {
     let gateway = RawGatewayClient(try stage.service.tls(.gateway, protocols: []))
     try gateway.send(GatewayFrame.framed(9, randomBytes(32)))
     try expectEnd(gateway, GatewayFrame.packet(8, 9))
   }
 
-  @Test("A certificate of nobody's authority, for a topic that no app has")
+  @Test("A foreign certificate for an unknown topic is accepted and noted")
   func binaryCertificate() throws {
     let identity = try directory.providerIdentity(
       topic: TestDirectory.unknownTopic, authority: directory.foreignAuthority)

@@ -5,14 +5,14 @@ import ApusTLS
 import ApusTesting
 import Testing
 
-@Suite("The next connections are opened as a rehearsal wants them", .serialized)
+@Suite("Settings for the next connections", .serialized)
 struct OpeningTests {
   let stage: Stage
 
   init() throws { stage = try Stage() }
 
   @Test(
-    "A certificate that has ended, is from nobody, or is for another name is refused by who looks")
+    "A client refuses a certificate that is expired, foreign, or for another name")
   func certificates() throws {
     let token = try stage.token()
     let before = try stage.service.provider()
@@ -20,7 +20,7 @@ struct OpeningTests {
       stage.rehearsal.open(RehearsedOpening(certificate: certificate))
       #expect(throws: (any Error).self, "\(certificate)") { try stage.service.provider() }
       #expect(throws: (any Error).self, "\(certificate)") { try stage.service.gateway() }
-      // Devices are none of the rehearsal's.
+      // Devices are not affected.
       _ = try stage.service.connect()
     }
     stage.rehearsal.open(RehearsedOpening())
@@ -30,7 +30,7 @@ struct OpeningTests {
     }
   }
 
-  @Test("A limit of streams holds from first to last")
+  @Test("A stream limit applies from the start to the end")
   func streams() throws {
     let token = try stage.token()
     stage.rehearsal.open(RehearsedOpening(maxConcurrentStreams: 3))
@@ -43,7 +43,7 @@ struct OpeningTests {
     let streams = (0..<4).map { _ in provider.takeStream() }
     try provider.send(streams.map { .headers($0, headers) })
     guard case .reset(7) = try provider.outcome(of: streams[3]) else {
-      Issue.record("a fourth stream was taken")
+      Issue.record("a fourth stream was accepted")
       return
     }
     try provider.send(streams.prefix(3).map { .data($0, TestService.payload) })
@@ -53,7 +53,7 @@ struct OpeningTests {
     #expect(provider.received.filter { $0.kind == 4 && !$0.isAcknowledgement }.count == 1)
   }
 
-  @Test("A small window lets a body through in pieces")
+  @Test("A small window passes a body in pieces")
   func window() throws {
     let token = try stage.token()
     stage.rehearsal.open(RehearsedOpening(initialWindowBytes: 10))
@@ -97,7 +97,7 @@ struct OpeningTests {
 
   private static let hour: Int64 = 3_600_000
 
-  @Test("An hour on the clock makes a provider token too old, and a new one good")
+  @Test("An hour on the clock makes a provider token too old, and a new one valid")
   func tokenAge() throws {
     let token = try stage.token()
     let provider = try stage.service.provider()
@@ -120,7 +120,7 @@ struct OpeningTests {
     expectRefusal(before, 403, "InvalidProviderToken")
   }
 
-  @Test("What is stored until a time is gone once the clock says so")
+  @Test("A notification with an expiration expires once the clock passes it")
   func expiry() throws {
     let device = try stage.service.connect()
     let token = try device.token()
@@ -136,13 +136,13 @@ struct OpeningTests {
       stage.service.service.clockChanged()
       return stage.service.service.counts()[.expired, default: 0] == 1
     }
-    // The device finds nothing; `enable` waits for that word.
+    // The device finds nothing; `enable` waits for that answer.
     let again = try stage.service.connect(device.device)
     try again.enable(TestDirectory.topic)
     #expect(stage.rehearsal.clock.offsetMilliseconds > 1_700_000)
   }
 
-  @Test("A provider that was quiet for an hour of that clock is told to go, and no other")
+  @Test("Only a provider that was idle for an hour of that clock is disconnected")
   func idle() throws {
     let token = try stage.token()
     let (quiet, gateway) = (try stage.service.provider(), try stage.service.gateway())

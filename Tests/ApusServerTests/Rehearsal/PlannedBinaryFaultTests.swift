@@ -4,7 +4,7 @@ import ApusTLS
 import ApusTesting
 import Testing
 
-@Suite("A provider on the binary interface meets the faults that were planned for it")
+@Suite("Planned faults on the binary interface")
 struct PlannedBinaryFaultTests {
   let stage: Stage
 
@@ -23,7 +23,7 @@ struct PlannedBinaryFaultTests {
   }
 
   @Test(
-    "An error packet with any status, and nothing behind it is taken",
+    "A fault can be an error packet with any status, and nothing after it is accepted",
     arguments: [.processingError, .invalidToken, .unknown, .shutdown] as [BinaryStatus])
   func error(status: BinaryStatus) throws {
     let (gateway, token, tokens) = try send(.binaryError(status: status, lateMilliseconds: 0))
@@ -34,7 +34,7 @@ struct PlannedBinaryFaultTests {
     #expect(try stage.rehearsal.exchanges(tokens[2], count: 0).isEmpty)
   }
 
-  @Test("A packet that comes late comes all the same, and what came meanwhile is lost")
+  @Test("A delayed packet still arrives, and frames received meanwhile are lost")
   func late() throws {
     let (gateway, _, tokens) = try send(
       .binaryError(status: .invalidToken, lateMilliseconds: 300))
@@ -46,14 +46,14 @@ struct PlannedBinaryFaultTests {
     }
   }
 
-  @Test("A packet that is lost leaves an end without a word")
+  @Test("A lost packet leaves an end without a reason")
   func silence() throws {
     let (gateway, token, _) = try send(.binarySilence)
     try expectEnd(gateway, nil)
     #expect(try stage.rehearsal.exchange(token).status == 1)
   }
 
-  @Test("A shutdown names the last that was accepted")
+  @Test("A shutdown names the last accepted notification")
   func shutdown() throws {
     let (gateway, token, tokens) = try send(.binaryShutdown)
     try expectEnd(gateway, GatewayFrame.packet(10, 2))
@@ -61,7 +61,7 @@ struct PlannedBinaryFaultTests {
     #expect(try stage.rehearsal.exchanges(tokens[2], count: 0).isEmpty)
   }
 
-  @Test("A delay holds the order up: what is behind it is accepted, and told after it")
+  @Test("A delay keeps the order: later frames are accepted, and confirmed after it")
   func delay() throws {
     let (gateway, token, tokens) = try send(
       .delay(milliseconds: 200, then: .binaryError(status: .missingTopic, lateMilliseconds: 0)))
@@ -70,14 +70,14 @@ struct PlannedBinaryFaultTests {
     #expect(try stage.rehearsal.exchange(tokens[2]).isAccepted)
   }
 
-  @Test("A word of the other interface becomes the status that is nearest")
+  @Test("A reason of the HTTP/2 interface becomes the closest status")
   func respond() throws {
     let (gateway, token, _) = try send(.respond(.init(status: 413, reason: "PayloadTooLarge")))
     try expectEnd(gateway, GatewayFrame.packet(7, 2))
     #expect(try stage.rehearsal.exchange(token).reason == "PayloadTooLarge")
   }
 
-  @Test("One that is thrown away counts as accepted")
+  @Test("A discarded notification counts as accepted")
   func thrownAway() throws {
     let (gateway, token, tokens) = try send(.noAnswer)
     #expect(try stage.rehearsal.exchange(tokens[2]).isAccepted)
@@ -87,7 +87,7 @@ struct PlannedBinaryFaultTests {
     try expectEnd(gateway, nil)
   }
 
-  @Test("The connection ends in the middle of the packet, without a word")
+  @Test("A fault can end the connection in the middle of the packet")
   func cut() throws {
     let (gateway, _, _) = try send(.closeInTheMiddle)
     let end = try gateway.end()

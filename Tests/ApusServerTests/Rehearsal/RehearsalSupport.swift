@@ -7,7 +7,7 @@ import Foundation
 import Synchronization
 import Testing
 
-/// A rehearsal that plans faults by device token, and remembers what it heard.
+/// An interceptor that plans faults by device token, and records what it sees.
 final class TestRehearsal: Rehearsal {
   let isLenient: Bool
   let clock = ServiceClock()
@@ -26,7 +26,7 @@ final class TestRehearsal: Rehearsal {
 
   init(isLenient: Bool = false) { self.isLenient = isLenient }
 
-  // MARK: As the service sees it
+  // MARK: The service's side
 
   var opening: RehearsedOpening { state.withLock { $0.opening } }
 
@@ -60,11 +60,11 @@ final class TestRehearsal: Rehearsal {
     state.withLock { $0.closed.append(connection) }
   }
 
-  // MARK: As a test sees it
+  // MARK: The test's side
 
   func open(_ opening: RehearsedOpening) { state.withLock { $0.opening = opening } }
 
-  /// One fault for each of the next requests to a token.
+  /// Plans one fault for each of the next requests to a token.
   func plan(_ token: String, _ effects: PlannedFault.Effect...) {
     state.withLock { $0.faults[token] = effects }
   }
@@ -73,7 +73,7 @@ final class TestRehearsal: Rehearsal {
     state.withLock { $0.adopted[token] = device }
   }
 
-  /// Asks `adopter`, on a thread of its own.
+  /// Calls `adopter` on its own thread.
   func adopt(_ token: String, by adopter: @escaping @Sendable () -> DeviceToken?) {
     state.withLock { $0.adopters[token] = adopter }
   }
@@ -82,7 +82,7 @@ final class TestRehearsal: Rehearsal {
     state.withLock { $0.asked.filter { $0.token == token }.map(\.topic) }
   }
 
-  /// What is known of a token's requests, once there are so many.
+  /// The recorded requests to a token, once there are this many.
   func exchanges(_ token: String, count: Int = 1) throws -> [ProviderExchange] {
     var found: [ProviderExchange] = []
     try waitUntil("\(count) words on requests") {
@@ -109,7 +109,7 @@ final class TestRehearsal: Rehearsal {
   }
 }
 
-/// A service and who listens in.
+/// A service with its interceptor.
 struct Stage {
   let service: TestService
   let rehearsal: TestRehearsal
@@ -129,7 +129,7 @@ struct Stage {
   static var strict: Stage { get throws { try startedStrict.get() } }
   static var lenient: Stage { get throws { try startedLenient.get() } }
 
-  /// The token of a new device that is away.
+  /// The token of a new offline device.
   func token(_ environment: Environment = .production) throws -> String {
     let token = try service.absentToken(TestDirectory.topic, environment)
     return String(decoding: Hex.encode(token.span), as: UTF8.self)

@@ -3,21 +3,20 @@ import ApusModel
 import ApusTLS
 import Synchronization
 
-/// Reads the list of dead device tokens of the binary interface: port 2196, or 2296 for development.
+/// Reads the list of inactive device tokens of the binary interface: port 2196, or 2296 for development.
 ///
-/// The service writes the tokens of the certificate's topic that died since the list was last read, and ends the
-/// connection. It gives each of them to one reader: so a list is read whole or not at all. ``read()`` gives the entries
-/// only once the end of the list has come, and lets the service know that it has them; if anything breaks before that,
-/// it resets the connection, upon which an Apus service keeps the list for the next reader. (What others do is theirs:
-/// Apple's list was gone once it was written. Hence ``FeedbackError/entries``.) An entry may come twice; what counts is
-/// its time.
+/// The service writes the tokens of the certificate's topic that became inactive since the last reading, and closes the
+/// connection. It gives each token to one reader, so a list must be read completely or not at all. ``read()`` returns
+/// the entries only after the end of the list, and then confirms them to the service. If anything fails before, it
+/// resets the connection, and an Apus service keeps the list for the next reader. Other services may not: Apple's list
+/// was gone once it was written; see ``FeedbackError/entries``. An entry may appear twice; its time counts.
 ///
-/// Source: "Binary Provider API", "The Feedback Service".
+/// Source: Binary Provider API, The Feedback Service.
 public struct FeedbackReader: Sendable {
   private let configuration: FeedbackConfiguration
   private let context: TLSContext
 
-  /// Throws what is wrong with the configuration.
+  /// Throws if the configuration is invalid.
   public init(_ configuration: FeedbackConfiguration) throws(ClientConfigurationError) {
     try configuration.validate()
     self.configuration = configuration
@@ -27,9 +26,9 @@ public struct FeedbackReader: Sendable {
     ).context
   }
 
-  /// The tokens that died since the list was last read, oldest first; none is the usual answer.
+  /// The tokens that became inactive since the last reading, oldest first; usually none.
   ///
-  /// Cancelling the task ends the reading, and leaves the list where it is.
+  /// Cancelling the task ends the reading and leaves the list at the service.
   public func read() async throws(FeedbackError) -> [FeedbackEntry] {
     let reading = FeedbackReading(configuration, context)
     let result = await withTaskCancellationHandler {
@@ -42,22 +41,22 @@ public struct FeedbackReader: Sendable {
     return try result.get()
   }
 
-  /// The same, for a `for try await`: the list is read whole when its first entry is asked for.
+  /// The same, for `for try await`: the whole list is read when its first entry is requested.
   public func entries() -> FeedbackEntries { FeedbackEntries(reader: self) }
 }
 
-/// Where the list is, and who asks for it.
+/// The address of the list, and the credential.
 public struct FeedbackConfiguration: Sendable {
   public var endpoint: Endpoint
   public var trustRoots: ClientConfiguration.TrustRoots
-  /// A certificate, also in files or PKCS#12, whose topic is the one that the list is about. Files are read
-  /// once, when the reader is made.
+  /// A certificate, also in files or PKCS#12; the list is that of its topic. Files are read once, when the reader is
+  /// created.
   public var credential: ClientConfiguration.Credential
-  /// The name that the service's certificate must be for; nil for the endpoint's host.
+  /// The name that the service's certificate must contain; nil for the endpoint's host.
   public var serverName: String?
-  /// Seconds for connecting to one address and for the TLS handshake together. 1 to 300.
+  /// Seconds for connecting to one address, TLS handshake included. 1 to 300.
   public var connectTimeoutSeconds = 10
-  /// Seconds without a word from the service after which it is given up. 1 to 3600.
+  /// Seconds of silence after which the reading fails. 1 to 3600.
   public var silenceTimeoutSeconds = 30
 
   public init(
@@ -78,12 +77,12 @@ public struct FeedbackConfiguration: Sendable {
   }
 }
 
-/// A device token that is dead.
+/// An inactive device token.
 public struct FeedbackEntry: Sendable, Hashable {
-  /// In hexadecimal digits, lower case.
+  /// Lower-case hexadecimal digits.
   public var token: String
-  /// Unix seconds at which the service found that the app is gone. Stop sending to the token, unless the app registered
-  /// it again later than that.
+  /// Unix seconds at which the service found that the app was removed. Stop sending to the token unless the app
+  /// registered it again after that time.
   public var timeSeconds: Int64
 
   public init(token: String, timeSeconds: Int64) {
@@ -92,9 +91,9 @@ public struct FeedbackEntry: Sendable, Hashable {
   }
 }
 
-/// Why a list was not read to its end.
+/// Why a list could not be read completely.
 public struct FeedbackError: Error, Sendable, CustomStringConvertible {
-  /// Open: later versions may know more.
+  /// Open: later versions may add more.
   public struct Code: Sendable, Hashable, CustomStringConvertible {
     private enum Value: String {
       case connectionFailed = "connection failed"
@@ -111,10 +110,9 @@ public struct FeedbackError: Error, Sendable, CustomStringConvertible {
     public static let connectionFailed = Code(.connectionFailed)
     /// The connection ended before the list did.
     public static let incomplete = Code(.incomplete)
-    /// The service said nothing for too long. Apple's was seen to hold a connection open until there was something to
-    /// tell.
+    /// The service sent nothing for too long. Apple's service sometimes kept a connection open until it had entries.
     public static let timedOut = Code(.timedOut)
-    /// What came is no list.
+    /// The data is not a feedback list.
     public static let notUnderstood = Code(.notUnderstood)
     /// The task that called `read` was cancelled.
     public static let cancelled = Code(.cancelled)
@@ -123,9 +121,9 @@ public struct FeedbackError: Error, Sendable, CustomStringConvertible {
   }
 
   public var code: Code
-  /// What happened, for a person to read.
+  /// A readable description of what happened.
   public var detail: String
-  /// What came before: good, and perhaps told to nobody else again.
+  /// The entries received before the error: valid, and perhaps not sent to any reader again.
   public var entries: [FeedbackEntry]
 
   init(_ code: Code, _ detail: String, _ entries: [FeedbackEntry] = []) {
@@ -140,7 +138,7 @@ public struct FeedbackError: Error, Sendable, CustomStringConvertible {
   }
 }
 
-/// The entries of one list. Each iterator reads a list of its own.
+/// The entries of one list. Each iterator reads its own list.
 public struct FeedbackEntries: AsyncSequence, Sendable {
   public typealias Element = FeedbackEntry
   public typealias Failure = FeedbackError

@@ -3,7 +3,7 @@ import ApusModel
 import ApusTLS
 import ApusWire
 
-/// One list being read, on a loop of its own. Confined to that, but for `start` and `cancel`.
+/// One reading of a list, on its own loop. Confined to that loop, except for `start` and `cancel`.
 @safe final class FeedbackReading: SocketHandler, @unchecked Sendable {
   private enum Stage { case idle, connecting, handshaking, reading, over }
 
@@ -28,7 +28,7 @@ import ApusWire
     self.context = context
   }
 
-  /// Begins. `completion` is called once.
+  /// Starts. `completion` is called once.
   func start(_ completion: @escaping @Sendable (Result<[FeedbackEntry], FeedbackError>) -> Void) {
     self.completion = completion
     loop.start()
@@ -84,7 +84,7 @@ import ApusWire
   private func timeIsOver() {
     switch stage {
     case .connecting, .handshaking: tryNext("the service took too long to answer")
-    case .reading: fail(.timedOut, "the service fell silent")
+    case .reading: fail(.timedOut, "the service stopped sending")
     case .idle, .over: break
     }
   }
@@ -126,7 +126,7 @@ import ApusWire
           unsafe pump(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
         }
       case .wouldBlock: return
-      case .endOfStream: broken("the service ended the connection without a word")
+      case .endOfStream: broken("the service closed the connection without close_notify")
       case .failed(let code): broken(errorText(code))
       }
     }
@@ -145,7 +145,7 @@ import ApusWire
       case .closedByPeer: return listEnded()
       case .failed(let error):
         writeOutput()
-        // Under TLS 1.3 a service judges the certificate when this side is done with the handshake.
+        // Under TLS 1.3 the service checks the certificate after this side has finished the handshake.
         if case .alertReceived = error, entries.isEmpty {
           return fail(.connectionFailed, "the service refused the connection: \(error)")
         }
@@ -173,8 +173,8 @@ import ApusWire
 
   // MARK: The end
 
-  /// close_notify: the list is whole, unless it ends inside an entry. This side's own says to the service that it is
-  /// here.
+  /// After close_notify the list is complete, unless it ends inside an entry. Our close_notify confirms it to the
+  /// service.
   private func listEnded() {
     guard stage == .reading else { return }
     do throws(FeedbackTupleFault) { try tuples.finish() } catch {
@@ -188,7 +188,7 @@ import ApusWire
 
   private func fail(_ code: FeedbackError.Code, _ detail: String) {
     guard stage != .over else { return }
-    // A reset says to the service that the list is not here.
+    // A reset tells the service that the list was not received.
     socket?.abort()
     finish(.failure(FeedbackError(code, detail, entries)))
   }

@@ -1,19 +1,19 @@
 import ApusModel
 import ApusWire
 
-/// What an `Encodable` value says, as JSON has it.
+/// The JSON form of an `Encodable` value.
 indirect enum EncodedValue: Sendable, Hashable {
   case null
   case bool(Bool)
-  /// A numeral of RFC 8259, section 6, in its spelling: whole numbers of any width, and of others the shortest text
-  /// that is read as the same number.
+  /// A number as in RFC 8259, section 6: integers of any width, and other numbers in the shortest text that reads back
+  /// as the same number.
   case number(String)
   case string(String)
   case array([EncodedValue])
   case object([String: EncodedValue])
 
-  /// The members of an object are written in the order of their keys: equal values give equal bytes, which the order
-  /// of a dictionary would not.
+  /// Writes the keys of an object in sorted order, so that equal values give equal bytes; the order of a dictionary
+  /// varies.
   func write(to writer: inout JSONWriter) {
     switch self {
     case .null: writer.null()
@@ -38,7 +38,7 @@ indirect enum EncodedValue: Sendable, Hashable {
     }
   }
 
-  /// Encodes a value; throws what is wrong with it, and where.
+  /// Encodes a value; throws what is wrong and where.
   init(encoding value: some Encodable) throws(PushRequestError) {
     do {
       self = try Self.encode(value, at: [])
@@ -59,7 +59,7 @@ indirect enum EncodedValue: Sendable, Hashable {
   static func encode(
     _ value: some Encodable, at path: [any CodingKey]
   ) throws -> EncodedValue {
-    // A device's reader, and the service's, stop there.
+    // Devices and the service reject deeper nesting.
     guard path.count < Limits.payloadDepth else {
       throw PushRequestError(
         .invalidPayload,
@@ -81,7 +81,7 @@ indirect enum EncodedValue: Sendable, Hashable {
   ) throws -> EncodedValue {
     guard value.isFinite else {
       throw PushRequestError(
-        .invalidPayload, "\(text(of: path)) is \(value): JSON has no such number")
+        .invalidPayload, "\(text(of: path)) is \(value), which JSON cannot represent")
     }
     let numeral = value.description
     return .number(numeral.hasSuffix(".0") ? String(numeral.dropLast(2)) : numeral)
@@ -93,8 +93,8 @@ indirect enum EncodedValue: Sendable, Hashable {
     let node = EncodingNode()
     try value.encode(to: NodeEncoder(node: node, codingPath: path))
     let plain = node.value
-    // Three types of Foundation, which nothing here links, are written otherwise than they encode themselves, as its
-    // JSON coders do: an app decodes with those.
+    // Three Foundation types, which nothing here links, encode differently under Foundation's JSON coders than by their
+    // own `encode(to:)`. Apps decode with those coders, so this follows them.
     switch _typeName(type(of: value), qualified: true) {
     case "Foundation.Data", "FoundationEssentials.Data": return base64(plain) ?? plain
     case "Foundation.URL", "FoundationEssentials.URL": return .string("\(value)")
@@ -118,7 +118,8 @@ indirect enum EncodedValue: Sendable, Hashable {
     _ numeral: String, at path: [any CodingKey]
   ) throws -> EncodedValue {
     guard numeral != "NaN" else {
-      throw PushRequestError(.invalidPayload, "\(text(of: path)) is NaN: JSON has no such number")
+      throw PushRequestError(
+        .invalidPayload, "\(text(of: path)) is NaN, which JSON cannot represent")
     }
     return .number(numeral)
   }

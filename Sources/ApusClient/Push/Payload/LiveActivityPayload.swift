@@ -3,15 +3,15 @@ import ApusWire
 
 /// Starts, updates or ends a Live Activity.
 ///
-/// "Starting and updating Live Activities with ActivityKit push notifications". `contentState` must be what the app's
-/// `ContentState` decodes to with a `JSONDecoder` without settings. Times are Unix seconds; of two pushes the one with
-/// the newer timestamp counts.
+/// `contentState` must encode to JSON that the app's `ContentState` decodes with a default `JSONDecoder`. Times are
+/// Unix seconds; of two pushes, the one with the later timestamp counts. Source: Starting and updating Live Activities
+/// with ActivityKit push notifications.
 public struct LiveActivityPayload: PushPayload, Hashable {
-  /// How a started activity is updated later.
+  /// How later updates reach a started activity.
   public enum UpdateSource: Sendable, Hashable {
-    /// By a token of its own, which the app sends to its server.
+    /// With a token of its own, which the app sends to its server.
     case token
-    /// By the channel of that id.
+    /// Over the channel with this id.
     case channel(String)
   }
 
@@ -23,17 +23,17 @@ public struct LiveActivityPayload: PushPayload, Hashable {
 
   private let event: Event
   private let contentState: EncodedValue?
-  /// When the content is of. The device ignores a push that is older than the last one.
+  /// The time of the content. The device ignores a push that is older than the last one.
   public var timestampSeconds: Int64
-  /// What a person is told besides; a start must have it.
+  /// An additional alert; required for a start.
   public var alert: LiveActivityAlert?
-  /// When what is shown is out of date.
+  /// When the content becomes outdated.
   public var staleSeconds: Int64?
-  /// Which of several activities is shown first: the one with the highest.
+  /// The order of several activities: the highest score is shown first.
   public var relevanceScore: Double?
-  /// The app's own keys, beside `aps`.
+  /// The app's own keys, next to `aps`.
   public var custom = CustomKeys()
-  /// 5 does not count against the budget of activities, 10 does. Nil: 10, the service's default.
+  /// Priority 10 counts against the activity budget, 5 does not. Nil: 10, the service's default.
   public var priority: Priority?
 
   private init(_ event: Event, _ contentState: EncodedValue?, timestampSeconds: Int64) {
@@ -42,15 +42,15 @@ public struct LiveActivityPayload: PushPayload, Hashable {
     self.timestampSeconds = timestampSeconds
   }
 
-  /// Starts an activity. It goes to a push-to-start token, and must have an alert.
+  /// Starts an activity. Requires a push-to-start token and an alert.
   ///
   /// - Parameters:
-  ///   - attributesType: The name of the app's type of attributes.
-  ///   - attributes: What that type decodes from: what stays the same while the activity runs.
-  ///   - contentState: What is shown at first.
-  ///   - alert: What a person is told.
-  ///   - timestampSeconds: Unix seconds of now.
-  ///   - source: How the activity is updated later.
+  ///   - attributesType: The name of the app's attributes type.
+  ///   - attributes: The values of that type, which stay the same while the activity runs.
+  ///   - contentState: The initial state.
+  ///   - alert: The alert for the person.
+  ///   - timestampSeconds: The current time in Unix seconds.
+  ///   - source: How later updates reach the activity.
   public static func start(
     attributesType: String, attributes: some Encodable, contentState: some Encodable,
     alert: LiveActivityAlert, timestampSeconds: Int64, updatedBy source: UpdateSource? = nil
@@ -64,11 +64,11 @@ public struct LiveActivityPayload: PushPayload, Hashable {
     return payload
   }
 
-  /// Shows something new. It goes to the activity's own token, which changes while the activity runs.
+  /// Updates an activity. Requires the activity's own token, which can change while the activity runs.
   ///
   /// - Parameters:
-  ///   - contentState: What is shown from now on.
-  ///   - timestampSeconds: Unix seconds of now.
+  ///   - contentState: The new state.
+  ///   - timestampSeconds: The current time in Unix seconds.
   public static func update(
     contentState: some Encodable, timestampSeconds: Int64
   ) throws(PushRequestError) -> LiveActivityPayload {
@@ -76,13 +76,13 @@ public struct LiveActivityPayload: PushPayload, Hashable {
       .update, try object("contentState", contentState), timestampSeconds: timestampSeconds)
   }
 
-  /// Ends an activity, with a last state.
+  /// Ends an activity with a final state.
   ///
   /// - Parameters:
-  ///   - contentState: What is shown in the end.
-  ///   - timestampSeconds: Unix seconds of now.
-  ///   - dismissalSeconds: When it goes from the screen: within four hours; a time in the past is at once. Nil: when
-  ///     the person takes it away, or after four hours.
+  ///   - contentState: The final state.
+  ///   - timestampSeconds: The current time in Unix seconds.
+  ///   - dismissalSeconds: When the activity disappears from the screen, within four hours; a time in the past means
+  ///     immediately. Nil: when the person dismisses it, or after four hours.
   public static func end(
     contentState: some Encodable, timestampSeconds: Int64, dismissalSeconds: Int64? = nil
   ) throws(PushRequestError) -> LiveActivityPayload {
@@ -91,7 +91,7 @@ public struct LiveActivityPayload: PushPayload, Hashable {
       timestampSeconds: timestampSeconds)
   }
 
-  /// Ends an activity and leaves what it shows.
+  /// Ends an activity and keeps its last state.
   public static func end(
     timestampSeconds: Int64, dismissalSeconds: Int64? = nil
   ) -> LiveActivityPayload {
@@ -105,7 +105,7 @@ public struct LiveActivityPayload: PushPayload, Hashable {
     let encoded = try EncodedValue(encoding: value)
     guard case .object = encoded else {
       throw PushRequestError(
-        .invalidPayload, "\(name) must encode as an object: give the app's structure")
+        .invalidPayload, "\(name) must encode as an object: pass the app's structure")
     }
     return encoded
   }
@@ -138,17 +138,17 @@ public struct LiveActivityPayload: PushPayload, Hashable {
   }
 }
 
-/// What a person sees of a Live Activity's push besides the activity. The same page.
+/// The alert of a Live Activity push. Same source.
 public struct LiveActivityAlert: Sendable, Hashable {
-  /// The heading.
+  /// The title.
   public var title: String?
   /// The text.
   public var body: String?
-  /// In the place of `title`.
+  /// Used instead of `title`.
   public var localizedTitle: LocalizedText?
-  /// In the place of `body`.
+  /// Used instead of `body`.
   public var localizedBody: LocalizedText?
-  /// What is played.
+  /// The sound to play.
   public var sound: PushSound?
 
   public init(title: String? = nil, body: String? = nil, sound: PushSound? = nil) {
@@ -157,7 +157,8 @@ public struct LiveActivityAlert: Sendable, Hashable {
     self.sound = sound
   }
 
-  /// Unlike in other pushes the keys of a localised text stand inside the text's own, and the sound inside the alert.
+  /// Unlike in other pushes, the keys of a localised text are inside `title` and `body`, and `sound` is inside the
+  /// alert.
   fileprivate func write(to writer: inout PayloadWriter) {
     writer.json.key("alert")
     writer.json.beginObject()

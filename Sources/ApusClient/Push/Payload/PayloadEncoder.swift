@@ -1,7 +1,7 @@
-// The three kinds of container that `Encodable` writes into. Each requirement for one of the standard library's
-// numbers is met by the generic one.
+// The three containers that `Encodable` writes to. One generic method implements the requirements for all number types
+// of the standard library.
 
-/// A value while it is being encoded: a type may take a container, hand it on, and fill it later.
+/// A value while it is being encoded: a type may take a container, pass it on, and fill it later.
 final class EncodingNode {
   private enum Content {
     case nothing
@@ -12,7 +12,7 @@ final class EncodingNode {
 
   private var content = Content.nothing
 
-  /// What was written so far. A type that writes nothing is an empty object, as for Foundation's encoder.
+  /// What was written so far. A type that writes nothing becomes an empty object, as with Foundation's encoder.
   var value: EncodedValue {
     switch content {
     case .nothing: .object([:])
@@ -33,7 +33,7 @@ final class EncodingNode {
   func child(_ key: String) -> EncodingNode {
     let child = EncodingNode()
     guard case .object(var nodes) = content else { preconditionFailure("no object") }
-    // Not to be copied for each member.
+    // Avoids a copy for each member.
     content = .nothing
     nodes[key] = child
     content = .object(nodes)
@@ -135,7 +135,7 @@ private struct SingleNode: SingleValueEncodingContainer {
   }
 }
 
-/// A place in an array, or that of what a superclass encodes.
+/// The coding key of an array element, or of what a superclass encodes.
 private struct PlaceKey: CodingKey {
   let stringValue: String
   let intValue: Int?

@@ -1,18 +1,18 @@
 public import ApusModel
 import ApusWire
 
-/// The payload of one kind of push, and what goes with that kind in the header.
+/// The payload of one kind of push, with the header values of that kind.
 ///
-/// Each type has the keys that the kind knows and no others, so that a payload cannot contradict its push type.
-/// ``PushRequest/init(token:app:_:)`` takes all of them.
+/// Each type offers only the keys of its kind, so a payload cannot contradict its push type. Use
+/// ``PushRequest/init(token:app:_:)`` with any of them.
 public protocol PushPayload: Sendable {
-  /// The kind, which decides about the topic's suffix.
+  /// The push type, which determines the suffix of the topic.
   var pushType: PushType { get }
-  /// The only priority that makes sense for this kind; nil where the service's default is as good as any.
+  /// The only sensible priority for this kind; nil if the service's default will do.
   var priority: Priority? { get }
-  /// Unix seconds as in ``PushRequest/expirationSeconds``, where the kind has an opinion.
+  /// Unix seconds as in ``PushRequest/expirationSeconds``; nil if this kind does not prescribe one.
   var expirationSeconds: Int64? { get }
-  /// The JSON for ``PushRequest/payload``, without white space. What is nil is left out.
+  /// The JSON for ``PushRequest/payload``, without white space. Properties that are nil are left out.
   var bytes: [UInt8] { get }
 }
 
@@ -22,12 +22,12 @@ extension PushPayload {
 }
 
 extension PushRequest {
-  /// A push of the payload's own kind: push type, topic, priority and expiration follow from it.
+  /// A push with the push type, topic, priority and expiration of its payload.
   ///
   /// - Parameters:
   ///   - token: The device token in hexadecimal digits.
-  ///   - bundleID: The app's bundle id, without the suffix that some push types want.
-  ///   - payload: What is sent.
+  ///   - bundleID: The app's bundle id, without the suffix that some push types require.
+  ///   - payload: The payload.
   public init(token: String, app bundleID: String, _ payload: some PushPayload) {
     let type = payload.pushType
     self.init(
@@ -42,7 +42,7 @@ extension PushRequest {
 struct PayloadWriter {
   var json = JSONWriter()
 
-  /// Begins both objects.
+  /// Begins both objects, the payload and `aps`.
   init() {
     json.beginObject()
     json.key("aps")
@@ -98,7 +98,7 @@ struct PayloadWriter {
     }
   }
 
-  /// Ends `aps`, and writes what stands beside it.
+  /// Ends `aps`, and writes the keys next to it.
   mutating func end(_ custom: CustomKeys) -> [UInt8] {
     json.endObject()
     EncodedValue.write(custom.members, to: &json)

@@ -1,13 +1,13 @@
 public import ApusModel
 import ApusWire
 
-// Payloads of pushes that an app or a part of the system gets, and no person.
+// Payloads for an app or a part of the system, not for a person.
 
-/// Wakes an app in the background: `content-available` and nothing that can be seen or heard.
+/// Wakes an app in the background: `content-available` without anything that can be seen or heard.
 ///
-/// "Pushing background updates to your App": priority 5 only, and no more than two or three an hour.
+/// Only priority 5, and at most two or three an hour. Source: Pushing background updates to your App.
 public struct BackgroundPayload: PushPayload, Hashable {
-  /// The app's own keys, beside `aps`.
+  /// The app's own keys, next to `aps`.
   public var custom: CustomKeys
 
   public init(custom: CustomKeys = CustomKeys()) { self.custom = custom }
@@ -22,11 +22,11 @@ public struct BackgroundPayload: PushPayload, Hashable {
   }
 }
 
-/// An incoming call. The system shows nothing of the payload by itself: all of it is the app's.
+/// An incoming call. The system shows nothing of the payload: all keys are the app's.
 ///
-/// "Responding to VoIP notifications from PushKit". Not kept for later: a call does not ring an hour after.
+/// Never stored, since a call must not ring later. Source: Responding to VoIP notifications from PushKit.
 public struct VoIPPayload: PushPayload, Hashable {
-  /// The app's own keys, beside `aps`.
+  /// The app's own keys, next to `aps`.
   public var custom: CustomKeys
 
   public init(custom: CustomKeys = CustomKeys()) { self.custom = custom }
@@ -40,11 +40,11 @@ public struct VoIPPayload: PushPayload, Hashable {
   }
 }
 
-/// News for a Push to Talk channel. "Push to Talk": priority 10 and expiration 0.
+/// An update for a Push to Talk channel: priority 10 and expiration 0. Source: Push to Talk.
 public struct PushToTalkPayload: PushPayload, Hashable {
-  /// About the state of the service, and not somebody who speaks: the device then need not play anything.
+  /// Whether this concerns the state of the service, not a speaker: the device then need not play anything.
   public var isServiceUpdate: Bool
-  /// The app's own keys, beside `aps`.
+  /// The app's own keys, next to `aps`.
   public var custom: CustomKeys
 
   public init(isServiceUpdate: Bool = false, custom: CustomKeys = CustomKeys()) {
@@ -63,9 +63,9 @@ public struct PushToTalkPayload: PushPayload, Hashable {
   }
 }
 
-/// Asks for the device's position, through the app's location push service extension.
+/// Asks for the device's position through the app's location push service extension.
 public struct LocationPayload: PushPayload, Hashable {
-  /// The app's own keys, beside `aps`.
+  /// The app's own keys, next to `aps`.
   public var custom: CustomKeys
 
   public init(custom: CustomKeys = CustomKeys()) { self.custom = custom }
@@ -78,9 +78,9 @@ public struct LocationPayload: PushPayload, Hashable {
   }
 }
 
-/// Updates a complication of a watch.
+/// Updates a watch complication.
 public struct ComplicationPayload: PushPayload, Hashable {
-  /// The app's own keys, beside `aps`.
+  /// The app's own keys, next to `aps`.
   public var custom: CustomKeys
 
   public init(custom: CustomKeys = CustomKeys()) { self.custom = custom }
@@ -93,13 +93,13 @@ public struct ComplicationPayload: PushPayload, Hashable {
   }
 }
 
-/// Tells a File Provider extension that something changed. "Using push notifications to signal changes".
+/// Tells a File Provider extension that something changed. Source: Using push notifications to signal changes.
 public struct FileProviderPayload: PushPayload, Hashable {
-  /// The container in which it changed.
+  /// The container that changed.
   public var containerIdentifier: String?
   /// The domain's identifier.
   public var domain: String?
-  /// The app's own keys, beside `aps`.
+  /// The app's own keys, next to `aps`.
   public var custom: CustomKeys
 
   public init(
@@ -123,11 +123,11 @@ public struct FileProviderPayload: PushPayload, Hashable {
   }
 }
 
-/// Has a managed device call its server. The only key is `mdm`; there is no `aps`.
+/// Makes a managed device contact its server. The only key is `mdm`; there is no `aps`.
 ///
-/// The topic is that of the server's push certificate: give it as it is, it has no suffix.
+/// The topic is that of the server's push certificate, without a suffix.
 public struct MDMPayload: PushPayload, Hashable {
-  /// The text that the device gave the server when it enrolled.
+  /// The `PushMagic` string that the device sent when it enrolled.
   public var pushMagic: String
 
   public init(pushMagic: String) { self.pushMagic = pushMagic }
@@ -144,7 +144,7 @@ public struct MDMPayload: PushPayload, Hashable {
   }
 }
 
-/// Has an app's widgets load new timelines. "Updating widgets with WidgetKit push notifications".
+/// Makes an app's widgets reload their timelines. Source: Updating widgets with WidgetKit push notifications.
 public struct WidgetsPayload: PushPayload, Hashable {
   public init() {}
 
@@ -152,7 +152,7 @@ public struct WidgetsPayload: PushPayload, Hashable {
   public var bytes: [UInt8] { contentChanged() }
 }
 
-/// Has an app's controls load their state. The same page.
+/// Makes an app's controls reload their state. Same source.
 public struct ControlsPayload: PushPayload, Hashable {
   public init() {}
 

@@ -2,14 +2,14 @@ public import ApusModel
 import ApusWire
 
 extension AlertPayload {
-  /// The payload with as much of the body's end taken off as makes it fit, between two characters as a person counts
-  /// them: no emoji and no letter is cut in two. A payload that fits stays as it is.
+  /// The payload with its body shortened to fit, cut between characters as a person counts them: no emoji or letter is
+  /// split. A payload that fits is returned unchanged.
   ///
-  /// Only `body` is shortened. Throws where the rest alone is too large.
+  /// Only `body` is shortened. Throws if the rest alone is too large.
   ///
   /// - Parameters:
   ///   - limit: Bytes of the whole payload.
-  ///   - ending: What stands in the place of what was taken off.
+  ///   - ending: Replaces the removed text.
   public func shortened(
     toBytes limit: Int = Limits.payloadBytes, ending: String = "…"
   ) throws(PushRequestError) -> AlertPayload {
@@ -28,6 +28,6 @@ extension AlertPayload {
   private static func tooLarge(_ size: Int, _ limit: Int) -> PushRequestError {
     PushRequestError(
       .invalidPayload,
-      "the payload has \(size) bytes besides its body, and may have \(limit): shorten the rest")
+      "the payload has \(size) bytes without its body, but the limit is \(limit): shorten the rest")
   }
 }
