@@ -232,7 +232,7 @@ struct PayloadLintTests {
     #expect(findings.map(\.severity) == [.error, .warning])
     #expect(
       findings[1].description
-        == "warning: alert: stands beside aps, where the system does not look. "
+        == "warning: alert: is outside aps, where the system does not read it. "
         + "Move it into aps. [key-outside-aps]")
   }
 

@@ -42,7 +42,7 @@ struct ExplanationTests {
   @Test("Every refusal has a sentence of its own")
   func distinct() {
     let texts = Self.all.map { text($0) }
-    for text in texts { #expect(text.count > 15 && !text.hasPrefix("refused as"), "\(text)") }
+    for text in texts { #expect(text.count > 15 && !text.hasPrefix("rejected as"), "\(text)") }
     #expect(Set(texts).count == texts.count)
   }
 
@@ -50,7 +50,7 @@ struct ExplanationTests {
   func wording() {
     #expect(
       text(.keyOfOtherTeam(key: World.teamKey, owner: World.team, issuer: World.otherTeam))
-        == "key KEYTEAM001 belongs to team TEAM000001; the provider token says TEAM000002")
+        == "key KEYTEAM001 belongs to team TEAM000001; the provider token names team TEAM000002")
     #expect(
       text(.deviceTokenEnvironment(issued: .development))
         == "token is for the other environment: it was issued for development, this listener is for "
