@@ -160,7 +160,7 @@ package struct DeviceSession {
       ready.append(delivery)
       return .queued
     }
-    // Source: "Sending notification requests to APNs". A notification that must not be stored gets one attempt.
+    // A notification that must not be stored gets one attempt ("Sending notification requests to APNs").
     guard delivery.notification.mayBeStored else { return .overflow }
     guard !isHeldFull else {
       needsDrain = true
