@@ -184,7 +184,7 @@ struct CertificateTests {
         "server certificate: certificate 2 is damaged: "))
     #expect(
       refusal { $0.identity.privateKeyPEM = certificates.device.privateKeyPEM }
-        == "server key is not the key of the certificate: key values mismatch")
+        == "server key does not match the certificate: key values mismatch")
     #expect(refusal { $0.identity.privateKeyPEM = sealed }.hasPrefix("server key: no usable"))
     #expect(refusal { $0.identity.privateKeyPEM = [] }.hasPrefix("server key: no usable"))
     #expect(

@@ -162,12 +162,12 @@ struct LegacyTests {
     }
     #expect(
       refusal(certificates.namedServer)
-        == "alternate server key: is of the same kind as the first one")
+        == "alternate server key: has the same type as the first one")
     var mixed = certificates.rsaServer
     mixed.privateKeyPEM = certificates.rsaDevice.privateKeyPEM
     #expect(
       refusal(mixed)
-        == "alternate server key is not the key of the certificate: key values mismatch"
+        == "alternate server key does not match the certificate: key values mismatch"
     )
     mixed.privateKeyPEM = certificates.server.privateKeyPEM
     #expect(refusal(mixed) != "accepted")
