@@ -142,7 +142,7 @@ struct FeedbackTests {
     #expect(
       throws: StoreError.corrupted(
         path: "feedback",
-        detail: "a record of unknown version 9, behind the token 00000000… of the production list "
+        detail: "a record of unknown version 9, after the token 00000000… of the production list "
           + "of app 7")
     ) { try store.feedbackRows(of: Self.list, after: nil, limit: 10, into: &rows) }
     #expect(rows == [Self.row(10, 1)])

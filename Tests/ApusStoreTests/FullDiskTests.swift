@@ -149,6 +149,6 @@ struct EngineLogTests {
     let later = 100 + UInt64(Limits.logWindowSeconds) * 1000
     #expect(
       log.lines(for: "later", atMilliseconds: later)
-        == ["15 more messages were left out", "later"])
+        == ["15 more messages were suppressed", "later"])
   }
 }

@@ -64,7 +64,7 @@ struct MissingFilesTests {
     let file = URL(filePath: "\(scratch.path)/\(name)")
     let content = try Data(contentsOf: file)
     try content.prefix(content.count * percent / 100).write(to: file)
-    expectCorrupted("bytes and had \(content.count)")
+    expectCorrupted("bytes, but had \(content.count)")
     // Nothing was touched: with the file as it was, everything is there.
     try content.write(to: file)
     try expectAll()
@@ -106,7 +106,7 @@ struct MissingFilesTests {
     try FileManager.default.copyItem(
       atPath: "\(scratch.path)/\(name)", toPath: "\(scratch.path)/MANIFEST-000001")
     try Data("MANIFEST-000001\n".utf8).write(to: current)
-    expectCorrupted("had gone on to \(name)")
+    expectCorrupted("had already used \(name)")
   }
 
   @Test("No MANIFEST, or no CURRENT", arguments: ["MANIFEST", "CURRENT"])

@@ -133,7 +133,7 @@ struct RocksStoreTests {
 
   @Test(
     "Data of another format are refused and not touched",
-    arguments: [(1, "reads format 2 alone"), (3, "formats up to 2")])
+    arguments: [(1, "reads only format 2"), (3, "formats up to 2")])
   func otherVersion(found: Int, says text: String) async throws {
     let scratch = Scratch()
     let store = try RocksStore(path: scratch.path)
@@ -158,7 +158,7 @@ struct RocksStoreTests {
     try FileManager.default.createDirectory(
       atPath: scratch.path, withIntermediateDirectories: false)
     try scratch.write("dear diary", to: "diary.txt")
-    #expect(throws: StoreError.notAStore(path: scratch.path, detail: "it holds 'diary.txt'")) {
+    #expect(throws: StoreError.notAStore(path: scratch.path, detail: "it contains 'diary.txt'")) {
       try RocksStore(path: scratch.path)
     }
     #expect(try scratch.files().keys.sorted() == ["diary.txt"])
