@@ -12,7 +12,7 @@ struct BinaryFaultTests {
   private static let expiration = Fixture.expirationItem
   private static let priority = Fixture.priorityItem
 
-  /// A notification of command 2 whose length is counted here: 255 bytes of items at most.
+  /// A notification of command 2; the length is computed, with at most 255 bytes of items.
   private static func framed(
     _ name: String, _ items: String, _ fault: BinaryFrameFault, _ identifier: UInt32? = 1234
   ) -> BinaryCase {
@@ -62,7 +62,7 @@ struct BinaryFaultTests {
       .fault(.frameTooLong(byteCount: 0xffff_ffff), .framed, nil)),
   ]
 
-  /// What makes a frame unreadable, beside the identifier.
+  /// What makes a frame unreadable, apart from the identifier.
   static let framing = [
     framed(
       "an item that runs past the end", "\(token) \(identifier) 02 0016 7b22", .itemBeyondFrame),
@@ -124,7 +124,7 @@ struct BinaryFaultTests {
       .fault(.payloadTooLong(byteCount: 2049, limit: 2048), .framed, 1234)),
   ]
 
-  /// Framing is judged before the token, the token before the payload, wherever the items stand.
+  /// Framing is judged before the token, and the token before the payload, whatever the order of the items.
   static let order = [
     framed("no token, and a bad item", "01 0000 \(payload) \(identifier) 06 0000", .unknownItem(6)),
     framed(
@@ -141,13 +141,13 @@ struct BinaryFaultTests {
 
   static let faults = plain + framing + lengths + order
 
-  @Test("What is wrong is said, with the identifier if there is one", arguments: faults)
+  @Test("Each fault is reported, with the identifier if there is one", arguments: faults)
   func fault(_ damaged: BinaryCase) {
     #expect(BinaryVerdict(damaged.bytes) == damaged.verdict)
   }
 
   @Test(
-    "The status of each fault",
+    "Each fault has its status",
     arguments: [
       (BinaryFrameFault.unknownCommand(3), 128), (.frameTooLong(byteCount: 131_073), 128),
       (.itemBeyondFrame, 128), (.unknownItem(6), 128), (.repeatedItem(1), 128),
@@ -159,7 +159,7 @@ struct BinaryFaultTests {
     #expect(fault.status.rawValue == status)
   }
 
-  @Test("Unknown items are passed over where a listener says so")
+  @Test("Unknown items are skipped if the listener allows it")
   func unknownItems() {
     let limits = BinaryFrameLimits(skipsUnknownItems: true)
     let bytes = hex(
