@@ -99,7 +99,7 @@ public enum Limits {
   public static let binaryWindowFrames = 2048
   /// Seconds within which a frame must arrive, from its first byte to its last.
   public static let binaryFrameSeconds = 60
-  /// Seconds without a notification after which a binary connection is closed. Senders keep one open all day.
+  /// Seconds without a notification after which a binary connection is closed. Providers keep one open all day.
   public static let binaryIdleSeconds = 24 * 3600
   /// Milliseconds between the last bytes and close_notify. Clients whose read returns data together with the end of
   /// the stream drop the data: 15 of 25 runs without a pause, none of 25 with this one.

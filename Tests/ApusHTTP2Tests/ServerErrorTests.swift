@@ -42,7 +42,7 @@ struct ServerErrorTests {
         frame(1, 0, stream: 1, [0x83]) + frame(9, 4, stream: 3, [0x87]), 1
       ),
       ("a block that ends inside a field", headers(1, [0x83, 0x04, 9, 0x2f]), 9),
-      ("an index behind the table", headers(1, [0xbe]), 9),
+      ("an index beyond the table", headers(1, [0xbe]), 9),
     ] as [(String, [UInt8], UInt32)])
   func connection(what: String, bytes: [UInt8], code: UInt32) {
     for isWhole in [true, false] {
@@ -71,7 +71,7 @@ struct ServerErrorTests {
   @Test(
     "A stream error ends only its stream",
     arguments: [
-      ("DATA behind the end", request(1) + data(1, [1]), 5),
+      ("DATA after the end", request(1) + data(1, [1]), 5),
       ("HEADERS behind the end", request(1) + headers(1, literal("a", "b"), endStream: true), 5),
       ("WINDOW_UPDATE of 0", request(1) + frame(8, 0, stream: 1, [0, 0, 0, 0]), 1),
       (

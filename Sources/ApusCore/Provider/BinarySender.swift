@@ -28,7 +28,7 @@ package struct BinarySender: Sendable {
     try examine(directory: directory)
   }
 
-  /// A sender whose certificate is not examined, for the development service, which accepts any.
+  /// A provider whose certificate is not examined, for the development service, which accepts any.
   package init(
     unexamined certificate: CertificateCredential?, environment: Environment, rules: BinaryRules
   ) {

@@ -3,7 +3,7 @@ import ApusModel
 import ApusWire
 import Testing
 
-/// A frame and its sender, for tests to spoil.
+/// A frame and its provider, for tests to change.
 struct BinaryAttempt: Sendable {
   var frame = Frames.framed(9)
   var claims: TokenClaims? = World.claims()
@@ -48,7 +48,7 @@ struct BinaryAttempt: Sendable {
   }
 }
 
-/// A named way to spoil a frame or its sender.
+/// A named way to make a frame or its provider invalid.
 struct SpoiledAttempt: Sendable, CustomTestStringConvertible {
   var testDescription: String
   var status: BinaryStatus?
@@ -77,11 +77,11 @@ struct AdmissionBinaryTests {
 
   static let tokens: [SpoiledAttempt] = [
     SpoiledAttempt("good", nil) { _ in },
-    SpoiledAttempt("a token that was not minted here", .invalidToken) { $0.claims = nil },
+    SpoiledAttempt("a token that was not issued here", .invalidToken) { $0.claims = nil },
     SpoiledAttempt("a token of the other environment", .invalidToken) {
       $0.claims = World.claims(World.app, .none, .development)
     },
-    SpoiledAttempt("a production token at the door for development", .invalidToken) {
+    SpoiledAttempt("a production token at the listener for development", .invalidToken) {
       $0.environment = .development
     },
     SpoiledAttempt("a token of another app", .invalidToken) {
@@ -106,7 +106,7 @@ struct AdmissionBinaryTests {
     SpoiledAttempt("a topic of another team", .missingTopic) {
       $0.certificate = World.certificate("net.foreign.app")
     },
-    SpoiledAttempt("a suffix of no app", .missingTopic) {
+    SpoiledAttempt("a suffix without an app", .missingTopic) {
       $0.certificate = World.certificate("com.example.none.voip")
     },
     SpoiledAttempt("no topic, and a bad token", .missingTopic) {
@@ -234,7 +234,7 @@ struct AdmissionBinaryTests {
     #expect(throws: Refusal(.certificateRevoked)) { try attempt.sender() }
   }
 
-  @Test("A new directory can take away and restore a sender's topic, or the sender")
+  @Test("A new directory can take away and restore a provider's topic, or the provider")
   func reexamined() throws {
     var attempt = BinaryAttempt()
     attempt.certificate = World.certificate("com.example.chat")
@@ -257,7 +257,7 @@ struct AdmissionBinaryTests {
     }
   }
 
-  @Test("A sender loses trust when its certificate expires or its authority is removed")
+  @Test("A provider loses trust when its certificate expires or its authority is removed")
   func ended() throws {
     var sender = try BinaryAttempt().sender()
     let end = World.certificateEnd

@@ -182,7 +182,7 @@ struct ShardRetirementTests: ShardSuite {
     model.seal()
     model.retire(device)
     model.commit()
-    // The second replaced the first, whose provider is not told any more.
+    // The second replaced the first, whose provider gets no further answer.
     expectPurged(1)
     #expect(model.count(.replaced) == 1)
   }

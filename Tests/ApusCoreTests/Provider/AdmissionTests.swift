@@ -181,7 +181,7 @@ struct AdmissionTests {
       $0.set(.apnsTopic, "com.example.mail.voip")
       $0.claims = World.claims(World.app, .voip)
     },
-    Spoiled("suffix of no app", .topicDisallowed) {
+    Spoiled("suffix without an app", .topicDisallowed) {
       $0.set(.apnsPushType, "voip")
       $0.set(.apnsTopic, "com.example.none.voip")
     },
@@ -281,7 +281,7 @@ struct AdmissionTests {
     Spoiled("token of another topic", .deviceTokenNotForTopic) {
       $0.claims = World.claims(World.secondApp)
     },
-    Spoiled("base token, which stands for the requested topic", nil) {
+    Spoiled("base token, which is used for the requested topic", nil) {
       $0.claims = World.claims(.base)
     },
   ]

@@ -71,7 +71,7 @@ struct BinaryFaultTests {
     ),
     framed("an item one byte too long", "\(identifier) 02 0003 7b7d", .itemBeyondFrame),
     framed(
-      "one byte behind the last item", "\(identifier) \(token) \(payload) 05", .itemBeyondFrame),
+      "one byte after the last item", "\(identifier) \(token) \(payload) 05", .itemBeyondFrame),
     framed("two bytes behind it", "\(identifier) \(token) \(payload) 04 00", .itemBeyondFrame),
     framed("one byte and nothing else", "01", .itemBeyondFrame, nil),
     framed("item 0", "00 0000 \(token) \(payload) \(identifier)", .unknownItem(0)),
@@ -91,7 +91,7 @@ struct BinaryFaultTests {
       "an identifier of five bytes", "03 0005 00000004d2 \(token)",
       .itemLength(item: 3, byteCount: 5), nil),
     framed(
-      "an empty identifier, and one that is good", "03 0000 \(identifier) \(token) \(payload)",
+      "an empty identifier, and a valid one", "03 0000 \(identifier) \(token) \(payload)",
       .itemLength(item: 3, byteCount: 0)),
     framed(
       "an expiration of eight bytes", "\(token) \(payload) 04 0008 000000005f5e1000 \(identifier)",
@@ -128,10 +128,10 @@ struct BinaryFaultTests {
   static let order = [
     framed("no token, and a bad item", "01 0000 \(payload) \(identifier) 06 0000", .unknownItem(6)),
     framed(
-      "no payload, and bytes behind the last item", "02 0000 \(token) \(identifier) 00",
+      "no payload, and bytes after the last item", "02 0000 \(token) \(identifier) 00",
       .itemBeyondFrame),
     framed(
-      "no payload in front of a short token", "02 0000 01 0001 21 \(identifier)",
+      "no payload before a short token", "02 0000 01 0001 21 \(identifier)",
       .tokenLength(byteCount: 1)),
     BinaryCase(
       "a long payload in front of an empty token",

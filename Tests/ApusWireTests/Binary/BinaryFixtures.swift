@@ -92,7 +92,7 @@ enum BinaryFixture {
       "02 0000004e \(priorityItem) \(expirationItem) \(identifierItem) \(payloadItem) \(tokenItem)",
       fields(.framed, 83, 1234, 0x5f5e_1000, 10)),
     BinaryCase(
-      "identifier 0, the last expiration there is, and a priority that nobody knows",
+      "identifier 0, the largest expiration, and an unknown priority",
       "02 0000004e \(tokenItem) \(payloadItem) 03 0004 00000000 04 0004 ffffffff 05 0001 ff",
       fields(.framed, 83, 0, .max, 255)),
     BinaryCase(
