@@ -13,8 +13,8 @@ struct Epoll: ~Copyable {
 
   /// -1 once closed.
   private(set) var descriptor: Int32
-  /// An eventfd that is always readable and whose changes only are reported: nobody reads it, so a wake-up is one
-  /// call. -1 once closed.
+  /// An eventfd that is always readable and is watched edge-triggered: nothing reads it, so a wake-up is one call. -1
+  /// once closed.
   ///
   /// It replaces `uv_async_t`: in libuv 1.44 the woken loop waits until the waking thread has left `uv_async_send()`.
   /// If both share a processor, it waits until the other thread is scheduled again.
