@@ -1,9 +1,10 @@
 /// Deadlines in whole seconds for very many connections that are nearly always alive.
 ///
-/// A wheel of buckets, a second each. An entry is looked at when its bucket comes round; whoever was active since
-/// then is put back for the rest of its time. So activity costs nothing, and a quiet connection one look an interval.
+/// A wheel of buckets, one per second. An entry is examined when its bucket comes round; if it was active since, it is
+/// added again for the rest of its time. So activity costs nothing, and a quiet connection costs one look per
+/// interval.
 package struct DeadlineWheel {
-  /// A place in the worker's table of connections, with the generation that tells it from its successor.
+  /// A slot in the worker's table of connections, with the generation that distinguishes successive occupants.
   package struct Entry: Equatable, Sendable {
     package var slot: Int32
     package var generation: UInt32
@@ -20,9 +21,9 @@ package struct DeadlineWheel {
   private var due: [Entry] = []
   private var taken = 0
 
-  /// A power of two above the seconds that most deadlines are away; what is farther is looked at once a turn.
+  /// A power of two above most deadlines in seconds; an entry farther away is examined once per turn of the wheel.
   private static let bucketCount = 4096
-  /// Entries for which a list keeps its memory.
+  /// The capacity in entries that an empty list keeps.
   private static let keptEntries = 64
 
   package init(nowSeconds: UInt64) {
@@ -30,7 +31,8 @@ package struct DeadlineWheel {
     current = nowSeconds
   }
 
-  /// Looks at `entry` at `deadlineSeconds`, or a turn of the wheel earlier when that is farther away; says when.
+  /// Schedules a look at `entry` for `deadlineSeconds`, or within one turn of the wheel if that is farther away;
+  /// returns when.
   @discardableResult
   package mutating func add(_ entry: Entry, deadlineSeconds: UInt64) -> UInt64 {
     let farthest = current + UInt64(Self.bucketCount) - 1
@@ -39,7 +41,7 @@ package struct DeadlineWheel {
     return due
   }
 
-  /// Moves on to `nowSeconds`, which makes the entries due whose bucket came round.
+  /// Advances to `nowSeconds`: the entries in the buckets passed become due.
   ///
   /// A clock that jumped by more than a turn makes every entry due once.
   package mutating func advance(toSeconds nowSeconds: UInt64) {
@@ -54,11 +56,11 @@ package struct DeadlineWheel {
     current = nowSeconds
   }
 
-  /// Whether entries are due that were not taken.
+  /// Whether due entries remain to be taken.
   package var hasDue: Bool { taken < due.count }
 
-  /// Takes the next entry that is due, the earliest first. One call for each, so that the caller can spread the work:
-  /// all who came within one second are due within one.
+  /// Takes the next due entry, the earliest first. One call for each, so that the caller can spread the work: all
+  /// entries added within one second become due within one.
   package mutating func takeDue() -> Entry? {
     guard hasDue else { return nil }
     defer {

@@ -1,4 +1,4 @@
-/// First in, first out, on an array whose front is given back now and then.
+/// First in, first out, on an array that discards its front now and then.
 package struct FIFO<Element: Sendable>: Sendable {
   private var elements: [Element] = []
   private var head = 0

@@ -1,6 +1,6 @@
-/// When a reload that failed is tried again: soon at first, then twice as long after each failure, up to a bound.
+/// When to retry a failed reload: soon at first, then twice as long after each failure, up to a bound.
 ///
-/// What made it fail may go away without a trace in the files: descriptors come back, a disk recovers.
+/// The cause may disappear without a change of the files: descriptors become free, a disk recovers.
 package struct ReloadRetry: Sendable, Equatable {
   private var pauseMilliseconds: UInt64 = 0
   private var dueMilliseconds: UInt64?
@@ -21,6 +21,6 @@ package struct ReloadRetry: Sendable, Equatable {
   }
 
   private static let firstMilliseconds: UInt64 = 250
-  /// A revocation that could not be read must not wait for longer once it can be.
+  /// A revocation that could not be read must be read soon after that becomes possible.
   private static let longestMilliseconds: UInt64 = 4000
 }

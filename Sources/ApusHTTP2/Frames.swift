@@ -1,6 +1,6 @@
 import ApusModel
 
-/// What a frame is (RFC 9113, section 6).
+/// The types of frames (RFC 9113, section 6).
 enum FrameType {
   static let data: UInt8 = 0x0
   static let headers: UInt8 = 0x1
@@ -25,7 +25,7 @@ enum FrameFlag {
 /// The nine bytes before each payload (RFC 9113, section 4.1).
 struct FrameHead {
   static let byteCount = 9
-  /// SETTINGS_MAX_FRAME_SIZE, and what it is never below (section 6.5.2).
+  /// SETTINGS_MAX_FRAME_SIZE and its minimum (section 6.5.2).
   static let payloadBytes = 16_384
 
   var length: Int

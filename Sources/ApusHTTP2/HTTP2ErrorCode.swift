@@ -1,4 +1,4 @@
-/// The code of an RST_STREAM or GOAWAY frame (RFC 9113, section 7). Open: a peer may send any number.
+/// The code of an RST_STREAM or GOAWAY frame (RFC 9113, section 7). Not an enumeration: a peer may send any number.
 package struct HTTP2ErrorCode: RawRepresentable, Sendable, Hashable {
   package var rawValue: UInt32
 
@@ -16,9 +16,9 @@ package struct HTTP2ErrorCode: RawRepresentable, Sendable, Hashable {
   package static let enhanceYourCalm = HTTP2ErrorCode(rawValue: 0xb)
 }
 
-/// What taking bytes from the peer, or the passing of time, did to a session.
+/// The effect of received bytes, or of the passing of time, on a session.
 package enum HTTP2SessionResult: Sendable, Hashable {
   case ok
-  /// The connection cannot go on. A GOAWAY with the reason is queued: write what is pending, then close.
+  /// The connection cannot continue. A GOAWAY with the reason is queued: write pending output, then close.
   case failed
 }

@@ -1,26 +1,27 @@
 import CUV
 import Glibc
 
-/// One epoll descriptor with room for the events of a turn, and what other threads wake the loop by. Level-triggered.
+/// One epoll descriptor with room for the events of a turn, and a descriptor by which other threads wake the loop.
+/// Level-triggered.
 @safe
 struct Epoll: ~Copyable {
-  /// Events taken in one turn. What is ready beyond them comes first in the next: the kernel takes turns.
+  /// Events taken in one turn. The kernel reports in rotation, so the remaining ones come first in the next turn.
   static let eventsPerTurn = 128
 
-  /// The key of a wake-up, which no socket has.
+  /// The key of a wake-up; no socket has it.
   static let wakeKey = UInt64.max
 
   /// -1 once closed.
   private(set) var descriptor: Int32
-  /// An eventfd that is readable, and of which only the change is reported: nobody reads it, a wake-up is one call. -1
+  /// An eventfd that is always readable and is watched edge-triggered: nothing reads it, so a wake-up is one call. -1
   /// once closed.
   ///
-  /// In place of `uv_async_t`, as libuv 1.44 has the woken loop wait until the waking thread has left
-  /// `uv_async_send()`. Where both share a processor, it waits for as long as the other thread is not scheduled.
+  /// It replaces `uv_async_t`: in libuv 1.44 the woken loop waits until the waking thread has left `uv_async_send()`.
+  /// If both share a processor, it waits until the other thread is scheduled again.
   private var wakeDescriptor: Int32
   private let events: UnsafeMutablePointer<epoll_event>
 
-  /// Stops the program when the process has no descriptor left.
+  /// Stops the program if the process has no descriptor left.
   init() {
     descriptor = epoll_create1(Int32(EPOLL_CLOEXEC))
     check(descriptor < 0 ? -errno : 0, "epoll_create1")
@@ -38,7 +39,7 @@ struct Epoll: ~Copyable {
     unsafe events = .allocate(capacity: 0)
   }
 
-  /// For a loop that is simulated.
+  /// For a simulated loop.
   static func none() -> Epoll { Epoll(none: ()) }
 
   deinit {
@@ -47,7 +48,7 @@ struct Epoll: ~Copyable {
     unsafe events.deallocate()
   }
 
-  /// Watches nothing any more. The descriptor need not wait for whoever keeps a loop that has ended.
+  /// Stops watching and closes the descriptor, without waiting for the release of a loop that has ended.
   mutating func close() {
     guard descriptor >= 0 else { return }
     Glibc.close(descriptor)
@@ -57,12 +58,12 @@ struct Epoll: ~Copyable {
 
   /// Makes the descriptor ready; from any thread, before `close()`.
   func wake() {
-    // It fails only where 2^64 wake-ups were counted, and then it is ready anyway.
+    // It fails only after 2^64 wake-ups, and the descriptor is ready then anyway.
     eventfd_write(wakeDescriptor, 1)
   }
 
-  /// Begins to watch. The `errno`, or 0: ENOSPC and ENOMEM when the user or the machine may watch no more
-  /// (`fs.epoll.max_user_watches`), EBADF and EPERM for what cannot be watched.
+  /// Starts watching. Returns the `errno`, or 0: ENOSPC and ENOMEM if the user or the machine may watch no more
+  /// (`fs.epoll.max_user_watches`), EBADF and EPERM for descriptors that cannot be watched.
   func add(_ other: Int32, _ readiness: UInt32, key: UInt64) -> Int32 {
     cuv_epoll_control(descriptor, EPOLL_CTL_ADD, other, Self.mask(readiness), key) == 0
       ? 0 : errno
@@ -74,13 +75,13 @@ struct Epoll: ~Copyable {
     check(code == 0 ? 0 : -errno, "epoll_ctl")
   }
 
-  /// Needed before a close too: the kernel itself forgets a descriptor only with the last copy of it, and a child
-  /// process may have one.
+  /// Needed before a close too: the kernel forgets a descriptor only with its last copy, and a child process may have
+  /// one.
   func remove(_ other: Int32) {
     _ = cuv_epoll_control(descriptor, EPOLL_CTL_DEL, other, 0, 0)
   }
 
-  /// Fetches what is ready now. How many events there are.
+  /// Fetches the ready events; returns their number.
   func fetch() -> Int {
     Int(max(0, unsafe epoll_wait(descriptor, events, Int32(Self.eventsPerTurn), 0)))
   }
@@ -90,7 +91,7 @@ struct Epoll: ~Copyable {
     unsafe (cuv_epoll_events(events + index), cuv_epoll_data(events + index))
   }
 
-  /// Errors and hang-ups are reported even to those who want nothing, in every turn; EPOLLONESHOT makes it once.
+  /// The kernel reports errors and hang-ups in every turn even without interest; EPOLLONESHOT limits that to once.
   private static func mask(_ readiness: UInt32) -> UInt32 {
     if readiness == 0 { return EPOLLONESHOT.rawValue }
     return (readiness & Readiness.readable != 0 ? EPOLLIN.rawValue : 0)
@@ -98,16 +99,16 @@ struct Epoll: ~Copyable {
   }
 }
 
-/// What a socket is ready for, or its owner wants to hear of.
+/// The readiness of a socket, or its owner's interest.
 enum Readiness {
   static let readable: UInt32 = 1
   static let writable: UInt32 = 2
   static let both = readable | writable
 
-  /// What to tell an owner with this interest.
+  /// The readiness to report to an owner with this interest.
   ///
-  /// An error itself is for the next call on the socket to fetch: one that the owner was waiting to make. A hang-up may
-  /// come by itself, too.
+  /// An error is left for the next call on the socket, so it is reported as the readiness that the owner waits for. A
+  /// hang-up may also come alone.
   static func heard(events: UInt32, interest: UInt32) -> UInt32 {
     if events & EPOLLERR.rawValue != 0 {
       return interest & readable != 0 ? readable : interest

@@ -2,11 +2,11 @@ import CUV
 import Glibc
 import Synchronization
 
-/// One libuv loop on one thread: sockets, timers, signals, and the executor of the actors that live on it.
+/// One libuv loop on one thread: sockets, timers, signals, and the executor of its actors.
 ///
 /// Everything that belongs to a loop (`Socket`, `LoopTimer`, `Listener`, `SignalWatcher`) is *confined*: it may be
-/// used on the loop's thread, or on the thread that sets the loop up, until `start()` or `run()`. From any other
-/// thread only these are allowed: `enqueue`, `perform`, `stop`, `join`, `isOnLoop`, and sending to an `Inbox`.
+/// used on the loop's thread, or, until `start()` or `run()`, on the thread that sets the loop up. Any other thread
+/// may only use `enqueue`, `perform`, `stop`, `join`, `isOnLoop`, and send to an `Inbox`.
 ///
 /// One turn: timers, queued work (jobs, `perform`, inboxes), `onTurnEnd`, then epoll, `onWake` and the sockets'
 /// callbacks.
@@ -14,16 +14,16 @@ import Synchronization
 /// A loop that was started must be stopped: its thread keeps it alive until then.
 @safe
 package final class EventLoop: SerialExecutor, @unchecked Sendable {
-  /// Items of queued work done in one turn, so that timers and sockets get theirs.
+  /// Items of queued work per turn, so that timers and sockets get their turn.
   static let workPerTurn = 512
 
   package let name: String
 
-  /// Runs once per turn, after every callback and all queued work of the turn and before the loop sleeps: what
-  /// gathers in batches is flushed here. Confined.
+  /// Runs once per turn, after every callback and all queued work of the turn and before the loop sleeps: batches are
+  /// flushed here. Confined.
   package var onTurnEnd: (() -> Void)?
-  /// Runs before the callbacks of sockets: time has passed since the turn's end, for the loop may have slept. Not for
-  /// timers. Confined.
+  /// Runs before the callbacks of sockets: time has passed since the turn's end, because the loop may have slept. Not
+  /// before timers. Confined.
   package var onWake: (() -> Void)?
 
   let uv: UnsafeMutablePointer<uv_loop_t>
@@ -32,31 +32,31 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
   private let watch: UnsafeMutablePointer<uv_poll_t>
   private var isGoingAgain = false
 
-  /// What takes libuv's place on a loop that a simulation steps; nil on every other.
+  /// Replaces libuv on a simulated loop; nil otherwise.
   let simulation: LoopSimulation?
 
-  /// Confined, as all that follows.
+  /// Confined, like everything below.
   let sockets = SocketTable()
-  /// Has all the sockets, and is all that libuv watches of them: a watcher of its own for each would take 200 bytes.
+  /// Watches all sockets; libuv watches only this descriptor, because a watcher of its own per socket would take 200
+  /// bytes.
   private(set) var epoll: Epoll
-  /// Hears of parked sockets. Not kept alive by the loop.
+  /// Handles events of parked sockets. Weakly referenced.
   package weak var parkedSocketHandler: (any ParkedSocketHandler)?
 
-  /// False from the moment of stopping: what is created on the loop then is born closed. Confined.
+  /// False once the loop is stopping: handles created after that are closed from the start. Confined.
   private(set) var takesHandles = true
 
   let queue = Mutex(WorkQueue())
-  /// The work being done, and how far. Confined.
+  /// The current batch of work, and the progress in it. Confined.
   var batch: [Work] = []
   var batchCursor = 0
-  /// Whether work was queued on the loop's own thread since the queue was last seen empty. Confined.
+  /// Whether work was queued on the loop's own thread since the queue was last empty. Confined.
   var hasLocalWork = false
 
   private let stage = Atomic<Stage>(.created)
   private let threadID = Atomic<UInt>(0)
   private let thread = Mutex<pthread_t?>(nil)
-  /// Threads between their decision to wake the loop and the end of the call that does: the loop is not closed under
-  /// them.
+  /// Threads between their decision to wake the loop and the end of that call: the loop must not be closed meanwhile.
   private let wakesInFlight = Atomic<Int>(0)
 
   private enum Stage: UInt8, AtomicRepresentable {
@@ -65,7 +65,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
 
   /// - Parameter name: The thread's name; Linux keeps 15 bytes of it.
   ///
-  /// Stops the program when the process has no descriptors left for the loop (it takes six).
+  /// Stops the program if the process has no descriptors left for the loop (it takes six).
   package init(name: String) {
     self.name = name
     simulation = nil
@@ -84,8 +84,8 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
       unsafe uv_poll_start(watch, Int32(UV_READABLE.rawValue), socketsReady), "uv_poll_start")
   }
 
-  /// A loop that nobody runs: whoever made `system` calls `takeTurn()`. It stands for ever before its start, so what
-  /// belongs to it may be used on any thread, but on one at a time.
+  /// A loop without a thread: the owner of `system` calls `takeTurn()`. It is never started, so what belongs to it may
+  /// be used on any thread, but on one at a time.
   package init(name: String, simulated system: any SimulatedSystem) {
     self.name = name
     simulation = LoopSimulation(system)
@@ -104,7 +104,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     case .running: preconditionFailure("a running loop is kept alive by its thread")
     case .closed: break
     }
-    // Nobody joined: the thread has finished or is just about to, and may clean up after itself.
+    // `join` was not called: the thread has finished or is about to, and may clean up after itself.
     if let unjoined = thread.withLock({ $0.take() }) { pthread_detach(unjoined) }
     unsafe turn.deallocate()
     unsafe again.deallocate()
@@ -112,7 +112,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     unsafe uv.deallocate()
   }
 
-  // MARK: Life
+  // MARK: Life cycle
 
   /// Starts the loop on a thread of its own. Once only.
   package func start() {
@@ -128,7 +128,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
 
   /// Runs the loop on the calling thread until `stop()`. Once only, instead of `start()`.
   ///
-  /// Not for the inside of a Swift task: the loop runs jobs itself, and jobs do not nest.
+  /// Do not call it inside a Swift task: the loop runs jobs itself, and jobs do not nest.
   @available(*, noasync)
   package func run() {
     begin()
@@ -137,8 +137,8 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
 
   /// Ends the loop after the work queued so far, from any thread. What is still open on it is then closed.
   ///
-  /// Host names being resolved on the loop are waited for, and so is work that goes on to queue work: a task that
-  /// never suspends elsewhere has to be cancelled first.
+  /// It waits for host names being resolved on the loop, and for work that keeps queueing work: cancel a task that
+  /// never suspends elsewhere first.
   package func stop() {
     enqueue(.stop)
   }
@@ -171,7 +171,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     onWake = nil
     closeSockets()
     unsafe Handles.closeAll(of: uv)
-    // Only closing handles and resolutions under way keep the loop going now.
+    // Now only closing handles and pending resolutions keep the loop running.
     unsafe uv_unref(Handles.base(turn))
     unsafe uv_unref(Handles.base(again))
     unsafe uv_unref(Handles.base(watch))
@@ -184,7 +184,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     drainAfterEnd()
   }
 
-  /// Closes the loop's own handles, then the loop itself, which proves that no handle was forgotten.
+  /// Closes the loop's own handles, then the loop itself, which proves that no handle was left open.
   private func closeLoop() {
     unsafe uv_close(Handles.base(turn), nil)
     unsafe uv_close(Handles.base(again), nil)
@@ -202,52 +202,52 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     return unsafe uv_now(uv)
   }
 
-  /// Reads the monotonic clock anew: for after long work in one turn, before timers are started. Confined.
+  /// Reads the monotonic clock again: call it after long work in one turn, before starting timers. Confined.
   package func updateNow() {
     if let simulation { return simulation.updateNow() }
     unsafe uv_update_time(uv)
   }
 
-  /// Milliseconds since 1970, by the clock of the machine that the loop is on: a simulated loop has one of its own.
+  /// Milliseconds since 1970, by the clock of the machine; a simulated loop has its own clock.
   package var wallMilliseconds: Int64 {
     simulation?.system.wallClockMilliseconds ?? Self.wallClockMilliseconds()
   }
 
-  /// The clock of all real loops, which nobody sets, for threads that have no loop.
+  /// The monotonic clock of all real loops, for threads without a loop.
   package static func monotonicMilliseconds() -> UInt64 { uv_hrtime() / 1_000_000 }
 
-  /// Milliseconds since 1970, which the operator or NTP may set forwards and backwards.
+  /// Milliseconds since 1970; the operator or NTP may set this clock forwards and backwards.
   package static func wallClockMilliseconds() -> Int64 {
     var time = timespec()
     unsafe clock_gettime(CLOCK_REALTIME, &time)
     return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
   }
 
-  // MARK: Where am I
+  // MARK: Confinement
 
   /// Whether the caller runs on the loop.
   package var isOnLoop: Bool { threadID.load(ordering: .relaxed) == pthread_self() }
 
-  /// Whether the caller may touch what belongs to the loop.
+  /// Whether the caller may use what belongs to the loop.
   var isConfined: Bool { isOnLoop || stage.load(ordering: .acquiring) == .created }
 
-  /// Whether the loop has ended, handles and all.
+  /// Whether the loop has ended and all handles are closed.
   var isClosed: Bool { stage.load(ordering: .acquiring) == .closed }
 
   func preconditionConfined() {
-    precondition(isConfined, "used off the thread of loop \(name): use perform(_:) to get there")
+    precondition(isConfined, "used off the thread of loop \(name): use perform(_:)")
   }
 
   // MARK: Turns
 
-  /// Between the callbacks of a turn and its sleep.
+  /// Called between the callbacks of a turn and the loop's sleep.
   fileprivate func turnEnds() {
     let sawEmpty = drain(limit: Self.workPerTurn)
     onTurnEnd?()
     let mustGoAgain = !sawEmpty || hasLocalWork
     guard mustGoAgain != isGoingAgain else { return }
     isGoingAgain = mustGoAgain
-    // An active idle handle makes libuv poll without sleeping, and costs no system call.
+    // An active idle handle makes libuv poll without sleeping, without a system call.
     if mustGoAgain {
       unsafe uv_idle_start(again) { _ in }
     } else {
@@ -255,7 +255,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     }
   }
 
-  /// Called under the queue's lock by a thread that is going to call `sendWake()`.
+  /// Called under the queue's lock by a thread that will call `sendWake()`.
   func announceWake() { wakesInFlight.add(1, ordering: .relaxed) }
 
   func sendWake() {
@@ -263,15 +263,15 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     wakesInFlight.subtract(1, ordering: .releasing)
   }
 
-  /// Once only: the loop runs on for a moment to take itself down.
+  /// Once only: the loop runs for a moment longer to close itself.
   func stopAfterThisTurn() { if takesHandles { unsafe uv_stop(uv) } }
 
-  /// Makes the calling thread the loop's, for work that came after its end.
+  /// Makes the calling thread the loop's, for work that arrived after its end.
   func becomeLoopThread() { threadID.store(pthread_self(), ordering: .releasing) }
   func leaveLoopThread() { threadID.store(0, ordering: .releasing) }
 }
 
-/// Traps with libuv's own words: for calls that fail only when the process cannot go on, or on a bug of this layer.
+/// Traps with libuv's message: for calls that fail only if the process cannot continue, or because of a bug here.
 func check(_ code: Int32, _ operation: StaticString) {
   precondition(code == 0, "\(operation): \(errorText(-code))")
 }

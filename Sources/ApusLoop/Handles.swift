@@ -4,25 +4,25 @@ import Glibc
 /// Owning libuv handles from Swift.
 ///
 /// libuv closes a handle asynchronously, and a Swift object may be released at any time and on any thread. So a handle
-/// lives in a cell of its own (the C struct first, the Swift state behind it) that is freed when both are through:
-/// libuv has called back, and the owner is gone. Callbacks touch the cell only, never the owner; the owner's pointer
-/// stays valid while the owner lives. `uv_handle_t.data` says which of the two has happened.
+/// is in a cell of its own (the C struct first, then the Swift state), which is freed once libuv has called back and
+/// the owner was released. Callbacks use only the cell, never the owner; the owner's pointer is valid while the owner
+/// lives. `uv_handle_t.data` records which of the two has happened.
 enum Handles {
-  /// libuv has let go of the handle; its owner is still there.
+  /// libuv has released the handle; its owner still exists.
   private static var closedMark: UnsafeMutableRawPointer? { unsafe .init(bitPattern: 1) }
-  /// The owner is gone; libuv has not yet let go.
+  /// The owner was released; libuv has not released the handle yet.
   private static var orphanedMark: UnsafeMutableRawPointer? { unsafe .init(bitPattern: 2) }
 
   static func base<Cell>(_ cell: UnsafeMutablePointer<Cell>) -> UnsafeMutablePointer<uv_handle_t> {
     unsafe UnsafeMutableRawPointer(cell).assumingMemoryBound(to: uv_handle_t.self)
   }
 
-  /// Marks a cell whose handle never came to be, so that `retire` frees it.
+  /// Marks a cell whose handle was never initialised, so that `retire` frees it.
   static func markUnborn(_ handle: UnsafeMutablePointer<uv_handle_t>) {
     unsafe handle.pointee.data = closedMark
   }
 
-  /// Closes a handle with what its cell holds; repeating it does nothing. Confined.
+  /// Closes a handle and releases the content of its cell; repeating it has no effect. Confined.
   static func close(_ handle: UnsafeMutablePointer<uv_handle_t>) {
     guard unsafe handle.pointee.data != closedMark, unsafe uv_is_closing(handle) == 0 else {
       return
@@ -36,13 +36,14 @@ enum Handles {
     }
   }
 
-  /// Empties a cell's handler. What that releases may reach for the cell again, so it goes only after the access ended.
+  /// Empties a cell's handler. The result is released after the access ends, because its release may access the cell
+  /// again.
   @discardableResult
   static func take<Handler>(_ handler: inout Handler?) -> Handler? {
     handler.take()
   }
 
-  /// The owner goes away: closes the handle, and frees the cell now or when libuv has let go. Confined.
+  /// The owner is released: closes the handle, and frees the cell now or once libuv has released the handle. Confined.
   static func retire(_ handle: UnsafeMutablePointer<uv_handle_t>) {
     unsafe close(handle)
     if unsafe handle.pointee.data == closedMark {
@@ -52,7 +53,7 @@ enum Handles {
     }
   }
 
-  /// Closes what owners left open on a loop that ends.
+  /// Closes what owners left open on an ending loop.
   static func closeAll(of loop: UnsafeMutablePointer<uv_loop_t>) {
     unsafe uv_walk(
       loop,
@@ -79,7 +80,7 @@ private func handleDidClose(_ handle: UnsafeMutablePointer<uv_handle_t>?) {
 }
 
 extension EventLoop {
-  /// For an owner's `deinit`, on whichever thread that runs.
+  /// For an owner's `deinit`, on any thread.
   func retire(_ handle: UnsafeMutablePointer<uv_handle_t>) {
     if isConfined || isClosed {
       unsafe Handles.retire(handle)

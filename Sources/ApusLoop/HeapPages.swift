@@ -3,26 +3,26 @@ import Glibc
 
 /// The pages of the heap.
 package enum HeapPages {
-  /// Gives those that are free back to the system. The allocator does so by itself at the end of its heap alone; what a
-  /// crowd took and gave back would stay the process's for good.
+  /// Returns free pages to the system. The allocator itself returns only the end of its heap; memory that a crowd used
+  /// and freed would stay with the process.
   ///
-  /// Other threads wait for it when they allocate: about 0.2 ms for each megabyte that is returned.
+  /// Other threads that allocate wait meanwhile: about 0.2 ms for each megabyte returned.
   package static func returnFree() {
     emptyThreadCache()
     malloc_trim(0)
   }
 
-  /// Bytes of the smallest piece of each size that the allocator keeps, and what the sizes differ by.
+  /// Bytes of the smallest piece that the allocator caches, and the step between sizes.
   private static let (smallestPiece, pieceStep) = (24, 16)
-  /// Of glibc 2.26 to 2.41: `TCACHE_MAX_BINS` and `TCACHE_FILL_COUNT`. With other numbers some pieces stay.
+  /// As in glibc 2.26 to 2.41: `TCACHE_MAX_BINS` and `TCACHE_FILL_COUNT`. With other numbers some pieces stay.
   private static let (pieceSizes, piecesOfSize) = (64, 7)
   private static let pieceCount = pieceSizes * piecesOfSize
 
-  /// Takes what the allocator keeps for this thread away from it.
+  /// Empties the allocator's cache for this thread.
   ///
-  /// That is up to seven free pieces of each size up to 1 KB, wherever they lie: after a crowd they lie far apart, and
-  /// 250 KB hold 450 pages. No call empties that cache. So all that is in it is taken out, and freed by a thread that
-  /// ends, for whose cache the allocator does it.
+  /// It has up to seven free pieces of each size up to 1 KB: after a crowd they are scattered, so that 250 KB hold 450
+  /// pages. No call empties that cache. So everything in it is allocated and freed by a thread that ends: the
+  /// allocator empties the cache of an ending thread.
   private static func emptyThreadCache() {
     let pieces = UnsafeMutablePointer<UnsafeMutableRawPointer?>.allocate(capacity: pieceCount)
     defer { unsafe pieces.deallocate() }

@@ -1,20 +1,20 @@
 package import Synchronization
 
-/// What a loop needs to know of an inbox.
+/// The interface of an inbox for its loop.
 protocol Deliverable: AnyObject, Sendable {
-  /// Hands the gathered elements over. Called on the loop.
+  /// Delivers the queued elements. Called on the loop.
   func deliver()
 }
 
-/// A bounded queue from any number of threads into one loop.
+/// A bounded queue from any number of threads to one loop.
 ///
-/// Elements are gathered under a lock and delivered as one batch per turn, so a batch costs one hand-over and at most
-/// one wake-up however many elements it has. The elements of one thread arrive in their order, each exactly once.
+/// Elements are queued under a lock and delivered as one batch per turn, so a batch costs one hand-over and at most
+/// one wake-up, whatever its size. The elements of one thread arrive in order, each exactly once.
 package final class Inbox<Element: Sendable>: Deliverable, @unchecked Sendable {
   @usableFromInline
   struct State {
     @usableFromInline var waiting: [Element] = []
-    /// Whether the loop already knows that something waits.
+    /// Whether the loop already knows that elements wait.
     @usableFromInline var isAnnounced = false
     @usableFromInline var isClosed = false
 
@@ -23,11 +23,11 @@ package final class Inbox<Element: Sendable>: Deliverable, @unchecked Sendable {
   }
 
   package let loop: EventLoop
-  /// Elements that may wait for the loop.
+  /// The most elements that may wait for the loop.
   package let capacity: Int
 
   @usableFromInline let state = Mutex(State())
-  /// The other buffer: the two take turns, and both keep their storage. Confined, as is the handler.
+  /// The other buffer: the two alternate, and both keep their storage. Confined, like the handler.
   private var spare: [Element] = []
   private var handler: ((inout [Element]) -> Void)?
 
@@ -39,7 +39,7 @@ package final class Inbox<Element: Sendable>: Deliverable, @unchecked Sendable {
     self.loop = loop
   }
 
-  /// Queues an element. False when the inbox is full or closed: the element was not taken.
+  /// Queues an element. False if the inbox is full or closed: the element was not queued.
   @inlinable
   package func send(_ element: Element) -> Bool {
     let (isTaken, mustAnnounce) = state.withLock { state in
@@ -53,13 +53,13 @@ package final class Inbox<Element: Sendable>: Deliverable, @unchecked Sendable {
     return isTaken
   }
 
-  /// Queues as many of the elements, from the front, as there is room for, and removes those from the array.
+  /// Queues elements from the front while there is room, and removes those from the array.
   ///
-  /// - Returns: How many were taken.
+  /// - Returns: The number of elements queued.
   @inlinable
   package func send(contentsOf elements: inout [Element]) -> Int {
     guard !elements.isEmpty else { return 0 }
-    // The lock's closure cannot take the array with it; a moved-out copy goes in and what is left comes back.
+    // The lock's closure cannot capture the array; it is moved in, and the rest is moved back.
     var moved: [Element] = []
     swap(&moved, &elements)
     let (taken, mustAnnounce) = state.withLock { state in
@@ -86,12 +86,12 @@ package final class Inbox<Element: Sendable>: Deliverable, @unchecked Sendable {
     return taken
   }
 
-  /// Elements that wait for the loop now.
+  /// Elements that wait for the loop.
   package var count: Int { state.withLock { $0.waiting.count } }
 
-  /// Takes nothing from now on, and releases the handler. Confined.
+  /// Accepts nothing from now on, and releases the handler. Confined.
   ///
-  /// - Returns: What was taken and not delivered.
+  /// - Returns: The elements queued and not delivered.
   @discardableResult
   package func close() -> [Element] {
     loop.preconditionConfined()
@@ -104,7 +104,7 @@ package final class Inbox<Element: Sendable>: Deliverable, @unchecked Sendable {
     }
   }
 
-  /// Puts the inbox among the loop's work, and wakes the loop if it sleeps.
+  /// Adds the inbox to the loop's work, and wakes the loop if it sleeps.
   @usableFromInline
   func announce() { loop.enqueue(.inbox(self)) }
 

@@ -1,12 +1,12 @@
 import Glibc
 
-/// A listening TCP socket that the process was started with.
+/// A listening TCP socket that the process inherited.
 package struct InheritedSocket: Sendable, Hashable {
   package var descriptor: Int32
-  /// What the service manager calls it: `FileDescriptorName=` of a systemd socket unit.
+  /// Its name at the service manager: `FileDescriptorName=` of a systemd socket unit.
   package var name: String
   package var address: SocketAddress
-  /// Whether it is an IPv6 socket that takes IPv4 connections, too.
+  /// Whether it is an IPv6 socket that accepts IPv4 connections, too.
   package var takesIPv4: Bool
 
   package init(descriptor: Int32, name: String, address: SocketAddress, takesIPv4: Bool = false) {
@@ -20,12 +20,12 @@ package struct InheritedSocket: Sendable, Hashable {
 /// Sockets that a service manager opened before it started the process, and keeps when the process ends
 /// (sd_listen_fds(3)). Connections wait in the kernel meanwhile, and none is refused.
 package enum InheritedSockets {
-  /// SD_LISTEN_FDS_START: the first descriptor behind standard error.
+  /// SD_LISTEN_FDS_START: the first descriptor after standard error.
   static let firstDescriptor: Int32 = 3
   /// Eight listeners on eight addresses each.
   static let countLimit = 64
 
-  /// The sockets of this process; none where nobody handed any over.
+  /// The sockets of this process; empty if it inherited none.
   package static func take(
     _ environment: [String: String], process: Int32 = getpid()
   ) throws(InheritedSocketError) -> [InheritedSocket] {
@@ -46,12 +46,12 @@ package enum InheritedSockets {
   static func names(
     _ environment: [String: String], process: Int32
   ) throws(InheritedSocketError) -> [String] {
-    // A child inherits the variables, but no sockets: LISTEN_PID tells them apart.
+    // A child inherits the variables but not the sockets: LISTEN_PID shows whether they are for this process.
     guard let text = environment["LISTEN_FDS"], environment["LISTEN_PID"] == "\(process)" else {
       return []
     }
     guard let count = Int(text), 0...countLimit ~= count else { throw .badCount(text) }
-    // As sd_listen_fds_with_names(3) calls those that have none.
+    // The default name of sd_listen_fds_with_names(3).
     guard let list = environment["LISTEN_FDNAMES"] else {
       return Array(repeating: "unknown", count: count)
     }
@@ -88,12 +88,12 @@ package enum InheritedSocketError: Error, Hashable, Sendable {
   case badCount(String)
   case badNames(String, count: Int)
   case notListening(descriptor: Int32, name: String)
-  /// Two sockets have one address.
+  /// Two sockets have the same address.
   case duplicate(SocketAddress)
   case unmatched(InheritedSocket, listeners: [String])
   /// Several listeners have its name, with different settings, and none has its address.
   case ambiguous(InheritedSocket)
-  /// A listener got it by name, and another one is configured for its address.
+  /// A listener got it by name, but another one is configured for its address.
   case claimedTwice(SocketAddress, listeners: [String])
 }
 
@@ -104,23 +104,23 @@ extension InheritedSocketError: CustomStringConvertible {
       "LISTEN_FDS is \"\(text)\": it must be a number of sockets from 0 to "
         + "\(InheritedSockets.countLimit)"
     case .badNames(let list, let count):
-      "LISTEN_FDNAMES is \"\(list)\": it must have \(count) names with colons between them, "
+      "LISTEN_FDNAMES is \"\(list)\": it must have \(count) names separated by colons, "
         + "one for each socket of LISTEN_FDS"
     case .notListening(let descriptor, let name):
       "inherited descriptor \(descriptor) (\(name)) is not a listening TCP socket: write "
         + "ListenStream= with an address and a port, and Accept=no, in the socket unit"
     case .duplicate(let address):
-      "two inherited sockets have the address \(address): name it once"
+      "two inherited sockets have the address \(address): configure it only once"
     case .unmatched(let socket, let listeners):
       "no listener has the name or the address of inherited socket \(socket): set "
         + "FileDescriptorName= to one of \(listeners.joined(separator: ", ")), or use an address "
         + "that the service is configured for"
     case .ambiguous(let socket):
-      "several listeners with different modifiers are called like inherited socket \(socket): "
+      "several listeners with different modifiers have the name of inherited socket \(socket): "
         + "use the address of one of them"
     case .claimedTwice(let address, let listeners):
       "inherited socket \(address) belongs to \(listeners[0]) by its name, but "
-        + "\(listeners[1]) is configured for that address: change either"
+        + "\(listeners[1]) is configured for that address: change one of them"
     }
   }
 }

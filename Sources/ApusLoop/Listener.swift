@@ -1,7 +1,7 @@
 import CUV
 import Glibc
 
-/// Accepts connections on a loop. Confined. One that is released is closed.
+/// Accepts connections on a loop. Confined. Releasing it closes it.
 package final class Listener {
   private let socket: Socket
   private let acceptor: Acceptor
@@ -9,12 +9,12 @@ package final class Listener {
   /// Binds and listens.
   ///
   /// - Parameters:
-  ///   - address: An IPv6 address takes IPv6 connections only, so that both families can be bound side by side.
-  ///   - backlog: Connections that may wait to be accepted; the system caps it at `net.core.somaxconn`. Of what comes
-  ///     beyond them it takes no notice, and the peer tries again a second later, then two, then four.
+  ///   - address: An IPv6 address accepts only IPv6 connections, so that both families can be bound side by side.
+  ///   - backlog: Connections that may wait to be accepted; the system caps it at `net.core.somaxconn`. It ignores
+  ///     further ones, and the peer tries again a second later, then after two, then four.
   ///   - reusePort: Whether several listeners, one per loop, share the address and the system spreads the connections.
-  ///   - keepAlive: How silent connections are probed; nil: not at all.
-  ///   - handler: Gets each connection as a non-blocking descriptor with TCP_NODELAY, which it then owns.
+  ///   - keepAlive: How silent connections are probed; nil for not at all.
+  ///   - handler: Gets each connection as a non-blocking descriptor with TCP_NODELAY, and owns it.
   package init(
     loop: EventLoop, address: SocketAddress, backlog: Int32 = 4096, reusePort: Bool = false,
     keepAlive: TCPKeepAlive? = .standard,
@@ -28,8 +28,8 @@ package final class Listener {
     begin()
   }
 
-  /// Accepts on a socket that listens already, through a duplicate of its descriptor. Others may accept on it as well:
-  /// listeners of other loops, and the process that is started next.
+  /// Accepts on a socket that already listens, through a duplicate of its descriptor. Others may accept on it too:
+  /// listeners of other loops, and the next process.
   ///
   /// All loops that share a socket wake up for a connection, and one of them gets it. EPOLLEXCLUSIVE would not change
   /// that: it has no effect on an epoll that another epoll watches, as the loop's is.
@@ -57,10 +57,10 @@ package final class Listener {
     socket.setInterest(reading: true, writing: false)
   }
 
-  /// Where it listens, with the port that the system chose if port 0 was asked for. Nil once closed.
+  /// The address, with the port that the system chose if port 0 was requested. Nil once closed.
   package var localAddress: SocketAddress? { socket.localAddress }
 
-  /// Connections that were closed unserved because the process or the system had no descriptor for them.
+  /// Connections closed unserved because the process or the system had no descriptor for them.
   package var refusedForDescriptors: Int { acceptor.refusedForDescriptors }
 
   /// Leaves connections waiting in the backlog until `resume()`.
@@ -68,20 +68,19 @@ package final class Listener {
 
   package func resume() { acceptor.isPaused = false }
 
-  /// Stops listening; the system resets what waits in the backlog, unless others share the socket. Repeating it does
-  /// nothing.
+  /// Stops listening; the system resets the connections in the backlog, unless others share the socket. Repeating it
+  /// has no effect.
   package func close() {
     acceptor.close()
     socket.close()
   }
 
-  /// Throws where another socket listens on the address, one that would share it (SO_REUSEPORT) included.
+  /// Throws if another socket listens on the address, even one that would share it (SO_REUSEPORT).
   package static func requireFree(_ address: SocketAddress) throws(SocketError) {
     Glibc.close(try bind(address, reusePort: false))
   }
 
-  /// Sets options that accepted sockets inherit: calls here instead of calls for each connection. Closes the socket
-  /// where that fails.
+  /// Sets options that accepted sockets inherit, which saves calls for each connection. Closes the socket on failure.
   private static func configure(
     _ descriptor: Int32, _ keepAlive: TCPKeepAlive?, _ address: SocketAddress?
   ) throws(SocketError) {
@@ -137,10 +136,10 @@ package final class Listener {
 /// The accepting side of a listening socket.
 private final class Acceptor: SocketHandler {
   /// Connections accepted before other work of the loop gets its turn; the rest is reported again. Each costs its
-  /// handler some 15 microseconds, and where another one makes room for it 50 more. On a socket that loops share, a
-  /// loop that took all of a burst would also leave the others idle.
+  /// handler some 15 microseconds, and 50 more if another one makes room for it. On a shared socket, a loop that took
+  /// a whole burst would also leave the other loops idle.
   static let perTurn = 1
-  /// For how long accepting rests when the system lacks something that only time can bring.
+  /// How long accepting pauses when the system lacks a resource.
   static let restMilliseconds: UInt64 = 100
 
   /// Weak, because a listener may be released on any thread while this one accepts.
@@ -150,7 +149,7 @@ private final class Acceptor: SocketHandler {
 
   private let descriptor: Int32
   private var handler: ((Int32, SocketAddress) -> Void)?
-  /// Held in reserve: without a free descriptor a waiting connection can be neither accepted nor refused, and a
+  /// A reserve: without a free descriptor a waiting connection can be neither accepted nor refused, and a
   /// level-triggered loop would spin on it.
   private var spare = openSpare()
   private var isResting = false { didSet { update() } }
@@ -178,7 +177,7 @@ private final class Acceptor: SocketHandler {
 
   func socketReadable() {
     for _ in 0..<Self.perTurn {
-      // Asked each time: the handler may pause or close the listener.
+      // Checked each time: the handler may pause or close the listener.
       guard !isPaused, let handler else { return }
       switch accept() {
       case .connection(let descriptor, let address): handler(descriptor, address)
@@ -214,13 +213,13 @@ private final class Acceptor: SocketHandler {
     return .connection(accepted, address.unmapped)
   }
 
-  /// Spends the spare descriptor on closing the connection that waits longest. False when there is no spare.
+  /// Uses the spare descriptor to close the connection that has waited longest. False if there is no spare.
   private func refuseOne() -> Bool {
     guard spare >= 0 else { return false }
     Glibc.close(spare)
     spare = -1
     guard case .connection(let descriptor, _) = accept() else {
-      // Another thread was faster; or the connection has gone.
+      // Another thread was faster, or the connection has ended.
       spare = Self.openSpare()
       return spare >= 0
     }

@@ -2,8 +2,8 @@ import CUV
 
 /// A timer on a loop, in milliseconds. Confined.
 ///
-/// The loop does not keep a timer alive: one that is released is stopped. The handler is kept until `close()` or the
-/// release, so a handler that holds the timer's owner needs `close()` to let go.
+/// The loop does not keep a timer alive: releasing it stops it. The handler is kept until `close()` or the release, so
+/// a handler that references the timer's owner needs `close()` to be released.
 @safe
 package final class LoopTimer {
   package let loop: EventLoop
@@ -32,7 +32,7 @@ package final class LoopTimer {
     unsafe loop.retire(Handles.base(cell))
   }
 
-  /// Fires once after a time, then with each period if `repeatMilliseconds` is not 0. Starts over when running.
+  /// Fires once after a time, then with each period if `repeatMilliseconds` is not 0. Restarts a running timer.
   ///
   /// The time counts from `loop.nowMilliseconds`, the start of the turn.
   package func start(afterMilliseconds: UInt64, repeatMilliseconds: UInt64 = 0) {
@@ -58,14 +58,14 @@ package final class LoopTimer {
     return unsafe isOpen && uv_is_active(Handles.base(cell)) != 0
   }
 
-  /// Stops for good and releases the handler. Repeating it does nothing.
+  /// Stops for good and releases the handler. Repeating it has no effect.
   package func close() {
     loop.preconditionConfined()
     if let simulation = loop.simulation { return unsafe simulation.close(cell) }
     unsafe Handles.close(Handles.base(cell))
   }
 
-  /// A closed timer has no handler, and only a closed one.
+  /// Only a closed timer has no handler.
   private var isOpen: Bool {
     loop.preconditionConfined()
     return unsafe cell.pointee.handler != nil

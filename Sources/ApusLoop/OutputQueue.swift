@@ -1,22 +1,22 @@
 import Glibc
 
-/// What a socket has not taken yet of the bytes that go to it, in their order.
+/// Bytes for a socket that it has not accepted yet, in order.
 ///
-/// Holds no memory while the socket takes everything.
+/// Holds no memory while the socket accepts everything.
 package struct OutputQueue {
   package enum Outcome: Equatable, Sendable {
-    /// Everything is with the system.
+    /// The system has accepted everything.
     case written
-    /// Put behind what was waiting already; the socket was not asked.
+    /// Added to the bytes that already wait; the socket was not tried.
     case queued
-    /// The system took some of it or nothing, and the rest waits: ask for interest in writing.
+    /// The system accepted part or nothing, and the rest waits: ask for interest in writing.
     case blocked
     /// `errno`.
     case failed(Int32)
   }
 
   private var bytes: [UInt8] = []
-  /// How many of `bytes` the system has.
+  /// How many of `bytes` the system has accepted.
   private var head = 0
 
   package init() {}
@@ -26,7 +26,7 @@ package struct OutputQueue {
 
   package var isEmpty: Bool { count == 0 }
 
-  /// Writes `output`, and keeps what the socket does not take now.
+  /// Writes `output`, and keeps what the socket does not accept now.
   package mutating func write(_ output: UnsafeRawBufferPointer, to socket: Socket) -> Outcome {
     guard isEmpty else {
       unsafe bytes.append(contentsOf: output)
@@ -39,7 +39,7 @@ package struct OutputQueue {
       case .wouldBlock:
         unsafe bytes.append(contentsOf: output[written...])
         return .blocked
-      // Only reading ends; the peer's refusal to be written to is an error.
+      // Only reading can end; a peer that no longer receives is an error.
       case .endOfStream: return .failed(EPIPE)
       case .failed(let code): return .failed(code)
       }
@@ -47,7 +47,7 @@ package struct OutputQueue {
     return .written
   }
 
-  /// Writes what waits: the socket takes more.
+  /// Writes the waiting bytes: the socket is writable.
   package mutating func writeWaiting(to socket: Socket) -> Outcome {
     while head < bytes.count {
       switch socket.write(bytes.span.extracting(head...)) {
@@ -61,7 +61,7 @@ package struct OutputQueue {
     return .written
   }
 
-  /// Drops what waits.
+  /// Drops the waiting bytes.
   package mutating func removeAll() {
     bytes = []
     head = 0

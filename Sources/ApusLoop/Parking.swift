@@ -1,30 +1,30 @@
-/// Hears of sockets that are parked on a loop. See `Socket.park(tag:)`.
+/// Handles events of sockets that are parked on a loop. See `Socket.park(tag:)`.
 package protocol ParkedSocketHandler: AnyObject {
-  /// There is something to read: bytes, the end of the stream, or an error. Level-triggered: called in every turn until
-  /// the socket is taken up or closed.
+  /// The socket is readable: bytes, the end of the stream, or an error. Level-triggered: called in every turn until
+  /// the socket is unparked or closed.
   func parkedSocketReady(_ tag: Int32)
 }
 
-/// A socket that nobody reads from or writes to for a long time needs no object: its loop goes on watching it.
+/// A socket without reads or writes for a long time needs no object: its loop keeps watching it.
 ///
-/// 24 bytes for each, whatever else its owner remembers. Confined.
+/// It takes 24 bytes, besides what its owner keeps. Confined.
 extension Socket {
-  /// Gives the object up, while the loop goes on watching for something to read and tells `parkedSocketHandler` of it.
-  /// Costs no system call where reading alone was watched already. Afterwards this socket is closed for its owner.
+  /// Releases the object, while the loop keeps watching for readability and calls `parkedSocketHandler`. Costs no
+  /// system call if only reading was watched. Afterwards this socket is closed for its owner.
   ///
-  /// - Returns: The number by which to take it up, which is not its descriptor; -1 when the socket is
-  ///   closed. What is still parked when the loop ends is closed.
+  /// - Returns: The number for unparking it, which is not its descriptor; -1 if the socket is closed. Sockets still
+  ///   parked when the loop ends are closed.
   package func park(tag: Int32) -> Int32 {
     loop.preconditionConfined()
     guard isOpen else { return -1 }
     precondition(
-      loop.parkedSocketHandler != nil, "nobody hears of what is parked on loop \(loop.name)")
+      loop.parkedSocketHandler != nil, "loop \(loop.name) has no handler for parked sockets")
     return loop.park(giveUp(), tag: tag)
   }
 
-  /// Takes a parked socket up again: open, with no handler yet, and interest in reading. No system call.
+  /// Unparks a socket: open, without a handler, and with interest in reading. No system call.
   ///
-  /// - Parameter number: What `park(tag:)` returned; used up by this.
+  /// - Parameter number: The result of `park(tag:)`; invalid after this call.
   package convenience init(parked number: Int32, loop: EventLoop) {
     loop.unpark(number)
     self.init(slot: number, loop: loop)
@@ -52,7 +52,7 @@ extension EventLoop {
 
   func tellParked(_ slot: Int32, _ tag: Int32) {
     guard let handler = parkedSocketHandler else {
-      // Its end was not waited for. The loop's end will close the socket; until then it is left alone.
+      // Its end was not awaited. The loop's end will close the socket; until then it is left alone.
       unsafe sockets[slot].pointee.interest = 0
       return arm(slot)
     }

@@ -4,8 +4,8 @@ import Glibc
 extension SocketAddress {
   /// The addresses of a host, in the order to try them (RFC 6724), for a stream socket.
   ///
-  /// Blocks the calling thread for as long as the resolver takes, which may be many seconds: for set-up and tools,
-  /// never on a loop.
+  /// Blocks the calling thread until the resolver answers, which may take many seconds: for set-up and tools, never on
+  /// a loop.
   package static func resolve(host: String, port: UInt16) throws(SocketError) -> [SocketAddress] {
     var hints = unsafe streamHints()
     var list: UnsafeMutablePointer<addrinfo>?
@@ -59,7 +59,7 @@ extension SocketAddress {
   }
 }
 
-/// One look-up under way on libuv's thread pool; libuv's request holds it until the end.
+/// A pending lookup on libuv's thread pool; libuv's request retains it until the end.
 @safe
 private final class Resolution: @unchecked Sendable {
   let host: String
@@ -85,7 +85,7 @@ private final class Resolution: @unchecked Sendable {
     completion(.success(unsafe SocketAddress.addresses(list, port: port)))
   }
 
-  /// In a later turn, so that callers see one order of events only. On the loop: this is what makes the class Sendable.
+  /// In a later turn, so that callers always see the same order of events. On the loop: this makes the class Sendable.
   func fail(_ error: SocketError, on loop: EventLoop) {
     loop.perform { self.completion(.failure(error)) }
   }

@@ -1,9 +1,9 @@
 import CUV
 import Glibc
 
-/// Calls back on a loop when the process gets a signal, instead of the signal's own effect. Confined.
+/// Calls back on a loop when the process gets a signal, in place of the signal's default effect. Confined.
 ///
-/// Lives like a `LoopTimer`: released or closed, it watches no longer and the signal's own effect returns.
+/// Like a `LoopTimer`: once it is released or closed, it no longer watches and the default effect returns.
 @safe
 package final class SignalWatcher {
   package let loop: EventLoop
@@ -32,7 +32,7 @@ package final class SignalWatcher {
 
   deinit { unsafe loop.retire(Handles.base(cell)) }
 
-  /// Stops watching and releases the handler. Repeating it does nothing.
+  /// Stops watching and releases the handler. Repeating it has no effect.
   package func close() {
     loop.preconditionConfined()
     unsafe Handles.close(Handles.base(cell))
@@ -53,10 +53,10 @@ private func signalArrives(_ watcher: UnsafeMutablePointer<uv_signal_t>?, _ sign
 }
 
 extension SignalWatcher {
-  /// Lets every signal through that whoever started this process had blocked.
+  /// Unblocks all signals that the parent process had blocked.
   ///
-  /// A blocked set is inherited: a program that is started from a thread pool may not be stopped by SIGTERM. To be
-  /// called first of all, before other threads are there.
+  /// The blocked set is inherited: a program started from a thread pool might not be stopped by SIGTERM. Call it first
+  /// of all, before other threads exist.
   package static func unblockAll() {
     var all = sigset_t()
     unsafe sigfillset(&all)

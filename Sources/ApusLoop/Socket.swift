@@ -1,15 +1,15 @@
 import CUV
 import Glibc
 
-/// Hears of a socket's readiness. Level-triggered: called in every turn in which the condition holds.
+/// Handles a socket's readiness. Level-triggered: called in every turn in which the condition holds.
 package protocol SocketHandler: AnyObject {
-  /// There is something to read: bytes, the end of the stream, or an error.
+  /// The socket is readable: bytes, the end of the stream, or an error.
   func socketReadable()
-  /// There is room to write, or an error that a write will report. After `Socket.connect`: see `connectError()`.
+  /// The socket is writable, or has an error that a write will report. After `Socket.connect`: see `connectError()`.
   func socketWritable()
 }
 
-/// What came of reading or writing.
+/// The result of reading or writing.
 package enum IOResult: Equatable, Sendable {
   /// This many bytes were moved, at least one.
   case bytes(Int)
@@ -17,25 +17,26 @@ package enum IOResult: Equatable, Sendable {
   case wouldBlock
   /// The peer will send no more.
   case endOfStream
-  /// `errno`. On a closed socket EBADF. From reading, ECONNRESET: the peer reset the connection, and what was written
-  /// to it lately may be lost; ETIMEDOUT: its machine does not answer.
+  /// `errno`. EBADF on a closed socket. When reading, ECONNRESET: the peer reset the connection, and recently written
+  /// bytes may be lost; ETIMEDOUT: its machine does not respond.
   case failed(Int32)
 }
 
 /// A non-blocking stream socket on a loop. Confined.
 ///
-/// While the socket is open it holds its handler, so the pair lives until `close()`, `abort()`, `detach()` or the end
-/// of the loop. The handler may do any of these from inside its calls; it is not called afterwards. A socket that is
-/// released is closed.
+/// An open socket retains its handler, so the pair lives until `close()`, `abort()`, `detach()` or the end of the
+/// loop. The handler may call any of these from inside its calls; it is not called afterwards. Releasing a socket
+/// closes it.
 package final class Socket {
   package let loop: EventLoop
-  /// Where the loop has it; -1 once closed, detached or parked.
+  /// Its slot in the loop's table; -1 once closed, detached or parked.
   private var slot: Int32
 
-  /// Takes over a descriptor, here or from another loop's `detach()`: leaves its options as they are. Reading and
-  /// writing never wait, whether or not the descriptor is non-blocking. No readiness is reported before `setInterest`.
+  /// Takes ownership of a descriptor, new or from another loop's `detach()`, without changing its options. Reading and
+  /// writing never block, whether or not the descriptor is non-blocking. No readiness is reported before
+  /// `setInterest`.
   ///
-  /// On failure, and on a loop that was stopped, the descriptor is closed.
+  /// On failure, and on a stopped loop, the descriptor is closed.
   package init(adopting descriptor: Int32, loop: EventLoop) throws(SocketError) {
     slot = try loop.adopt(descriptor)
     self.loop = loop
@@ -48,11 +49,11 @@ package final class Socket {
 
   deinit { if slot >= 0 { loop.retire(slot) } }
 
-  /// Begins to connect. Ask for interest in writing; at the first `socketWritable()`, `connectError()` tells how it
-  /// went.
+  /// Begins to connect. Ask for interest in writing; at the first `socketWritable()`, `connectError()` returns the
+  /// outcome.
   ///
-  /// - Parameter source: Where to connect from; nil: the system's choice. The place may still be marked by a connection
-  ///   that ended a moment ago.
+  /// - Parameter source: The local address; nil for the system's choice. It may still be in use by a connection that
+  ///   has just ended.
   package static func connect(
     to address: SocketAddress, from source: SocketAddress? = nil, loop: EventLoop
   ) throws(SocketError) -> Socket {
@@ -61,7 +62,7 @@ package final class Socket {
     let code = unsafe address.withSystemAddress { pointer, length in
       unsafe Glibc.connect(descriptor, pointer, length) == 0 ? 0 : errno
     }
-    // An interrupted connect goes on in the background like any other.
+    // An interrupted connect continues in the background like any other.
     guard code == 0 || code == EINPROGRESS || code == EINTR else {
       Glibc.close(descriptor)
       throw .system(.connect, code: code, address)
@@ -71,7 +72,7 @@ package final class Socket {
     return socket
   }
 
-  /// Closes the descriptor where that fails.
+  /// Closes the descriptor on failure.
   private static func bind(_ descriptor: Int32, to source: SocketAddress) throws(SocketError) {
     var code = setSocketOption(descriptor, SOL_SOCKET, SO_REUSEADDR, Int32(1))
     if code == 0 {
@@ -103,7 +104,7 @@ package final class Socket {
       loop.preconditionConfined()
       guard isOpen else { return }
       let entry = unsafe loop.sockets[slot]
-      // What is replaced is released at the end: it may reach for the socket.
+      // The previous owner is released at the end, because its release may access the socket.
       let before = unsafe entry.pointee.owner
       unsafe entry.pointee.owner = newValue.map { .handler($0) } ?? .nobody
       loop.arm(slot)
@@ -111,7 +112,7 @@ package final class Socket {
     }
   }
 
-  /// Chooses what the handler hears of. Costs nothing when unchanged, else at most one system call.
+  /// Selects the events for the handler. Costs nothing if unchanged, otherwise at most one system call.
   package func setInterest(reading: Bool, writing: Bool) {
     let wanted = (reading ? Readiness.readable : 0) | (writing ? Readiness.writable : 0)
     guard isOpen else { return }
@@ -124,7 +125,7 @@ package final class Socket {
 
   // MARK: Bytes
 
-  /// Reads what is there, at most as much as there is room (which must not be none).
+  /// Reads available bytes, at most the size of the buffer, which must not be empty.
   package func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
     precondition(buffer.count > 0, "no room to read into looks like the end of the stream")
     if let simulation = loop.simulation {
@@ -141,8 +142,8 @@ package final class Socket {
     }
   }
 
-  /// Writes as much as the system takes now. A peer that is gone gives EPIPE, never SIGPIPE. Nothing to write gives
-  /// `.bytes(0)`.
+  /// Writes as much as the system accepts now. If the peer has closed the connection, the result is EPIPE, never
+  /// SIGPIPE. Writing nothing returns `.bytes(0)`.
   package func write(_ bytes: UnsafeRawBufferPointer) -> IOResult {
     guard bytes.count > 0 else { return .bytes(0) }
     if let simulation = loop.simulation {
@@ -169,33 +170,33 @@ package final class Socket {
     unsafe bytes.withUnsafeBytes { unsafe write($0) }
   }
 
-  // MARK: Ends
+  // MARK: Closing
 
-  /// Tells the peer that no more will come; reading goes on.
+  /// Tells the peer that no more will be sent; reading remains possible.
   package func shutdownWrite() {
     if let simulation = loop.simulation { return simulation.system.shutdownWrite(descriptor) }
     _ = shutdown(descriptor, Int32(SHUT_WR))
   }
 
-  /// Closes at once; the system still sends what was written. Repeating it does nothing.
+  /// Closes at once; the system still sends what was written. Repeating it has no effect.
   package func close() {
     loop.preconditionConfined()
     if slot >= 0 { loop.close(giveUp(), resets: false) }
   }
 
-  /// Closes with a reset: what was written and not yet sent is dropped, and the peer sees an error.
+  /// Closes with a reset: bytes written and not yet sent are dropped, and the peer sees an error.
   package func abort() {
     loop.preconditionConfined()
     if slot >= 0 { loop.close(giveUp(), resets: true) }
   }
 
-  /// Gives the descriptor up, open and with everything unread, for another loop to adopt. -1 when already closed.
+  /// Returns the descriptor, open and with everything unread, for another loop to adopt. -1 if already closed.
   package func detach() -> Int32 {
     loop.preconditionConfined()
     return slot < 0 ? -1 : loop.release(giveUp())
   }
 
-  /// Lets go of the slot: whatever the handler does when it is released, it finds this socket closed.
+  /// Releases the slot first: whatever the handler does when it is released, it finds this socket closed.
   func giveUp() -> Int32 {
     let slot = slot
     self.slot = -1

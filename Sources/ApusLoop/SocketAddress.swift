@@ -1,4 +1,4 @@
-// Both modules, since a socket structure or constant counts as a member of whichever the compiler read first.
+// Both modules, because a socket structure or constant counts as a member of whichever the compiler read first.
 import CUV
 import Glibc
 
@@ -10,10 +10,10 @@ package struct SocketAddress: Hashable, Sendable {
 
   package let family: Family
   package let port: UInt16
-  /// The address as one big-endian number; for IPv4 in the lowest 32 bits.
+  /// The address as one big-endian number; an IPv4 address is in the lowest 32 bits.
   private let high: UInt64
   private let low: UInt64
-  /// The interface of a link-local IPv6 address, else 0.
+  /// The interface of a link-local IPv6 address, otherwise 0.
   private let scope: UInt32
 
   private init(family: Family, port: UInt16, high: UInt64, low: UInt64, scope: UInt32 = 0) {
@@ -29,7 +29,7 @@ package struct SocketAddress: Hashable, Sendable {
     SocketAddress(family: .ipv4, port: port, high: 0, low: 0)
   }
 
-  /// Every IPv6 address of this machine. `Listener` takes no IPv4 connections on it; bind `anyIPv4` beside it.
+  /// Every IPv6 address of this machine. `Listener` accepts no IPv4 connections on it; bind `anyIPv4` beside it.
   package static func anyIPv6(port: UInt16) -> SocketAddress {
     SocketAddress(family: .ipv6, port: port, high: 0, low: 0)
   }
@@ -44,12 +44,12 @@ package struct SocketAddress: Hashable, Sendable {
     SocketAddress(family: .ipv6, port: port, high: 0, low: 1)
   }
 
-  /// Whether it is 127.0.0.1 or ::1, which nobody reaches from another machine.
+  /// Whether it is 127.0.0.1 or ::1, which other machines cannot reach.
   package var isThisMachine: Bool {
     self == .loopbackIPv4(port: port) || self == .loopbackIPv6(port: port)
   }
 
-  /// Whether it stands for every address of this machine.
+  /// Whether it means every address of this machine.
   package var isEverywhere: Bool { self == .anyIPv4(port: port) || self == .anyIPv6(port: port) }
 
   /// The same address with another port.
@@ -57,14 +57,13 @@ package struct SocketAddress: Hashable, Sendable {
     SocketAddress(family: family, port: port, high: high, low: low, scope: scope)
   }
 
-  /// Where the peer is, for limits: an IPv4 address, or the /64 of an IPv6 one, in which a single site chooses freely.
-  /// Port 0.
+  /// The peer's site, for limits: an IPv4 address, or the /64 of an IPv6 one, which one site controls. Port 0.
   package var site: SocketAddress {
     SocketAddress(family: family, port: 0, high: high, low: family == .ipv4 ? low : 0)
   }
 
-  /// The IPv4 address of a peer on an IPv6 socket that takes both families (RFC 4291, section 2.5.5.2); any other
-  /// address as it is. Limits would otherwise take all IPv4 peers for one site.
+  /// The IPv4 address of a peer on an IPv6 socket that accepts both families (RFC 4291, section 2.5.5.2); any other
+  /// address unchanged. Limits would otherwise treat all IPv4 peers as one site.
   package var unmapped: SocketAddress {
     guard family == .ipv6, high == 0, low >> 32 == 0xFFFF else { return self }
     return SocketAddress(family: .ipv4, port: port, high: 0, low: low & 0xFFFF_FFFF)
@@ -83,7 +82,7 @@ package struct SocketAddress: Hashable, Sendable {
 extension SocketAddress {
   /// Reads `192.0.2.1:2197`, `[2001:db8::1]:2197`, `[fe80::1%eth0]:2197` or `*:2197`, which is `[::]:2197`.
   ///
-  /// Port 0 lets the system choose. Host names are for `resolve`.
+  /// Port 0 lets the system choose. Use `resolve` for host names.
   package init(_ text: String) throws(SocketError) {
     guard let colon = text.utf8.lastIndex(of: UInt8(ascii: ":")),
       let port = Self.port(text[text.index(after: colon)...])
@@ -106,7 +105,7 @@ extension SocketAddress {
   }
 
   private static func port(_ digits: Substring) -> UInt16? {
-    // `UInt16.init` takes a sign, which no port has.
+    // `UInt16.init` accepts a sign.
     guard digits.utf8.allSatisfy({ UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 }) else {
       return nil
     }
@@ -176,7 +175,7 @@ extension SocketAddress {
     }
   }
 
-  /// Asks `call` (`getsockname` and its like) for an address.
+  /// Calls `call` (`getsockname` or similar) for an address.
   init?(_ call: (UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32) {
     var storage = sockaddr_storage()
     var length = socklen_t(MemoryLayout<sockaddr_storage>.size)

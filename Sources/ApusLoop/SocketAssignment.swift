@@ -1,4 +1,4 @@
-/// A listener as it is configured. Those with one name are told apart by their addresses.
+/// A configured listener. Listeners with the same name differ in their addresses.
 package struct ListenerPlan: Sendable, Hashable {
   package var name: String
   package var addresses: [SocketAddress]
@@ -10,7 +10,7 @@ package struct ListenerPlan: Sendable, Hashable {
 
   /// Finds the listener of each inherited socket: the one with its name, else the one with its address.
   ///
-  /// A listener that gets sockets by name listens on those alone. One that gets them by address opens its other
+  /// A listener that gets sockets by name listens only on those. One that gets them by address opens its other
   /// addresses itself.
   package static func assign(
     _ sockets: [InheritedSocket], to plans: [ListenerPlan]

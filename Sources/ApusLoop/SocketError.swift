@@ -1,6 +1,6 @@
 import CUV
 
-/// Why something could not be done with a socket, an address or a signal.
+/// Why an operation on a socket, an address or a signal failed.
 package enum SocketError: Error, Equatable, Sendable {
   /// A system call failed with this `errno`.
   case system(Operation, code: Int32, SocketAddress?)
@@ -34,7 +34,7 @@ extension SocketError: CustomStringConvertible {
   }
 }
 
-/// The system's words for an `errno`. Unlike `strerror`, safe on every thread.
+/// The system's text for an `errno`. Unlike `strerror`, safe on every thread.
 package func errorText(_ code: Int32) -> String {
   unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 128) { buffer in
     guard let base = buffer.baseAddress else { return "error \(code)" }

@@ -1,14 +1,14 @@
 import CUV
 import Glibc
 
-/// When the system probes a peer that says nothing. Between the last bytes of a dead peer and ETIMEDOUT lie
-/// `idleSeconds + intervalSeconds * probeCount`.
+/// When the system probes a silent peer. A dead peer is detected (ETIMEDOUT) `idleSeconds + intervalSeconds *
+/// probeCount` after its last bytes.
 package struct TCPKeepAlive: Sendable, Equatable {
   /// Silence before the first probe.
   package var idleSeconds: Int
-  /// Time between two probes without an answer.
+  /// Time between two unanswered probes.
   package var intervalSeconds: Int
-  /// Probes without an answer after which the connection is given up.
+  /// Unanswered probes after which the connection is given up.
   package var probeCount: Int
 
   package init(idleSeconds: Int, intervalSeconds: Int, probeCount: Int) {
@@ -17,10 +17,10 @@ package struct TCPKeepAlive: Sendable, Equatable {
     self.probeCount = probeCount
   }
 
-  /// Seven minutes. A sender's healthy connection lies idle for hours and must be left alone, so silence of the
-  /// application proves nothing; a dead one (its host lost power, a NAT forgot it) must not be held for these hours.
-  /// Only the kernel of the peer can tell them apart. Five minutes of silence also stay below the time after which
-  /// middleboxes forget a connection.
+  /// Seven minutes. A provider's healthy connection may be idle for hours and must be kept, so silence of the
+  /// application proves nothing; a dead one (its host lost power, a NAT forgot it) must not be kept for hours. Only
+  /// the peer's kernel can tell them apart. Five minutes of silence are also below the time after which middleboxes
+  /// forget a connection.
   package static let standard = TCPKeepAlive(idleSeconds: 300, intervalSeconds: 30, probeCount: 4)
 
   /// The options in the order in which they are set.
@@ -35,18 +35,17 @@ package struct TCPKeepAlive: Sendable, Equatable {
 }
 
 extension Socket {
-  /// The address of the other side; nil when not connected.
+  /// The peer's address; nil if not connected.
   package var peerAddress: SocketAddress? {
     unsafe SocketAddress { unsafe getpeername(descriptor, $0, $1) }
   }
 
-  /// The address of this side.
+  /// The local address.
   package var localAddress: SocketAddress? {
     unsafe SocketAddress { unsafe getsockname(descriptor, $0, $1) }
   }
 
-  /// The `errno` that connecting ended with, 0 for success. To be asked at the first `socketWritable()`; asking clears
-  /// it.
+  /// The `errno` of connecting, 0 for success. Call it at the first `socketWritable()`; the call clears it.
   package func connectError() -> Int32 {
     var code: Int32 = 0
     var length = socklen_t(MemoryLayout<Int32>.size)
@@ -56,7 +55,7 @@ extension Socket {
     return code
   }
 
-  /// Whether small writes go out at once (TCP_NODELAY). On for sockets from `connect` and from `Listener`.
+  /// Whether small writes are sent at once (TCP_NODELAY). On for sockets from `connect` and from `Listener`.
   package func setNoDelay(_ isOn: Bool) {
     setOption(Int32(IPPROTO_TCP), TCP_NODELAY, Int32(isOn ? 1 : 0))
   }
@@ -68,16 +67,16 @@ extension Socket {
         idleSeconds: idleSeconds, intervalSeconds: max(1, idleSeconds / 10), probeCount: 3))
   }
 
-  /// Nil: silence is never probed, as for a peer whose radio a probe would wake.
+  /// Nil: never probes silence, for a peer whose radio a probe would wake.
   package func setKeepAlive(_ keepAlive: TCPKeepAlive?) {
     guard let keepAlive else { return setOption(SOL_SOCKET, SO_KEEPALIVE, Int32(0)) }
     for (level, option, value) in keepAlive.options { setOption(level, option, value) }
   }
 
-  /// Bytes that were written and that the peer's kernel has not acknowledged, sent or not (SIOCOUTQ); the end of the
-  /// stream counts as one. Nil on a closed socket.
+  /// Written bytes that the peer's kernel has not acknowledged, sent or not (SIOCOUTQ); the end of the stream counts
+  /// as one. Nil on a closed socket.
   ///
-  /// 0 says that the peer's machine has everything, not that its application has read it.
+  /// 0 means that the peer's machine has everything, not that its application has read it.
   package var unacknowledgedByteCount: Int? {
     if let simulation = loop.simulation {
       return simulation.system.unacknowledgedByteCount(descriptor)
@@ -87,30 +86,30 @@ extension Socket {
     return Int(count)
   }
 
-  /// Whether the peer will send no more, or the connection is broken: told before what came until then is read, which
-  /// reading tells only behind it. One system call; false on a closed socket, and in a simulation.
+  /// Whether the peer will send no more, or the connection is broken: known before earlier bytes are read, whereas
+  /// reading reports it only after them. One system call; false on a closed socket, and in a simulation.
   package var hasPeerFinished: Bool {
     guard loop.simulation == nil else { return false }
-    // Linux has the same bits for both calls; the name without the E is for programs that ask for GNU's extensions.
+    // Linux has the same bits for both calls; the name without the E requires GNU's extensions.
     var entry = pollfd(
       fd: descriptor, events: Int16(truncatingIfNeeded: EPOLLRDHUP.rawValue), revents: 0)
     return unsafe poll(&entry, 1, 0) > 0
   }
 
-  /// For how long written bytes may stay unacknowledged before the connection is given up (TCP_USER_TIMEOUT).
+  /// How long written bytes may stay unacknowledged before the connection is given up (TCP_USER_TIMEOUT).
   package func setUserTimeout(milliseconds: Int) {
     setOption(Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, Int32(clamping: milliseconds))
   }
 
-  /// Acknowledges what was received now and not with the next answer (TCP_QUICKACK, which holds for the moment only).
+  /// Acknowledges received bytes now and not with the next answer (TCP_QUICKACK, which applies only for the moment).
   ///
-  /// For a peer that sends one thing in two small writes: its kernel holds the second back until the first is
-  /// acknowledged (RFC 896), and ours waits up to 40 ms for something to acknowledge it with.
+  /// For a peer that sends one message in two small writes: its kernel holds back the second until the first is
+  /// acknowledged (RFC 896), and ours waits up to 40 ms for data to send the acknowledgement with.
   package func acknowledgeNow() {
     setOption(Int32(IPPROTO_TCP), TCP_QUICKACK, Int32(1))
   }
 
-  /// Options improve a connection and none decides over it, so a refusal (a Unix socket has no TCP options) is not an
+  /// Options improve a connection but are not essential, so a refusal (a Unix socket has no TCP options) is not an
   /// error.
   func setOption<Value: BitwiseCopyable>(_ level: Int32, _ option: Int32, _ value: Value) {
     guard loop.simulation == nil else { return }

@@ -1,7 +1,7 @@
-/// The sockets of a loop: for each its descriptor, what its owner wants to hear of, and who hears of it. Confined.
+/// The sockets of a loop: the descriptor, interest and owner of each. Confined.
 ///
-/// A socket has a slot, and not its descriptor for an index: descriptors are numbered for the process, and the table of
-/// each of its loops would be as long as that of all together. Entries lie in chunks and never move.
+/// A socket has a slot instead of being indexed by its descriptor: descriptors are numbered per process, so the table
+/// of each loop would be as long as that of all together. Entries are in chunks and never move.
 @safe
 final class SocketTable {
   private static let chunkBits = 9
@@ -10,15 +10,15 @@ final class SocketTable {
   private var chunks = unsafe [UnsafeMutablePointer<Entry>]()
   /// Slots that were ever used.
   private(set) var count: Int32 = 0
-  /// The slot that was freed last; -1: none.
+  /// The slot freed last; -1 if none.
   private var firstFree: Int32 = -1
 
   enum Owner {
     case nobody
     case handler(any SocketHandler)
-    /// The tag that the loop's `parkedSocketHandler` is told.
+    /// The tag passed to the loop's `parkedSocketHandler`.
     case parked(Int32)
-    /// The slot that was freed before this one; -1: none.
+    /// The slot freed before this one; -1 if none.
     case free(Int32)
   }
 
@@ -27,7 +27,7 @@ final class SocketTable {
     var owner: Owner
     /// -1: the slot is free.
     var descriptor: Int32
-    /// Two bits of interest, two of what is armed, and the generation.
+    /// Two bits of interest, two bits armed, and the generation.
     private var state: UInt32 = 0
 
     init() {
@@ -35,7 +35,7 @@ final class SocketTable {
       descriptor = -1
     }
 
-    /// What the owner wants to hear of, as bits of `Readiness`.
+    /// The owner's interest, as bits of `Readiness`.
     var interest: UInt32 {
       get { state & 3 }
       set { state = state & ~3 | newValue }
@@ -47,10 +47,10 @@ final class SocketTable {
       set { state = state & ~12 | newValue << 2 }
     }
 
-    /// Counts the sockets that had the slot: an event of one that was closed within the same turn is nobody's.
+    /// Counts the occupants of the slot: an event of a socket closed within the same turn is ignored.
     var generation: UInt32 { state >> 4 }
 
-    /// What should be watched. Without a handler nothing, since nobody would end it.
+    /// What should be watched: nothing without a handler, because the events would not stop.
     var wanted: UInt32 {
       switch owner {
       case .handler, .parked: interest
@@ -58,7 +58,7 @@ final class SocketTable {
       }
     }
 
-    /// For the next socket.
+    /// Frees the entry for the next socket.
     mutating func becomeFree(before next: Int32) {
       owner = .free(next)
       descriptor = -1
@@ -71,13 +71,13 @@ final class SocketTable {
     unsafe chunks.forEach { unsafe $0.deallocate() }
   }
 
-  /// The pointer is good for as long as the table is there.
+  /// The pointer is valid for the lifetime of the table.
   subscript(slot: Int32) -> UnsafeMutablePointer<Entry> {
     precondition(slot >= 0 && slot < count, "no socket has this slot")
     return unsafe chunks[Int(slot) >> Self.chunkBits] + (Int(slot) & (Self.entriesPerChunk - 1))
   }
 
-  /// A slot with nobody and no interest.
+  /// A slot without an owner and without interest.
   func take(_ descriptor: Int32) -> Int32 {
     let slot = firstFree >= 0 ? firstFree : append()
     let entry = unsafe self[slot]
@@ -96,7 +96,7 @@ final class SocketTable {
     return count - 1
   }
 
-  /// Empties a slot. Whoever had it may reach for the table when released, so this is left to the caller.
+  /// Frees a slot. The caller releases the owner, because its release may access the table.
   func free(_ slot: Int32) -> Owner {
     let entry = unsafe self[slot]
     let owner = unsafe entry.pointee.owner
@@ -105,12 +105,12 @@ final class SocketTable {
     return owner
   }
 
-  /// What tells this socket's events from those of others that had the slot or will have it.
+  /// Distinguishes this socket's events from those of other occupants of the slot.
   func key(_ slot: Int32) -> UInt64 {
     unsafe UInt64(self[slot].pointee.generation) << 32 | UInt64(UInt32(bitPattern: slot))
   }
 
-  /// The slot that a key means; nil: its socket has gone.
+  /// The slot for a key; nil if its socket was closed.
   func slot(of key: UInt64) -> Int32? {
     let slot = Int32(truncatingIfNeeded: key)
     return unsafe UInt64(self[slot].pointee.generation) == key >> 32 ? slot : nil

@@ -1,10 +1,10 @@
 import Glibc
 
-/// What a loop does with its sockets. Confined.
+/// A loop's operations on its sockets. Confined.
 extension EventLoop {
-  /// Begins to watch a descriptor, which is closed where that fails.
+  /// Starts watching a descriptor, which is closed on failure.
   ///
-  /// Watched is reading, which most owners ask for next. Whatever comes before they do is told to nobody.
+  /// It watches for reading, which most owners ask for next. Events before that are not reported.
   func adopt(_ descriptor: Int32) throws(SocketError) -> Int32 {
     preconditionConfined()
     guard takesHandles else {
@@ -27,7 +27,7 @@ extension EventLoop {
     return slot
   }
 
-  /// Brings what is watched in line with what is wanted.
+  /// Updates what is watched to what is wanted.
   func arm(_ slot: Int32) {
     let entry = unsafe sockets[slot]
     let wanted = unsafe entry.pointee.wanted
@@ -37,7 +37,7 @@ extension EventLoop {
     unsafe epoll.change(entry.pointee.descriptor, wanted, key: sockets.key(slot))
   }
 
-  /// Watches a socket no longer, and frees its slot. Its descriptor, for the caller to close or to keep.
+  /// Stops watching a socket, and frees its slot. Returns its descriptor, for the caller to close or keep.
   func release(_ slot: Int32) -> Int32 {
     let descriptor = unsafe sockets[slot].pointee.descriptor
     guard descriptor >= 0 else { return -1 }
@@ -46,7 +46,7 @@ extension EventLoop {
     } else {
       epoll.remove(descriptor)
     }
-    // Released at the end of this call: it may close or adopt other sockets.
+    // Released at the end of this call: the release may close or adopt other sockets.
     let owner = sockets.free(slot)
     return withExtendedLifetime(owner) { descriptor }
   }
@@ -62,7 +62,7 @@ extension EventLoop {
     Glibc.close(descriptor)
   }
 
-  /// For an owner's `deinit`, on whichever thread that runs.
+  /// For an owner's `deinit`, on any thread.
   func retire(_ slot: Int32) {
     if isConfined || isClosed {
       close(slot, resets: false)
@@ -71,7 +71,7 @@ extension EventLoop {
     }
   }
 
-  /// Closes what owners left open, and what is parked, on a loop that ends.
+  /// Closes what owners left open, and what is parked, on an ending loop.
   func closeSockets() {
     var slot: Int32 = 0
     while slot < sockets.count {
@@ -82,14 +82,13 @@ extension EventLoop {
 
   // MARK: Events
 
-  /// Tells of what is ready.
+  /// Reports readiness.
   func serveSockets() {
     let count = epoll.fetch()
     onWake?()
     for index in 0..<count {
       let (events, key) = epoll.event(index)
-      // Nil: a handler that was called a moment ago has closed it, or it was a wake-up, which needs nothing done: each
-      // turn looks at the queue.
+      // Nil: an earlier handler has closed it, or it was a wake-up, which needs no action: each turn checks the queue.
       guard key != Epoll.wakeKey, let slot = sockets.slot(of: key) else { continue }
       let entry = unsafe sockets[slot]
       guard unsafe entry.pointee.wanted != 0 else {
@@ -100,7 +99,7 @@ extension EventLoop {
     }
   }
 
-  /// `heard` must be wanted.
+  /// - Precondition: `heard` is wanted.
   func tell(_ slot: Int32, of heard: UInt32) {
     if heard & Readiness.readable != 0 {
       let key = sockets.key(slot)
@@ -109,7 +108,7 @@ extension EventLoop {
       case .parked(let tag): return tellParked(slot, tag)
       case .nobody, .free: return
       }
-      // The call may have closed the socket, changed the interest or the handler.
+      // The call may have closed the socket, or changed its interest or handler.
       guard heard & Readiness.writable != 0, sockets.slot(of: key) != nil else { return }
     }
     let entry = unsafe sockets[slot]

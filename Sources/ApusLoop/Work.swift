@@ -1,7 +1,7 @@
 import Glibc
 import Synchronization
 
-/// What waits to be done on a loop.
+/// An item of queued work.
 enum Work: Sendable {
   case job(UnownedJob)
   case body(@Sendable () -> Void)
@@ -10,19 +10,19 @@ enum Work: Sendable {
   case done
 }
 
-/// The work that came since the loop last looked, under a lock.
+/// The work queued since the loop last looked, under a lock.
 struct WorkQueue {
   var items: [Work] = []
-  /// Whether the loop will sleep, or sleeps, without having seen what comes now: who finds this set wakes it.
+  /// Whether the loop sleeps, or will, without having seen new work: a producer that finds this set wakes it.
   var isAsleep = true
   var phase = Phase.open
 
   enum Phase {
     /// The loop runs, or will.
     case open
-    /// The loop's thread takes the handles down and looks at the queue once more afterwards.
+    /// The loop's thread closes the handles and then checks the queue once more.
     case closing
-    /// The loop has ended; a thread is at work on what came since.
+    /// The loop has ended; a thread is processing later work.
     case closedBusy
     /// The loop has ended and nothing waits.
     case closedIdle
@@ -39,7 +39,7 @@ extension EventLoop {
   }
 
   /// Runs `body` on the loop, in order with everything else that is queued; from any thread. For control, not for
-  /// messages: those go through an `Inbox`.
+  /// messages: those use an `Inbox`.
   package func perform(_ body: @Sendable @escaping () -> Void) {
     enqueue(.body(body))
   }
@@ -78,9 +78,9 @@ extension EventLoop {
     }
   }
 
-  /// Does at most `limit` items of work.
+  /// Processes at most `limit` items of work.
   ///
-  /// - Returns: Whether the queue was found empty, and so marked for producers to wake the loop. If not, nobody will:
+  /// - Returns: Whether the queue was empty, and so marked for producers to wake the loop. If not, no producer will:
   ///   the loop must not sleep.
   @discardableResult
   func drain(limit: Int) -> Bool {
@@ -115,8 +115,8 @@ extension EventLoop {
     }
   }
 
-  /// A stopped loop still does what is queued for it, one item at a time, so that no task waits for ever for an actor
-  /// whose loop has gone. Everything the actor had on the loop is closed by then.
+  /// A stopped loop still processes queued work, one item at a time, so that no task waits for ever for an actor whose
+  /// loop has ended. Everything that the actor had on the loop is closed by then.
   func drainAfterEnd() {
     becomeLoopThread()
     while true {

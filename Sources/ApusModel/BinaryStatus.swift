@@ -1,9 +1,9 @@
 /// The status byte of the binary interface's error packet.
 ///
-/// Source: "Binary Provider API", Table A-1. The raw values are on the wire. Statuses 6 and 255 are in the table and
-/// never sent: no bytes of a provider can cause the first, and the second says nothing.
+/// Source: "Binary Provider API", Table A-1. The raw values are on the wire. Statuses 6 and 255 are in the table but
+/// never sent: no input from a provider can cause the first, and the second carries no information.
 public enum BinaryStatus: UInt8, Sendable, CaseIterable, Hashable {
-  /// Apple never sent it. Listeners that confirm each accepted notification do.
+  /// Apple never sends it. Listeners that confirm each accepted notification do.
   case noError = 0
   case processingError = 1
   case missingDeviceToken = 2
@@ -13,12 +13,12 @@ public enum BinaryStatus: UInt8, Sendable, CaseIterable, Hashable {
   case invalidTopicSize = 6
   case invalidPayloadSize = 7
   case invalidToken = 8
-  /// The identifier beside it is that of the last notification that was accepted.
+  /// The identifier in the packet is that of the last accepted notification.
   case shutdown = 10
   case protocolError = 128
   case unknown = 255
 
-  /// The words of Apple's table.
+  /// The description from Apple's table.
   public var text: StaticString {
     switch self {
     case .noError: "No errors encountered"

@@ -1,4 +1,4 @@
-/// Bytes with room to spare: written over again and again without giving the memory back.
+/// A reusable byte buffer: its content can be replaced without releasing the memory.
 public struct ByteStore: Sendable {
   @usableFromInline var bytes: [UInt8]
   @usableFromInline var used = 0
@@ -8,7 +8,7 @@ public struct ByteStore: Sendable {
   /// Bytes in use.
   @inlinable public var count: Int { used }
 
-  /// Bytes that it takes in memory.
+  /// Bytes of memory allocated.
   @inlinable public var capacity: Int { bytes.count }
 
   /// The bytes in use.
@@ -20,14 +20,14 @@ public struct ByteStore: Sendable {
 
   public var isEmpty: Bool { count == 0 }
 
-  /// Puts `source` in place of what was there; grows when there is no room.
+  /// Replaces the content with `source`; grows when there is no room.
   @inlinable
   public mutating func set(_ source: Span<UInt8>) {
     used = 0
     append(source)
   }
 
-  /// Adds `source` at the end; grows when there is no room, to at least twice the size.
+  /// Appends `source`; when there is no room, grows to at least twice the size.
   @inlinable
   public mutating func append(_ source: Span<UInt8>) {
     if source.count > bytes.count - count { grow(to: count + source.count) }

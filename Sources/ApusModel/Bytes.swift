@@ -1,5 +1,5 @@
-// Comparing and copying bytes without building a String. StaticString keeps every name of the wire spelled once,
-// in the type that it belongs to.
+// Comparing and copying bytes without building a String. Names on the wire are `StaticString`s, each spelled once, in
+// the type that it belongs to.
 
 extension StaticString {
   /// The text as bytes, for tables that are built once.
@@ -13,7 +13,7 @@ extension Span<UInt8> {
     count == text.utf8CodeUnitCount && matches(text, at: 0)
   }
 
-  /// Whether the bytes are those of `text`, apart from the case of ASCII letters. `text` is in lower case.
+  /// Whether the bytes equal `text`, ignoring the case of ASCII letters. `text` must be lower case.
   @inlinable
   public func equalsIgnoringCase(_ text: StaticString) -> Bool {
     guard count == text.utf8CodeUnitCount else { return false }
@@ -27,7 +27,7 @@ extension Span<UInt8> {
     }
   }
 
-  /// Whether the last bytes are those of `text`.
+  /// Whether the bytes end with `text`.
   @inlinable
   public func endsWith(_ text: StaticString) -> Bool {
     let offset = count - text.utf8CodeUnitCount
@@ -43,10 +43,10 @@ extension Span<UInt8> {
     }
   }
 
-  /// Whether two runs of bytes are the same.
+  /// Whether both spans hold the same bytes.
   ///
-  /// Word by word, the last word over again from the end: names have 4 to 17 bytes, and a loop over single bytes takes
-  /// ten times as long.
+  /// Compares whole words, the last one overlapping its predecessor: names have 4 to 17 bytes, and a loop over single
+  /// bytes takes ten times as long.
   @inlinable
   public func equals(_ other: Span<UInt8>) -> Bool {
     let length = count
@@ -69,9 +69,9 @@ extension Span<UInt8> {
     return true
   }
 
-  /// How many bytes both have in common at their beginnings.
+  /// The number of leading bytes that both spans share.
   ///
-  /// 64 bytes at a time while they are equal, without looking which differ; then word by word to the one that does.
+  /// Compares 64 bytes at a time while they are equal, then word by word up to the first difference.
   public func commonPrefixCount(with other: Span<UInt8>) -> Int {
     let limit = Swift.min(count, other.count)
     return unsafe bytes.withUnsafeBytes { left in
@@ -101,17 +101,17 @@ extension Span<UInt8> {
     }
   }
 
-  /// The eight bytes at `offset`, which must be inside, the first the most significant.
+  /// The eight bytes at `offset`, which must be in range, as a big-endian number.
   @inlinable @inline(__always)
   public func eightBytes(at offset: Int) -> UInt64 { unsafe UInt64(bigEndian: bytes.word(offset)) }
 
-  /// The same of four bytes.
+  /// The four bytes at `offset`, likewise.
   @inlinable @inline(__always)
   public func fourBytes(at offset: Int) -> UInt64 {
     unsafe UInt64(UInt32(bigEndian: bytes.halfWord(offset)))
   }
 
-  /// The sixteen bytes at `offset`, which must be inside, as a vector of signed numbers.
+  /// The sixteen bytes at `offset`, which must be in range, as a vector of signed numbers.
   @inlinable @inline(__always)
   public func sixteenBytes(at offset: Int) -> SIMD16<Int8> {
     unsafe bytes.unsafeLoadUnaligned(fromByteOffset: offset, as: SIMD16<Int8>.self)
@@ -126,19 +126,19 @@ extension Span<UInt8> {
     }
   }
 
-  /// The bytes as text. For messages and set-up: never on a hot path.
+  /// The bytes as text. It allocates: use it for messages and set-up, not on a hot path.
   public var text: String { String(decoding: copied(), as: UTF8.self) }
 }
 
 extension MutableSpan<UInt8> {
-  /// Writes eight bytes at `offset`, which must be inside, the most significant first.
+  /// Writes eight bytes at `offset`, which must be in range, the most significant first.
   @inlinable @inline(__always)
   public mutating func setEightBytes(_ bytes: UInt64, at offset: Int) {
     var target = unsafe mutableBytes
     target.storeBytes(of: bytes.bigEndian, toByteOffset: offset, as: UInt64.self)
   }
 
-  /// The same of the four low bytes.
+  /// Writes the four low bytes at `offset`, likewise.
   @inlinable @inline(__always)
   public mutating func setFourBytes(_ bytes: UInt64, at offset: Int) {
     var target = unsafe mutableBytes
@@ -148,7 +148,7 @@ extension MutableSpan<UInt8> {
 }
 
 extension OutputSpan<UInt8> {
-  /// Appends `source`. There must be room.
+  /// Appends `source`. It must fit.
   @inlinable
   public mutating func append(copying source: Span<UInt8>) {
     let length = source.count
@@ -164,7 +164,7 @@ extension OutputSpan<UInt8> {
 }
 
 extension SIMDMask<SIMD16<Int8>> {
-  /// The number of the first lane that is set; 16 where none is.
+  /// The index of the first lane that is set; 16 if none is.
   @inlinable @inline(__always)
   public var firstLane: Int {
     let words = unsafe unsafeBitCast(self, to: SIMD2<UInt64>.self)
@@ -172,7 +172,7 @@ extension SIMDMask<SIMD16<Int8>> {
     return 8 &+ words[1].trailingZeroBitCount &>> 3
   }
 
-  /// Whether a lane is set.
+  /// Whether any lane is set.
   @inlinable @inline(__always)
   public var hasLane: Bool {
     let words = unsafe unsafeBitCast(self, to: SIMD2<UInt64>.self)
@@ -181,7 +181,7 @@ extension SIMDMask<SIMD16<Int8>> {
 }
 
 extension RawSpan {
-  /// The eight bytes at `offset`, in the machine's order. Stops the program where they are not all there.
+  /// The eight bytes at `offset`, in native byte order. Traps if they are out of range.
   @inlinable @inline(__always)
   func word(_ offset: Int) -> UInt64 {
     unsafe unsafeLoadUnaligned(fromByteOffset: offset, as: UInt64.self)
@@ -195,10 +195,10 @@ extension RawSpan {
 }
 
 extension [UInt8] {
-  /// Writes `source` over the elements from `offset` on. There must be room.
+  /// Overwrites the elements from `offset` on with `source`, which must fit.
   ///
-  /// `source` must not lie in this array, which the exclusive access sees to. A loop over two spans is no slower for
-  /// long runs, but sets out a dozen vector registers for short ones, and header fields are short.
+  /// `source` cannot be part of this array: the exclusive access rules that out. A loop over two spans is as fast for
+  /// long runs, but sets up a dozen vector registers for short ones, and header fields are short.
   @inlinable
   public mutating func write(_ source: Span<UInt8>, at offset: Int) {
     let length = source.count

@@ -1,4 +1,4 @@
-/// The states that a notification goes through, under Apple's labels where Apple has one.
+/// The states of a notification, with Apple's labels where Apple has one.
 ///
 /// Logs, counters and tests derive from this enumeration. Each accepted notification ends in exactly one state for
 /// which `isTerminal` holds. The raw values are on disk, in the ledger: a new state takes the next free number.
@@ -15,9 +15,9 @@ public enum DeliveryState: UInt8, Sendable, CaseIterable, Hashable {
   case discardedTokenUnregistered = 9
   case discardedDisabled = 10
   case discardedNotStored = 11
-  /// The store could not keep it, and its provider was told so.
+  /// The store could not keep it; the provider got an error.
   case discardedStoreFailed = 12
-  /// Its device was sent it on one connection after the other, and answered on none.
+  /// It was sent on several connections in a row, and the device acknowledged it on none.
   case discardedUnacknowledged = 13
 
   /// The label in the ledger, in logs and on the console.
@@ -40,7 +40,7 @@ public enum DeliveryState: UInt8, Sendable, CaseIterable, Hashable {
     }
   }
 
-  /// Whether nothing follows.
+  /// Whether the state is final.
   public var isTerminal: Bool {
     switch self {
     case .received, .storedDeviceOffline, .storedPowerConsiderations, .sent: false

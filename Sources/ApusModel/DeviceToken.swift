@@ -1,10 +1,10 @@
-/// A device: what its certificate names, and what a token leads to.
+/// The id of a device: its certificate contains it, and its device tokens resolve to it.
 public struct DeviceID: Sendable, Hashable {
   public var rawValue: UInt64
 
   public init(_ rawValue: UInt64) { self.rawValue = rawValue }
 
-  /// 16 hexadecimal digits, as the device's certificate carries them.
+  /// 16 hexadecimal digits, as in the device's certificate.
   public var text: String {
     let digits = String(rawValue, radix: 16)
     return String(repeating: "0", count: 16 - digits.count) + digits
@@ -12,7 +12,7 @@ public struct DeviceID: Sendable, Hashable {
 
   /// Reads the 16 digits.
   public init?(text: String) {
-    // The standard library's reader takes a sign for a digit.
+    // `UInt64(_:radix:)` also accepts a sign.
     guard text.utf8.count == 16, text.utf8.allSatisfy({ hexValue($0) != nil }),
       let value = UInt64(text, radix: 16)
     else { return nil }
@@ -20,17 +20,17 @@ public struct DeviceID: Sendable, Hashable {
   }
 }
 
-/// An app of the service, as small as a token needs it: the number that its topic was registered under.
+/// An app's number, small enough for a device token; assigned when its topic was registered.
 public struct AppID: Sendable, Hashable {
   public var rawValue: UInt32
 
   public init(_ rawValue: UInt32) { self.rawValue = rawValue }
 
-  /// No app: in the token that names a device to the courier and is good for no topic.
+  /// No app: for the token that names a device to the courier and is valid for no topic.
   public static let base = AppID(0)
 }
 
-/// A topic in the form that tables are keyed by: the app, and what stands behind its bundle id.
+/// A topic as a key of tables: the app, and the suffix of the topic after its bundle id.
 public struct TopicKey: Sendable, Hashable {
   public var app: AppID
   public var suffix: TopicSuffix
@@ -41,12 +41,12 @@ public struct TopicKey: Sendable, Hashable {
   }
 }
 
-/// What a device token says once it is unsealed.
+/// The content of a device token, unsealed.
 public struct TokenClaims: Sendable, Hashable {
   public var device: DeviceID
   public var topic: TopicKey
   public var environment: Environment
-  /// Raised when the app is installed anew: a token of an older generation is dead.
+  /// Raised when the app is reinstalled: tokens of older generations are dead.
   public var generation: UInt16
 
   public init(
@@ -59,19 +59,19 @@ public struct TokenClaims: Sendable, Hashable {
   }
 }
 
-/// A device token as it is issued: 32 bytes, opaque to everybody but the service.
+/// An issued device token: 32 bytes, opaque to everybody but the service.
 ///
-/// Apple promises no length, yet old clients read feedback as tuples of 38 bytes and refuse a token of any other
-/// length than 32.
+/// Apple promises no length, but old clients read feedback as tuples of 38 bytes and reject tokens that are not 32
+/// bytes long.
 public struct DeviceToken: Sendable, Hashable {
-  /// The bytes in order, eight to a word, the first byte the most significant.
+  /// The bytes in order, eight per word, most significant first.
   public var words: (UInt64, UInt64, UInt64, UInt64)
 
   public static let byteCount = 32
 
   public init(words: (UInt64, UInt64, UInt64, UInt64)) { self.words = words }
 
-  /// Whether every byte is 0: no service issues such a token.
+  /// Whether every byte is 0: such a token is never issued.
   public var isZero: Bool { words.0 | words.1 | words.2 | words.3 == 0 }
 
   /// Takes exactly 32 bytes.
@@ -111,17 +111,17 @@ public struct DeviceToken: Sendable, Hashable {
   /// The 32 bytes.
   public var bytes: [UInt8] { (0..<Self.byteCount).map { self[$0] } }
 
-  /// 64 digits in lower case: what an app gives its provider. Never for logs.
+  /// 64 lower-case digits: what an app gives its provider. Never log it.
   public var hex: String {
     String(
       decoding: bytes.flatMap { [hexDigit($0 >> 4), hexDigit($0 & 15)] }, as: UTF8.self)
   }
 
-  /// The first eight digits: enough to find a token by, too few to use.
+  /// The first eight digits: enough to search for a token, too few to use it.
   public var redacted: String { String(hex.prefix(8)) + "…" }
 
   public static func == (left: DeviceToken, right: DeviceToken) -> Bool {
-    // One comparison for all words: where a presented token differs takes no measurable time.
+    // Compares all words in constant time, so timing does not reveal where a presented token differs.
     (left.words.0 ^ right.words.0) | (left.words.1 ^ right.words.1)
       | (left.words.2 ^ right.words.2) | (left.words.3 ^ right.words.3) == 0
   }

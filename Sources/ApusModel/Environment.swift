@@ -1,6 +1,6 @@
-/// The two worlds that APNs keeps apart: a token, a key or a certificate of one is worthless in the other.
+/// The two environments of APNs: a token, a key or a certificate of one is invalid in the other.
 ///
-/// Source: "Registering your app with APNs"; every door of the service belongs to one environment.
+/// Source: "Registering your app with APNs". Every listener of the service belongs to one environment.
 public enum Environment: UInt8, Sendable, CaseIterable, Hashable {
   case production = 0
   case development = 1
@@ -13,7 +13,7 @@ public enum Environment: UInt8, Sendable, CaseIterable, Hashable {
     }
   }
 
-  /// Reads `production`, `development` or APNs's other name for the latter, `sandbox`.
+  /// Reads `production`, `development`, or `sandbox`, APNs's other name for the latter.
   public init?(name: String) {
     switch name {
     case "production": self = .production
@@ -22,11 +22,11 @@ public enum Environment: UInt8, Sendable, CaseIterable, Hashable {
     }
   }
 
-  /// The environment that this one is not.
+  /// The opposite environment.
   public var other: Environment { self == .production ? .development : .production }
 }
 
-/// A set of environments: what a key or a certificate is good for.
+/// A set of environments: where a key or a certificate is valid.
 public struct EnvironmentSet: OptionSet, Sendable, Hashable {
   public let rawValue: UInt8
 

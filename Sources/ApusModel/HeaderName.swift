@@ -1,7 +1,7 @@
 /// The header fields that the provider API knows, spelled once for the service, the client and the tests.
 ///
-/// Sources: "Sending notification requests to APNs" and "Sending channel management requests to APNs". Fields that
-/// are not in this table are ignored, as Apple's documents say.
+/// Sources: "Sending notification requests to APNs" and "Sending channel management requests to APNs". Fields that are
+/// not in this table are ignored, as Apple documents.
 public enum HeaderName: UInt8, Sendable, CaseIterable, Hashable {
   case method
   case path
@@ -19,12 +19,12 @@ public enum HeaderName: UInt8, Sendable, CaseIterable, Hashable {
   case apnsChannelID
   case contentLength
 
-  // Of answers.
+  // Response fields.
   case status
   case contentType
   case apnsUniqueID
 
-  /// The name on the wire, in lower case as HTTP/2 has it.
+  /// The name on the wire, in lower case as HTTP/2 requires.
   @inlinable
   public var text: StaticString {
     switch self {
@@ -49,9 +49,9 @@ public enum HeaderName: UInt8, Sendable, CaseIterable, Hashable {
     }
   }
 
-  /// Finds a name among those of the table.
+  /// Looks up a name.
   ///
-  /// The length picks at most four candidates, so that a request costs about one comparison a field.
+  /// The length leaves at most four candidates, so a lookup costs about one comparison.
   @inlinable
   public init?(_ name: Span<UInt8>) {
     let candidate: HeaderName

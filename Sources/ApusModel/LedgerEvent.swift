@@ -1,6 +1,6 @@
-/// Who a notification is, apart from what it says: what the ledger and the counters know it by.
+/// The facts of a notification without its content, as the ledger and the counters record them.
 public struct NotificationFacts: Sendable, Hashable {
-  /// The place in the order of acceptance.
+  /// Its position in the order of acceptance.
   public var order: UInt64
   /// `apns-id`.
   public var id: NotificationID
@@ -9,10 +9,10 @@ public struct NotificationFacts: Sendable, Hashable {
   public var device: DeviceID
   public var topic: TopicKey
   public var environment: Environment
-  /// The first eight bytes of the device token. With the device and the topic that the token leads to, they tell it
-  /// from every other: seven of them are part of its authentication tag.
+  /// The first eight bytes of the device token. Seven of them are part of its authentication tag, so together with
+  /// device and topic they identify the token.
   public var tokenPrefix: UInt64
-  /// Nil where the provider named none.
+  /// Nil if the provider named none.
   public var pushType: PushType?
   public var priority: Priority
   public var interface: ProviderInterface
@@ -44,7 +44,7 @@ extension Notification {
   }
 }
 
-/// Why a notification came into a state that does not say it all. The raw values are on disk, in the ledger.
+/// Why a notification reached a state, where the state alone does not say. The raw values are on disk, in the ledger.
 public enum LedgerCause: UInt8, Sendable, CaseIterable, Hashable {
   case none = 0
   case deviceAway = 1
@@ -56,30 +56,30 @@ public enum LedgerCause: UInt8, Sendable, CaseIterable, Hashable {
   case replacementFailed = 7
   case serviceEnded = 8
 
-  /// In words for the operator; empty where there is none.
+  /// The cause as a message for the operator; empty for `none`.
   public var text: StaticString {
     switch self {
     case .none: ""
     case .deviceAway: "the device is not connected"
     case .topicHeldBack: "the device's filter holds the topic back"
-    case .queueFull: "as many as may wait for the device do"
+    case .queueFull: "the device's queue is full"
     case .deviceIdle: "the device saves power"
     case .connectionEnded: "the connection ended before the device acknowledged it"
-    case .foundInStore: "a write that was reported as failed had kept it"
-    case .replacementFailed: "what was to replace it could not be stored"
+    case .foundInStore: "a write that was reported as failed had stored it"
+    case .replacementFailed: "the notification that was to replace it could not be stored"
     case .serviceEnded:
-      "a newer one took its place in the store, and the service crashed before the device acknowledged it"
+      "a newer one replaced it in the store, and the service crashed before the device acknowledged it"
     }
   }
 }
 
-/// One notification reached one state.
+/// A notification reached a state.
 ///
-/// A plain value without references: workers keep thousands in one array. The time is added when the event leaves the
-/// shard, which knows no clock.
+/// A plain value without references: workers keep thousands in one array. The shard knows no clock, so the time is
+/// added when the event leaves it.
 public struct LedgerEvent: Sendable, Hashable {
   public var state: DeliveryState
-  /// For `refusedByDevice` the device's status, else the raw value of a `LedgerCause`.
+  /// For `refusedByDevice` the device's status, otherwise the raw value of a `LedgerCause`.
   public var causeCode: UInt8
   public var facts: NotificationFacts
 
@@ -89,7 +89,7 @@ public struct LedgerEvent: Sendable, Hashable {
     self.facts = facts
   }
 
-  /// The cause in words; empty where there is none.
+  /// The cause as a message; empty for `none`.
   public var causeText: String {
     if state == .refusedByDevice { return "the device's status is \(causeCode)" }
     guard let cause = LedgerCause(rawValue: causeCode) else { return "cause \(causeCode)" }
@@ -97,10 +97,10 @@ public struct LedgerEvent: Sendable, Hashable {
   }
 }
 
-/// Which notifications the ledger follows.
+/// Which notifications the ledger records.
 public enum LedgerMode: Sendable, Hashable {
   case off
   case all
-  /// One notification in so many, with all of its states: a hash of its id decides.
+  /// One notification in this many, with all of its states: a hash of its id decides.
   case oneIn(UInt32)
 }

@@ -1,4 +1,4 @@
-/// A line of the ledger: what happened to which notification, and when.
+/// A line of the ledger: which notification reached which state, and when.
 public struct LedgerRecord: Sendable, Hashable {
   /// Unix milliseconds.
   public var milliseconds: Int64
@@ -10,7 +10,7 @@ public struct LedgerRecord: Sendable, Hashable {
   }
 }
 
-/// What is looked for in the ledger. What is nil, or empty, does not matter.
+/// A filter for the ledger. Nil and empty properties match everything.
 public struct LedgerQuery: Sendable {
   public var id: NotificationID?
   public var uniqueID: NotificationID?
@@ -20,7 +20,7 @@ public struct LedgerQuery: Sendable {
   public var topic: TopicKey?
   public var environment: Environment?
   public var states: Set<DeliveryState> = []
-  /// Unix milliseconds, from the first on and before the second.
+  /// Unix milliseconds: `since` is inclusive, `until` exclusive.
   public var sinceMilliseconds: Int64?
   public var untilMilliseconds: Int64?
 

@@ -1,9 +1,9 @@
-/// A rule that a push is held to before it is sent: what a service refuses, and what it accepts although it comes to
-/// nothing.
+/// A rule that a push is checked against before it is sent. Breaking it makes a service reject the push, or accept it
+/// without the intended effect.
 ///
-/// The raw values are for configuration, scripts and documents: they never change.
+/// Configuration, scripts and documents use the raw values: they never change.
 public enum LintRule: String, Sendable, Hashable, CaseIterable {
-  // What a service refuses.
+  // Causes rejection by the service.
   case payloadEmpty = "payload-empty"
   case payloadNotJSON = "payload-not-json"
   case payloadTooLarge = "payload-too-large"
@@ -25,7 +25,7 @@ public enum LintRule: String, Sendable, Hashable, CaseIterable {
   case voipStored = "voip-stored"
   case urgentPriority = "urgent-priority"
 
-  // Keys that nobody reads.
+  // Keys that nothing reads.
   case keyOutsideAPS = "key-outside-aps"
   case keyOutsideAlert = "key-outside-alert"
   case keyMisspelt = "key-misspelt"
@@ -33,7 +33,7 @@ public enum LintRule: String, Sendable, Hashable, CaseIterable {
   case keyRepeated = "key-repeated"
   case valueType = "value-type"
 
-  // Values that do not do what they say.
+  // Values without the intended effect.
   case alertEmpty = "alert-empty"
   case flagNotOne = "flag-not-one"
   case badgeValue = "badge-value"
@@ -54,13 +54,13 @@ public enum LintRule: String, Sendable, Hashable, CaseIterable {
   case liveActivityKey = "liveactivity-key"
   case liveActivityDismissal = "liveactivity-dismissal"
 
-  /// What comes of a push that breaks the rule.
+  /// The effect on a push that breaks the rule.
   public enum Severity: String, Sendable, Hashable, CaseIterable {
-    /// The service refuses it.
+    /// The service rejects it.
     case error
-    /// The service takes it, and it does not do what it says: it is dropped, delayed, or a part of it is not seen.
+    /// The service accepts it, but it is dropped or delayed, or part of it is not shown.
     case warning
-    /// It works, and may be meant otherwise.
+    /// It works, but may not be what was intended.
     case note
   }
 
@@ -74,7 +74,7 @@ public enum LintRule: String, Sendable, Hashable, CaseIterable {
     }
   }
 
-  /// Where the rule comes from: the title of Apple's page, or of a standard.
+  /// The source of the rule: the title of Apple's page, or of a standard.
   public var source: String {
     switch self {
     case .payloadEmpty, .payloadTooLarge, .backgroundPriority:
@@ -101,14 +101,14 @@ public enum LintRule: String, Sendable, Hashable, CaseIterable {
   }
 }
 
-/// A place where a push breaks a rule.
+/// A violation of a rule at one place in a push.
 public struct LintFinding: Sendable, Hashable, CustomStringConvertible {
   public var rule: LintRule
-  /// Where: keys of the payload with full stops between them (`aps.alert.title`), or the name of a header field.
+  /// The place: the path of a key in the payload (`aps.alert.title`), or the name of a header field.
   public var place: String
-  /// What is wrong there and what comes of it, as a sentence without its end.
+  /// What is wrong and its effect, as a sentence without the full stop.
   public var problem: String
-  /// What to do, as a sentence.
+  /// The fix, as a sentence.
   public var remedy: String
 
   public init(_ rule: LintRule, at place: String, _ problem: String, remedy: String) {

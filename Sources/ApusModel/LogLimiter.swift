@@ -1,18 +1,18 @@
-/// Bounds how many log lines of one kind are written, and counts those that are not.
+/// Bounds how many log lines of one kind are written, and counts the suppressed ones.
 ///
-/// Anybody on the network can cause some lines, and a failing disk others. Each kind may have a number of lines in a
-/// window of time; the others are suppressed, and one line tells how many they were. A window begins with the first
-/// line after the last window, so a kind that is rare is never suppressed. Time is given, in milliseconds of a clock
-/// that nobody sets.
+/// Anybody on the network can cause some lines, and a failing disk others. Each kind may write a number of lines per
+/// window of time; further ones are suppressed, and one line reports their number. A window begins with the first line
+/// after the last window, so a rare kind is never suppressed. The caller passes the time, in milliseconds of a
+/// monotonic clock.
 package struct LogLimiter: Sendable {
   /// What to do with a line.
   package enum Verdict: Sendable, Hashable {
-    /// Write it, and first say how many were suppressed in the window before, unless that is 0.
+    /// Write it, preceded by the number suppressed in the previous window unless that is 0.
     case write(suppressedBefore: Int)
     case suppress
   }
 
-  /// Lines of a kind that were suppressed in a window that is over.
+  /// Lines of a kind that were suppressed in a finished window.
   package struct Suppressed: Sendable, Hashable {
     package var kind: Int
     package var lineCount: Int
@@ -34,7 +34,7 @@ package struct LogLimiter: Sendable {
   private let lines: Int
   private let windowMilliseconds: UInt64
 
-  /// - Parameter kinds: How many kinds there are; each is a number below that.
+  /// - Parameter kinds: The number of kinds; each kind is a number below it.
   package init(
     kinds: Int, lines: Int = Limits.logLinesPerWindow,
     windowSeconds: Int = Limits.logWindowSeconds
@@ -44,7 +44,7 @@ package struct LogLimiter: Sendable {
     windowMilliseconds = UInt64(windowSeconds) * 1000
   }
 
-  /// A line of that kind is about to be written.
+  /// Decides on a line of that kind that is about to be written.
   package mutating func admit(_ kind: Int, atMilliseconds now: UInt64) -> Verdict {
     var suppressedBefore = 0
     if now >= windows[kind].endMilliseconds {
@@ -62,7 +62,7 @@ package struct LogLimiter: Sendable {
     return .write(suppressedBefore: suppressedBefore)
   }
 
-  /// What was suppressed in windows that are over and was not told yet.
+  /// Removes and returns what was suppressed in finished windows and has not been reported yet.
   package mutating func takeSuppressed(atMilliseconds now: UInt64) -> [Suppressed] {
     var taken: [Suppressed] = []
     for kind in windows.indices
@@ -73,6 +73,6 @@ package struct LogLimiter: Sendable {
     return taken
   }
 
-  /// Lines of that kind that were ever suppressed.
+  /// All lines of that kind suppressed so far.
   package func suppressedTotal(_ kind: Int) -> UInt64 { windows[kind].suppressedTotal }
 }

@@ -23,17 +23,17 @@ public struct NotificationID: Sendable, Hashable {
     self.init(high: first &<< 32 | second, low: third &<< 32 | fourth)
   }
 
-  /// Writes the 36 characters in upper case, as APNs spells the ids that it makes.
+  /// Writes the 36 characters in upper case, as APNs spells the ids that it assigns.
   public func write(to output: inout MutableSpan<UInt8>, at offset: Int) {
     write(to: &output, at: offset, letters: 7)
   }
 
-  /// The same in lower case, as an `apns-id` is to be spelled in a request.
+  /// The same in lower case, as an `apns-id` in a request is spelled.
   public func writeLowercase(to output: inout MutableSpan<UInt8>, at offset: Int) {
     write(to: &output, at: offset, letters: 39)
   }
 
-  /// - Parameter letters: How far the letter for ten is behind `:`, which follows `9`.
+  /// - Parameter letters: The distance from `:`, the character after `9`, to the letter for ten.
   @inline(__always)
   private func write(to output: inout MutableSpan<UInt8>, at offset: Int, letters: UInt64) {
     let first = hexDigits(high &>> 32, letters: letters)
@@ -62,8 +62,8 @@ public struct NotificationID: Sendable, Hashable {
 
 /// The eight digits of a 32-bit number, the first the most significant.
 ///
-/// All at once: the digits are spread to a byte each, and to those above 9 `letters` is added to get from `:` to `A`
-/// (7) or `a` (39).
+/// Computed in parallel: each digit is spread to a byte, and `letters` is added to those above 9 to get from `:` to
+/// `A` (7) or `a` (39).
 @inline(__always)
 private func hexDigits(_ number: UInt64, letters: UInt64) -> UInt64 {
   var spread = (number &<< 16 | number) & 0x0000_ffff_0000_ffff
@@ -73,22 +73,22 @@ private func hexDigits(_ number: UInt64, letters: UInt64) -> UInt64 {
   return spread &+ 0x3030_3030_3030_3030 &+ isLetter &* letters
 }
 
-/// The value of eight hexadecimal digits in either case, the first the most significant; nil where one is none.
+/// The value of eight hexadecimal digits in either case, the first the most significant; nil if one is not a digit.
 ///
-/// All at once, a byte each, without a carry from one byte to the next: the top bit of each byte of `text` must be
+/// Computed in parallel, one byte each, without a carry between bytes: the top bit of each byte of `text` must be
 /// clear, and each sum stays below 256.
 func hexValue(ofEight text: UInt64) -> UInt64? {
   let tops: UInt64 = 0x8080_8080_8080_8080
-  // The cases of a letter differ in this bit alone.
+  // The cases of a letter differ only in this bit.
   let lower = text | 0x2020_2020_2020_2020
-  // A top bit in each says: the byte is at least '0', above '9', at least 'a', above 'f'.
+  // The top bit of each byte then means: at least '0', above '9', at least 'a', above 'f'.
   let fromZero = text &+ 0x5050_5050_5050_5050
   let aboveNine = text &+ 0x4646_4646_4646_4646
   let fromA = lower &+ 0x1f1f_1f1f_1f1f_1f1f
   let aboveF = lower &+ 0x1919_1919_1919_1919
   let good = (fromZero & ~aboveNine | fromA & ~aboveF) & ~text & tops
   guard good == tops else { return nil }
-  // The low half of a letter counts from 1 at 'a': 9 more make it the digit.
+  // The low half of a letter counts from 1 at 'a': adding 9 makes it the digit.
   let letters = text &>> 6 & 0x0101_0101_0101_0101
   var digits = text & 0x0f0f_0f0f_0f0f_0f0f
   digits = digits &+ letters &* 9
@@ -97,8 +97,8 @@ func hexValue(ofEight text: UInt64) -> UInt64? {
   return (digits | digits &>> 16) & 0xffff_ffff
 }
 
-/// Reads hexadecimal digits, in either case, into the first bytes of `output`, which must have room for them. False
-/// where they are no even number, or one is none.
+/// Reads hexadecimal digits, in either case, into the first bytes of `output`, which must have room. False if their
+/// number is odd, or one is not a digit.
 public func readHexadecimal(_ text: Span<UInt8>, into output: inout MutableSpan<UInt8>) -> Bool {
   guard text.count.isMultiple(of: 2) else { return false }
   var place = 0

@@ -1,12 +1,12 @@
-/// What a device says about its use and its battery. A device that never says anything counts as active.
+/// What a device reports about its use and its battery. A device that reports nothing counts as active.
 ///
-/// The raw values are those of the courier's set-state message: 1 is in all clients, 0 means the contrary, and 2 is
-/// this service's own.
+/// The raw values are those of the courier's set-state message: all clients have 1, 0 means the opposite, and 2 is an
+/// extension of this service.
 public enum PowerState: UInt8, Sendable, CaseIterable, Hashable {
-  /// Nobody uses it: what is not urgent waits for a moment when the radio is in use anyway.
+  /// Not in use: notifications that are not urgent wait until the radio is in use anyway.
   case idle = 0
-  /// Somebody uses it, or it hangs on a mains supply: everything is sent at once.
+  /// In use or on mains power: everything is sent at once.
   case active = 1
-  /// The battery is to be spared: only what the user is to see or hear at once is sent.
+  /// Saving battery: only what the user is to see or hear at once is sent.
   case lowPower = 2
 }

@@ -2,7 +2,7 @@
 ///
 /// Source: "Sending notification requests to APNs".
 public enum Priority: UInt8, Sendable, CaseIterable, Hashable {
-  /// Send at once. The default where a request names none.
+  /// Send at once. The default.
   case immediate = 10
   /// Send with regard to the device's power: may be grouped and delayed.
   case powerSaving = 5

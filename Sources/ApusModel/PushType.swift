@@ -1,9 +1,9 @@
-/// The values of `apns-push-type`, each with the topic and the limits that belong to it.
+/// The values of `apns-push-type`, each with its topic suffix.
 ///
 /// Source: "Sending notification requests to APNs", the push-type list.
 ///
-/// The raw values are on the wire (field 0x41 of the courier's notification) and on disk (the mailbox): a new push type
-/// takes the next free number, wherever it stands in the list. 0xff is taken: on disk it stands for "none named".
+/// The raw values are on the wire (field 0x41 of the courier's notification) and on disk (the mailbox): a new push
+/// type takes the next free number, whatever its place in the list. 0xff is taken: on disk it means no push type.
 public enum PushType: UInt8, Sendable, CaseIterable, Hashable {
   case alert = 0
   case background = 1
@@ -34,7 +34,7 @@ public enum PushType: UInt8, Sendable, CaseIterable, Hashable {
     }
   }
 
-  /// The suffix that the topic of such a push must carry.
+  /// The suffix that the topic of such a push must have.
   public var topicSuffix: TopicSuffix {
     switch self {
     case .alert, .background, .mdm: .none
@@ -51,8 +51,8 @@ public enum PushType: UInt8, Sendable, CaseIterable, Hashable {
 
   /// Reads a header's value.
   ///
-  /// Apple's pages spell one value in three ways ("Liveactivity", "liveactivity", "LiveActivity"), so the letters'
-  /// case does not matter.
+  /// Apple's pages spell one value in three ways (`Liveactivity`, `liveactivity`, `LiveActivity`), so letter case is
+  /// ignored.
   public init?(headerValue: Span<UInt8>) {
     for type in PushType.allCases where headerValue.equalsIgnoringCase(type.name) {
       self = type
@@ -62,10 +62,10 @@ public enum PushType: UInt8, Sendable, CaseIterable, Hashable {
   }
 }
 
-/// What a topic may carry behind the bundle id: each suffix is a topic of its own, with tokens of its own.
+/// The suffix of a topic after the bundle id: each suffix makes a topic of its own, with tokens of its own.
 ///
 /// The raw values are inside device tokens, which providers keep for years, and on disk (keys of the mailbox, device
-/// records): they never change their meaning, and there is room for 16.
+/// records): they never change their meaning. There is room for 16.
 public enum TopicSuffix: UInt8, Sendable, CaseIterable, Hashable {
   case none = 0
   case complication = 1
@@ -77,7 +77,7 @@ public enum TopicSuffix: UInt8, Sendable, CaseIterable, Hashable {
   case voip = 7
   case widgets = 8
 
-  /// The text behind the bundle id, with its leading full stop.
+  /// The text after the bundle id, with its leading full stop.
   public var text: StaticString {
     switch self {
     case .none: ""
@@ -92,7 +92,7 @@ public enum TopicSuffix: UInt8, Sendable, CaseIterable, Hashable {
     }
   }
 
-  /// The longest suffix that `topic` ends in, `.none` when it ends in none of them.
+  /// The longest suffix that `topic` ends in; `.none` if it ends in none of them.
   public init(of topic: Span<UInt8>) {
     for suffix in TopicSuffix.allCases where suffix != .none && topic.endsWith(suffix.text) {
       self = suffix

@@ -1,7 +1,7 @@
-/// Why a request was refused: the `reason` of the answer's JSON body, and of a GOAWAY's debug data.
+/// Why a request was rejected: the `reason` in the response's JSON body and in a GOAWAY's debug data.
 ///
 /// Source: "Handling notification responses from APNs" and "Handling error responses from APNs". The raw value is the
-/// place in Apple's tables and is stored in no file.
+/// position in Apple's tables and is never stored.
 public enum Reason: UInt8, Sendable, CaseIterable, Hashable {
   case badCollapseID
   case badDeviceToken
@@ -38,11 +38,11 @@ public enum Reason: UInt8, Sendable, CaseIterable, Hashable {
   case serviceUnavailable
   case shutdown
 
-  /// The word on the wire.
+  /// The reason on the wire.
   ///
   /// `BadEnvironmentKeyInToken` is what APNs really sends; Apple's page prints `…KeyIdInToken`. `BadRequestPayload`
-  /// (unparsable JSON) stands in Apple's table for channels; device requests use it too, as their own table has no
-  /// word for a body that is not a JSON object with `aps`. `HeaderListTooLarge` is ours, for the 431 of RFC 9113,
+  /// (unparsable JSON) is in Apple's table for channels; device requests use it too, because their own table has no
+  /// reason for a body that is not a JSON object with `aps`. `HeaderListTooLarge` is ours, for the 431 of RFC 9113,
   /// section 10.5.1.
   public var text: StaticString {
     switch self {
@@ -83,7 +83,7 @@ public enum Reason: UInt8, Sendable, CaseIterable, Hashable {
     }
   }
 
-  /// The word as APNs sends it, in an answer's body and in a GOAWAY's debug data: `{"reason":"…"}`, without spaces.
+  /// The reason as APNs sends it in a response's body and in a GOAWAY's debug data: `{"reason":"…"}`, without spaces.
   public var json: [UInt8] {
     var bytes = StaticString("{\"reason\":\"").bytes
     bytes.append(text)
@@ -91,7 +91,7 @@ public enum Reason: UInt8, Sendable, CaseIterable, Hashable {
     return bytes
   }
 
-  /// The HTTP status that goes with the reason.
+  /// The HTTP status for the reason.
   public var status: UInt16 {
     switch self {
     case .badCollapseID, .badDeviceToken, .badExpirationDate, .badMessageID, .badPriority,
@@ -113,7 +113,7 @@ public enum Reason: UInt8, Sendable, CaseIterable, Hashable {
     }
   }
 
-  /// Finds the reason of an answer by its word; nil for one that this table does not have.
+  /// Finds a reason by its text on the wire; nil if it is unknown.
   public init?(text: Span<UInt8>) {
     for reason in Reason.allCases where text.equals(reason.text) {
       self = reason
@@ -123,7 +123,7 @@ public enum Reason: UInt8, Sendable, CaseIterable, Hashable {
   }
 }
 
-/// A refused request: the reason, and for 410 the time at which the token was found dead.
+/// A rejected request: the reason, and for 410 the time at which the token was found dead.
 public struct Rejection: Error, Sendable, Hashable {
   public var reason: Reason
   /// Unix milliseconds; present with status 410 only.

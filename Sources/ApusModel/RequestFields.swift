@@ -1,7 +1,7 @@
-/// The header fields of one request or answer: those of ``HeaderName``, in one reusable run of bytes.
+/// The known header fields (``HeaderName``) of one request or response, in one reusable buffer.
 ///
-/// A request is read once from the connection's bytes into this value and looked at many times, so the values lie
-/// one behind the other and a table says where each begins. `removeAll` keeps the memory for the next request.
+/// A request is copied once from the connection's bytes into this value and then read many times. The values are
+/// contiguous, and a table holds where each begins. `removeAll` keeps the memory for the next request.
 public struct RequestFields: Sendable {
   @usableFromInline
   struct Place: Sendable {
@@ -21,25 +21,25 @@ public struct RequestFields: Sendable {
   @usableFromInline var bytes: [UInt8]
   @usableFromInline var used = 0
   @usableFromInline var places = InlineArray<18, Place>(repeating: Place())
-  /// Whether any field came more than once.
+  /// Whether any field occurred more than once.
   public private(set) var hasRepeatedField = false
 
-  /// Makes room for the values that `Limits.headerListBytes` allows, or for fewer.
+  /// Reserves the bytes that `Limits.headerListBytes` allows, or fewer.
   public init(byteCapacity: Int = Limits.headerListBytes) {
     bytes = [UInt8](repeating: 0, count: min(byteCapacity, Limits.headerListBytes))
   }
 
-  /// Forgets every field and keeps the memory.
+  /// Removes every field and keeps the memory.
   public mutating func removeAll() {
     used = 0
     hasRepeatedField = false
     for index in places.indices { places[index] = Place() }
   }
 
-  /// Takes one field.
+  /// Adds one field.
   ///
-  /// A second value of the same field is counted and not kept. Returns false when there is no room: the header list
-  /// is longer than `Limits.headerListBytes`.
+  /// A second value of the same field is counted but not kept. Returns false if there is no room: the header list is
+  /// longer than `Limits.headerListBytes`.
   @inlinable
   public mutating func add(_ name: HeaderName, value: Span<UInt8>) -> Bool {
     let index = Int(name.rawValue)
@@ -62,19 +62,19 @@ public struct RequestFields: Sendable {
     hasRepeatedField = true
   }
 
-  /// Whether the field came at least once. An empty value counts.
+  /// Whether the field occurred. An empty value counts.
   @inlinable
   public func contains(_ name: HeaderName) -> Bool {
     places[Int(name.rawValue)].occurrences > 0
   }
 
-  /// How often the field came.
+  /// How often the field occurred.
   @inlinable
   public func occurrences(of name: HeaderName) -> Int {
     Int(places[Int(name.rawValue)].occurrences)
   }
 
-  /// The first value of the field; empty when it did not come.
+  /// The first value of the field; empty if it did not occur.
   @inlinable
   @_lifetime(borrow self)
   public func value(_ name: HeaderName) -> Span<UInt8> {

@@ -1,10 +1,10 @@
 /// How often the notifications of one topic in one environment reached each state, by push type and priority.
 ///
-/// For each topic the accepted notifications are those that ended and those that are pending: `isBalanced`.
+/// For each topic, accepted = ended + pending: see `isBalanced`.
 public struct TopicCounters: Sendable, Hashable {
   public var topic: TopicKey
   public var environment: Environment
-  /// Accepted and not ended. Below zero only in the part of one worker, where devices changed hands between two runs
+  /// Accepted and not ended. Negative only in the part of one worker, when devices changed workers between two runs
   /// with different numbers of workers.
   public var pending: Int64
   /// One number for each state, push type and priority; see `cell`.
@@ -19,15 +19,15 @@ public struct TopicCounters: Sendable, Hashable {
 
   // MARK: Layout
 
-  // Spelled as numbers: each event is counted with them, and the lists' lengths would be looked up each time.
-  /// Push types, behind a first place for "none named".
+  // Literals, because every counted event uses them and the lists' counts would be computed each time.
+  /// Push types, after a first index for no push type.
   @inlinable public static var pushTypeCount: Int { 12 }
   @inlinable public static var priorityCount: Int { 3 }
   /// Cells of one state.
   @inlinable public static var stateStride: Int { pushTypeCount * priorityCount }
   @inlinable public static var cellCount: Int { 14 * stateStride }
 
-  /// The place among the cells of one state.
+  /// The index among the cells of one state.
   @inlinable
   public static func offset(pushType: PushType?, priority: Priority) -> Int {
     let type = pushType.map { Int($0.rawValue) + 1 } ?? 0
@@ -62,7 +62,7 @@ public struct TopicCounters: Sendable, Hashable {
 
   public var accepted: UInt64 { self[.received] }
 
-  /// Notifications that reached the end of their way.
+  /// Notifications in a terminal state.
   public var ended: UInt64 {
     DeliveryState.allCases.reduce(0) { $1.isTerminal ? $0 &+ self[$1] : $0 }
   }
@@ -70,14 +70,14 @@ public struct TopicCounters: Sendable, Hashable {
   /// Whether every accepted notification has ended or is pending.
   public var isBalanced: Bool { accepted == ended &+ UInt64(bitPattern: pending) }
 
-  /// The part of one push type; nil for notifications whose providers named none.
+  /// The part of one push type; nil for notifications without one.
   public func part(of pushType: PushType?) -> TopicCounters {
     part { type, _ in type == pushType }
   }
 
   public func part(of priority: Priority) -> TopicCounters { part { $1 == priority } }
 
-  /// What `contains` says of push type and priority; as balanced as the whole.
+  /// The part whose push type and priority match; as balanced as the whole.
   private func part(_ contains: (PushType?, Priority) -> Bool) -> TopicCounters {
     var part = TopicCounters(topic: topic, environment: environment)
     for type in [nil] + PushType.allCases.map(Optional.some) {

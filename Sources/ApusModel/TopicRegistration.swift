@@ -1,15 +1,15 @@
-/// What is known of one topic on one device.
+/// The state of one topic on one device.
 public struct TopicRegistration: Sendable, Hashable {
   public var topic: TopicKey
-  /// The generation that the topic's token must carry; 0 where none was minted yet.
+  /// The generation that the topic's token must have; 0 if none was issued yet.
   public var generation: UInt16
-  /// What the last filter said.
+  /// From the last filter.
   public var state: TopicState
-  /// Whether a filter named the topic once: only then does its absence mean that the app is gone.
+  /// Whether a filter ever listed the topic: only then does its absence mean that the app was removed.
   public var wasListed: Bool
-  /// Unix milliseconds since when `state` holds: for a removed topic, the time in the provider's 410.
+  /// Unix milliseconds since when `state` has applied: for a removed topic, the time in the provider's 410.
   public var stateSinceMilliseconds: Int64
-  /// Unix milliseconds since when older generations are dead.
+  /// Unix milliseconds since when older generations have been dead.
   public var generationSinceMilliseconds: Int64
 
   public init(

@@ -1,6 +1,6 @@
-/// What a device's filter says about a topic, from the least to the most restrictive.
+/// The state of a topic in a device's filter, from the least to the most restrictive.
 ///
-/// A hash that stands in several lists gets the most restrictive of them. The raw values are stored.
+/// A hash in several lists gets the most restrictive state. The raw values are stored.
 public enum TopicState: UInt8, Sendable, CaseIterable, Hashable, Comparable {
   /// Deliver now; may wake the device.
   case enabled = 0
@@ -8,11 +8,11 @@ public enum TopicState: UInt8, Sendable, CaseIterable, Hashable, Comparable {
   case nonWaking = 1
   /// Deliver when the connection is in use anyway or the device is awake.
   case opportunistic = 2
-  /// Keep, deliver nothing until the list changes.
+  /// Keep; deliver nothing until the list changes.
   case paused = 3
-  /// The app is there, its user turned notifications off: do not deliver, do not call it gone.
+  /// The app is installed, but its user turned notifications off: do not deliver, but keep the token valid.
   case ignored = 4
-  /// In none of the lists. Where it was in one before, the app is gone.
+  /// In none of the lists. If it was in one before, the app was removed.
   case unlisted = 5
 
   public static func < (left: TopicState, right: TopicState) -> Bool {

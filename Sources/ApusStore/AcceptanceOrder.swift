@@ -1,13 +1,13 @@
 import ApusModel
 import Synchronization
 
-/// Numbers for accepted notifications, each larger than all before, over restarts and without any clock.
+/// Numbers for accepted notifications, each larger than all before, across restarts and without a clock.
 ///
-/// The store keeps a ceiling below which numbers may have been given. A start begins at the ceiling, whatever was
-/// given below it, and gives no number before a higher ceiling is on disk. The numbers of a block that a stop leaves
-/// unused are lost: 2^40 starts use up 64 bits.
+/// The store keeps a ceiling below which numbers may have been assigned. A start begins at that ceiling, and assigns
+/// no number before a higher ceiling is on disk. The unused numbers of a block are lost at a shutdown: 2^40 starts
+/// would use up 64 bits.
 package final class AcceptanceOrder: Sendable {
-  /// Numbers that one write to the store covers: about a minute at the highest rate of one machine.
+  /// Numbers covered by one write to the store: about a minute at the highest rate of one machine.
   package static let defaultBlockSize: UInt64 = 1 << 24
 
   private static let key: StaticString = "order-ceiling"
@@ -20,10 +20,10 @@ package final class AcceptanceOrder: Sendable {
   private let ceiling: Atomic<UInt64>
   private let isExtending = Atomic(false)
 
-  /// Reads the ceiling and asks for the first block. Until it is on disk `next` gives nothing.
+  /// Reads the ceiling and requests the first block. Until it is on disk `next` returns nil.
   ///
-  /// - Parameter ready: called once, on the store's commit thread, when the first block is on disk or could not be
-  ///   written; after a failure the calls to `next` ask again.
+  /// - Parameter ready: Called once, on the store's commit thread, when the first block is on disk or could not be
+  ///   written; after a failure the calls to `next` request it again.
   package init(
     store: any DurableStore, blockSize: UInt64 = AcceptanceOrder.defaultBlockSize,
     ready: @escaping @Sendable (StoreError?) -> Void = { _ in }
@@ -36,7 +36,7 @@ package final class AcceptanceOrder: Sendable {
     extend(ready)
   }
 
-  /// The next number. Nil while no block is on disk: the provider is told to try again later.
+  /// The next number. Nil while no block is on disk: the provider is told to retry later.
   package func next() -> UInt64? {
     var number = following.load(ordering: .relaxed)
     while true {
@@ -55,7 +55,7 @@ package final class AcceptanceOrder: Sendable {
     }
   }
 
-  /// Asks the store for another block, unless that is under way.
+  /// Requests another block from the store, unless a request is pending.
   private func extend(_ done: @escaping @Sendable (StoreError?) -> Void = { _ in }) {
     guard !isExtending.load(ordering: .relaxed),
       !isExtending.exchange(true, ordering: .acquiringAndReleasing)

@@ -1,66 +1,65 @@
 package import ApusModel
 
-/// What reads the store's tables. Reads may come from any thread and see what was committed before.
+/// Reads the store's tables. Reads may come from any thread and see everything committed before.
 package protocol StoreReader: AnyObject, Sendable {
-  /// The value of `key`, nil if there is none.
+  /// The value of `key`; nil if there is none.
   ///
-  /// - Parameter once: Whether neither this row nor its neighbours will be asked for again soon: they then take no
-  ///   place in the engine's cache.
+  /// - Parameter once: Whether neither this row nor its neighbours will be read again soon: they are then not cached
+  ///   by the engine.
   func get(_ family: StoreFamily, key: Span<UInt8>, once: Bool) throws(StoreError) -> [UInt8]?
 
-  /// Visits the rows whose keys begin with `prefix` and do not come before `start`, in the order of their keys' bytes,
-  /// as of the moment of the call, until `visit` returns false. The spans hold only during the visit. `visit` may use
-  /// the store.
+  /// Visits the rows whose keys begin with `prefix` and do not precede `start`, in the byte order of their keys, as of
+  /// the call, until `visit` returns false. The spans are valid only during the visit. `visit` may use the store.
   ///
-  /// Rows before `start` cost nothing, so that a long run of rows can be read in pages.
+  /// Rows before `start` cost nothing, so a long run of rows can be read in pages.
   func scan(
     _ family: StoreFamily, prefix: Span<UInt8>, from start: Span<UInt8>,
     _ visit: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
   ) throws(StoreError)
 
-  /// Visits what waits for each of `devices`, with the device's place among them: in the order of the keys, which
-  /// comes cheapest where the devices are in the order of their ids.
+  /// Visits the stored notifications of each of `devices`, with the device's index among them, in the order of the
+  /// keys; this is cheapest if the devices are sorted by id.
   func scanMailbox(
     of devices: [DeviceID],
     _ visit: (_ device: Int, _ key: Span<UInt8>, _ value: Span<UInt8>) -> Void
   ) throws(StoreError)
 }
 
-/// The store behind the service: tables of bytes, written in groups.
+/// The store of the service: tables of bytes, written in groups.
 ///
-/// Writes go through one commit thread: whatever is submitted while one group is being synced gathers, and is then
-/// written as one batch with one sync.
+/// Writes go through one commit thread: groups submitted while another is being synced gather, and are then written as
+/// one batch with one sync.
 package protocol DurableStore: StoreReader {
-  /// An empty group with room from the ones committed before.
+  /// An empty group, with reused memory if available.
   func makeGroup() -> WriteGroup
 
-  /// Hands `group` over to be written.
+  /// Submits `group` to be written.
   ///
   /// `completion` is called once, on the commit thread and in the order of submission. With nil, the group is on disk
-  /// and synced. With an error other than `.unavailable`, `.overloaded` and `.closed`, which say that nothing was
-  /// written, the fate of the group is open: after a failed sync nobody can tell what the disk kept. An empty group
+  /// and synced. `.unavailable`, `.overloaded` and `.closed` mean that nothing was written; after any other error, it
+  /// is unknown whether the group was written, because a failed sync does not tell what the disk kept. An empty group
   /// completes once everything submitted before it has.
   ///
   /// After `close` the completion is called at once on the calling thread with `.closed`.
   func commit(
     _ group: consuming WriteGroup, completion: @escaping @Sendable (StoreError?) -> Void)
 
-  /// Appends the keys of up to `limit` stored notifications that seem to be past their time, and forgets them. A key
-  /// may come for a row that was removed or replaced since: the row itself has the last word.
+  /// Appends the keys of up to `limit` stored notifications that seem to have expired, and forgets them. The row of a
+  /// key may have been removed or replaced since: read it before acting.
   ///
-  /// Every expired notification comes by in time; how soon is the store's own matter, and by whose clock: `nowSeconds`
-  /// is for stores that look when they are asked.
+  /// Every expired notification is reported eventually; the store decides when, and by which clock: `nowSeconds` is
+  /// for stores that search on request.
   func takeExpired(nowSeconds: Int64, limit: Int, into keys: inout [MailboxKey])
 
-  /// Whether the store takes writes: false from a fault until it has recovered, and once closed. A hint, to refuse
-  /// early; the completion has the last word.
+  /// Whether the store accepts writes: false from a fault until it has recovered, and once closed. A hint, for early
+  /// refusal; the completion is authoritative.
   var isAvailable: Bool { get }
 
-  /// Why the store takes no writes; nil while it takes them, and for stores that cannot say.
+  /// Why the store accepts no writes; nil while it does, and for stores that cannot tell.
   var fault: StoreError? { get }
 
   /// Waits until everything submitted is written and its completions have returned, then closes. Later calls wait as
-  /// well and do nothing else. Called from a completion, it returns at once and the closing follows.
+  /// well and do nothing else. If called from a completion, it returns at once and closes afterwards.
   func close()
 }
 
@@ -92,7 +91,7 @@ extension StoreReader {
 }
 
 extension DurableStore {
-  /// Commits what `group` holds and leaves an empty group with room in its place.
+  /// Commits `group` and replaces it by an empty group with reused memory.
   package func commit(
     renewing group: inout WriteGroup, completion: @escaping @Sendable (StoreError?) -> Void
   ) {
@@ -103,8 +102,8 @@ extension DurableStore {
 }
 
 extension DurableStore {
-  /// Looks through up to `limit` rows of the mailbox from `cursor` on, which moves behind them and back to the
-  /// beginning at the end: ``takeExpired(nowSeconds:limit:into:)`` for stores that are small.
+  /// Examines up to `limit` rows of the mailbox from `cursor` on, which is advanced and reset at the end:
+  /// ``takeExpired(nowSeconds:limit:into:)`` for small stores.
   package func findExpired(
     from cursor: inout [UInt8], nowSeconds: Int64, limit: Int, into keys: inout [MailboxKey]
   ) throws(StoreError) {

@@ -1,12 +1,12 @@
 package import ApusModel
 
-// One row per token and list, at the latest time. Whoever writes reads first (`feedbackTime`) and says what it found:
-// a group holds no conditions. A read that misses a write still on its way leaves a token at two times at worst, of
-// which the row by token names one. Both rows go out, the older one first, and each goes when its reader took it:
-// nothing is lost, and clients compare the time with that of the token's last registration.
+// One row per token and list, with the latest time. The writer reads first (`feedbackTime`) and passes on what it
+// found, because a group contains no conditions. If the read misses a pending write, a token has at worst two times,
+// of which the row by token names one. Both rows are sent, the older one first, and each is removed once its reader
+// received it: nothing is lost, and clients compare the time with that of the token's last registration.
 
 extension DurableStore {
-  /// The Unix milliseconds at which the token stands in the list, nil if it does not.
+  /// The token's time in the list in Unix milliseconds; nil if it is not in the list.
   package func feedbackTime(
     of token: DeviceToken, in list: FeedbackTopic
   ) throws(StoreError) -> Int64? {
@@ -19,10 +19,10 @@ extension DurableStore {
     }
   }
 
-  /// Appends up to `limit` rows of the list to `rows`: the oldest that come behind `after`, which itself need not be
-  /// there any more, or the oldest of all. Rows of the same millisecond come in the order of their tokens.
+  /// Appends up to `limit` rows of the list to `rows`: the oldest after `after`, which need not exist any more, or the
+  /// oldest of all. Rows of the same millisecond are in the order of their tokens.
   ///
-  /// A damaged row ends the reading with `.corrupted`; what stood before it was appended.
+  /// A damaged row ends the reading with `.corrupted`; rows before it were appended.
   package func feedbackRows(
     of list: FeedbackTopic, after: FeedbackRow?, limit: Int, into rows: inout [FeedbackRow]
   ) throws(StoreError) {
@@ -50,7 +50,7 @@ extension DurableStore {
     }
     if let fault {
       let last = rows.count > begin ? rows.last : after
-      let place = last.map { "behind the token \($0.token.redacted)" } ?? "at the beginning"
+      let place = last.map { "after the token \($0.token.redacted)" } ?? "at the beginning"
       throw .corrupted(
         path: "feedback",
         detail: "\(fault), \(place) of the \(list.environment.name) list of app "
@@ -60,9 +60,9 @@ extension DurableStore {
 }
 
 extension WriteGroup {
-  /// Puts the token into the list with that time, in place of `previous`: its time so far, from `feedbackTime`.
+  /// Adds the token to the list with that time, replacing `previous`: its time so far, from `feedbackTime`.
   ///
-  /// The latest time stands: where `previous` is not earlier, nothing is written.
+  /// The latest time is kept: if `previous` is not earlier, nothing is written.
   package mutating func putFeedback(
     _ row: FeedbackRow, in list: FeedbackTopic, replacing previous: Int64?
   ) {
@@ -80,10 +80,10 @@ extension WriteGroup {
     put(.feedback, key: tokenKey.span, value: tokenValue.span)
   }
 
-  /// Takes out a row that a reader took.
+  /// Removes a row that a reader has received.
   ///
-  /// - Parameter isCurrent: whether `feedbackTime` still says this row's time. Otherwise the row by token belongs to a
-  ///   newer row, and both stay for the next reader.
+  /// - Parameter isCurrent: Whether `feedbackTime` still returns this row's time. If not, the row by token belongs to
+  ///   a newer row, and both stay for the next reader.
   package mutating func removeFeedback(
     _ row: FeedbackRow, of list: FeedbackTopic, isCurrent: Bool
   ) {

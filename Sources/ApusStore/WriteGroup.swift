@@ -2,22 +2,22 @@ import ApusModel
 
 /// Writes that reach the disk together or not at all, in the order in which they were added.
 ///
-/// A value that cannot be copied: whoever hands it to `DurableStore.commit` has nothing left to change it by, so it
-/// crosses to the commit thread without a lock and without trust.
+/// Noncopyable: after passing it to `DurableStore.commit` the caller cannot change it, so it crosses to the commit
+/// thread without a lock.
 ///
-/// The bytes are those of RocksDB's write batch (`db/write_batch.cc`, "WriteBatch::rep_"), which is also the format of
-/// its log. Spelling them here rather than through `rocksdb_writebatch_put_cf` has three reasons: a group needs no
+/// The bytes are those of RocksDB's write batch (`db/write_batch.cc`, `WriteBatch::rep_`), which is also the format of
+/// its log. Encoding them here rather than through `rocksdb_writebatch_put_cf` has three reasons: a group needs no
 /// handle of a database that may be reopened meanwhile, groups are merged by appending (the C interface of 7.8 has no
-/// append), and the store in memory reads the same groups.
+/// append), and the memory store reads the same groups.
 package struct WriteGroup: ~Copyable, Sendable {
-  /// The sequence number (8 bytes), which the engine fills in, and the count (4), which `CommitQueue` does, then the
-  /// records.
+  /// The sequence number (8 bytes), which the engine fills in, and the count (4), which `CommitQueue` fills in, then
+  /// the records.
   var bytes: [UInt8]
 
-  /// How many writes the group holds.
+  /// The number of writes in the group.
   package private(set) var count = 0
 
-  /// An empty group. `DurableStore.makeGroup` gives one with room.
+  /// An empty group. `DurableStore.makeGroup` returns one with reused memory.
   package init() { self.init(recycling: []) }
 
   init(recycling buffer: consuming [UInt8]) {
@@ -39,8 +39,8 @@ package struct WriteGroup: ~Copyable, Sendable {
     count += 1
   }
 
-  /// Puts a notification into its place in `mailbox`: `put` of the record that `StoredNotification.encode` makes,
-  /// written where it goes.
+  /// Puts a notification into its slot in `mailbox`: `put` of the record that `StoredNotification.encode` makes,
+  /// encoded in place.
   package mutating func put(
     _ fields: StoredNotification.Fields, collapseID: Span<UInt8>, payload: Span<UInt8>,
     at place: MailboxKey
@@ -60,14 +60,14 @@ package struct WriteGroup: ~Copyable, Sendable {
     count += 1
   }
 
-  /// Removes `key`, whether it is there or not.
+  /// Removes `key`, whether or not it exists.
   package mutating func delete(_ family: StoreFamily, key: Span<UInt8>) {
     WriteRecord.append(.delete, family, to: &bytes)
     WriteRecord.append(lengthPrefixed: key, to: &bytes)
     count += 1
   }
 
-  /// Removes all keys from `start` on that come before `end`.
+  /// Removes all keys from `start` up to, but not including, `end`.
   package mutating func deleteRange(
     _ family: StoreFamily, from start: Span<UInt8>, to end: Span<UInt8>
   ) {
@@ -77,15 +77,15 @@ package struct WriteGroup: ~Copyable, Sendable {
     count += 1
   }
 
-  /// Empties the group and keeps its room.
+  /// Empties the group and keeps its memory.
   package mutating func removeAll() {
     bytes.removeSubrange(WriteRecord.headerByteCount...)
     count = 0
   }
 }
 
-/// One write inside a group: kind (1 byte), family number (varint), key and, for a put, value, or for a range its end,
-/// each behind its length (varint).
+/// One write of a group: kind (1 byte), family number (varint), then the key and, for a put, the value, or for a
+/// range, its end, each preceded by its length (varint).
 enum WriteRecord {
   /// Sequence number, 8 bytes, and count, 4 bytes, both little-endian.
   static let headerByteCount = 12
@@ -111,7 +111,7 @@ enum WriteRecord {
     bytes.append(source)
   }
 
-  /// Seven bits to a byte, the least significant first, the top bit set on all but the last.
+  /// Seven bits per byte, the least significant first, the top bit set on all but the last.
   static func append(varint value: UInt32, to bytes: inout [UInt8]) {
     var rest = value
     while rest >= 0x80 {
@@ -130,16 +130,16 @@ enum WriteRecord {
     bytes.append(UInt8(truncatingIfNeeded: rest))
   }
 
-  /// Bytes of a put without key and value: its kind and three numbers.
+  /// The most bytes of a put without key and value: its kind and three numbers.
   static let mostBytesBeforeValue = 1 + 3 * 5
 
-  /// Writes the count of a batch over its header; the engine assigns the sequence number.
+  /// Writes the count of a batch into its header; the engine assigns the sequence number.
   static func setCount(_ count: Int, in bytes: inout [UInt8]) {
     let value = UInt32(count)
     for index in 0..<4 { bytes[8 + index] = UInt8(truncatingIfNeeded: value &>> UInt32(8 * index)) }
   }
 
-  /// A write as it stands in a group. `value` is that of a put, or the end of a range.
+  /// A write of a group. `value` is that of a put, or the end of a range.
   struct Entry {
     var kind: Kind
     var family: StoreFamily
@@ -147,8 +147,8 @@ enum WriteRecord {
     var value: Range<Int>?
   }
 
-  /// The write at `position`, which moves behind it; nil at the end. For groups of this process only: anything that
-  /// `WriteGroup` would not write is a defect of the program and stops it.
+  /// The write at `position`, which is advanced; nil at the end. Only for groups of this process: anything that
+  /// `WriteGroup` would not write is a bug and traps.
   static func next(in bytes: Span<UInt8>, at position: inout Int) -> Entry? {
     guard position < bytes.count else { return nil }
     guard let kind = Kind(rawValue: bytes[position]) else { preconditionFailure("unknown kind") }

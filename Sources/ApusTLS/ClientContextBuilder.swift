@@ -1,7 +1,7 @@
 internal import COpenSSL
 internal import CShims
 
-/// Makes the `SSL_CTX` of a client.
+/// Builds the `SSL_CTX` of a client.
 struct ClientContextBuilder {
   struct Product {
     var context: ContextHandle
@@ -18,7 +18,7 @@ struct ClientContextBuilder {
       maximum: configuration.maximumVersion, verificationTime: configuration.verificationTime)
     if let identity = configuration.identity { try context.use(identity, name: "client") }
     let protocols = try protocolWireForm(configuration.applicationProtocols)
-    // The one function of OpenSSL's that answers 0 for success.
+    // Unlike other functions of OpenSSL, this one returns 0 on success.
     if !protocols.isEmpty,
       unsafe SSL_CTX_set_alpn_protos(context.pointer, protocols, UInt32(protocols.count)) != 0
     {
@@ -46,16 +46,16 @@ struct ClientContextBuilder {
     }
   }
 
-  /// The name to send as SNI.
+  /// The name for SNI.
   private func setServerName(_ context: ContextHandle) throws(TLSError) -> String? {
     let verifies = configuration.verifiesHost && !configuration.insecureSkipVerify
     guard let name = configuration.serverName, !name.isEmpty else {
-      if verifies { throw .invalidConfiguration("a host can be verified only by its serverName") }
+      if verifies { throw .invalidConfiguration("verifying the host requires serverName") }
       return nil
     }
-    // A name with a zero byte would be checked up to there only.
+    // A name would be checked only up to a zero byte.
     guard !name.utf8.contains(0), name.utf8.count <= 255 else {
-      throw .invalidConfiguration("server name: no host has such a name")
+      throw .invalidConfiguration("server name: not a valid host name")
     }
     guard let probe = unsafe X509_VERIFY_PARAM_new() else {
       throw .invalidConfiguration("out of memory")
@@ -92,7 +92,7 @@ struct ClientContextBuilder {
       else { return 0 }
       let connection = unsafe Unmanaged<OpenSSLSide>.fromOpaque(pointer).takeUnretainedValue()
       connection.sessionArrived(unsafe TLSSession(owning: session))
-      // 1: the reference is ours now.
+      // 1: this code now owns the reference.
       return 1
     }
   }

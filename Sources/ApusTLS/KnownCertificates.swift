@@ -1,18 +1,18 @@
 internal import COpenSSL
 import Synchronization
 
-/// Peers' certificates that one context has verified, by their SHA-256, and when they are valid.
+/// Peers' certificates that one context has verified, by their SHA-256, and their validity.
 ///
-/// A peer that comes back is let in by its certificate's digest: the chain is not built again, nor its signatures
-/// checked. That is sound as long as the context's authorities are the same, and it lives no longer than the context;
-/// the time is looked at each time, and so is revocation, by the caller.
+/// A returning peer is recognised by its certificate's digest: its chain is not built again, and its signatures are
+/// not checked again. This is sound while the context's authorities are unchanged, and the table lives no longer than
+/// the context. The time is checked each time, and the caller checks revocation.
 ///
-/// There is a place here for each device of a large fleet. Of a digest's HMAC under a key that nobody else has, half
-/// will do: who cannot compute it cannot look for two certificates that share it, nor for a crowded part of the table.
+/// The table has room for each device of a large fleet. Half of the digest's HMAC under a secret key suffices: without
+/// the key nobody can find two certificates that share it, or certificates that crowd one part of the table.
 final class KnownCertificates: Sendable {
   private let table = Mutex(KnownCertificateTable())
   private let secret = TicketKeys.systemRandom(count: 32)
-  /// At the limit the table begins anew, which costs a full check for each.
+  /// At this limit the table is emptied, which costs one full verification per certificate.
   let capacity: Int
 
   init(capacity: Int = 65_536) { self.capacity = capacity }
@@ -33,7 +33,7 @@ final class KnownCertificates: Sendable {
 
   var count: Int { table.withLock { $0.count } }
 
-  /// Nil where OpenSSL cannot make one: then the certificate is verified each time.
+  /// Nil if OpenSSL fails: then the certificate is verified each time.
   private func tag(_ digest: UnsafePointer<UInt8>) -> KnownCertificateTable.Tag? {
     var bytes = InlineArray<32, UInt8>(repeating: 0)
     var span = bytes.mutableSpan
@@ -48,7 +48,7 @@ final class KnownCertificates: Sendable {
   }
 }
 
-/// The table: 32 to 48 bytes for each certificate, in one piece.
+/// The table: 32 to 48 bytes per certificate, in one allocation.
 struct KnownCertificateTable {
   struct Tag: Equatable {
     var high: UInt64
@@ -58,21 +58,21 @@ struct KnownCertificateTable {
   private struct Place {
     var tag = Tag(high: 0, low: 0)
     var fromSeconds: UInt32 = 0
-    /// Unix seconds, which have 32 bits until 2106; 0 where the place is free.
+    /// Unix seconds, which fit 32 bits until 2106; 0 if the slot is free.
     var toSeconds: UInt32 = 0
   }
 
-  /// At most three quarters of them are taken.
+  /// At most three quarters full.
   private var places = [Place](repeating: Place(), count: 16)
   private(set) var count = 0
 
-  /// When the certificate is valid, in Unix seconds.
+  /// The certificate's validity in Unix seconds.
   func window(of tag: Tag) -> ClosedRange<Int64>? {
     let place = places[index(of: tag)]
     return place.toSeconds == 0 ? nil : Int64(place.fromSeconds)...Int64(place.toSeconds)
   }
 
-  /// What ended before 1970 has no window, and takes no place.
+  /// A certificate that expired before 1970 has no validity here, and is not stored.
   mutating func put(_ tag: Tag, from: Int64, to: Int64) {
     guard to > 0, from <= to else { return }
     var index = index(of: tag)
@@ -87,7 +87,7 @@ struct KnownCertificateTable {
       tag: tag, fromSeconds: UInt32(clamping: from), toSeconds: UInt32(clamping: to))
   }
 
-  /// The place of the tag, or the free one where it would stand.
+  /// The index of the tag, or the free one for it.
   private func index(of tag: Tag) -> Int {
     var index = Int(tag.high.multipliedFullWidth(by: UInt64(places.count)).high)
     while places[index].toSeconds != 0, places[index].tag != tag {
@@ -96,7 +96,7 @@ struct KnownCertificateTable {
     return index
   }
 
-  /// By half: by as much again, half of the table would be free in the mean.
+  /// By half: if it doubled, half of the table would be free on average.
   private mutating func grow() {
     let old = places
     places = [Place](repeating: Place(), count: old.count + old.count / 2)

@@ -1,8 +1,8 @@
 internal import COpenSSL
 
-/// OpenSSL's queue of errors, which belongs to the thread.
+/// OpenSSL's error queue, which belongs to the thread.
 enum OpenSSLErrors {
-  /// Takes all errors off the queue; the reason of the oldest, which is the cause of the others.
+  /// Empties the queue; returns the reason of the oldest error, which caused the others.
   static func drain() -> String {
     let code = ERR_get_error()
     ERR_clear_error()

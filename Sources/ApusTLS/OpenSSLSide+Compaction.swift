@@ -1,10 +1,10 @@
 internal import COpenSSL
 internal import CShims
 
-// What OpenSSL's object knows, for a record layer that goes on without it.
+// Exports OpenSSL's connection state to our own record layer.
 
 extension OpenSSLSide {
-  /// The connection as it is now; nil where only OpenSSL can go on, which it then does.
+  /// The connection's current state; nil if only OpenSSL can continue, which it then does.
   func makeRecordSide() -> RecordSide? {
     defer { forgetTraffic() }
     guard let traffic = unsafe traffic, isBetweenMessages, version == .v1_3,
@@ -24,13 +24,13 @@ extension OpenSSLSide {
         UnsafePointer(traffic), suite: suite, isResumed: isResumed, protocolIndex: protocolIndex,
         facts: isNeeded ? facts : nil)
     else { return nil }
-    // Otherwise OpenSSL would take the connection for one that broke, and its session for spoilt.
+    // Otherwise OpenSSL would treat the connection as broken, and its session as unusable.
     unsafe SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN)
     return records
   }
 
-  /// Whether everything that OpenSSL took has been dealt with: no record and no handshake message has arrived in part,
-  /// and nothing waits to be written.
+  /// Whether OpenSSL has processed everything it received: there is no partial record or handshake message, and no
+  /// output is pending.
   private var isBetweenMessages: Bool {
     guard phase == .established, hasNothingDelayed, unsafe SSL_is_init_finished(ssl) == 1,
       unsafe SSL_has_pending(ssl) == 0, let state = unsafe SSL_rstate_string(ssl)

@@ -1,7 +1,7 @@
 internal import COpenSSL
 internal import CShims
 
-/// What a completed handshake settled.
+/// The results of a completed handshake.
 extension OpenSSLSide {
   /// Nil for a version that this layer never offers.
   var version: TLSVersion? {
@@ -14,10 +14,10 @@ extension OpenSSLSide {
     return unsafe String(cString: SSL_CIPHER_get_name(cipher))
   }
 
-  /// Whether an earlier session was resumed. The peer's certificate is that session's then.
+  /// Whether an earlier session was resumed. The peer's certificate is then that session's.
   var isResumed: Bool { unsafe SSL_session_reused(ssl) == 1 }
 
-  /// The peer's certificate in DER; nil: it has none. Copied at each call.
+  /// The peer's certificate in DER; nil if it has none. Copied at each call.
   var peerCertificateDER: [UInt8]? {
     guard let certificate = unsafe SSL_get0_peer_certificate(ssl) else {
       return unsafe resumedCertificate.map { unsafe Array($0.der) }
@@ -30,7 +30,7 @@ extension OpenSSLSide {
     }
   }
 
-  /// Whether the peer has a certificate that ends before that time, in seconds since 1970. Without a copy of it.
+  /// Whether the peer has a certificate that expires before that time, in seconds since 1970. Does not copy it.
   func peerCertificateEnds(before seconds: Int64) -> Bool {
     guard let certificate = unsafe SSL_get0_peer_certificate(ssl) else {
       return unsafe resumedCertificate.map { unsafe $0.endSeconds < seconds } ?? false
@@ -39,7 +39,7 @@ extension OpenSSLSide {
     return unsafe X509_cmp_time(X509_get0_notAfter(certificate), &time) < 0
   }
 
-  /// A client's certificate as its ticket has it: there OpenSSL does not know it.
+  /// A client's certificate from its ticket, where OpenSSL does not have it.
   private var resumedCertificate: (der: UnsafeBufferPointer<UInt8>, endSeconds: Int64)? {
     guard context.isServer else { return nil }
     var (count, endSeconds) = (0, Int64(0))
@@ -49,7 +49,7 @@ extension OpenSSLSide {
     return unsafe (UnsafeBufferPointer(start: der, count: count), endSeconds)
   }
 
-  /// The host name that the client asked for.
+  /// The host name that the client requested (SNI).
   var requestedServerName: String? {
     guard let name = unsafe SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name) else { return nil }
     return unsafe String(cString: name)

@@ -2,7 +2,7 @@ internal import ApusModel
 internal import COpenSSL
 internal import CShims
 
-/// A connection in OpenSSL's hands: every handshake, and what comes after it unless `RecordSide` takes over.
+/// A connection driven by OpenSSL: every handshake, and what follows unless `RecordSide` takes over.
 @safe final class OpenSSLSide {
   enum Phase {
     case handshaking
@@ -17,27 +17,27 @@ internal import CShims
   private(set) var phase = Phase.handshaking
   private var isClosed = false
   private var failure: TLSError?
-  /// What this connection tries to resume.
+  /// The session that this connection tries to resume.
   private let offeredSession: TLSSession?
-  /// Plaintext that was written while OpenSSL was between two records of one handshake message; see `write`.
+  /// Plaintext written while OpenSSL was between two records of one handshake message; see `write`.
   private var delayed: [UInt8] = []
-  /// What the handshake tells of its secrets; nil where nobody wants to know.
+  /// The secrets from the handshake; nil if they are not needed.
   private(set) var traffic: UnsafeMutablePointer<apus_traffic>?
 
-  /// Whether the client offered application protocols at all. Servers only; known once the ClientHello was read.
+  /// Whether the client offered any application protocols. Servers only; known once the ClientHello was read.
   private(set) var offeredALPN = false
-  /// The negotiated protocol's place in the configured list.
+  /// The negotiated protocol's index in the configured list.
   private(set) var protocolIndex: Int?
-  /// What to resume next time; nil until the server gave a session. Under TLS 1.3 that comes after the handshake,
+  /// The session to resume next time; nil until the server has sent one. Under TLS 1.3 that comes after the handshake,
   /// with the first read. Clients only.
   private(set) var session: TLSSession?
-  /// NewSessionTicket messages that were received. Clients that keep sessions only.
+  /// NewSessionTicket messages received. Only for clients that keep sessions.
   private(set) var receivedTicketCount = 0
 
-  /// The role is the context's.
+  /// The context decides the role.
   ///
-  /// - Parameter session: of an earlier connection with an equal context, to be resumed if the server still can.
-  /// - Throws: `.invalidConfiguration`, where OpenSSL has no memory.
+  /// - Parameter session: From an earlier connection with an equal context; resumed if the server still can.
+  /// - Throws: `.invalidConfiguration` if OpenSSL is out of memory.
   init(context: TLSContext, session: TLSSession? = nil) throws(TLSError) {
     ERR_clear_error()
     guard let bio = unsafe apus_tls_bio_new() else {
@@ -65,7 +65,7 @@ internal import CShims
     try unsafe session?.offer(on: ssl)
   }
 
-  // The BIO goes with the SSL.
+  // The SSL owns the BIO and frees it.
   deinit {
     forgetTraffic()
     unsafe SSL_free(ssl)
@@ -85,7 +85,7 @@ internal import CShims
     unsafe traffic.initialize(to: apus_traffic())
     unsafe traffic.pointee.is_server = context.isServer
     unsafe self.traffic = traffic
-    // Without memory for it the connection stays as it is.
+    // Without memory for it, OpenSSL keeps the connection.
     if unsafe !apus_traffic_attach(ssl, traffic) { forgetTraffic() }
   }
 
@@ -102,7 +102,7 @@ internal import CShims
     if session.hasTicket { receivedTicketCount += 1 }
   }
 
-  /// Under TLS 1.2 a resumed session stays good, and OpenSSL does not report where the server renewed its ticket.
+  /// Under TLS 1.2 a resumed session stays valid, and OpenSSL does not report that the server renewed its ticket.
   private func keepResumedSession() {
     guard let offeredSession, isResumed, version != .v1_3, context.keepsSessions,
       let handle = unsafe SSL_get1_session(ssl)
@@ -119,7 +119,7 @@ internal import CShims
 // MARK: - Reading
 
 extension OpenSSLSide {
-  /// The next event. Drives the handshake too.
+  /// The next event. Also drives the handshake.
   func read(_ buffers: TLSBuffers) -> TLSConnection.ReadResult {
     switch phase {
     case .handshaking: return proceed(buffers)
@@ -133,12 +133,13 @@ extension OpenSSLSide {
     }
   }
 
-  /// For clients: puts the ClientHello into the output. An error is reported by the next `read`.
+  /// For clients: appends the ClientHello to the output. The next `read` reports an error.
   func startHandshake(_ buffers: TLSBuffers) {
     if phase == .handshaking { _ = proceed(buffers) }
   }
 
-  /// Tells that the transport has ended. RFC 8446, section 6.1: without close_notify before it, data may be missing.
+  /// Reports that the transport has ended. RFC 8446, section 6.1: without a preceding close_notify, data may be
+  /// missing.
   func endOfInput() -> TLSConnection.ReadResult {
     switch phase {
     case .closedByPeer: return .closedByPeer
@@ -162,7 +163,7 @@ extension OpenSSLSide {
   }
 
   private func readRecord(_ buffers: TLSBuffers) -> TLSConnection.ReadResult {
-    // Asking OpenSSL in vain costs it a buffer of 16 KiB, made and given back.
+    // Reading without input makes OpenSSL allocate and free a buffer of 16 KiB.
     guard unsafe buffers.hasInput || SSL_has_pending(ssl) == 1 else { return .needsInput }
     attach(buffers)
     var count = 0
@@ -176,17 +177,17 @@ extension OpenSSLSide {
     return unsafe .plaintext(UnsafeRawBufferPointer(start: area.baseAddress, count: count))
   }
 
-  /// Lets OpenSSL work on `buffers` in the call that follows.
+  /// Gives OpenSSL access to `buffers` for the following call.
   private func attach(_ buffers: TLSBuffers) {
     let pump = unsafe buffers.pump
     unsafe pump.pointee.alert_sent = -1
     unsafe pump.pointee.offered_alpn = false
     unsafe BIO_set_data(bio, pump)
-    // To clear a list that is empty costs as much as to clear a full one.
+    // Clearing an empty list costs as much as clearing a full one.
     if ERR_peek_error() != 0 { ERR_clear_error() }
   }
 
-  /// What a call means that did not return success.
+  /// The meaning of a call that did not succeed.
   private func stopped(_ outcome: Int32, _ buffers: TLSBuffers) -> TLSConnection.ReadResult {
     switch unsafe SSL_get_error(ssl, outcome) {
     case SSL_ERROR_WANT_READ: return .needsInput
@@ -214,7 +215,7 @@ extension OpenSSLSide {
   /// RFC 8446, section 6.2: from bad_certificate to decrypt_error.
   private static let certificateAlerts: ClosedRange<Int32> = 42...51
 
-  /// Takes the error queue's word for what happened.
+  /// Determines the error from the error queue.
   private func classify(alertSent: Int32) -> TLSError {
     let code = ERR_peek_error()
     let reason = Int32(truncatingIfNeeded: ERR_GET_REASON(code))
@@ -227,7 +228,7 @@ extension OpenSSLSide {
         ? .noApplicationProtocol : .alertReceived(UInt8(alert))
     }
     let verdict = unsafe SSL_get_verify_result(ssl)
-    // What could not be read on the way, such as an extension, stands before the verdict in OpenSSL's queue.
+    // Earlier parsing failures, such as an unreadable extension, precede the verdict in OpenSSL's queue.
     let isVerdict =
       fromTLS && reason == SSL_R_CERTIFICATE_VERIFY_FAILED
       || phase == .handshaking && verdict != X509_V_OK && Self.certificateAlerts ~= alertSent
@@ -244,7 +245,7 @@ extension OpenSSLSide {
 extension OpenSSLSide {
   /// Appends `plaintext` to the output, as records of up to 16 KiB.
   ///
-  /// - Throws: `.notWritable`, or what ended the connection.
+  /// - Throws: `.notWritable`, or the error that ended the connection.
   func write(
     _ plaintext: UnsafeRawBufferPointer, _ buffers: TLSBuffers
   ) throws(TLSError) {
@@ -259,7 +260,7 @@ extension OpenSSLSide {
     try unsafe delay(plaintext, buffers)
   }
 
-  /// Appends close_notify to the output. Nothing can be written after it; reading goes on.
+  /// Appends close_notify to the output. Nothing can be written after it; reading remains possible.
   func close(_ buffers: TLSBuffers) {
     guard isEstablished, !isClosed else { return }
     isClosed = true
@@ -268,9 +269,9 @@ extension OpenSSLSide {
     ERR_clear_error()
   }
 
-  // OpenSSL sends nothing while a handshake message after the handshake (a session ticket, a KeyUpdate) has arrived in
-  // part only: the peer may spread one over several records. What is written then waits here, up to a limit, as such a
-  // peer may also never finish.
+  // OpenSSL sends nothing while a post-handshake message (a session ticket, a KeyUpdate) is incomplete: the peer may
+  // split one over several records. Plaintext written meanwhile waits here, up to a limit, because such a peer may
+  // never complete it.
   private func delay(
     _ plaintext: UnsafeRawBufferPointer, _ buffers: TLSBuffers
   ) throws(TLSError) {

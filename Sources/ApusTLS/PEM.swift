@@ -5,7 +5,7 @@ internal import CShims
 @safe final class Certificate {
   let handle: OpaquePointer
 
-  /// Takes the reference over.
+  /// Takes ownership of the reference.
   init(owning handle: OpaquePointer) { unsafe self.handle = handle }
   deinit { unsafe X509_free(handle) }
 }
@@ -19,7 +19,7 @@ internal import CShims
 }
 
 enum PEM {
-  /// All certificates of `pem`, at least one. `name` says in the error whose they are.
+  /// All certificates of `pem`, at least one. `name` identifies them in errors.
   static func certificates(_ pem: [UInt8], name: String) throws(TLSError) -> [Certificate] {
     ERR_clear_error()
     let (found, lastError) = unsafe withBIO(pem) { bio in
@@ -57,7 +57,7 @@ enum PEM {
   private static func withBIO<Result>(
     _ pem: [UInt8], _ body: (OpaquePointer?) -> Result
   ) -> Result {
-    // OpenSSL makes no BIO over nothing; an empty line holds as few certificates.
+    // OpenSSL cannot make a BIO over nothing; an empty line contains no certificate either.
     let pem = pem.isEmpty ? [0x0a] : pem
     return unsafe pem.withUnsafeBytes { bytes in
       let bio = unsafe BIO_new_mem_buf(bytes.baseAddress, Int32(clamping: bytes.count))

@@ -1,32 +1,32 @@
 internal import ApusModel
 
-/// What a simulation puts in the place of TLS: the same conversation (hello, answer, data, close_notify) for everybody
-/// to read, so that a run does not hang on OpenSSL's randomness. No configuration of the service leads here.
+/// A substitute for TLS in simulations: the same exchange (hello, answer, data, close_notify) unencrypted, so that a
+/// run does not depend on OpenSSL's randomness. No configuration of the service enables it.
 ///
-/// A record is `kind:u8 length:u16 payload`. A client's hello names its certificate by its place in `certificates`,
-/// which both sides know, and the protocols that it offers; the server's names the chosen one by its place in that
+/// A record is `kind:u8 length:u16 payload`. A client's hello contains the index of its certificate in `certificates`,
+/// which both sides know, and the protocols that it offers; the server's contains the index of the chosen one in that
 /// offer.
 package struct PlainConfiguration: Sendable {
   package enum Role: Sendable {
     case server(demandsCertificate: Bool)
-    /// `certificate` is a place in `certificates`.
+    /// `certificate` is an index into `certificates`.
     case client(certificate: Int?)
   }
 
   package var role: Role
   package var applicationProtocols: [String]
-  /// In DER. 255 at most.
+  /// In DER; at most 255.
   package var certificates: [[UInt8]]
 
   package init(role: Role, applicationProtocols: [String], certificates: [[UInt8]]) {
-    precondition(certificates.count < Int(PlainSide.none), "a place takes a byte")
+    precondition(certificates.count < Int(PlainSide.none), "an index must fit one byte")
     self.role = role
     self.applicationProtocols = applicationProtocols
     self.certificates = certificates
   }
 }
 
-/// One side of such a conversation; `TLSConnection` asks it in OpenSSL's place.
+/// One side of such an exchange; `TLSConnection` uses it in place of OpenSSL.
 @safe final class PlainSide {
   enum Kind: UInt8 {
     case hello = 1
@@ -43,7 +43,7 @@ package struct PlainConfiguration: Sendable {
   private var certificate: Int?
   private var hasSpoken = false
   private var isClosed = false
-  /// The part of a record that has arrived so far.
+  /// The part of a record received so far.
   private var partial: [UInt8] = []
 
   init(_ configuration: PlainConfiguration) { self.configuration = configuration }
@@ -74,7 +74,7 @@ package struct PlainConfiguration: Sendable {
       phase = .closedByPeer
       buffers.dropInput()
       return .closedByPeer
-    default: return fail("a record out of turn", buffers)
+    default: return fail("an unexpected record", buffers)
     }
   }
 

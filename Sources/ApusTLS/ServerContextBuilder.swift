@@ -1,7 +1,7 @@
 internal import COpenSSL
 internal import CShims
 
-/// Makes the `SSL_CTX`s of a server: one for the default identity, and one for each identity by name.
+/// Builds the `SSL_CTX`s of a server: one for the default identity, and one for each named identity.
 struct ServerContextBuilder {
   struct Product {
     var context: ContextHandle
@@ -17,7 +17,7 @@ struct ServerContextBuilder {
   func build() throws(TLSError) -> Product {
     let protocols = try protocolWireForm(configuration.applicationProtocols)
     if protocols.isEmpty && !configuration.acceptsClientsWithoutALPN {
-      throw .invalidConfiguration("ALPN is demanded, but there is no application protocol")
+      throw .invalidConfiguration("ALPN is required, but no application protocol is configured")
     }
     let ticketKeys = configuration.sessionTickets ? configuration.ticketKeys ?? TicketKeys() : nil
     guard
@@ -54,7 +54,7 @@ struct ServerContextBuilder {
       unsafe apus_tls_clear_mode(context.pointer, Int(SSL_MODE_RELEASE_BUFFERS))
     }
     if configuration.allowsCompaction { unsafe apus_traffic_watch(context.pointer) }
-    // Our order of ciphers, except that a device without AES hardware may put ChaCha20 first.
+    // Our order of ciphers, except that a device without AES hardware may prefer ChaCha20.
     unsafe SSL_CTX_set_options(
       context.pointer, apus_tls_server_preference | apus_tls_prioritize_chacha)
     unsafe apus_tls_policy_install(context.pointer, policy.pointer)
@@ -85,14 +85,14 @@ struct ServerContextBuilder {
       unsafe SSL_CTX_set_verify(context.pointer, mode, nil)
       return
     }
-    // What is wrong with it does not matter.
+    // Accepts the certificate whatever is wrong with it.
     unsafe SSL_CTX_set_verify(context.pointer, mode) { _, _ in 1 }
   }
 
   private func setTickets(
     _ context: ContextHandle, _ keys: TicketKeys?, _ policy: ServerPolicy
   ) throws(TLSError) {
-    // Nothing is kept here: a session lives in its ticket.
+    // No server-side cache: a session lives in its ticket.
     unsafe apus_tls_set_session_cache_mode(context.pointer, Int(SSL_SESS_CACHE_OFF))
     guard let keys else {
       unsafe SSL_CTX_set_options(context.pointer, apus_tls_no_ticket)
@@ -112,8 +112,8 @@ struct ServerContextBuilder {
     else { throw .invalidConfiguration("session scope: \(OpenSSLErrors.drain())") }
   }
 
-  /// What a ticket is good for. Listeners share ticket keys, so a session must not pass from one that trusts other
-  /// authorities, or speaks other protocols, to this one without a look at the client's certificate.
+  /// The scope of a ticket. Listeners share ticket keys, so a session must not be resumed on a listener that trusts
+  /// other authorities, or has other protocols, without checking the client's certificate.
   private func sessionScope() -> [UInt8] {
     var description = Array("apus/1".utf8)
     switch configuration.clientCertificates {

@@ -3,12 +3,12 @@ internal import Glibc
 
 /// The memory that all connections of a worker share: ciphertext to send, and the plaintext of one record.
 ///
-/// Lent to one connection at a time. What `output` holds after a call belongs to the connection that was called: send
-/// or copy it, then `removeAllOutput()`, before the next connection's turn.
+/// Lent to one connection at a time. After a call, `output` belongs to the connection called: send or copy it, then
+/// call `removeAllOutput()`, before using the next connection.
 @safe package final class TLSBuffers {
-  /// Bytes of plaintext in a record at most. RFC 8446, section 5.1.
+  /// The most bytes of plaintext in a record. RFC 8446, section 5.1.
   package static let recordBytes = 16384
-  /// Output memory that is kept for the next turn.
+  /// The output memory kept for reuse.
   private static let keptOutputBytes = 1 << 20
 
   let pump: UnsafeMutablePointer<apus_tls_pump>
@@ -36,7 +36,7 @@ internal import Glibc
 
   package var outputCount: Int { unsafe pump.pointee.output_count }
 
-  /// Forgets the output; the memory is kept, unless a burst made it large.
+  /// Empties the output; keeps the memory, unless a burst made it large.
   package func removeAllOutput() {
     unsafe pump.pointee.output_count = 0
     guard unsafe pump.pointee.output_capacity > Self.keptOutputBytes else { return }
@@ -45,7 +45,7 @@ internal import Glibc
     unsafe pump.pointee.output_capacity = 0
   }
 
-  /// Whose certificate a handshake was refused for, the last time that one was; once.
+  /// The certificate of the last handshake that was refused because of one; returned once.
   package func takeRejectedCertificate() -> RejectedCertificate? {
     guard unsafe pump.pointee.has_rejected else { return nil }
     unsafe pump.pointee.has_rejected = false
@@ -60,10 +60,10 @@ internal import Glibc
       sha256: digest)
   }
 
-  /// Wipes the record keys that lie here: those of the connections at work last.
+  /// Wipes the record keys in the AEADs: those of the last connections used.
   package func forgetKeys() { aeads.forgetKeys() }
 
-  /// Whose the output is; in debug builds alone.
+  /// The connection that the output belongs to; only checked in debug builds.
   private var outputOwner: ObjectIdentifier?
 
   func beginTurn(of connection: TLSConnection) {
@@ -76,7 +76,7 @@ internal import Glibc
   var hasInput: Bool { unsafe pump.pointee.input_count > 0 }
 
   func lend(_ input: UnsafeRawBufferPointer) {
-    precondition(!hasInput, "the connection before was not read until it needed input")
+    precondition(!hasInput, "the previous connection was not read until it needed input")
     unsafe pump.pointee.input = input.baseAddress?.assumingMemoryBound(to: UInt8.self)
     unsafe pump.pointee.input_count = input.count
   }
@@ -86,16 +86,16 @@ internal import Glibc
     unsafe pump.pointee.input_count = 0
   }
 
-  /// Takes back what was lent and not consumed, after `.handshakeCompleted`, for a connection that goes on elsewhere.
+  /// Takes back the input not consumed, after `.handshakeCompleted`, for a connection that is handed over.
   package func takeInput() -> [UInt8] {
     defer { dropInput() }
     return unsafe Array(
       UnsafeBufferPointer(start: pump.pointee.input, count: pump.pointee.input_count))
   }
 
-  // MARK: For conversations without OpenSSL
+  // MARK: For exchanges without OpenSSL
 
-  /// Moves input to `bytes` until these are `count`, or there is no more.
+  /// Moves input to `bytes` until these are `count`, or the input is used up.
   func takeInput(upTo count: Int, into bytes: inout [UInt8]) {
     let taken = unsafe min(max(0, count - bytes.count), pump.pointee.input_count)
     guard taken > 0 else { return }
@@ -104,7 +104,7 @@ internal import Glibc
     unsafe pump.pointee.input_count -= taken
   }
 
-  /// Lends the plaintext of a record, which has `recordBytes` at most.
+  /// Lends the plaintext of a record, at most `recordBytes`.
   func setPlaintext(_ bytes: Span<UInt8>) -> UnsafeRawBufferPointer {
     let count = min(bytes.count, Self.recordBytes)
     unsafe bytes.withUnsafeBytes { bytes in
@@ -122,9 +122,9 @@ internal import Glibc
     keepOutput(bytes.count)
   }
 
-  // MARK: For whoever writes in place
+  // MARK: For writing in place
 
-  /// Room behind the output. What is written there counts from `keepOutput` on.
+  /// Reserves room after the output. `keepOutput` adds the bytes written there.
   func reserveOutput(_ count: Int) -> UnsafeMutablePointer<UInt8> {
     let needed = unsafe pump.pointee.output_count + count
     if unsafe needed > pump.pointee.output_capacity || pump.pointee.output == nil {
@@ -140,9 +140,9 @@ internal import Glibc
   func keepOutput(_ count: Int) { unsafe pump.pointee.output_count += count }
 }
 
-/// A certificate that ended a handshake, as far as it helps whoever asks why.
+/// The certificate that ended a handshake, for diagnosis.
 package struct RejectedCertificate: Sendable, Hashable {
-  /// As OpenSSL prints a name, `/UID=com.example.app/OU=…`: at most 255 bytes, with `\x` for what is not ASCII.
+  /// As OpenSSL prints a name, `/UID=com.example.app/OU=…`: at most 255 bytes, with `\x` for non-ASCII.
   package let subject: String
   package let issuer: String
   package let sha256: [UInt8]

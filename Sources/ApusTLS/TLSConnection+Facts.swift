@@ -1,6 +1,6 @@
-/// What a completed handshake settled.
+/// The results of a completed handshake.
 extension TLSConnection {
-  /// OpenSSL's part in the connection; nil where it has none, or none any more.
+  /// OpenSSL's part of the connection; nil if it has none.
   var openSSL: OpenSSLSide? {
     if case .openSSL(let side) = side { side } else { nil }
   }
@@ -9,11 +9,11 @@ extension TLSConnection {
     if case .records(let side) = side { side } else { nil }
   }
 
-  /// Whether the client offered application protocols at all. Servers only; known once the ClientHello was read, and
+  /// Whether the client offered any application protocols. Servers only; known once the ClientHello was read, and
   /// until `compact()`.
   package var offeredALPN: Bool { openSSL?.offeredALPN ?? false }
 
-  /// The negotiated protocol's place in the configured list.
+  /// The negotiated protocol's index in the configured list.
   package var protocolIndex: Int? {
     switch side {
     case .openSSL(let side): side.protocolIndex
@@ -23,7 +23,7 @@ extension TLSConnection {
     }
   }
 
-  /// The negotiated application protocol; nil: none.
+  /// The negotiated application protocol; nil if none.
   package var negotiatedProtocol: String? { protocolIndex.map { context.applicationProtocols[$0] } }
 
   /// Nil for a version that this layer never offers.
@@ -44,10 +44,10 @@ extension TLSConnection {
     }
   }
 
-  /// Whether an earlier session was resumed. The peer's certificate is that session's then.
+  /// Whether an earlier session was resumed. The peer's certificate is then that session's.
   package var isResumed: Bool { openSSL?.isResumed ?? records?.isResumed ?? false }
 
-  /// The peer's certificate in DER; nil: it has none, or it was forgotten. Copied from OpenSSL at each call until
+  /// The peer's certificate in DER; nil if it has none, or it was dropped. Copied from OpenSSL at each call until
   /// `compact()`.
   package var peerCertificateDER: [UInt8]? {
     switch side {
@@ -58,23 +58,23 @@ extension TLSConnection {
     }
   }
 
-  /// Gives the memory of the peer's certificate back, after `compact()`; until then it is OpenSSL's.
+  /// Frees the memory of the peer's certificate, after `compact()`; before it, OpenSSL owns it.
   package func forgetPeerCertificate() { records?.forgetPeerCertificate() }
 
-  /// Whether the peer has a certificate that ends before that time, in seconds since 1970. Without a copy of it; asked
+  /// Whether the peer has a certificate that expires before that time, in seconds since 1970. Does not copy it; only
   /// before `compact()`.
   package func peerCertificateEnds(before seconds: Int64) -> Bool {
     openSSL?.peerCertificateEnds(before: seconds) ?? false
   }
 
-  /// The host name that the client asked for. Known until `compact()`.
+  /// The host name that the client requested (SNI). Known until `compact()`.
   package var requestedServerName: String? { openSSL?.requestedServerName }
 
-  /// What to resume next time; nil until the server gave a session. Under TLS 1.3 that comes after the handshake,
-  /// with the first read, and no more after `compact()`. Clients only.
+  /// The session to resume next time; nil until the server has sent one. Under TLS 1.3 that comes after the handshake,
+  /// with the first read, but not after `compact()`. Clients only.
   package var session: TLSSession? { openSSL?.session ?? records?.facts?.session }
 
-  /// NewSessionTicket messages that were received, until `compact()`. Clients that keep sessions only.
+  /// NewSessionTicket messages received, until `compact()`. Only for clients that keep sessions.
   package var receivedTicketCount: Int {
     openSSL?.receivedTicketCount ?? records?.facts?.receivedTicketCount ?? 0
   }

@@ -1,21 +1,21 @@
 internal import COpenSSL
 internal import CShims
 
-/// A private key, read once, for the identities of many connections.
+/// A private key, parsed once, for the identities of many connections.
 @safe package final class TLSIdentityKey: @unchecked Sendable {
   let key: PrivateKey
 
-  /// - Parameter PEM: not encrypted.
+  /// - Parameter PEM: Unencrypted.
   /// - Throws: `.invalidConfiguration`.
   package init(PEM text: [UInt8]) throws(TLSError) {
     key = try PEM.privateKey(text, name: "identity key")
   }
 }
 
-/// What one connection of a client shows, where its context serves clients of many identities: a context with an
-/// identity of its own takes 30 KB and a millisecond to make.
+/// The identity of one client connection, where a context serves clients with many identities: a context with an
+/// identity of its own takes 30 KB and a millisecond to create.
 package struct TLSConnectionIdentity: Sendable {
-  /// The certificate alone: it must be one that the server knows the issuer of.
+  /// Only the certificate: the server must know its issuer.
   package var certificateDER: [UInt8]
   /// The certificate's key.
   package var key: TLSIdentityKey
@@ -27,9 +27,9 @@ package struct TLSConnectionIdentity: Sendable {
 }
 
 extension TLSConnection {
-  /// Takes the identity in place of the context's. For clients, before `startHandshake`.
+  /// Replaces the context's identity. For clients, before `startHandshake`.
   ///
-  /// - Throws: `.invalidConfiguration` for a damaged certificate, or one of another key.
+  /// - Throws: `.invalidConfiguration` for a damaged certificate, or one that does not match the key.
   package func use(_ identity: TLSConnectionIdentity) throws(TLSError) {
     guard let ssl = unsafe openSSL?.ssl else { return }
     precondition(!context.isServer, "a server's identity is its context's")
@@ -41,17 +41,17 @@ extension TLSConnection {
     guard let certificate = unsafe certificate else {
       throw .invalidConfiguration("client certificate: \(OpenSSLErrors.drain())")
     }
-    // Both are counted by OpenSSL from here on.
+    // From here on OpenSSL holds its own references to both.
     defer { unsafe X509_free(certificate) }
     guard unsafe SSL_use_certificate(ssl, certificate) == 1,
       unsafe SSL_use_PrivateKey(ssl, identity.key.key.handle) == 1,
       unsafe SSL_check_private_key(ssl) == 1
     else {
       throw .invalidConfiguration(
-        "client key is not the key of the certificate: \(OpenSSLErrors.drain())")
+        "client key does not match the certificate: \(OpenSSLErrors.drain())")
     }
   }
 
-  /// Lets go of the certificate and the key, which nothing needs once the handshake is completed.
+  /// Releases the certificate and the key, which are not needed after the handshake.
   package func dropIdentity() { if let ssl = unsafe openSSL?.ssl { unsafe SSL_certs_clear(ssl) } }
 }

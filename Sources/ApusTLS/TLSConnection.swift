@@ -1,47 +1,47 @@
 internal import COpenSSL
 
-/// One side of a TLS connection, without a socket: ciphertext goes in by `provide`, comes out in `buffers.output`.
+/// One side of a TLS connection, without a socket: ciphertext goes in by `provide` and comes out in `buffers.output`.
 ///
-/// A turn: `provide` what the socket gave, `read` until `.needsInput`, any number of `write`s, then send and empty the
-/// output. Every call may add to the output (handshake, alerts, answers to KeyUpdate). Between turns a connection owns
-/// no I/O memory, except for the part of a record that has arrived so far.
+/// A turn: `provide` the bytes from the socket, `read` until `.needsInput`, call `write` any number of times, then
+/// send and empty the output. Every call may add to the output (handshake, alerts, answers to KeyUpdate). Between
+/// turns a connection owns no I/O memory, except for a partially received record.
 ///
-/// Belongs to one worker at a time. It may move to another one between turns, whose buffers it then uses.
+/// It belongs to one worker at a time. It may move to another between turns, and then uses that worker's buffers.
 @safe package final class TLSConnection {
   @safe package enum ReadResult {
     /// The plaintext of a record, or of several that arrived together, in the buffers: at most 16 KiB, valid until the
     /// next call with these.
     case plaintext(UnsafeRawBufferPointer)
-    /// Both sides are authenticated as far as the configuration asks. Reported once.
+    /// Both sides are authenticated as the configuration requires. Reported once.
     case handshakeCompleted
-    /// Everything that was provided is consumed.
+    /// All the input was consumed.
     case needsInput
-    /// The peer sent close_notify and will send nothing more; it still receives. Input after it is dropped, as
-    /// RFC 8446, section 6.1 says.
+    /// The peer sent close_notify and will send nothing more; it can still receive. Input after it is dropped, as RFC
+    /// 8446, section 6.1 says.
     case closedByPeer
-    /// The connection is over. An alert for the peer, if there is one, stands in the output.
+    /// The connection ended. An alert for the peer, if any, is in the output.
     case failed(TLSError)
   }
 
-  /// Who speaks.
+  /// The implementation of a connection.
   enum Side {
-    /// A server's that nothing has come to yet, or that ended so. OpenSSL's object takes its memory before the
-    /// handshake too, and of a crowd, or of somebody who only opens connections, each would have one.
+    /// A server connection without any input yet, or that ended so. OpenSSL's object would use memory before the
+    /// handshake; in a crowd, or for peers that only open connections, each would have one.
     case unbegun(failure: TLSError?)
     case openSSL(OpenSSLSide)
     /// After `compact()`.
     case records(RecordSide)
-    /// In a simulation.
+    /// For simulations.
     case plain(PlainSide)
   }
 
   package let context: TLSContext
   private(set) var side: Side
 
-  /// The role is the context's.
+  /// The context decides the role.
   ///
-  /// - Parameter session: of an earlier connection with an equal context, to be resumed if the server still can.
-  /// - Throws: `.invalidConfiguration`, where OpenSSL has no memory. A server's first `read` reports that.
+  /// - Parameter session: From an earlier connection with an equal context; resumed if the server still can.
+  /// - Throws: `.invalidConfiguration` if OpenSSL is out of memory. For servers, the first `read` reports that.
   package init(context: TLSContext, session: TLSSession? = nil) throws(TLSError) {
     self.context = context
     if let plain = context.plain {
@@ -53,18 +53,18 @@ internal import COpenSSL
     }
   }
 
-  /// Goes on with a connection that was packed with `dormant()`; `context` is the one that it had.
+  /// Continues a connection that was packed with `dormant()`; `context` must be the same one.
   package init(_ dormant: borrowing DormantTLS, context: TLSContext) {
     self.context = context
     side = .records(RecordSide(dormant, isServer: context.isServer))
   }
 
-  /// Gives OpenSSL's object up, which takes 23 KB, for a record layer of our own, which takes 300 bytes. Call it when
-  /// the handshake is completed, in the same turn or later; once it has succeeded, what the handshake settled is
-  /// known as far as `TLSConnection+Facts` says so.
+  /// Replaces OpenSSL's object, 23 KB, with our own record layer, 300 bytes. Call it once the handshake is completed,
+  /// in the same turn or later; after it succeeds, the results of the handshake are available as `TLSConnection+Facts`
+  /// states.
   ///
-  /// - Returns: Whether the connection goes on that way. False where the context does not allow it, and for whatever
-  ///   is not the usual: TLS 1.2, a message that has arrived in part, keys that were updated. OpenSSL goes on then.
+  /// - Returns: Whether the connection was converted. False if the context does not allow it, and in unusual cases:
+  ///   TLS 1.2, a partially received message, updated keys. OpenSSL then continues.
   @discardableResult package func compact() -> Bool {
     guard case .openSSL(let openSSL) = side, let records = openSSL.makeRecordSide() else {
       return false
@@ -89,12 +89,12 @@ internal import COpenSSL
 
   // MARK: Reading
 
-  /// Lends `ciphertext` until `read` has answered `.needsInput`, `.closedByPeer` or `.failed`; call it until then.
+  /// Lends `ciphertext` until `read` has returned `.needsInput`, `.closedByPeer` or `.failed`; call it until then.
   package func provide(_ ciphertext: UnsafeRawBufferPointer, buffers: TLSBuffers) {
     unsafe buffers.lend(ciphertext)
   }
 
-  /// The next event. Drives the handshake too.
+  /// The next event. Also drives the handshake.
   package func read(buffers: TLSBuffers) -> ReadResult {
     buffers.beginTurn(of: self)
     return switch side {
@@ -117,14 +117,14 @@ internal import COpenSSL
     }
   }
 
-  /// Makes OpenSSL's object, of a side that is unbegun.
+  /// Creates OpenSSL's object for a side that has not begun.
   func begin() throws(TLSError) -> OpenSSLSide {
     let openSSL = try OpenSSLSide(context: context)
     side = .openSSL(openSSL)
     return openSSL
   }
 
-  /// For clients: puts the ClientHello into the output. An error is reported by the next `read`.
+  /// For clients: appends the ClientHello to the output. The next `read` reports an error.
   package func startHandshake(buffers: TLSBuffers) {
     precondition(!context.isServer, "a server waits for the client's first message")
     buffers.beginTurn(of: self)
@@ -135,7 +135,8 @@ internal import COpenSSL
     }
   }
 
-  /// Tells that the transport has ended. RFC 8446, section 6.1: without close_notify before it, data may be missing.
+  /// Reports that the transport has ended. RFC 8446, section 6.1: without a preceding close_notify, data may be
+  /// missing.
   package func endOfInput() -> ReadResult {
     switch side {
     case .unbegun(let failure):
@@ -151,7 +152,7 @@ internal import COpenSSL
 
   /// Appends `plaintext` to the output, as records of up to 16 KiB.
   ///
-  /// - Throws: `.notWritable`, or what ended the connection.
+  /// - Throws: `.notWritable`, or the error that ended the connection.
   package func write(
     _ plaintext: UnsafeRawBufferPointer, buffers: TLSBuffers
   ) throws(TLSError) {
@@ -166,7 +167,7 @@ internal import COpenSSL
     }
   }
 
-  /// Appends close_notify to the output. Nothing can be written after it; reading goes on.
+  /// Appends close_notify to the output. Nothing can be written after it; reading remains possible.
   package func close(buffers: TLSBuffers) {
     buffers.beginTurn(of: self)
     switch side {

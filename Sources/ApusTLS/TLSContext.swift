@@ -1,7 +1,7 @@
 internal import COpenSSL
 internal import CShims
 
-/// Owns an `SSL_CTX`, which OpenSSL counts.
+/// Owns a reference to an `SSL_CTX`.
 @safe final class ContextHandle {
   let pointer: OpaquePointer
 
@@ -9,7 +9,7 @@ internal import CShims
   deinit { unsafe SSL_CTX_free(pointer) }
 }
 
-/// Owns what the callbacks of a server decide by.
+/// Owns the data for the callbacks of a server.
 @safe final class ServerPolicy {
   let pointer: OpaquePointer
   private let isRevoked: TLSServerConfiguration.RevocationCheck?
@@ -18,7 +18,7 @@ internal import CShims
   init(owning pointer: OpaquePointer, isRevoked: TLSServerConfiguration.RevocationCheck?) {
     unsafe self.pointer = pointer
     self.isRevoked = isRevoked
-    // Unretained, here and below: the C side lives no longer than this object, which owns both.
+    // Unretained, here and below: this object owns both, so it outlives the C side.
     unsafe apus_tls_policy_set_known(
       pointer,
       { argument, digest, now in
@@ -35,7 +35,7 @@ internal import CShims
     unsafe apus_tls_policy_set_revocation(
       pointer,
       { argument, digest in
-        // Without an answer nobody is let in.
+        // Without an answer the certificate counts as revoked.
         guard let argument = unsafe argument, let digest = unsafe digest else { return true }
         let policy = unsafe Unmanaged<ServerPolicy>.fromOpaque(argument).takeUnretainedValue()
         return unsafe policy.revokes(UnsafeBufferPointer(start: digest, count: 32))
@@ -49,21 +49,21 @@ internal import CShims
   }
 }
 
-/// What all connections of a listener, or all to one server, have in common. Immutable once made, so workers share it.
+/// The shared configuration of all connections of a listener, or to one server. Immutable, so workers share it.
 package final class TLSContext: @unchecked Sendable {
   let isServer: Bool
   let handle: ContextHandle
   /// ALPN names in order of preference.
   package let applicationProtocols: [String]
   let applicationProtocolBytes: [[UInt8]]
-  /// The host name that a client asks for; nil for servers and where the server is named by its address.
+  /// The host name that a client requests; nil for servers, and if the server is identified by its address.
   let serverNameIndication: String?
   let keepsSessions: Bool
   let allowsCompaction: Bool
-  /// Takes the place of TLS in a simulation; nil everywhere else.
+  /// The substitute for TLS in simulations; nil otherwise.
   let plain: PlainConfiguration?
 
-  // OpenSSL holds plain pointers to these, so they live as long as the context, which each connection retains.
+  // OpenSSL holds raw pointers to these, so they must live as long as the context, which each connection retains.
   private let policy: ServerPolicy?
   /// Peers' certificates that need not be verified again.
   package var knownCertificateCount: Int { policy?.known.count ?? 0 }
@@ -102,9 +102,9 @@ package final class TLSContext: @unchecked Sendable {
     plain = nil
   }
 
-  /// For a simulation: connections that say everything in the open.
+  /// For simulations: unencrypted connections.
   ///
-  /// - Throws: `.invalidConfiguration`, where OpenSSL has no memory.
+  /// - Throws: `.invalidConfiguration` if OpenSSL is out of memory.
   package init(plain configuration: PlainConfiguration) throws(TLSError) {
     if case .server = configuration.role { isServer = true } else { isServer = false }
     handle = try unsafe ContextHandle(
@@ -121,21 +121,21 @@ package final class TLSContext: @unchecked Sendable {
   }
 }
 
-// MARK: - What both sides share
+// MARK: - Shared by both sides
 
 extension ContextHandle {
-  /// Bytes of a peer's certificate chain: four RSA-4096 certificates and room. OpenSSL's default is 100 KiB.
+  /// Bytes of a peer's certificate chain: four RSA-4096 certificates and some more. OpenSSL's default is 100 KiB.
   private static let certificateListBytes = 32 * 1024
-  /// AEAD with forward secrecy only. AES-128 first: as safe here, and its key schedule is the cheaper one.
+  /// Only AEADs with forward secrecy. AES-128 first: as secure here, with a cheaper key schedule.
   private static let ciphers =
     "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:"
     + "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:"
     + "ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
-  /// TLS 1.0 and 1.1 know no AEAD and sign with SHA-1, which OpenSSL allows at level 0 only.
+  /// TLS 1.0 and 1.1 have no AEAD and sign with SHA-1, which OpenSSL allows only at level 0.
   private static let legacyCiphers = ":ECDHE+AES:AES128-SHA:AES256-SHA:@SECLEVEL=0"
   private static let suites =
     "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
-  /// P-384 last: nobody is asked for it, but under TLS 1.2 this list also bounds the curves of certificates.
+  /// P-384 last: it is never preferred, but under TLS 1.2 this list also restricts the curves of certificates.
   private static let groups = "X25519:P-256:P-384"
 
   convenience init(
@@ -149,9 +149,9 @@ extension ContextHandle {
     guard minimum <= maximum,
       unsafe apus_tls_set_versions(pointer, Int32(minimum.rawValue), Int32(maximum.rawValue))
     else {
-      throw .invalidConfiguration("TLS versions from \(minimum) to \(maximum): no such range")
+      throw .invalidConfiguration("TLS versions from \(minimum) to \(maximum): empty range")
     }
-    // Ciphers, suites and groups are our own constants: a failure means an OpenSSL built without them.
+    // These ciphers, suites and groups are constants: a failure means an OpenSSL built without them.
     let ciphers = minimum < .v1_2 ? Self.ciphers + Self.legacyCiphers : Self.ciphers
     guard unsafe SSL_CTX_set_cipher_list(pointer, ciphers) == 1,
       unsafe SSL_CTX_set_ciphersuites(pointer, Self.suites) == 1,
@@ -159,7 +159,7 @@ extension ContextHandle {
     else {
       throw .invalidConfiguration("TLS ciphers: \(OpenSSLErrors.drain())")
     }
-    // The chain is sent as configured: otherwise OpenSSL fills it up from the authorities of the other side.
+    // Sends the chain as configured: otherwise OpenSSL completes it from the authorities of the other side.
     unsafe apus_tls_set_mode(
       pointer,
       Int(SSL_MODE_RELEASE_BUFFERS) | Int(SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER)
@@ -172,15 +172,15 @@ extension ContextHandle {
     }
   }
 
-  /// May be called again for an identity with another kind of key: OpenSSL holds one for each kind.
+  /// May be called again for an identity with another type of key: OpenSSL holds one of each type.
   func use(_ identity: TLSIdentity, name: String) throws(TLSError) {
     let chain = try PEM.certificates(identity.certificateChainPEM, name: "\(name) certificate")
     let key = try PEM.privateKey(identity.privateKeyPEM, name: "\(name) key")
-    // It would take the place of the one before.
+    // It would replace the first one.
     if let present = unsafe SSL_CTX_get0_privatekey(pointer),
       unsafe EVP_PKEY_get_base_id(present) == EVP_PKEY_get_base_id(key.handle)
     {
-      throw .invalidConfiguration("\(name) key: is of the same kind as the first one")
+      throw .invalidConfiguration("\(name) key: has the same type as the first one")
     }
     guard unsafe SSL_CTX_use_certificate(pointer, chain[0].handle) == 1 else {
       throw .invalidConfiguration("\(name) certificate: \(OpenSSLErrors.drain())")
@@ -194,11 +194,11 @@ extension ContextHandle {
       unsafe SSL_CTX_check_private_key(pointer) == 1
     else {
       throw .invalidConfiguration(
-        "\(name) key is not the key of the certificate: \(OpenSSLErrors.drain())")
+        "\(name) key does not match the certificate: \(OpenSSLErrors.drain())")
     }
   }
 
-  /// Trusts the certificates of `pem`, each for itself: an issuing authority needs no root beside it.
+  /// Trusts each certificate of `pem` on its own: an issuing authority does not need its root.
   func trust(_ pem: [UInt8], name: String) throws(TLSError) -> [Certificate] {
     let certificates = try PEM.certificates(pem, name: name)
     let store = unsafe SSL_CTX_get_cert_store(pointer)
@@ -213,7 +213,7 @@ extension ContextHandle {
   }
 }
 
-/// ALPN names as on the wire: each after its length. RFC 7301, section 3.1.
+/// ALPN names as on the wire: each with its length before it. RFC 7301, section 3.1.
 func protocolWireForm(_ names: [String]) throws(TLSError) -> [UInt8] {
   var bytes: [UInt8] = []
   for name in names {

@@ -1,21 +1,21 @@
-/// Why a context could not be made, or a connection ended.
+/// Why a context could not be created, or a connection ended.
 package enum TLSError: Error, Equatable, Sendable {
-  /// A context cannot be made of its configuration. Says which part was wrong, and OpenSSL's reason.
+  /// The configuration of a context is invalid. Names the part, and OpenSSL's reason.
   case invalidConfiguration(String)
-  /// This side gave the handshake up. `alert` is the one that stands in the output for the peer
-  /// (RFC 8446, section 6.2), nil where there is none.
+  /// This side aborted the handshake. `alert` is the alert in the output for the peer (RFC 8446, section 6.2), nil if
+  /// there is none.
   case handshakeFailed(reason: String, alert: UInt8?)
-  /// The sides have no application protocol in common, whichever of them said so (alert 120).
+  /// The sides have no common application protocol, whichever of them reported it (alert 120).
   case noApplicationProtocol
-  /// This side does not accept the peer's certificate. OpenSSL's reason.
+  /// This side rejects the peer's certificate, with OpenSSL's reason.
   case certificateRejected(String)
   /// The peer ended the connection with this fatal alert (RFC 8446, section 6).
   case alertReceived(UInt8)
-  /// The peer broke the protocol after the handshake. OpenSSL's reason.
+  /// The peer violated the protocol after the handshake, with OpenSSL's reason.
   case protocolError(String)
-  /// The transport ended without close_notify: what was received may be incomplete.
+  /// The transport ended without close_notify: the received data may be incomplete.
   case truncated
-  /// The connection takes no data: the handshake is not complete, it was closed, or it has failed.
+  /// The connection accepts no data: the handshake is not complete, the connection was closed, or it failed.
   case notWritable
 }
 
@@ -31,7 +31,7 @@ extension TLSError: CustomStringConvertible {
     case .alertReceived(let code): "the peer sent TLS alert \(code)"
     case .protocolError(let reason): "TLS protocol error: \(reason)"
     case .truncated: "the connection ended without close_notify"
-    case .notWritable: "the connection takes no data"
+    case .notWritable: "the connection accepts no data"
     }
   }
 }

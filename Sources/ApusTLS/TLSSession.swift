@@ -1,23 +1,23 @@
 internal import COpenSSL
 
-/// What a client keeps of a connection to resume it. Owns an `SSL_SESSION` and never changes.
+/// A client's data for resuming a connection. Owns an `SSL_SESSION`; immutable.
 @safe package final class TLSSession: @unchecked Sendable {
   private let handle: OpaquePointer
 
-  /// Takes the reference over.
+  /// Takes ownership of the reference.
   init(owning handle: OpaquePointer) { unsafe self.handle = handle }
   deinit { unsafe SSL_SESSION_free(handle) }
 
   /// Whether the server sent a ticket for it.
   package var hasTicket: Bool { unsafe SSL_SESSION_has_ticket(handle) == 1 }
-  /// Seconds for which the server wants the ticket to be used.
+  /// The ticket's lifetime in seconds, as the server suggests.
   package var ticketLifetimeSeconds: Int {
     Int(unsafe SSL_SESSION_get_ticket_lifetime_hint(handle))
   }
 
   /// Makes `ssl` try to resume it.
   func offer(on ssl: OpaquePointer) throws(TLSError) {
-    // A copy: OpenSSL marks a session that it was given as spent once a new ticket arrives.
+    // A copy: OpenSSL marks a session passed to it as used once a new ticket arrives.
     guard let copy = unsafe SSL_SESSION_dup(handle) else {
       throw .invalidConfiguration("session: \(OpenSSLErrors.drain())")
     }
@@ -29,7 +29,7 @@ internal import COpenSSL
 
   func hasSameTicket(as other: TLSSession) -> Bool { ticket == other.ticket }
 
-  /// The ticket as the server sent it; empty: none.
+  /// The ticket as the server sent it; empty if none.
   var ticket: [UInt8] {
     var bytes: UnsafePointer<UInt8>?
     var count = 0

@@ -2,21 +2,21 @@ internal import COpenSSL
 internal import CShims
 internal import Synchronization
 
-/// The keys that session tickets are sealed under (RFC 5077, section 4), shared by all workers of a process, so that
-/// a device that comes back to another worker still resumes.
+/// The keys for sealing session tickets (RFC 5077, section 4), shared by all workers of a process, so that a device
+/// that reconnects to another worker can still resume.
 ///
-/// Tickets are made under the newest key. The two before it still open tickets, which are renewed at that. Whoever
-/// owns the keys rotates them; a ticket lives for two to three rotations at most.
+/// New tickets use the newest key. The two before it still open tickets, which are then renewed. The owner of the keys
+/// rotates them; a ticket lives for at most two to three rotations.
 package final class TicketKeys: Sendable {
   package struct Key: Sendable, Hashable {
     package static let byteCount = 80
 
-    /// When it was made, in seconds since 1970.
+    /// When it was created, in seconds since 1970.
     package let madeSeconds: Int64
     /// The name (16 bytes, unencrypted in each ticket), an AES-256 key and one for HMAC-SHA-256 (32 bytes each).
     package let bytes: [UInt8]
 
-    /// Nil, where there are not `byteCount` bytes.
+    /// Nil unless there are `byteCount` bytes.
     package init?(madeSeconds: Int64, bytes: [UInt8]) {
       guard bytes.count == Self.byteCount else { return nil }
       self.madeSeconds = madeSeconds
@@ -34,7 +34,7 @@ package final class TicketKeys: Sendable {
     fileprivate var mac: [UInt8] { Array(bytes[48..<80]) }
   }
 
-  /// Keys that are held: one to seal, two more to open.
+  /// The number of keys: one to seal, two more to open.
   private static let held = 3
 
   /// Newest first.
@@ -42,9 +42,9 @@ package final class TicketKeys: Sendable {
   private let random: @Sendable (Int) -> [UInt8]
 
   /// - Parameters:
-  ///   - kept: Of an earlier process, newest first; more than three are forgotten. Empty: one is made.
-  ///   - nowSeconds: Since 1970, for a key that is made.
-  ///   - random: as many bytes as asked for, unpredictable. A simulation passes its own source.
+  ///   - kept: Keys of an earlier process, newest first; at most three are used. Empty: one is created.
+  ///   - nowSeconds: Since 1970, for a newly created key.
+  ///   - random: Returns that many unpredictable bytes. A simulation passes its own source.
   package init(
     kept: [Key] = [], nowSeconds: Int64 = 0,
     random: @escaping @Sendable (Int) -> [UInt8] = TicketKeys.systemRandom
@@ -54,10 +54,10 @@ package final class TicketKeys: Sendable {
       kept.isEmpty ? [Key(madeSeconds: nowSeconds, random)] : Array(kept.prefix(Self.held)))
   }
 
-  /// For whoever keeps them for the next process: secrets, newest first.
+  /// All keys, newest first, to store for the next process. They are secret.
   package var all: [Key] { keys.withLock { $0 } }
 
-  /// Seals with a new key from now on, and forgets the oldest of three.
+  /// Seals with a new key from now on, and drops the oldest of three.
   package func rotate(nowSeconds: Int64 = 0) {
     let key = Key(madeSeconds: nowSeconds, random)
     keys.withLock { keys in
@@ -70,14 +70,14 @@ package final class TicketKeys: Sendable {
   package static func systemRandom(count: Int) -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: count)
     let outcome = unsafe RAND_priv_bytes(&bytes, Int32(clamping: count))
-    // A generator without entropy must not make keys.
+    // A generator without entropy must not create keys.
     precondition(outcome == 1, "OpenSSL's random generator failed: \(OpenSSLErrors.drain())")
     return bytes
   }
 
   fileprivate func newest() -> Key { keys.withLock { $0[0] } }
 
-  /// The key of that name, and whether it is the newest.
+  /// The key with that name, and whether it is the newest.
   fileprivate func key(named name: UnsafePointer<UInt8>) -> (key: Key, isNewest: Bool)? {
     let keys = keys.withLock { $0 }
     let index = keys.firstIndex { key in
@@ -117,7 +117,7 @@ extension TicketKeys {
     return 1
   }
 
-  /// 0: no such key, a full handshake follows. 1: go on. 2: go on and send a new ticket.
+  /// 0: unknown key, a full handshake follows. 1: continue. 2: continue and send a new ticket.
   private func open(
     ssl: OpaquePointer, name: UnsafeMutablePointer<UInt8>, iv: UnsafeMutablePointer<UInt8>,
     cipher: OpaquePointer?, mac: OpaquePointer?
@@ -126,7 +126,7 @@ extension TicketKeys {
     guard unsafe apus_tls_ticket_prepare(cipher, mac, key.cipher, key.mac, iv, false) else {
       return -1
     }
-    // RFC 8446, appendix C.4: a client should use a ticket once, so under TLS 1.3 it always gets the next one.
+    // RFC 8446, appendix C.4: a client should use a ticket once, so under TLS 1.3 it always gets a new one.
     return unsafe isNewest && SSL_version(ssl) != TLS1_3_VERSION ? 1 : 2
   }
 }

@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// 16 bytes as two words, the first byte the most significant.
+/// 16 bytes as two words, big-endian.
 struct Block128: Hashable {
   var high: UInt64
   var low: UInt64
@@ -35,9 +35,9 @@ struct Block128: Hashable {
   }
 }
 
-/// AES-128 on single blocks, through one context of OpenSSL. Of one thread; its owner must call `free`.
+/// AES-128 on single blocks, through one context of OpenSSL. For one thread; its owner must call `free`.
 ///
-/// The context is set up once: what costs is the set-up, not the block (15 ns).
+/// The context is set up once, because the set-up is expensive, not the block (15 ns).
 @safe struct AESBlock {
   static let keyBytes = 16
 
@@ -56,7 +56,7 @@ struct Block128: Hashable {
 
   func free() { unsafe EVP_CIPHER_CTX_free(context) }
 
-  /// Encrypts many blocks in place, two words each as they lie in memory: `wordCount` words, or all of them.
+  /// Encrypts many blocks in place, two words each in native byte order: `wordCount` words, or all of them.
   func encrypt(blocks: inout [UInt64], wordCount: Int? = nil) {
     let words = wordCount ?? blocks.count
     precondition(words <= blocks.count && words & 1 == 0, "a block is two words")

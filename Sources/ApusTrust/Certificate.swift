@@ -1,6 +1,6 @@
-/// An X.509 certificate, read once into plain values.
+/// An X.509 certificate, parsed once into plain values.
 package struct Certificate: Sendable, Hashable {
-  /// An extension as it stands in the certificate.
+  /// An extension of a certificate.
   struct Extension: Sendable, Hashable {
     let oid: OID
     let isCritical: Bool
@@ -14,26 +14,26 @@ package struct Certificate: Sendable, Hashable {
   package let serial: String
   /// Unix seconds.
   package let notBefore: Int64
-  /// Unix seconds; the certificate is still valid in this second.
+  /// Unix seconds, inclusive.
   package let notAfter: Int64
   package let keyKind: KeyKind
   package let spkiDER: [UInt8]
-  /// Whether it may issue certificates: CA:TRUE and, where key usage is stated, keyCertSign.
+  /// Whether it may issue certificates: CA:TRUE and, if key usage is present, keyCertSign.
   package let isAuthority: Bool
 
-  /// The issuer's Name, as the certificate spells it.
+  /// The issuer's Name as encoded in the certificate.
   let issuerDER: [UInt8]
   /// The serial number's magnitude, big-endian.
   let serialBytes: [UInt8]
-  /// The subject's Name, to be copied into what the certificate issues.
+  /// The subject's Name, to copy into certificates issued by this one.
   let subjectDER: [UInt8]
-  /// The subject key identifier, to be copied likewise.
+  /// The subject key identifier, likewise.
   let subjectKeyID: [UInt8]?
-  /// Whether extended key usage names TLS clients.
+  /// Whether extended key usage includes TLS client authentication.
   let namesClientAuth: Bool
   let extensions: [Extension]
 
-  /// What a subject names. Where an attribute stands there several times, the first one counts.
+  /// The attributes of a subject. If an attribute repeats, the first one counts.
   package struct Subject: Sendable, Hashable {
     /// UID (0.9.2342.19200300.100.1.1): a bundle id or a device id.
     package var userID: String?
@@ -81,15 +81,15 @@ package struct Certificate: Sendable, Hashable {
     try PublicKey(spkiDER: spkiDER.span)
   }
 
-  /// The DNS names and addresses that a server's certificate is for.
+  /// The DNS names and addresses in a server's certificate.
   package var serverNames: [String] {
     values(of: .subjectAlternativeName).flatMap(ServerName.texts)
   }
 
-  /// Whether `now` (Unix seconds) lies in the certificate's validity.
+  /// Whether `now` (Unix seconds) is within the certificate's validity.
   package func isValid(now: Int64) -> Bool { notBefore <= now && now <= notAfter }
 
-  /// The values of an extension; more than one where a certificate repeats it.
+  /// The values of an extension; more than one if a certificate repeats it.
   func values(of oid: OID) -> [[UInt8]] {
     extensions.filter { $0.oid == oid }.map(\.value)
   }

@@ -1,22 +1,22 @@
 package import ApusModel
 
-/// What a provider's certificate is to allow.
+/// The content of a provider's certificate to be issued.
 package struct ProviderCertificateRequest: Sendable {
   package var bundleID: String
   /// OU.
   package var teamID: String
   package var country: String
   package var commonName: String
-  /// Where it may push. Both make a universal certificate.
+  /// Where it may push. Both environments make a universal certificate.
   package var environments: EnvironmentSet
-  /// What extension 6.3.6 lists; without it the bundle id is the only topic.
+  /// The topics of extension 6.3.6; without it the bundle id is the only topic.
   package var topics: TopicsExtension?
-  /// What extension 6.3.4 lists.
+  /// The topics of extension 6.3.4.
   package var voipTopics: TopicsExtension?
   package var publicKey: PublicKey
   package var validity: Validity
 
-  /// - Parameter commonName: `Apus Push Services: <bundle id>` where none is given.
+  /// - Parameter commonName: Defaults to `Apus Push Services: <bundle id>`.
   package init(
     bundleID: String, teamID: String, country: String = "US", commonName: String? = nil,
     environments: EnvironmentSet = .both, topics: TopicsExtension? = nil,
@@ -34,18 +34,19 @@ package struct ProviderCertificateRequest: Sendable {
   }
 }
 
-/// A certificate authority: it issues, with ECDSA or RSA over SHA-256.
+/// A certificate authority, which signs with ECDSA or RSA over SHA-256.
 ///
-/// A service has two, one for servers and providers and one for devices, so that each door asks for its own kind.
+/// A service has two, one for servers and providers and one for devices, so that each listener accepts only its own
+/// kind.
 package struct CertificateAuthority: Sendable {
-  /// O in what it issues to providers and to devices, which tells the two apart for a human reader.
+  /// O in certificates for providers and for devices, so that people can distinguish them.
   package static let providerOrganization = "Apus Providers"
   package static let deviceOrganization = "Apus Devices"
 
   package let certificate: Certificate
   package let key: PrivateKey
 
-  /// Takes an authority that exists.
+  /// Loads an existing authority.
   package init(certificate: Certificate, key: PrivateKey) throws(TrustFault) {
     guard certificate.isAuthority else { throw .notAnAuthority }
     guard certificate.spkiDER == key.publicKey.spkiDER else { throw .keyMismatch }
@@ -58,14 +59,14 @@ package struct CertificateAuthority: Sendable {
     try self.init(certificate: Certificate(pem: certificatePEM), key: PrivateKey(pem: keyPEM))
   }
 
-  /// A new authority with a new P-256 key, signed by itself, for certificates below it and for its successor.
+  /// A new self-signed authority with a new P-256 key, for issuing certificates and for cross-signing its successor.
   package static func create(
     commonName: String, validity: Validity
   ) throws(TrustFault) -> CertificateAuthority {
     let key = try PrivateKey.generateP256()
     let subject = Certificate.Subject(commonName: commonName)
     let keyID = try CertificateTemplate.keyID(of: key.publicKey)
-    // One authority may stand below: the successor, while those that know only this one learn the other.
+    // One authority may be below it: its successor, while peers that know only this one learn of the other.
     let template = try Self.template(
       subject: subject, publicKey: key.publicKey, pathLength: 1, authorityKeyID: keyID,
       validity: validity)
@@ -73,7 +74,8 @@ package struct CertificateAuthority: Sendable {
     return try CertificateAuthority(certificate: certificate, key: key)
   }
 
-  /// The certificate of another authority, signed by this one: who trusts this one trusts what the other issues.
+  /// The certificate of another authority, signed by this one: peers that trust this one then trust certificates of
+  /// the other.
   package func crossSign(
     _ other: CertificateAuthority, validity: Validity
   ) throws(TrustFault) -> Certificate {
@@ -102,21 +104,21 @@ package struct CertificateAuthority: Sendable {
     return template
   }
 
-  /// For a server that is reached under `names`: DNS names, a `*.` in front allowed, and IP addresses.
+  /// Issues a certificate for a server with these `names`: DNS names, which may begin with `*.`, and IP addresses.
   package func issueServer(
     names: [String], publicKey: PublicKey, validity: Validity
   ) throws(TrustFault) -> Certificate {
     try issue(.server(names: names, publicKey: publicKey, validity: validity))
   }
 
-  /// For a provider, with Apple's extensions of push certificates.
+  /// Issues a provider's certificate, with Apple's extensions of push certificates.
   package func issueProvider(
     _ request: ProviderCertificateRequest
   ) throws(TrustFault) -> Certificate {
     try issue(.provider(request))
   }
 
-  /// For a device, whose id becomes the subject's UID.
+  /// Issues a device's certificate; its id becomes the subject's UID.
   package func issueDevice(
     deviceID: DeviceID, name: String, publicKey: PublicKey, validity: Validity
   ) throws(TrustFault) -> Certificate {

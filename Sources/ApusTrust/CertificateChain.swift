@@ -4,12 +4,12 @@ extension Certificate {
   package enum Purpose: Sendable {
     case client
     case server
-    /// To issue others.
+    /// For issuing certificates.
     case authority
   }
 
-  /// Whether one of `authorities` issued the certificate, directly or through `intermediates`, for that purpose. Times
-  /// are the caller's to compare.
+  /// Whether one of `authorities` issued the certificate, directly or through `intermediates`, for that purpose. The
+  /// caller compares times.
   package func leads(
     to authorities: [Certificate], through intermediates: [Certificate] = [], for purpose: Purpose
   ) -> Bool {
@@ -20,23 +20,23 @@ extension Certificate {
     }
   }
 
-  /// Tells an authority from others: the first bytes of the SHA-256 over its name and key. Another certificate of the
-  /// same authority, such as a renewed one, has the same mark, because it verifies the same certificates.
+  /// Identifies an authority: the first bytes of the SHA-256 over its name and key. A renewed certificate of the same
+  /// authority has the same mark, because it verifies the same certificates.
   package var authorityMark: UInt64 {
     let nameAndKey = subjectDER + spkiDER
     return SHA256Digest(of: nameAndKey.span).words.0
   }
 
-  /// Whether it names `authority` as its issuer. Its signature may still be another one's.
+  /// Whether its issuer name is that of `authority`. The signature may still be another authority's.
   package func names(_ authority: Certificate) -> Bool { issuerDER == authority.subjectDER }
 
-  /// Whether it was issued under its own name, as roots are.
+  /// Whether issuer and subject have the same name, as in roots.
   package var isSelfIssued: Bool { issuerDER == subjectDER }
 }
 
 extension X509Handle {
-  /// RFC 5280, section 6, by OpenSSL: signature, constraints and purpose, with `issuer` as the only anchor. The times
-  /// were compared before: OpenSSL takes the last second of a certificate for one too late.
+  /// RFC 5280, section 6, by OpenSSL: signature, constraints and purpose, with `issuer` as the only anchor. Times were
+  /// compared before, because OpenSSL treats the last second of a certificate as expired.
   func leads(
     to issuer: borrowing X509Handle, through intermediates: [Certificate] = [],
     for purpose: Certificate.Purpose
@@ -56,7 +56,7 @@ extension X509Handle {
         unsafe X509_STORE_CTX_init(context, store, handle, between) == 1,
         let parameters = unsafe X509_STORE_CTX_get0_param(context),
         unsafe X509_VERIFY_PARAM_set_purpose(parameters, purpose.number) == 1,
-        // The authority is trusted because it is ours, whether or not it signed itself.
+        // The authority is trusted whether or not it is self-signed.
         unsafe X509_VERIFY_PARAM_set_flags(
           parameters, UInt(X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_NO_CHECK_TIME)) == 1
       else { return Int32(0) }
@@ -66,7 +66,7 @@ extension X509Handle {
   }
 }
 
-/// Keeps an `X509` for as long as a stack points to it.
+/// Keeps an `X509` alive while a stack points to it.
 @safe private final class CertificateOwner {
   let handle: OpaquePointer
   private let owned: X509Handle

@@ -1,16 +1,16 @@
 import ApusModel
 
-/// Why a certificate request is not one that a device's certificate can be made from.
+/// Why a certificate request cannot be used to issue a device's certificate.
 package enum CertificateRequestFault: Error, Sendable, Hashable {
   /// More than `Limits.certificateRequestBytes`.
   case tooLong
-  /// Not the DER of PKCS#10, or something stands behind it.
+  /// Not PKCS#10 in DER, or followed by other bytes.
   case malformed
-  /// Neither ECDSA on P-256 nor RSA of 2,048 to `Limits.deviceRSABits` bits, or in another form than the usual one.
+  /// Neither ECDSA on P-256 nor RSA of 2,048 to `Limits.deviceRSABits` bits, or not in the usual encoding.
   case key
-  /// Signed by other means than ECDSA or RSA (PKCS#1 v1.5) over SHA-256.
+  /// Not signed with ECDSA or RSA (PKCS#1 v1.5) over SHA-256.
   case algorithm
-  /// The signature is not one of the key: whoever asks does not have it.
+  /// The key did not sign it: the requester may not have the private key.
   case signature
 }
 
@@ -18,7 +18,7 @@ extension CertificateRequestFault: CustomStringConvertible {
   package var description: String {
     switch self {
     case .tooLong: "the certificate request is longer than \(Limits.certificateRequestBytes) bytes"
-    case .malformed: "the certificate request cannot be read: it must be PKCS#10, alone"
+    case .malformed: "the certificate request cannot be read: it must be a single PKCS#10 structure"
     case .key:
       "the key is neither ECDSA on P-256 (named curve, uncompressed) nor RSA of 2048 to "
         + "\(Limits.deviceRSABits) bits"
@@ -28,7 +28,7 @@ extension CertificateRequestFault: CustomStringConvertible {
   }
 }
 
-/// A certificate request (PKCS#10, RFC 2986), of which nothing is believed but that whoever made it holds the key.
+/// A certificate request (PKCS#10, RFC 2986), which only proves possession of its key: its names are ignored.
 ///
 /// ```
 /// SEQUENCE { SEQUENCE { INTEGER 0, Name, SubjectPublicKeyInfo, [0] attributes },
@@ -38,14 +38,14 @@ package struct CertificateRequest: Sendable {
   package let der: [UInt8]
   package let publicKey: PublicKey
 
-  /// SHA-256 of the public key: by it the same device is known again.
+  /// SHA-256 of the public key, which identifies a device that asks again.
   package var keyFingerprint: SHA256Digest { publicKey.spkiSHA256 }
 
   package var pem: String { Self.pem(der) }
 
   private static let label = "CERTIFICATE REQUEST"
 
-  /// Reads a request and checks its signature.
+  /// Reads a request and verifies its signature.
   package init(der: Span<UInt8>) throws(CertificateRequestFault) {
     guard der.count <= Limits.certificateRequestBytes else { throw .tooLong }
     let parts: Parts
@@ -53,7 +53,7 @@ package struct CertificateRequest: Sendable {
     let spki = der.extracting(parts.publicKey)
     let key: PublicKey
     do { key = try PublicKey(spkiDER: spki) } catch { throw .key }
-    // What OpenSSL would write is what stands there: no explicit curve, no compressed point, no odd encoding.
+    // Only the encoding that OpenSSL writes is accepted: no explicit curve, no compressed point, no unusual form.
     let written = key.spkiDER
     guard written.span.equals(spki) else { throw .key }
     let isECDSA: Bool
@@ -75,13 +75,13 @@ package struct CertificateRequest: Sendable {
     publicKey = key
   }
 
-  /// Reads the first block of PEM that is a request.
+  /// Reads the first request in PEM.
   package init?(pem: String) {
     guard let request = try? CertificateRequest(file: Array(pem.utf8)) else { return nil }
     self = request
   }
 
-  /// Reads a file as whoever asks has made it: PEM, of which the first request counts, or DER.
+  /// Reads a requester's file: PEM, of which the first request counts, or DER.
   package init(file: [UInt8]) throws(CertificateRequestFault) {
     let labels = [Self.label, "NEW CERTIFICATE REQUEST"]
     let blocks = PEM.blocks(of: String(decoding: file, as: UTF8.self))
@@ -89,15 +89,15 @@ package struct CertificateRequest: Sendable {
     try self.init(der: der.span)
   }
 
-  /// A request as the text of a file.
+  /// A request in PEM.
   package static func pem(_ der: [UInt8]) -> String { PEM.text(label: label, der: der) }
 
   /// SubjectPublicKeyInfo of an uncompressed point on a named curve. RFC 5480, section 2.
   private static let p256Bytes = 91
 
-  /// Where what matters lies.
+  /// The ranges of the parts used.
   private struct Parts {
-    /// The whole `CertificationRequestInfo`, which is what the signature is over.
+    /// The whole `CertificationRequestInfo`, which is signed.
     var signed: Range<Int>
     var publicKey: Range<Int>
     var algorithm: Range<Int>
@@ -124,7 +124,7 @@ package struct CertificateRequest: Sendable {
       _ = try request.element(DER.Tag.sequence)
       algorithm = algorithmStart..<request.position
       let bits = try request.element(DER.Tag.bitString)
-      // Whole bytes: the count of unused bits in front is 0.
+      // Whole bytes: the leading count of unused bits must be 0.
       guard bits.count > 1, der[bits.lowerBound] == 0 else {
         throw .truncated(at: bits.lowerBound)
       }

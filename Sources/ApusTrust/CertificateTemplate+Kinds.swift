@@ -1,16 +1,17 @@
 package import ApusModel
 
-// The kinds of certificates that issue no others: one form each, whether they are signed here or asked for elsewhere.
+// The kinds of end-entity certificates: one template each, whether signed here or requested from an external
+// authority.
 
 extension CertificateTemplate {
-  /// For a server that is reached under `names`.
+  /// For a server with these `names`.
   static func server(
     names: [String], publicKey: PublicKey, validity: Validity
   ) throws(TrustFault) -> CertificateTemplate {
     guard let first = names.first else { throw .noNames }
     var parts: [[UInt8]] = []
     for name in names { parts.append(try ServerName.generalName(name)) }
-    // RFC 5280, appendix A, allows 64 characters in CN; what counts is in the alternative names.
+    // RFC 5280, appendix A, allows 64 characters in CN; the alternative names are what counts.
     let subject = Certificate.Subject(commonName: first.utf8.count <= 64 ? first : "Apus")
     var template = try leaf(subject: subject, publicKey: publicKey, validity: validity)
     template.addExtendedKeyUsage(.serverAuth)
@@ -50,14 +51,14 @@ extension CertificateTemplate {
     return template
   }
 
-  /// What they have in common.
+  /// The common part of all kinds.
   private static func leaf(
     subject: Certificate.Subject, publicKey: PublicKey, validity: Validity
   ) throws(TrustFault) -> CertificateTemplate {
     var template = try CertificateTemplate(
       subject: subject, validity: validity, publicKey: publicKey)
     template.add(.basicConstraints, critical: true, DER.sequence())
-    // Key encipherment is what TLS 1.2 without Diffie-Hellman takes an RSA key for; an ECDSA key only signs.
+    // TLS 1.2 without Diffie-Hellman uses an RSA key for key encipherment; an ECDSA key only signs.
     template.addKeyUsage(
       publicKey.kind == .p256
         ? CertificateTemplate.KeyUsage.digitalSignature
@@ -70,22 +71,22 @@ extension CertificateTemplate {
   }
 }
 
-/// What a certificate request asks an authority elsewhere for.
+/// The certificate to request from an external authority.
 package enum RequestedCertificate: Sendable {
-  /// For a server that is reached under these names.
+  /// For a server with these names.
   case server(names: [String])
-  /// Its key and validity do not count.
+  /// Its key and validity are ignored.
   case provider(ProviderCertificateRequest)
   case device(DeviceID, name: String)
 }
 
 extension CertificateRequest {
-  /// Makes a request (PKCS#10, DER) for an authority elsewhere: with the subject, and with the extensions as the
-  /// attribute `extensionRequest` (RFC 2985, section 5.4.2), for those who copy from it what they agree with.
+  /// Creates a request (PKCS#10, DER) for an external authority: with the subject, and with the extensions as the
+  /// attribute `extensionRequest` (RFC 2985, section 5.4.2), which the authority may copy.
   package static func make(
     _ what: RequestedCertificate, for key: PrivateKey
   ) throws(TrustFault) -> [UInt8] {
-    // An authority decides from when to when.
+    // The authority decides the validity.
     let open = Validity(notBefore: 0, notAfter: 0)
     let template: CertificateTemplate
     switch what {
@@ -102,7 +103,7 @@ extension CertificateRequest {
       subject: CertificateTemplate.name(template.subject), extensions: template.extensions, by: key)
   }
 
-  /// Makes a request for a key: an empty subject and no attributes, since nobody would believe them.
+  /// Creates a request for a key: with an empty subject and no attributes, because the service ignores them.
   package static func make(for key: PrivateKey) throws(TrustFault) -> [UInt8] {
     try signed(subject: DER.sequence(), extensions: [], by: key)
   }

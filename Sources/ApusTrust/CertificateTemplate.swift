@@ -1,4 +1,4 @@
-/// From when to when a certificate is valid.
+/// The validity of a certificate.
 package struct Validity: Sendable, Hashable {
   /// Unix seconds.
   package var notBefore: Int64
@@ -36,17 +36,17 @@ extension OID {
   static let extensionRequest = OID(1, 2, 840, 113_549, 1, 9, 14)
   static let sha256WithRSA = OID(1, 2, 840, 113_549, 1, 1, 11)
 
-  /// Apple's extensions of push certificates: what each means is known from issued ones.
+  /// Apple's extensions of push certificates, with the meanings seen in issued ones.
   static let pushDevelopment = OID(1, 2, 840, 113_635, 100, 6, 3, 1)
   static let pushProduction = OID(1, 2, 840, 113_635, 100, 6, 3, 2)
   static let pushVoIP = OID(1, 2, 840, 113_635, 100, 6, 3, 4)
   static let pushTopics = OID(1, 2, 840, 113_635, 100, 6, 3, 6)
 }
 
-/// What a certificate is to say, before it is signed. RFC 5280, section 4.1.
+/// The content of a certificate to be signed. RFC 5280, section 4.1.
 ///
-/// Written as bytes rather than through OpenSSL's builders: the form is fixed and small, each extension is visible as
-/// what it is, and OpenSSL, reading the result, checks it independently.
+/// Written as bytes and not through OpenSSL's builders: the form is fixed and small, each extension is explicit, and
+/// OpenSSL, which parses the result, checks it independently.
 struct CertificateTemplate {
   /// Bits of key usage. RFC 5280, section 4.2.1.3.
   enum KeyUsage {
@@ -59,10 +59,10 @@ struct CertificateTemplate {
   var subject: Certificate.Subject
   var validity: Validity
   var publicKey: PublicKey
-  /// Each as a whole `Extension` element.
+  /// Each is a whole `Extension` element.
   private(set) var extensions: [[UInt8]] = []
 
-  /// Bytes of one text in a subject: a bundle id with the words around it.
+  /// The most bytes of one text in a subject: a bundle id with the text around it.
   static let subjectTextBytes = 320
 
   init(
@@ -115,7 +115,7 @@ struct CertificateTemplate {
     }
   }
 
-  /// The certificate, signed with `key` under the name `issuer` (the DER of a Name).
+  /// The certificate, signed with `key` by `issuer` (the DER of a Name).
   func signed(
     issuer: [UInt8], by key: PrivateKey
   ) throws(TrustFault) -> Certificate {
@@ -123,7 +123,7 @@ struct CertificateTemplate {
     return try Certificate(der: der.span)
   }
 
-  /// The same, whether or not it can be read.
+  /// The same as DER, whether or not it can be parsed.
   func signedDER(issuer: [UInt8], by key: PrivateKey) throws(TrustFault) -> [UInt8] {
     let algorithm: [UInt8]
     switch key.publicKey.kind {
@@ -135,7 +135,7 @@ struct CertificateTemplate {
     guard publicKey.kind.isStrong else { throw .unsupportedKey }
     let body = DER.sequence(
       DER.element(DER.Tag.constructed(0), DER.integer([2])),
-      // 128 random bits; RFC 5280 wants a number above zero, which the set bit makes it.
+      // 128 random bits; the set bit ensures the positive number that RFC 5280 requires.
       DER.integer([randomBytes(1)[0] & 0x7f | 0x40] + randomBytes(15)),
       algorithm,
       issuer,

@@ -14,9 +14,9 @@ enum DER {
     static let sequence: UInt8 = 0x30
     static let set: UInt8 = 0x31
 
-    /// `[number]` of a context, primitive.
+    /// `[number]`, context-specific, primitive.
     static func context(_ number: UInt8) -> UInt8 { 0x80 | number }
-    /// `[number]` of a context, around other elements.
+    /// `[number]`, context-specific, containing other elements.
     static func constructed(_ number: UInt8) -> UInt8 { 0xa0 | number }
   }
 
@@ -46,7 +46,7 @@ enum DER {
 
   static func boolean(_ value: Bool) -> [UInt8] { [Tag.boolean, 1, value ? 0xff : 0] }
 
-  /// A non-negative number, given as big-endian bytes of any length.
+  /// A non-negative number from big-endian bytes of any length.
   static func integer(_ magnitude: [UInt8]) -> [UInt8] {
     var content = Array(magnitude.drop { $0 == 0 })
     if (content.first ?? 0x80) & 0x80 != 0 { content.insert(0, at: 0) }
@@ -56,15 +56,15 @@ enum DER {
   /// A string of whole bytes.
   static func bitString(_ bytes: [UInt8]) -> [UInt8] { element(Tag.bitString, [0] + bytes) }
 
-  /// A named bit list: bit 0 is the most significant bit of the first byte, and zero bits at the end are left off.
-  /// X.690, section 11.2.2.
+  /// A named bit list: bit 0 is the most significant bit of the first byte; trailing zero bits are omitted. X.690,
+  /// section 11.2.2.
   static func namedBits(_ bits: UInt8) -> [UInt8] {
     bits == 0
       ? element(Tag.bitString, [0])
       : element(Tag.bitString, [UInt8(bits.trailingZeroBitCount), bits])
   }
 
-  /// A moment in Unix seconds: UTCTime in the years 1950 to 2049, GeneralizedTime in others. RFC 5280, section 4.1.2.5.
+  /// A time in Unix seconds: UTCTime in the years 1950 to 2049, otherwise GeneralizedTime. RFC 5280, section 4.1.2.5.
   static func time(_ unixSeconds: Int64) -> [UInt8] {
     let time = CivilTime(unixSeconds: unixSeconds)
     func digits(_ value: Int, _ count: Int) -> String {
@@ -104,11 +104,11 @@ struct OID: Sendable, Hashable {
   var der: [UInt8] { DER.element(DER.Tag.objectIdentifier, content) }
 }
 
-/// A moment by the proleptic Gregorian calendar, in UTC. Years 1 to 9999.
+/// A time in the proleptic Gregorian calendar, in UTC. Years 1 to 9999.
 struct CivilTime: Hashable {
   let year, month, day, hour, minute, second: Int
 
-  /// The calendar counted in 400-year eras that begin on 1 March, so that the leap day comes last.
+  /// Counts in 400-year eras that begin on 1 March, so that the leap day comes last.
   init(unixSeconds: Int64) {
     let limits: ClosedRange<Int64> = -62_135_596_800...253_402_300_799
     let seconds = Int(min(max(unixSeconds, limits.lowerBound), limits.upperBound))

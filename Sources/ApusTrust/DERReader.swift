@@ -1,18 +1,18 @@
-/// What is wrong with bytes that should be DER, and at which byte.
+/// Why bytes are not valid DER, and at which byte.
 package enum DERFault: Error, Sendable, Hashable {
   /// The bytes end before the element does.
   case truncated(at: Int)
-  /// Another type of element stands here.
+  /// An element of another type.
   case tag(expected: UInt8, found: UInt8, at: Int)
   /// An indefinite length, or one that is not in its shortest form. X.690, section 10.1.
   case lengthForm(at: Int)
-  /// Bytes are left over behind the last element.
+  /// Bytes after the last element.
   case trailing(at: Int)
 }
 
-/// Reads DER elements one after the other, strictly: only definite lengths in their shortest form, nothing left over.
+/// Reads consecutive DER elements, strictly: only definite lengths in their shortest form, no trailing bytes.
 ///
-/// X.690, sections 8.1 and 10.1. Lengths of up to 16 MiB (three length bytes) are read; nothing here is near that.
+/// X.690, sections 8.1 and 10.1. Supports lengths of up to 16 MiB (three length bytes), far more than occurs here.
 struct DERReader: ~Escapable {
   let bytes: Span<UInt8>
   private(set) var position: Int
@@ -34,7 +34,7 @@ struct DERReader: ~Escapable {
 
   var isAtEnd: Bool { position == end }
 
-  /// Reads an element of type `tag`; returns where its content lies.
+  /// Reads an element of type `tag`; returns the range of its content.
   mutating func element(_ tag: UInt8) throws(DERFault) -> Range<Int> {
     let start = position
     let found = try byte()
@@ -46,7 +46,7 @@ struct DERReader: ~Escapable {
     return content
   }
 
-  /// Reads an element of any type; returns the type and where its content lies.
+  /// Reads an element of any type; returns the type and the range of its content.
   mutating func anyElement() throws(DERFault) -> (tag: UInt8, content: Range<Int>) {
     guard position < end else { throw .truncated(at: position) }
     let tag = bytes[position]

@@ -1,26 +1,26 @@
 package import ApusModel
 
-/// Why a certificate does not admit a device.
+/// Why a certificate does not authenticate a device.
 package enum DeviceCertificateFault: Error, Sendable, Hashable {
   case malformed
-  /// The subject's UID is not 16 hexadecimal digits, or O is not that of devices.
+  /// The subject's UID is not 16 hexadecimal digits, or its O is not that of devices.
   case notADevice
   /// Neither P-256 nor RSA of 2048 bits or more.
   case weakKey
-  /// It does not name TLS clients, or it is an authority itself.
+  /// It is not for TLS clients, or is itself an authority.
   case purpose
   case notYetValid
   case expired
-  /// The authority did not sign it, or is no longer valid itself.
+  /// The authority did not sign it, or has itself expired.
   case untrusted
 }
 
-/// A device by its certificate.
+/// A device's certificate.
 package struct DeviceCertificate: Sendable, Hashable {
   package let certificate: Certificate
   package let deviceID: DeviceID
 
-  /// Reads the device's id, and trusts whoever verified the chain.
+  /// Reads the device's id; the caller must have verified the chain.
   package init(_ certificate: Certificate) throws(DeviceCertificateFault) {
     guard certificate.subject.organization == CertificateAuthority.deviceOrganization,
       let text = certificate.subject.userID, let id = DeviceID(text: text)
@@ -29,11 +29,11 @@ package struct DeviceCertificate: Sendable, Hashable {
     deviceID = id
   }
 
-  /// Reads and verifies a certificate that came without TLS around it, in the connect message of the device protocol's
-  /// third version.
+  /// Reads and verifies a certificate that was sent outside TLS, in the connect message of the device protocol's third
+  /// version.
   ///
   /// - Parameters:
-  ///   - authorities: Those that may have issued it; while one takes over from another there are two.
+  ///   - authorities: The possible issuers; two during a rotation.
   ///   - now: Unix seconds.
   package static func verify(
     der: Span<UInt8>, authorities: [Certificate], now: Int64

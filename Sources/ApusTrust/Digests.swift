@@ -2,9 +2,9 @@ import ApusModel
 package import ApusWire
 import COpenSSL
 
-/// A SHA-256 digest, small enough to key tables by: fingerprints of certificates and keys.
+/// A SHA-256 digest, usable as a key of tables: fingerprints of certificates and keys.
 package struct SHA256Digest: Sendable, Hashable {
-  /// The bytes in order, eight to a word, the first byte the most significant.
+  /// The bytes in order, eight per word, most significant first.
   package let words: (UInt64, UInt64, UInt64, UInt64)
 
   package static let byteCount = 32
@@ -37,7 +37,7 @@ package struct SHA256Digest: Sendable, Hashable {
     words = (word(0), word(8), word(16), word(24))
   }
 
-  /// 64 digits in lower case.
+  /// 64 lower-case digits.
   package var hex: String {
     String(decoding: bytes.flatMap { [hexDigit($0 >> 4), hexDigit($0 & 15)] }, as: UTF8.self)
   }
@@ -52,7 +52,7 @@ package struct SHA256Digest: Sendable, Hashable {
 package enum SHA1Digest {
   package static let byteCount = 20
 
-  /// The 20 bytes. Names topics in the device protocol and keys in certificates; secures nothing.
+  /// The 20 bytes. Identifies topics in the device protocol and keys in certificates; not used for security.
   package static func of(_ bytes: Span<UInt8>) -> [UInt8] {
     var output = [UInt8](repeating: 0, count: byteCount)
     unsafe bytes.withUnsafeBufferPointer { bytes in
@@ -63,7 +63,7 @@ package enum SHA1Digest {
 }
 
 extension TopicHash {
-  /// The name of a topic, given as its text in UTF-8.
+  /// The hash of a topic's text (UTF-8).
   package init(of topic: Span<UInt8>) {
     let digest = SHA1Digest.of(topic)
     guard let hash = TopicHash(digest.span) else { preconditionFailure("SHA-1 has 20 bytes") }
@@ -71,7 +71,7 @@ extension TopicHash {
   }
 }
 
-/// Whether two runs of bytes are the same, in a time that depends only on their lengths.
+/// Whether both spans have the same bytes, in a time that depends only on their lengths.
 package func constantTimeEquals(_ left: Span<UInt8>, _ right: Span<UInt8>) -> Bool {
   guard left.count == right.count else { return false }
   return unsafe left.withUnsafeBufferPointer { left in

@@ -1,13 +1,13 @@
 import ApusModel
 
-/// An ECDSA signature over P-256: the numbers r and s, 32 bytes each, the most significant first.
+/// An ECDSA signature over P-256: the numbers r and s, 32 bytes each, big-endian.
 struct ECDSASignature: Hashable {
   static let scalarBytes = 32
 
   let r: [UInt8]
   let s: [UInt8]
 
-  /// Reads r and s one after the other, each in `width` bytes. RFC 7518, section 3.4: 32 bytes each.
+  /// Reads r followed by s, each in `width` bytes. RFC 7518, section 3.4: 32 bytes each.
   init?(raw: Span<UInt8>, width: Int = scalarBytes) {
     guard raw.count == 2 * width else { return nil }
     func scalar(_ start: Int) -> [UInt8]? {

@@ -1,6 +1,6 @@
 import ApusModel
 
-/// What is wrong with a text that should be one JSON object, and at which byte.
+/// Why a text is not a single JSON object, and at which byte.
 package enum FlatObjectFault: Error, Sendable, Hashable {
   case notUTF8
   case syntax(at: Int)
@@ -10,18 +10,19 @@ package enum FlatObjectFault: Error, Sendable, Hashable {
   case tooManyMembers
 }
 
-/// A JSON object of which only strings and numbers at the top level matter: a header or the claims of a provider token.
+/// A JSON object of which only strings and numbers at the top level are used: the header or the claims of a provider
+/// token.
 ///
-/// The whole text is checked against RFC 8259; nested values are checked and passed over.
+/// The whole text is checked against RFC 8259; nested values are checked and skipped.
 ///
-/// Not ApusWire's `JSONValue`, because this text comes from whoever asks to be believed. `JSONValue` makes a lone
-/// surrogate U+FFFD where this refuses it, so that names which differ would become the same; it keeps numbers as
+/// Not ApusWire's `JSONValue`, because this text comes from a peer that is not authenticated yet. `JSONValue` reads a
+/// lone surrogate as U+FFFD where this rejects it, which would make different names equal; it keeps numbers as
 /// `Double`, whose rounding could move `iat` to the next second, and reads -0 as 0, where `NumericDate` needs the
-/// spelling; and it has no bound for members, and for depth that of payloads.
+/// spelling; and it does not limit members, and limits depth as for payloads.
 struct FlatObject: Hashable {
   enum Value: Hashable {
     case string(String)
-    /// As it is spelled.
+    /// As spelled.
     case number(String)
     /// `true`, `false`, `null`, an array or an object.
     case other
@@ -37,20 +38,20 @@ struct FlatObject: Hashable {
 
   let members: [Member]
 
-  /// The values under `name`; more than one where the object repeats itself.
+  /// The values of `name`; more than one if the object repeats it.
   func values(of name: String) -> [Value] {
     members.filter { $0.name == name }.map(\.value)
   }
 
   static func parse(_ bytes: Span<UInt8>) throws(FlatObjectFault) -> FlatObject {
-    // Checked once for the whole text, so that strings need not care.
+    // Validated once for the whole text, so strings need no further check.
     guard (try? UTF8Span(validating: bytes)) != nil else { throw .notUTF8 }
     var reader = FlatObjectReader(bytes)
     return FlatObject(members: try reader.document())
   }
 }
 
-/// Walks over UTF-8 text once.
+/// Parses UTF-8 text in one pass.
 private struct FlatObjectReader: ~Escapable {
   private let bytes: Span<UInt8>
   private var position = 0
@@ -163,7 +164,7 @@ private struct FlatObjectReader: ~Escapable {
     }
   }
 
-  /// The digits behind `\u`, and a second such escape behind the first half of a surrogate pair.
+  /// The digits after `\u`, and a second such escape after the first half of a surrogate pair.
   private mutating func unicodeEscape(
     from start: Int
   ) throws(FlatObjectFault) -> Unicode.Scalar {

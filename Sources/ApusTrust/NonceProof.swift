@@ -1,11 +1,11 @@
 import ApusModel
 package import ApusWire
 
-/// Why a signed nonce does not prove that a device holds its key.
+/// Why a signed nonce does not prove that a device has its key.
 package enum NonceProofFault: Error, Sendable, Hashable {
-  /// Not 17 bytes, or the first one is not zero.
+  /// Not 17 bytes, or the first is not zero.
   case form
-  /// The signature does not begin with `01 01`, the only algorithm there is.
+  /// The signature does not begin with `01 01`, the only algorithm.
   case algorithm
   case malformedCertificate
   /// The certificate's key is not RSA of 2048 bits or more.
@@ -13,16 +13,16 @@ package enum NonceProofFault: Error, Sendable, Hashable {
   case signature
 }
 
-/// The proof in the third version of the device protocol: a `CourierNonce` that the device made, and its signature.
+/// The proof in the third version of the device protocol: a `CourierNonce` that the device created, and its signature.
 ///
 ///     signature: 01 01 | RSA PKCS#1 v1.5 over SHA-1 of the nonce's 17 bytes
 ///
-/// The signature ties the nonce to nothing else, so the caller must refuse times far from its own
+/// The signature does not bind the nonce to anything else, so the caller must reject times far from its own
 /// (`Limits.courierNonceSeconds`) and nonces that it has seen.
 package enum NonceProof {
   private static let algorithm: [UInt8] = [1, 1]
 
-  /// Checks form and signature, not the time and not the certificate's own trust.
+  /// Checks form and signature, but neither the time nor the trust in the certificate.
   package static func verify(
     nonce: Span<UInt8>, signature: Span<UInt8>, certificateDER: Span<UInt8>
   ) throws(NonceProofFault) -> CourierNonce {
@@ -42,7 +42,7 @@ package enum NonceProof {
     return parsed
   }
 
-  /// Makes a nonce and its signature, as a device does.
+  /// Creates a nonce and its signature, as a device does.
   ///
   /// - Parameter random: 8 bytes, from `randomBytes`.
   package static func sign(

@@ -1,12 +1,12 @@
-/// Unix seconds as providers spell them in `iat`. RFC 7519, section 2: a JSON number, fractions allowed.
+/// Unix seconds in the form of `iat`. RFC 7519, section 2: a JSON number, fractions allowed.
 ///
-/// Java writes a `double` as `1.7000000005E9`, so exponents are read too; the value is rounded down, without any
+/// Java writes a `double` as `1.7000000005E9`, so exponents are read too; the value is rounded down, without
 /// floating-point arithmetic.
 enum NumericDate {
-  /// Digits in front of the decimal point: enough for milliseconds, and no risk of overflow.
+  /// Digits before the decimal point: enough for milliseconds, without a risk of overflow.
   static let digitLimit = 15
 
-  /// Reads a JSON number; nil for a negative one, one of more digits, or another text.
+  /// Reads a JSON number; nil if negative, too long, or not a number.
   static func seconds(_ text: String) -> Int64? {
     var digits: [UInt8] = []
     var point: Int?
@@ -24,7 +24,7 @@ enum NumericDate {
     guard !digits.isEmpty, point != digits.count else { return nil }
     var wholeDigits = point ?? digits.count
     if !bytes.isEmpty {
-      // By range, not by `abs`: the least Int has no positive counterpart.
+      // By range and not by `abs`: the least Int has no positive counterpart.
       guard let exponent = Int(String(bytes.dropFirst()) ?? ""),
         (-digitLimit...digitLimit).contains(exponent)
       else { return nil }

@@ -1,13 +1,13 @@
 import COpenSSL
 import CShims
 
-/// The few turns that each use of OpenSSL here takes.
+/// Helpers for calling OpenSSL.
 enum OpenSSL {
-  /// Forgets the faults that OpenSSL noted for this thread. A fault left behind would be taken for one of a TLS
-  /// connection by the next `SSL_get_error` on the thread.
+  /// Clears OpenSSL's errors of this thread. The next `SSL_get_error` on the thread would attribute a remaining one to
+  /// a TLS connection.
   static func clearErrors() { ERR_clear_error() }
 
-  /// What an `i2d_…` function writes: it is called for the length first, then for the bytes.
+  /// The output of an `i2d_…` function, which is called for the length first, then for the bytes.
   static func encoded(
     _ encode: (UnsafeMutablePointer<UnsafeMutablePointer<UInt8>?>?) -> Int32
   ) -> [UInt8] {
@@ -24,7 +24,7 @@ enum OpenSSL {
     return bytes
   }
 
-  /// What a `d2i_…` function makes of bytes; nil unless it takes all of them.
+  /// The result of a `d2i_…` function; nil unless it consumes all the bytes.
   static func decoded(
     _ bytes: Span<UInt8>, free: (OpaquePointer?) -> Void,
     _ decode: (UnsafeMutablePointer<UnsafePointer<UInt8>?>, Int) -> OpaquePointer?
@@ -48,14 +48,14 @@ enum OpenSSL {
 /// The text form of keys and certificates: RFC 7468.
 enum PEM {
   struct Block: Hashable {
-    /// What stands between `-----BEGIN ` and `-----`.
+    /// The text between `-----BEGIN ` and `-----`.
     let label: String
     let der: [UInt8]
-    /// Whether the block has a header of the old form, which a key encrypted by the old means has.
+    /// Whether the block has a header of the old form, as keys in the old encrypted format do.
     let hasHeader: Bool
   }
 
-  /// The blocks of a text, in order. What stands between them is passed over.
+  /// The blocks of a text, in order. Text between them is skipped.
   static func blocks(of text: String) -> [Block] {
     var blocks: [Block] = []
     let bytes = Array(text.utf8)

@@ -1,15 +1,15 @@
 import COpenSSL
 import CShims
 
-/// A certificate with its key in one encrypted file (RFC 7292): `.p12`, as Apple's Keychain and most old senders have
-/// it.
+/// A certificate with its key in one encrypted file (RFC 7292): `.p12`, as Apple's Keychain and most older providers
+/// use it.
 package struct PKCS12: Sendable {
-  /// The certificate, then those that lead to its root.
+  /// The certificate, then those up to its root.
   package let certificatePEM: [UInt8]
-  /// PKCS#8 in the clear.
+  /// Unencrypted PKCS#8.
   package let keyPEM: [UInt8]
 
-  /// Opens a file, also one that is encrypted by old means (RC2, triple DES).
+  /// Opens a file, also one with old encryption (RC2, triple DES).
   package init(_ file: Span<UInt8>, password: String) throws(TrustFault) {
     guard let certificates = unsafe BIO_new(BIO_s_mem()), let key = unsafe BIO_new(BIO_s_mem())
     else {

@@ -3,7 +3,7 @@ import CShims
 
 /// A private key, with its public half. Never printed, never compared.
 ///
-/// The handle is not changed after `init`, and OpenSSL lets several threads use one key.
+/// The handle does not change after `init`, and OpenSSL lets several threads use one key.
 @safe package final class PrivateKey: @unchecked Sendable {
   private let handle: OpaquePointer
   package let publicKey: PublicKey
@@ -21,7 +21,7 @@ import CShims
     return unsafe PrivateKey(owning: handle)
   }
 
-  /// For the third version of the device protocol, which knows only RSA. At least 2048 bits.
+  /// For the third version of the device protocol, which supports only RSA. At least 2048 bits.
   package static func generateRSA(bits: Int) throws(TrustFault) -> PrivateKey {
     guard bits >= 2048, let handle = unsafe apus_generate_rsa(bits) else { throw .unsupportedKey }
     return unsafe PrivateKey(owning: handle)
@@ -41,7 +41,7 @@ import CShims
     unsafe self.init(owning: handle)
   }
 
-  /// The key as PKCS#8 in the clear: the form of Apple's `.p8` files.
+  /// The key as unencrypted PKCS#8: the form of Apple's `.p8` files.
   package var pkcs8PEM: String {
     guard let info = unsafe EVP_PKEY2PKCS8(handle) else {
       preconditionFailure("a private key has a PKCS#8 form")
@@ -54,8 +54,8 @@ import CShims
 
   /// A signature over `message`: DER for ECDSA, PKCS#1 v1.5 for RSA.
   ///
-  /// - Parameter repeats: Whether the same message is to have the same signature each time (RFC 6979), where OpenSSL
-  ///   offers that: from version 3.2 on.
+  /// - Parameter repeats: Whether the same message must always get the same signature (RFC 6979), if OpenSSL supports
+  ///   that: from version 3.2 on.
   package func signature(
     over message: Span<UInt8>, digest: SignatureDigest, repeats: Bool = false
   ) throws(TrustFault) -> [UInt8] {
@@ -71,7 +71,7 @@ import CShims
     if repeats, let keyContext = unsafe keyContext {
       _ = unsafe apus_sign_deterministically(keyContext)
     }
-    // No signature of a key that OpenSSL takes is longer than the key's own bound on it.
+    // The key's own bound: no signature of a key that OpenSSL supports is longer.
     var signature = unsafe [UInt8](repeating: 0, count: Int(EVP_PKEY_get_size(handle)))
     var count = signature.count
     let signed = unsafe message.withUnsafeBufferPointer { message in

@@ -1,25 +1,25 @@
 package import ApusModel
 
-/// Why a certificate is no push certificate.
+/// Why a certificate is not a push certificate.
 package enum ProviderCertificateFault: Error, Sendable, Hashable {
-  /// It names neither environment: issued for something else.
+  /// It names neither environment: it was issued for another purpose.
   case notForPush
-  /// The subject has no UID, hence no topic, or one too long to be a topic.
+  /// The subject has no UID, hence no topic, or one too long for a topic.
   case noTopic
-  /// An extension is there twice, or its environment marker is not NULL.
+  /// An extension occurs twice, or its environment marker is not NULL.
   case malformedExtension
   case topics(TopicsExtensionFault)
 }
 
-/// What a provider may do by its certificate.
+/// What a certificate permits a provider.
 ///
 /// Source: "Sending notification requests to APNs" (`apns-topic`) and "Establishing a certificate-based connection to
-/// APNs"; the extensions are those of issued certificates. This reads, and trusts whoever verified the chain.
+/// APNs"; the extensions are those of issued certificates. This only parses; the caller must have verified the chain.
 package struct ProviderCertificate: Sendable, Hashable {
   package let certificate: Certificate
-  /// The subject's UID: the topic of requests that name none, where it is the only one.
+  /// The subject's UID: the topic of requests without one, if it is the only one.
   package let defaultTopic: String
-  /// The default topic first, then those of 6.3.6 and 6.3.4; none twice.
+  /// The default topic first, then those of 6.3.6 and 6.3.4, without duplicates.
   package let topics: [String]
   /// Both for a universal certificate.
   package let environments: EnvironmentSet

@@ -1,9 +1,9 @@
 import ApusWire
 
-/// Checks provider tokens against one registered key.
+/// Verifies provider tokens with one registered key.
 package struct ProviderKeyVerifier: Sendable {
   package let publicKey: PublicKey
-  /// Whether tokens labelled `ES512` pass too, as one library in use signs with a P-256 key.
+  /// Whether tokens with `alg` `ES512` pass too: one library in use signs with a P-256 key that way.
   package let lenient: Bool
 
   /// Bytes of r, and of s, in a signature for ES512. RFC 7518, section 3.4.
@@ -16,10 +16,10 @@ package struct ProviderKeyVerifier: Sendable {
     self.lenient = lenient
   }
 
-  /// Whether the key signed `token`, which was parsed from `text`. About 50 us: the answer is worth keeping.
+  /// Whether the key signed `token`, which was parsed from `text`. About 50 us, so cache the result.
   ///
-  /// Signatures come as r and s in 64 bytes (RFC 7518) or as DER, which Java's signers and Apple's own recipe for
-  /// the command line produce. 64 bytes can also be DER, though for that r or s must begin with some 20 zero bits.
+  /// Signatures are r and s in 64 bytes (RFC 7518) or DER, which Java's signers and Apple's own recipe for the command
+  /// line produce. 64 bytes can also be DER, but only if r or s begins with some 20 zero bits.
   package func verifies(_ token: ProviderToken, in text: Span<UInt8>) -> Bool {
     let input = text.extracting(token.signingInput)
     let bytes = token.signature.span
@@ -41,7 +41,7 @@ package struct ProviderKeyVerifier: Sendable {
 }
 
 extension ProviderToken {
-  /// Makes a token, for a provider: `ES256`, with the signature as r and s in 64 bytes.
+  /// Creates a token, for a provider: `ES256`, with the signature as r and s in 64 bytes.
   ///
   /// - Parameter issuedAt: Unix seconds.
   package static func sign(

@@ -1,21 +1,22 @@
 import ApusModel
 import ApusWire
 
-/// Why a provider token cannot be used. Each of these is answered 403 `InvalidProviderToken`; the fault is for the log.
+/// Why a provider token is invalid. Each fault is answered 403 `InvalidProviderToken`; the fault itself is only
+/// logged.
 package enum ProviderTokenFault: Error, Sendable, Hashable {
   package enum Segment: Sendable, Hashable { case header, claims, signature }
 
   /// Longer than `Limits.providerTokenBytes`.
   case tooLong
-  /// Not three segments with full stops between them.
+  /// Not three segments separated by full stops.
   case segments
   case base64(Segment)
   case json(Segment, FlatObjectFault)
-  /// A member that decides something stands there twice.
+  /// A relevant member occurs twice.
   case duplicate(String)
   /// `alg` is missing or not `ES256`.
   case algorithm
-  /// The header demands an extension. RFC 7515, section 4.1.11.
+  /// The header requires an extension. RFC 7515, section 4.1.11.
   case critical
   /// `kid` is missing or not 10 letters and digits.
   case keyID
@@ -27,17 +28,17 @@ package enum ProviderTokenFault: Error, Sendable, Hashable {
 
 /// A provider's authentication token: a JWT signed with ES256.
 ///
-/// Source: "Establishing a token-based connection to APNs". Wider than that page where senders in use need it:
-/// padding in the base64url text, and `iat` as a fraction or as a string of digits.
+/// Source: "Establishing a token-based connection to APNs". More lenient than that page where providers in use need
+/// it: padding in the base64url text, and `iat` as a fraction or as a string of digits.
 package struct ProviderToken: Sendable, Hashable {
   package enum Algorithm: Sendable, Hashable {
     case es256
-    /// SHA-512 over a P-256 key, as one library signs: no algorithm of RFC 7518. Only for a lenient verifier.
+    /// SHA-512 over a P-256 key, as one library signs: not an algorithm of RFC 7518. Only for a lenient verifier.
     case es512
   }
 
   package static let keyIDBytes = 10
-  /// Apple's team ids have 10 characters. A longer one is no fault of form: no key belongs to it.
+  /// Apple's team ids have 10 characters. A longer one is well-formed, but no key belongs to it.
   package static let teamIDBytes = 64
 
   /// `kid`.
@@ -47,12 +48,12 @@ package struct ProviderToken: Sendable, Hashable {
   /// `iat` in Unix seconds, a fraction rounded down.
   package let issuedAt: Int64
   package let algorithm: Algorithm
-  /// Where in the text the signed bytes lie.
+  /// The range of the signed bytes in the text.
   package let signingInput: Range<Int>
-  /// As sent: r and s one after the other, or DER.
+  /// As sent: r followed by s, or DER.
   package let signature: [UInt8]
 
-  /// Reads the text behind `bearer `. Says nothing about the signature, nor about the time.
+  /// Parses the text after `bearer `. Checks neither the signature nor the time.
   package static func parse(_ text: Span<UInt8>) throws(ProviderTokenFault) -> ProviderToken {
     guard text.count <= Limits.providerTokenBytes else { throw .tooLong }
     var dots: [Int] = []
@@ -79,7 +80,7 @@ package struct ProviderToken: Sendable, Hashable {
       signingInput: 0..<dots[1], signature: signature)
   }
 
-  /// Whether `text` can stand as a key id or a team id: ASCII letters and digits.
+  /// Whether `text` can be a key id or a team id: ASCII letters and digits.
   static func isIdentifier(_ text: String, lengths: ClosedRange<Int>) -> Bool {
     lengths.contains(text.utf8.count)
       && text.utf8.allSatisfy { $0 &- 0x30 < 10 || ($0 | 0x20) &- 0x61 < 26 }

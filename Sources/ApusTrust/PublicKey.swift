@@ -1,13 +1,13 @@
 import COpenSSL
 
-/// What a key is, as far as it matters to trust.
+/// The type of a key.
 package enum KeyKind: Sendable, Hashable {
   case p256
   case rsa(bits: Int)
-  /// Another curve or another system: good for nothing here.
+  /// Another curve or algorithm: unusable here.
   case other
 
-  /// Whether Apus trusts signatures of such a key: P-256, or RSA of 2048 bits or more.
+  /// Whether Apus accepts signatures of such a key: P-256, or RSA of 2048 bits or more.
   package var isStrong: Bool {
     switch self {
     case .p256: true
@@ -33,7 +33,7 @@ package enum KeyKind: Sendable, Hashable {
 
 /// The digest of a signature.
 package enum SignatureDigest {
-  /// Only for the nonce of the device protocol's third version, which has no other.
+  /// Only for the nonce of the device protocol's third version, which supports no other.
   case sha1
   case sha256
   case sha512
@@ -49,19 +49,19 @@ package enum SignatureDigest {
 
 /// A public key.
 ///
-/// The handle is not changed after `init`, and OpenSSL lets several threads read one key.
+/// The handle does not change after `init`, and OpenSSL lets several threads read one key.
 @safe package final class PublicKey: @unchecked Sendable {
   let handle: OpaquePointer
   package let kind: KeyKind
   /// SubjectPublicKeyInfo. RFC 5280, section 4.1.2.7.
   package let spkiDER: [UInt8]
-  /// Tells it from other keys: the first bytes of its SHA-256.
+  /// Identifies the key: the first bytes of its SHA-256.
   package var mark: UInt64 {
     let der = spkiDER
     return SHA256Digest(of: der.span).words.0
   }
 
-  /// Takes over the handle.
+  /// Takes ownership of the handle.
   init(owning handle: OpaquePointer) {
     unsafe self.handle = unsafe handle
     kind = unsafe KeyKind(handle)
@@ -93,7 +93,7 @@ package enum SignatureDigest {
     return SHA256Digest(of: der.span)
   }
 
-  /// Whether `signature` (DER for ECDSA, PKCS#1 v1.5 for RSA) is one of this key over `message`.
+  /// Whether `signature` (DER for ECDSA, PKCS#1 v1.5 for RSA) is a signature of this key over `message`.
   func verifies(
     _ signature: Span<UInt8>, over message: Span<UInt8>, digest: SignatureDigest
   ) -> Bool {

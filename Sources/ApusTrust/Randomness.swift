@@ -1,9 +1,9 @@
 package import ApusModel
 import COpenSSL
 
-/// Bytes from OpenSSL's generator, good for keys.
+/// Bytes from OpenSSL's generator, suitable for keys.
 ///
-/// A machine without entropy cannot run a service that hands out keys: a failure stops the process.
+/// Without entropy the service must not create keys: a failure stops the process.
 package func randomBytes(_ count: Int) -> [UInt8] {
   var bytes = [UInt8](repeating: 0, count: count)
   let filled = unsafe bytes.withUnsafeMutableBufferPointer {
@@ -31,16 +31,15 @@ extension NotificationID {
   }
 }
 
-/// Ids for notifications that came without one, for one worker.
+/// Ids for notifications without one, for one worker.
 ///
-/// AES-128 over a counter, under a key of its own, both from OpenSSL's generator: no system call after `init`. They
-/// are made 32 at a time, since a call of OpenSSL costs ten times as much as a block. The ids are version 4 UUIDs (122
-/// random bits). They are no secrets and open nothing: an id tells notifications apart, and whoever sees one cannot
-/// tell the next.
+/// AES-128 over a counter, with a key of its own, both from OpenSSL's generator: no system call after `init`. They are
+/// created 32 at a time, because a call of OpenSSL costs ten times as much as a block. The ids are version 4 UUIDs
+/// (122 random bits). They are not secrets and grant no access, but one id does not reveal the next.
 package final class RandomIDs {
   private let cipher: AESBlock
   private var counter: Block128
-  /// Ids that were made, two words each as they lie in memory, and how many of the words are used up.
+  /// Ids created, two words each in native byte order, and the number of words used up.
   private var made = [UInt64](repeating: 0, count: 64)
   private var usedCount = 64
 

@@ -1,33 +1,33 @@
 import COpenSSL
 import CShims
 
-/// Why a revocation list cannot be believed.
+/// Why a revocation list is rejected.
 package enum RevocationListFault: Error, Sendable, Hashable, CustomStringConvertible {
   case malformed
-  /// None of the authorities has its issuer's name and signed it.
+  /// It was not signed by an authority with its issuer's name.
   case unknownIssuer
-  /// It has a critical extension that changes what the list means.
+  /// It has a critical extension that changes the meaning of the list.
   case unsupported
 
   package var description: String {
     switch self {
-    case .malformed: "it is no X.509 revocation list, neither in PEM nor in DER"
-    case .unknownIssuer: "no authority that is trusted here has signed it"
+    case .malformed: "it is not an X.509 revocation list in PEM or DER"
+    case .unknownIssuer: "no trusted authority signed it"
     case .unsupported:
-      "it is no complete list of one authority's own certificates: delta and indirect lists are "
+      "it is not a complete list of one authority's own certificates: delta and indirect lists are "
         + "not supported"
     }
   }
 }
 
-/// What an authority took back: RFC 5280, section 5.
+/// The certificates revoked by an authority: RFC 5280, section 5.
 package struct RevocationList: Sendable {
   /// For each certificate the SHA-256 of its issuer's name (DER) and serial number: ``Certificate/place``.
   package let places: [SHA256Digest]
-  /// Unix seconds by which the authority promised the next list.
+  /// Unix seconds by which the authority will publish the next list.
   package let nextUpdate: Int64?
 
-  /// Reads a list in PEM or DER, and checks that one of `authorities` signed it.
+  /// Reads a list in PEM or DER, and verifies that one of `authorities` signed it.
   package init(
     _ bytes: [UInt8], authorities: [Certificate]
   ) throws(RevocationListFault) {
@@ -51,8 +51,8 @@ package struct RevocationList: Sendable {
     self.places = places
   }
 
-  /// The issuer's name as the list spells it, and as the authority that signed it does: the bytes of certificates have
-  /// been seen to follow either.
+  /// The issuer's name as encoded in the list, and as in the authority that signed it: certificates in use have either
+  /// encoding.
   private static func issuerNames(
     of list: OpaquePointer, among authorities: [Certificate]
   ) throws(RevocationListFault) -> Set<[UInt8]> {
@@ -69,15 +69,15 @@ package struct RevocationList: Sendable {
     throw .unknownIssuer
   }
 
-  /// Whether the list means what a plain one means. A critical extension might make it a delta (5.2.4) or say that
-  /// entries are of other issuers (5.2.5).
+  /// Whether this is a plain list. A critical extension might make it a delta (5.2.4) or assign entries to other
+  /// issuers (5.2.5).
   private static func isUnderstood(_ list: OpaquePointer) -> Bool {
     unsafe X509_CRL_get_ext_by_critical(list, 1, -1) < 0
   }
 }
 
 extension Certificate {
-  /// What names the certificate on revocation lists, as one value: the SHA-256 of its issuer's name (DER) and its
+  /// Identifies the certificate on revocation lists, as one value: the SHA-256 of its issuer's name (DER) and its
   /// serial number (magnitude, big-endian).
   package var place: SHA256Digest { Self.place(issuer: issuerDER, serial: serialBytes) }
 

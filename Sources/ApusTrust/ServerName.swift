@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// A name that a server is reached under, as a certificate carries it.
+/// A name of a server in a certificate.
 enum ServerName {
   /// A GeneralName: dNSName `[2]` or iPAddress `[7]`. RFC 5280, section 4.2.1.6.
   static func generalName(_ name: String) throws(TrustFault) -> [UInt8] {
@@ -9,7 +9,7 @@ enum ServerName {
     return DER.element(DER.Tag.context(2), Array(name.utf8))
   }
 
-  /// The names in a subject's alternative names, as text; of other kinds of names nothing.
+  /// The DNS names and addresses among a subject's alternative names, as text; other kinds are skipped.
   static func texts(ofGeneralNames value: [UInt8]) -> [String] {
     let bytes = value.span
     var names: [String] = []
@@ -27,7 +27,7 @@ enum ServerName {
     return names
   }
 
-  /// RFC 4291, section 2.2, in its long form, which every parser reads.
+  /// RFC 4291, section 2.2, in its long form, which every parser accepts.
   private static func text(ofAddress bytes: ArraySlice<UInt8>) -> String {
     guard bytes.count == 16 else { return bytes.map(String.init).joined(separator: ".") }
     let groups = stride(from: bytes.startIndex, to: bytes.endIndex, by: 2).map { index in
@@ -48,8 +48,8 @@ enum ServerName {
         start: ASN1_STRING_get0_data(string), count: Int(ASN1_STRING_length(string))))
   }
 
-  /// RFC 1123, section 2.1, with the underscore that container networks put into names, and `*` as the first label.
-  /// A last label of digits only would be an address that is not one (RFC 3696, section 2).
+  /// RFC 1123, section 2.1, plus the underscore that container networks use in names, and `*` as the first label. A
+  /// last label of digits only would look like an address (RFC 3696, section 2).
   private static func isDNSName(_ name: String) -> Bool {
     guard (1...253).contains(name.utf8.count) else { return false }
     let labels = name.split(separator: ".", omittingEmptySubsequences: false)

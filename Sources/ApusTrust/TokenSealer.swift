@@ -1,26 +1,26 @@
 package import ApusModel
 
-/// Mints device tokens and reads them back, for one worker.
+/// Issues device tokens and unseals them, for one worker.
 ///
 /// A token is the key's id (1 byte), the tag (16) and the ciphertext (15) of AES-128-SIV (RFC 5297) without associated
 /// data over
 ///
 ///     device id (8) | app id (4) | bit 0 environment, bits 1-4 topic suffix, bits 5-7 zero (1) | generation (2)
 ///
-/// with the most significant byte first. The same claims give the same token under one key; a token that was not
-/// minted here does not open, so that a forged or foreign one is refused without a look-up.
+/// big-endian. The same claims give the same token under one key; a token that was not issued here cannot be unsealed,
+/// so a forged or foreign one is rejected without a lookup.
 ///
-/// A string of 15 bytes is shorter than a block, which makes S2V one AES block (its mask is the same for all strings,
-/// and computed once) and CTR another: some 40 ns, nothing allocated. OpenSSL's own AES-SIV sets up its keys again for
-/// each string, for 2,300 ns; it is the oracle of the tests.
+/// A string of 15 bytes is shorter than a block, so S2V takes one AES block (its mask is the same for all strings, and
+/// computed once) and CTR another: some 40 ns, without allocation. OpenSSL's own AES-SIV sets up its keys again for
+/// each string, which takes 2,300 ns; the tests compare against it.
 package final class TokenSealer {
   private struct Entry {
     let id: UInt8
-    /// K1, which makes the tag.
+    /// K1, which computes the tag.
     let tagCipher: AESBlock
-    /// K2, which makes the key stream.
+    /// K2, which computes the key stream.
     let streamCipher: AESBlock
-    /// What S2V adds to the padded string, and CMAC to its only block.
+    /// The constant that S2V adds to the padded string, and CMAC to its only block.
     let mask: Block128
 
     init(_ key: TokenSealingKeys.Key) {
@@ -34,10 +34,10 @@ package final class TokenSealer {
       mask = tagCipher.encrypt(subkey).doubled ^ subkey
     }
 
-    /// S2V of a string that was padded to a block, hence the tag.
+    /// S2V of a string padded to a block, which is the tag.
     func tag(_ padded: Block128) -> Block128 { tagCipher.encrypt(padded ^ mask) }
 
-    /// The key stream that starts at `tag`.
+    /// The key stream starting at `tag`.
     func stream(_ tag: Block128) -> Block128 { streamCipher.encrypt(counter(tag)) }
 
     /// Two bits of the counter are cleared: RFC 5297, section 2.6.
@@ -47,7 +47,7 @@ package final class TokenSealer {
   }
 
   private let entries: [Entry]
-  /// Memory for `open(_:into:)`, two words for each token.
+  /// Memory for `open(_:into:)`, two words per token.
   private var blocks: [UInt64] = []
   private var opened: [UInt64] = []
 
@@ -77,7 +77,7 @@ package final class TokenSealer {
       ))
   }
 
-  /// What the token says; nil for one that was not minted here, or under a key no longer in use.
+  /// The token's claims; nil if it was not issued here, or its key is no longer in use.
   package func open(_ token: DeviceToken) -> TokenClaims? {
     guard let index = entries.firstIndex(where: { $0.id == Self.keyID(token) }) else { return nil }
     let entry = entries[index]
@@ -86,10 +86,10 @@ package final class TokenSealer {
     return Self.claims(padded, tag: tag, expected: entry.tag(padded))
   }
 
-  /// What each of the tokens says, as `open` has it.
+  /// The claims of each token, as with `open`.
   ///
-  /// The blocks of all tokens go through OpenSSL at once: a call costs more than its block, and the processor works on
-  /// several blocks at a time where none waits for another.
+  /// The blocks of all tokens are passed to OpenSSL at once: a call costs more than its block, and the processor works
+  /// on several independent blocks at a time.
   package func open(_ tokens: [DeviceToken], into claims: inout [TokenClaims?]) {
     claims.removeAll(keepingCapacity: true)
     guard tokens.count > 1 else {
@@ -101,7 +101,7 @@ package final class TokenSealer {
       blocks = [UInt64](repeating: 0, count: 2 * tokens.count)
       opened = blocks
     }
-    // As a rule there is one key; where there are several, each gets all tokens, and has a say about its own alone.
+    // Usually there is one key; if there are several, each processes all tokens but decides only on its own.
     for entry in entries where tokens.contains(where: { Self.keyID($0) == entry.id }) {
       open(tokens, under: entry, into: &claims)
     }
@@ -118,10 +118,9 @@ package final class TokenSealer {
     Self.read(tokens, of: entry, opened, expected: blocks, into: &claims)
   }
 
-  // An array that is an object's is asked at each write whether it is that object's alone: hence parameters, and spans
-  // of these.
+  // Arrays stored in an object are checked for uniqueness on each write: hence parameters, and spans of these.
 
-  /// `blocks` become what the key stream is made from.
+  /// `blocks` become the input of the key stream.
   private static func setCounters(
     _ blocks: inout [UInt64], _ tokens: [DeviceToken], under entry: Entry
   ) {
@@ -129,7 +128,7 @@ package final class TokenSealer {
     for index in tokens.indices { blocks.setBlock(index, entry.counter(tag(tokens[index]))) }
   }
 
-  /// `blocks` are the key stream, and become what the tags are made from; `opened` becomes what the tokens say.
+  /// `blocks` are the key stream, and become the input of the tags; `opened` becomes the tokens' plaintext.
   private static func unseal(
     _ tokens: [DeviceToken], under entry: Entry, _ blocks: inout [UInt64],
     into opened: inout [UInt64]
@@ -167,7 +166,7 @@ package final class TokenSealer {
       high: words.0 << 8 | words.1 >> 56, low: words.1 << 8 | words.2 >> 56)
   }
 
-  /// The padded string that the key stream finds in a token.
+  /// The padded string of a token, decrypted with the key stream.
   private static func padded(_ token: DeviceToken, _ stream: Block128) -> Block128 {
     let words = token.words
     var padded = Block128(high: words.2 << 8 | words.3 >> 56, low: words.3 << 8) ^ stream
@@ -175,12 +174,12 @@ package final class TokenSealer {
     return padded
   }
 
-  /// `expected` is the tag that the string should have.
+  /// `expected` is the tag computed for the string.
   private static func claims(
     _ padded: Block128, tag: Block128, expected: Block128
   ) -> TokenClaims? {
     let difference = expected ^ tag
-    // One comparison for all bits: where a presented tag differs takes no measurable time.
+    // Compares all bits in constant time, so timing does not reveal where a presented tag differs.
     guard difference.high | difference.low == 0 else { return nil }
     return unpack(padded)
   }
@@ -210,7 +209,7 @@ package final class TokenSealer {
 }
 
 extension Span<UInt64> {
-  /// The block of that number, of words as they lie in memory.
+  /// The block at that index, of words in native byte order.
   fileprivate func block(_ index: Int) -> Block128 {
     Block128(high: self[2 * index].bigEndian, low: self[2 * index + 1].bigEndian)
   }

@@ -1,17 +1,17 @@
-/// The keys that device tokens are sealed with. All of them open tokens; the last one seals.
+/// The keys that seal device tokens. All of them unseal tokens; the last one seals.
 ///
-/// A key is replaced by appending another: tokens of the old one stay good, and each is minted anew when its device
-/// next connects. Once no token of the old key is in use, it can be left out.
+/// To replace a key, append another: tokens of the old one stay valid, and each is reissued when its device next
+/// connects. Once no token of the old key is in use, it can be removed.
 package struct TokenSealingKeys: Sendable {
   package enum Fault: Error, Sendable, Hashable {
     case noKeys
     /// Two keys have this id.
     case duplicateID(UInt8)
-    /// A key of another length than 32 bytes.
+    /// A key that is not 32 bytes long.
     case length(id: UInt8, bytes: Int)
   }
 
-  /// A key and the number that its tokens begin with.
+  /// A key and the id that its tokens begin with.
   package struct Key: Sendable, CustomStringConvertible {
     package static let byteCount = 32
 

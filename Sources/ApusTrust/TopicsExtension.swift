@@ -3,21 +3,21 @@ import ApusModel
 /// Why the topics of a provider certificate cannot be read.
 package enum TopicsExtensionFault: Error, Sendable, Hashable {
   case der(DERFault)
-  /// More topics than `TopicsExtension.topicLimit`, or more labels at one than `labelLimit`.
+  /// More topics than `TopicsExtension.topicLimit`, or more labels of one than `labelLimit`.
   case tooMany
-  /// A text that is empty, too long, not UTF-8 or has control characters; at which byte.
+  /// A text that is empty, too long, not UTF-8 or contains control characters; at which byte.
   case text(at: Int)
 }
 
-/// The topics that a certificate lists in extension 1.2.840.113635.100.6.3.6 (and 6.3.4, for VoIP).
+/// The topics in a certificate's extension 1.2.840.113635.100.6.3.6 (and 6.3.4, for VoIP).
 ///
-/// `SEQUENCE { topic UTF8String, SEQUENCE { label UTF8String }, … }`, topics and labels by turns. Apple documents the
-/// extension ("Sending notification requests to APNs", `apns-topic`) and not its form; the form is that of issued
+/// `SEQUENCE { topic UTF8String, SEQUENCE { label UTF8String }, … }`, topics and labels alternating. Apple documents
+/// the extension ("Sending notification requests to APNs", `apns-topic`) but not its form, which is that of issued
 /// certificates. The labels seen are `app`, `voip` and `complication`.
 package struct TopicsExtension: Sendable, Hashable {
   package struct Entry: Sendable, Hashable {
     package var topic: String
-    /// What the topic is for; at least one.
+    /// The uses of the topic; at least one.
     package var labels: [String]
 
     package init(topic: String, labels: [String]) {
@@ -26,9 +26,9 @@ package struct TopicsExtension: Sendable, Hashable {
     }
   }
 
-  /// Topics in one extension. Certificates in the wild carry fewer than ten.
+  /// Topics in one extension. Certificates in use have fewer than ten.
   package static let topicLimit = 1000
-  /// Labels of one topic. Certificates in the wild carry one.
+  /// Labels of one topic. Certificates in use have one.
   package static let labelLimit = 8
   /// Bytes of a label.
   package static let labelBytes = 64
@@ -61,7 +61,7 @@ package struct TopicsExtension: Sendable, Hashable {
     }
   }
 
-  /// The extension's value for a certificate to be issued.
+  /// The extension's value for issuing a certificate.
   package var der: [UInt8] {
     DER.sequence(
       entries.flatMap { [DER.utf8($0.topic), DER.sequence($0.labels.map(DER.utf8))] })

@@ -1,7 +1,7 @@
 import ApusModel
 import COpenSSL
 
-/// Owns an `X509` of OpenSSL for as long as it takes to read or to verify it.
+/// Owns an `X509` of OpenSSL while it is read or verified.
 @safe struct X509Handle: ~Copyable {
   let handle: OpaquePointer
 
@@ -16,7 +16,7 @@ import COpenSSL
 
   deinit { unsafe X509_free(handle) }
 
-  /// The values; nil where a required one cannot be read.
+  /// The values; nil if a required one cannot be read.
   func read() -> Certificate? {
     defer { OpenSSL.clearErrors() }
     guard let notBefore = unsafe Self.unixSeconds(X509_get0_notBefore(handle)),
@@ -25,7 +25,7 @@ import COpenSSL
       let name = unsafe X509_get_subject_name(handle),
       let issuer = unsafe X509_get_issuer_name(handle)
     else { return nil }
-    // Also computes what the functions below return; -1 where an extension cannot be read.
+    // Also computes what the functions below return; -1 if an extension cannot be read.
     let authority = unsafe X509_check_ca(handle)
     guard unsafe X509_get_extension_flags(handle) & UInt32(EXFLAG_INVALID) == 0 else { return nil }
     let usage = unsafe X509_get_extended_key_usage(handle)
@@ -43,7 +43,7 @@ import COpenSSL
       serialBytes: serialBytes,
       subjectDER: OpenSSL.encoded { unsafe i2d_X509_NAME(name, $0) },
       subjectKeyID: Self.bytes(X509_get0_subject_key_id(handle)),
-      // All bits are set where the extension is absent.
+      // All bits are set if the extension is absent.
       namesClientAuth: usage != .max && usage & UInt32(XKU_SSL_CLIENT) != 0,
       extensions: extensions())
   }
@@ -82,7 +82,7 @@ import COpenSSL
       let count = unsafe ASN1_STRING_to_UTF8(&start, value)
       guard count >= 0, let start = unsafe start else { return nil }
       defer { unsafe CRYPTO_free(start, nil, 0) }
-      // A zero byte in a name is an old trick on readers that stop there.
+      // A zero byte in a name is an old attack on readers that stop there.
       let bytes = unsafe UnsafeBufferPointer(start: start, count: Int(count))
       guard unsafe !bytes.contains(0) else { return nil }
       return unsafe String(validating: bytes, as: UTF8.self)
@@ -100,7 +100,7 @@ import COpenSSL
         start: ASN1_STRING_get0_data(string), count: Int(ASN1_STRING_length(string))))
   }
 
-  /// OpenSSL reads both forms of time; what is asked of it is the distance from the epoch.
+  /// OpenSSL reads both forms of time and computes the distance from the epoch.
   static func unixSeconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int64? {
     guard let time = unsafe time, let epoch = unsafe ASN1_TIME_set(nil, 0) else { return nil }
     defer { unsafe ASN1_TIME_free(epoch) }

@@ -1,12 +1,12 @@
-/// Base64 with the URL's alphabet and without padding (RFC 4648, section 5), as JSON Web Tokens have it.
+/// Base64 with the URL alphabet and without padding (RFC 4648, section 5), as in JSON Web Tokens.
 package enum Base64URL {
   package static func encode(_ bytes: Span<UInt8>) -> [UInt8] { Base64Alphabet.url.encode(bytes) }
 
-  /// The bytes behind `text`; nil where it is not exactly the encoding of any. Padding may be there or not.
+  /// Decodes `text`, with or without padding; nil unless it is a canonical encoding.
   package static func decode(_ text: Span<UInt8>) -> [UInt8]? { Base64Alphabet.url.decode(text) }
 }
 
-/// Base64 with the usual alphabet and padding (RFC 4648, section 4), as channel ids have it.
+/// Base64 with the standard alphabet and padding (RFC 4648, section 4), as in channel ids.
 package enum Base64 {
   package static func encode(_ bytes: Span<UInt8>) -> [UInt8] {
     var text = Base64Alphabet.standard.encode(bytes)
@@ -14,7 +14,7 @@ package enum Base64 {
     return text
   }
 
-  /// The bytes behind `text`; nil where it is not exactly the encoding of any. Padding may be there or not.
+  /// Decodes `text`, with or without padding; nil unless it is a canonical encoding.
   package static func decode(_ text: Span<UInt8>) -> [UInt8]? {
     Base64Alphabet.standard.decode(text)
   }
@@ -82,7 +82,7 @@ private enum Base64Alphabet {
         bytes.append(UInt8(truncatingIfNeeded: bits &>> UInt32(held)))
       }
     }
-    // RFC 4648, section 3.5: bits behind the last byte must be zero, or one value would have several spellings.
+    // RFC 4648, section 3.5: bits after the last byte must be zero, or one value would have several spellings.
     guard bits & (1 &<< UInt32(held) - 1) == 0 else { return nil }
     return bytes
   }

@@ -1,29 +1,29 @@
 public import ApusModel
 
-// Everything on the wire is big-endian. The readers check every bound themselves: a span's subscript would stop the
-// program where a peer's bytes end too early.
+// Everything on the wire is big-endian. The readers check every bound themselves: where a peer's bytes end too early,
+// a span's subscript would trap.
 
 extension Span<UInt8> {
-  /// The two bytes at `offset`, which must be inside, as a number.
+  /// The two bytes at `offset`, which must be in range, as a number.
   @inlinable @inline(__always)
   package func bigEndianUInt16(at offset: Int) -> UInt16 {
     let bytes = extracting(offset..<offset + 2)
     return UInt16(bytes[0]) &<< 8 | UInt16(bytes[1])
   }
 
-  /// The four bytes at `offset`, which must be inside, as a number.
+  /// The four bytes at `offset`, which must be in range, as a number.
   @inlinable @inline(__always)
   package func bigEndianUInt32(at offset: Int) -> UInt32 {
     UInt32(truncatingIfNeeded: fourBytes(at: offset))
   }
 
-  /// The eight bytes at `offset`, which must be inside, as a number.
+  /// The eight bytes at `offset`, which must be in range, as a number.
   @inlinable @inline(__always)
   package func bigEndianUInt64(at offset: Int) -> UInt64 { eightBytes(at: offset) }
 }
 
-/// Reads big-endian values off the front of borrowed bytes. Each read gives nil, and moves nothing, when too few bytes
-/// are left: whether that means "wait" or "never valid" is the caller's knowledge.
+/// Reads big-endian values from borrowed bytes. If too few bytes are left, a read returns nil and does not advance;
+/// the caller decides whether to wait or to fail.
 package struct ByteReader: ~Escapable {
   @usableFromInline let bytes: Span<UInt8>
   /// Bytes read so far.
@@ -38,7 +38,7 @@ package struct ByteReader: ~Escapable {
   /// Bytes not read yet.
   package var remaining: Int { bytes.count - offset }
 
-  /// Moves past `count` bytes and gives where they began; nil when fewer are left.
+  /// Advances by `count` bytes and returns the old offset; nil if fewer are left.
   mutating func advance(_ count: Int) -> Int? {
     guard count >= 0, count <= remaining else { return nil }
     defer { offset += count }

@@ -1,6 +1,6 @@
 internal import ApusModel
 
-// Output is a plain array that the caller owns and keeps: appending to one that has the capacity allocates nothing.
+// Output is an array that the caller owns and reuses: appending within its capacity allocates nothing.
 
 extension [UInt8] {
   @inlinable
@@ -19,14 +19,14 @@ extension [UInt8] {
     append(addingCapacity: 8) { output in output.append(bigEndian: value) }
   }
 
-  /// Writes `value` over the two bytes at `offset`: for a length that is known once what it measures is written.
+  /// Overwrites the two bytes at `offset` with `value`: for a length that is known only after its content is written.
   @inlinable
   package mutating func patch(bigEndian value: UInt16, at offset: Int) {
     self[offset] = UInt8(truncatingIfNeeded: value &>> 8)
     self[offset + 1] = UInt8(truncatingIfNeeded: value)
   }
 
-  /// Writes `value` over the four bytes at `offset`.
+  /// Overwrites the four bytes at `offset` with `value`.
   @inlinable
   package mutating func patch(bigEndian value: UInt32, at offset: Int) {
     patch(bigEndian: UInt16(truncatingIfNeeded: value &>> 16), at: offset)
@@ -34,8 +34,8 @@ extension [UInt8] {
   }
 }
 
-// Where the size of a message is known beforehand, one `append(addingCapacity:)` and writes into its span spare the
-// array's own checks for each byte.
+// Where the size of a message is known, one `append(addingCapacity:)` and writes into its span avoid the array's
+// checks for each byte.
 
 extension OutputSpan<UInt8> {
   @inlinable @inline(__always)

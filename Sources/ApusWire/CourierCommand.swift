@@ -2,8 +2,8 @@ internal import ApusModel
 
 /// The commands of the courier protocol: the first byte of a frame.
 ///
-/// A number that is not here is skipped and counted by both sides. Those from 0x80 are this service's own and are sent
-/// only under `CourierALPN.apus`: the reader of one independent client stops at a command that it does not know.
+/// Both sides skip and count unknown numbers. Those from 0x80 are extensions of this service and are sent only under
+/// `CourierALPN.apus`: one independent client stops at a command that it does not know.
 package enum CourierCommand: UInt8, Sendable, CaseIterable, Hashable {
   case connect = 0x07
   case connectResponse = 0x08
@@ -31,15 +31,15 @@ package enum CourierCommand: UInt8, Sendable, CaseIterable, Hashable {
   package var isExtension: Bool { rawValue >= 0x80 }
 }
 
-/// The dialects of the courier port, as TLS negotiates them (RFC 7301).
+/// The dialects of the courier port, negotiated by TLS (RFC 7301).
 package enum CourierALPN: Sendable, CaseIterable, Hashable {
-  /// This service's own: the device's certificate in the handshake, and the extensions.
+  /// This service's dialect: the device's certificate in the handshake, and the extensions.
   case apus
-  /// The certificate, a nonce and its signature in the connect message.
+  /// The certificate, a nonce and its signature are in the connect message.
   case securityV3
-  /// The device's certificate in the handshake.
+  /// The device's certificate is in the handshake.
   case securityV2
-  /// The packed encoding. Known by name only and never selected.
+  /// The packed encoding. Known by name only, never selected.
   case pack
 
   /// The protocol name on the wire.
@@ -52,13 +52,13 @@ package enum CourierALPN: Sendable, CaseIterable, Hashable {
     }
   }
 
-  /// Whether the server may answer with it.
+  /// Whether the server may select it.
   package var isSelectable: Bool { self != .pack }
 
   /// Whether fields from 0x40 and commands from 0x80 may be sent.
   package var allowsExtensions: Bool { self == .apus }
 
-  /// Reads a negotiated name; nil for another protocol's.
+  /// Reads a negotiated name; nil for other protocols.
   package init?(_ name: Span<UInt8>) {
     for dialect in CourierALPN.allCases where name.equals(dialect.name) {
       self = dialect

@@ -1,19 +1,18 @@
 package import ApusModel
 
-/// 0x07: the first frame of a connection. Fields that only report (carrier, system, times) are skipped.
+/// 0x07: the first frame of a connection. Informational fields (carrier, system, times) are skipped.
 package struct CourierConnect: CourierMessage {
-  /// The base token of an earlier connection. Nil where there is none and where what came is no token: both are
-  /// answered with the right one.
+  /// The base token of an earlier connection; nil if absent or invalid. The answer to both contains the right one.
   package var token: DeviceToken?
-  /// 1 in every client known.
+  /// 1 in every known client.
   package var state: UInt8
   /// "Presence" flags, 0x41 in most clients.
   package var flags: UInt32
   /// 0 cellular, 1 Wi-Fi.
   package var interface: UInt8?
   package var protocolVersion: UInt16?
-  /// The device's certificate (DER), the nonce and its signature: under `CourierALPN.securityV3` only, else empty.
-  /// Their lengths are left to whoever verifies them, as bad proof is answered and not a fault of the frame.
+  /// The device's certificate (DER), the nonce and its signature; empty except under `CourierALPN.securityV3`. The
+  /// verifier checks their lengths, because a bad proof gets an answer and is not a framing fault.
   package var certificate: [UInt8]
   package var nonce: [UInt8]
   package var signature: [UInt8]
@@ -79,7 +78,7 @@ package struct CourierNonce: Sendable, Hashable {
     self.random = random
   }
 
-  /// Takes 17 bytes of which the first is 0: 1 marks another use of the scheme.
+  /// Takes 17 bytes, the first of which is 0: 1 marks another use of the scheme.
   package init?(_ bytes: Span<UInt8>) {
     guard bytes.count == Self.byteCount, bytes[0] == 0 else { return nil }
     milliseconds = bytes.bigEndianUInt64(at: 1)
@@ -107,19 +106,19 @@ package struct CourierConnectResponse: CourierMessage {
   }
 
   package var status: Status
-  /// The device's base token: with every acceptance, whether it changed or not.
+  /// The device's base token, in every accepting response, changed or not.
   package var token: DeviceToken?
-  /// Bytes of payload that a notification may have.
+  /// The largest payload of a notification in bytes.
   package var maximumMessageBytes: UInt16
   package var protocolVersion: UInt16
   /// A bit mask of unknown meaning; 0 satisfies every client.
   package var capabilities: UInt32
-  /// The server's time where the time in the nonce was refused, in Unix milliseconds.
+  /// The server's time in Unix milliseconds if the nonce's time was rejected.
   package var badNonceServerMilliseconds: UInt64?
   package var largeMessageBytes: UInt16
   /// The server's time in Unix milliseconds.
   package var serverMilliseconds: UInt64
-  /// 0x40, an extension: why a device was refused and what to do, for people and logs; empty for nothing.
+  /// 0x40, an extension: why a device was refused and what to do, for people and logs; may be empty.
   package var explanation: String
 
   package init(
@@ -140,7 +139,7 @@ package struct CourierConnectResponse: CourierMessage {
     self.explanation = explanation
   }
 
-  /// Reads an answer. Those fields that a server always sends must be there.
+  /// Reads a response. Fields that a server always sends are required.
   package init(decoding body: Span<UInt8>) throws(CourierFault) {
     var status: Status?
     var token: DeviceToken?
@@ -176,7 +175,7 @@ package struct CourierConnectResponse: CourierMessage {
       capabilities: try capabilities.required(.connectResponse, 6), explanation: explanation)
   }
 
-  /// Appends the frame. Clients refuse to read one without fields 4, 5, 6 and 10, even a refusal.
+  /// Appends the frame. Clients cannot parse one without fields 4, 5, 6 and 10, even a refusal.
   package func encode(to output: inout [UInt8]) {
     let text = Array(explanation.utf8)
     output.appendFrame(.connectResponse, room: 86 + text.count) { fields in

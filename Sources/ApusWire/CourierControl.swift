@@ -1,8 +1,8 @@
 package import ApusModel
 
-/// 0x0c: the device is there. Answered at once with an empty 0x0d.
+/// 0x0c: keeps the connection alive. Answered at once with an empty 0x0d.
 package struct CourierKeepAlive: CourierMessage {
-  /// The time to the next one. Clients other than Apple's leave it out.
+  /// The time to the next one. Only Apple's clients send it.
   package var intervalMinutes: UInt32?
 
   package init(intervalMinutes: UInt32? = nil) { self.intervalMinutes = intervalMinutes }
@@ -26,7 +26,7 @@ package struct CourierKeepAlive: CourierMessage {
   }
 }
 
-/// 0x0e: nothing waits for the device.
+/// 0x0e: no stored notification waits for the device.
 package struct CourierNoStorage: CourierMessage {
   /// The connection's base token.
   package var token: DeviceToken?
@@ -47,11 +47,11 @@ package struct CourierNoStorage: CourierMessage {
   }
 }
 
-/// 0x0f: the device measures which sizes the way lets through.
+/// 0x0f: the device probes which frame sizes get through the network.
 package struct CourierFlush: CourierMessage {
-  /// Bytes of padding that the answer shall have.
+  /// Bytes of padding requested for the answer.
   package var answerPaddingBytes: UInt16
-  /// Bytes of padding that this frame has.
+  /// Bytes of padding in this frame.
   package var paddingBytes: Int
 
   package init(answerPaddingBytes: UInt16, paddingBytes: Int = 0) {
@@ -79,7 +79,7 @@ package struct CourierFlush: CourierMessage {
     }
   }
 
-  /// Appends the answer, 0x10, with as much padding as was asked for, up to `Limits.courierFlushPaddingBytes`.
+  /// Appends the answer, 0x10, with the padding requested, up to `Limits.courierFlushPaddingBytes`.
   package func encodeAnswer(to output: inout [UInt8]) {
     let padding = Self.padding(Int(answerPaddingBytes))
     output.appendFrame(.flushAnswer, room: 3 + padding.count) { fields in
@@ -92,9 +92,9 @@ package struct CourierFlush: CourierMessage {
   }
 }
 
-/// 0x11: asks for the token that an app gives its provider.
+/// 0x11: requests the token that an app gives its provider.
 package struct CourierAppTokenRequest: CourierMessage {
-  /// The connection's base token. Nil where the field is missing.
+  /// The connection's base token; nil if the field is missing.
   package var token: DeviceToken?
   package var topic: TopicHash
   /// Of unknown meaning, 0 in every client; the answer repeats it.
@@ -131,11 +131,11 @@ package struct CourierAppTokenRequest: CourierMessage {
   }
 }
 
-/// 0x12: the answer to 0x11, which the topic tells apart.
+/// 0x12: the answer to 0x11, matched by its topic.
 package struct CourierAppTokenAnswer: CourierMessage {
   /// 0 for success.
   package var status: UInt8
-  /// Nil with a failure: the field is then sent empty, as one client wants to see it.
+  /// Nil on failure: the field is then sent empty, as one client expects.
   package var token: DeviceToken?
   package var topic: TopicHash
   package var appID: UInt16?
@@ -177,7 +177,7 @@ package struct CourierAppTokenAnswer: CourierMessage {
   }
 }
 
-/// 0x13: how long the device means to stay active. Only its name and field are known.
+/// 0x13: how long the device expects to stay active. Only its name and field are known.
 package struct CourierSetActiveInterval: CourierMessage {
   package var interval: UInt32
 
@@ -199,9 +199,9 @@ package struct CourierSetActiveInterval: CourierMessage {
   }
 }
 
-/// 0x14: how the device is used. One that never says so counts as active.
+/// 0x14: the device's power state. A device that never sends it counts as active.
 package struct CourierSetState: CourierMessage {
-  /// On the wire 1 is active and 2 low power; every other value counts as idle.
+  /// On the wire 1 is active and 2 low power; any other value counts as idle.
   package var state: PowerState
   /// Clients send 0x7fffffff.
   package var interval: UInt32?
@@ -234,12 +234,12 @@ package struct CourierSetState: CourierMessage {
   }
 }
 
-/// 0x80, an extension: the server is about to close, and why.
+/// 0x80, an extension: the server is about to close the connection, and why.
 package struct CourierGoodbye: CourierMessage {
   /// For people and logs.
   package var reason: String
-  /// Field 0x41: milliseconds after which the device is to connect again, a share of its own of the time over which
-  /// the service wants its devices back. Nil where the service does not expect it to be gone.
+  /// Field 0x41: milliseconds after which the device should reconnect. Each device gets another value, so that they
+  /// return spread over time. Nil if the service expects the device to stay connected.
   package var reconnectMilliseconds: UInt32?
 
   package init(reason: String, reconnectMilliseconds: UInt32? = nil) {

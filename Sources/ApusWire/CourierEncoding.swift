@@ -1,16 +1,16 @@
 package import ApusModel
 
-/// A message that is a value of its own: what a frame of one command says.
+/// A message as a value: the content of a frame of one command.
 package protocol CourierMessage: Sendable, Hashable {
-  /// Reads the fields of a frame. Fields that this version does not know are skipped.
+  /// Reads the fields of a frame. Unknown fields are skipped.
   init(decoding body: Span<UInt8>) throws(CourierFault)
 
-  /// Appends the whole frame. An output that has the capacity is not reallocated.
+  /// Appends the whole frame. An output with enough capacity is not reallocated.
   func encode(to output: inout [UInt8])
 }
 
 extension [UInt8] {
-  /// Appends a frame whose fields `write` appends: `room` bytes of them at most.
+  /// Appends a frame whose fields `write` appends, at most `room` bytes.
   mutating func appendFrame(
     _ command: CourierCommand, room: Int, _ write: (inout OutputSpan<UInt8>) -> Void
   ) {

@@ -1,29 +1,29 @@
 internal import ApusModel
 
-// How a device gets its certificate, and a newer one in time. Frames of this service's own dialect alone:
+// How a device gets its certificate and renews it. These frames belong to this service's dialect only:
 //
 //   0x81 enrolment request  device -> service   first frame of a connection without a certificate in TLS
-//     0x40  one-time code as it was typed       absent: the operator is asked
+//     0x40  enrolment code as typed             absent: the operator decides
 //     0x41  certificate request, PKCS#10 DER    at most Limits.certificateRequestBytes
 //     0x42  the device's name, UTF-8            at most Limits.deviceNameBytes; may be absent
 //   0x82 enrolment answer   service -> device   then a goodbye, and the end of the connection
-//   0x83 renewal request    device -> service   on a connection that was let in by its certificate
+//   0x83 renewal request    device -> service   on a connection authenticated by the certificate
 //     0x41  certificate request, PKCS#10 DER    for the same key or a new one
 //   0x84 renewal answer     service -> device   the connection goes on
-//   0x85 renewal advice     service -> device   ask now: the certificate will be worth nothing before its time
-//     0x44  seconds within which to ask (u32)   each device at a moment of its own
+//   0x85 renewal advice     service -> device   renew now: the certificate will become invalid before it expires
+//     0x44  seconds within which to ask (u32)   another value for each device
 //
 // Both answers have the same fields:
 //
 //     0x40  status      0 accepted, 1 pending, 2 refused
 //     0x41  reason      of a refusal: see CourierIssuance.Reason
 //     0x42  text        for people
-//     0x43  certificate DER; the device's own first, behind it those that lead to its authority
-//     0x44  seconds     after which asking again makes sense (u32)
+//     0x43  certificate DER; the device's own first, then those up to its authority
+//     0x44  seconds     after which to ask again (u32)
 
-/// 0x81: a device without a certificate asks for one.
+/// 0x81: a device without a certificate requests one.
 package struct CourierEnrolmentRequest: CourierMessage {
-  /// As it was typed; empty where the operator is to be asked.
+  /// As typed; empty if the operator is to decide.
   package var code: [UInt8]
   /// PKCS#10, DER.
   package var certificateRequest: [UInt8]
@@ -61,7 +61,7 @@ package struct CourierEnrolmentRequest: CourierMessage {
   }
 }
 
-/// 0x83: a device asks for a certificate to follow the one that it was let in by.
+/// 0x83: a device requests the successor of the certificate that authenticated the connection.
 package struct CourierRenewalRequest: CourierMessage {
   /// PKCS#10, DER.
   package var certificateRequest: [UInt8]
@@ -84,7 +84,7 @@ package struct CourierRenewalRequest: CourierMessage {
   }
 }
 
-/// What became of a request for a certificate.
+/// The outcome of a request for a certificate.
 package struct CourierIssuance: Sendable, Hashable {
   package struct Status: RawRepresentable, Sendable, Hashable {
     package var rawValue: UInt8
@@ -102,21 +102,21 @@ package struct CourierIssuance: Sendable, Hashable {
 
     package init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    /// The code is of no use. Whether it was never made, is used up or past its time is not said.
+    /// The code is not valid. The answer does not reveal whether it never existed, was used up or has expired.
     package static let code = Reason(rawValue: 1)
-    /// The certificate request or the name cannot be taken.
+    /// The certificate request or the name is not acceptable.
     package static let request = Reason(rawValue: 2)
-    /// Too much was asked for lately, by this address or by all; later it may work.
+    /// Too many recent requests, by this address or in total; a later one may succeed.
     package static let tooMany = Reason(rawValue: 3)
-    /// The service cannot issue now; later it may.
+    /// The service cannot issue now; a later request may succeed.
     package static let unavailable = Reason(rawValue: 4)
-    /// The service takes no such requests.
+    /// The service does not accept such requests.
     package static let notOffered = Reason(rawValue: 5)
-    /// The operator has decided against it.
+    /// The operator rejected it.
     package static let rejected = Reason(rawValue: 6)
-    /// The certificate is too young to be followed by another.
+    /// The certificate is too young to be renewed.
     package static let early = Reason(rawValue: 7)
-    /// The device is gone for good.
+    /// The device was retired.
     package static let retired = Reason(rawValue: 8)
   }
 
@@ -187,9 +187,9 @@ package struct CourierEnrolmentAnswer: CourierMessage {
   }
 }
 
-/// 0x85: the certificate that the device was let in by is of an authority that is being replaced.
+/// 0x85: the authority of the device's certificate is being replaced.
 package struct CourierRenewalAdvice: CourierMessage {
-  /// Seconds within which to ask for the next one.
+  /// Seconds within which to request the next one.
   package var withinSeconds: UInt32
 
   package init(withinSeconds: UInt32) { self.withinSeconds = withinSeconds }

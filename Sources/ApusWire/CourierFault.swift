@@ -1,15 +1,15 @@
-/// Why bytes are not the courier protocol. Each ends the connection: after one, the place of the next frame is unknown
-/// or the peer cannot be trusted with it.
+/// Why bytes are not the courier protocol. Each fault ends the connection: after it, the start of the next frame is
+/// unknown or the peer cannot be trusted.
 package enum CourierFault: Error, Sendable, Hashable {
-  /// Command 0, which old clients read as "no frame" and nobody sends.
+  /// Command 0, which old clients read as "no frame" and no peer sends.
   case commandZero
   /// A header that announces more than `Limits.courierFrameBytes` of fields.
   case frameTooLong(command: UInt8, length: Int)
-  /// A field, at this offset of the frame's fields, that runs past their end.
+  /// A field, at this offset within the frame's fields, that runs past their end.
   case truncatedField(command: UInt8, offset: Int)
-  /// A field of another length than it must have.
+  /// A field of the wrong length.
   case badField(command: UInt8, id: UInt8, length: Int)
-  /// A field without which the message means nothing.
+  /// A required field is absent.
   case missingField(command: UInt8, id: UInt8)
   /// A filter with more than `Limits.courierFilterTopics` topics.
   case tooManyTopics
@@ -32,7 +32,7 @@ extension CourierFault: CustomStringConvertible {
 }
 
 extension Optional {
-  /// The value of a field that must be there.
+  /// The value of a required field.
   func required(_ command: CourierCommand, _ id: UInt8) throws(CourierFault) -> Wrapped {
     guard let value = self else { throw .missingField(command: command.rawValue, id: id) }
     return value

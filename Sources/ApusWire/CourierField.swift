@@ -1,10 +1,10 @@
 package import ApusModel
 
-/// One field of a frame. Its readers throw `badField` where the length is not the one that the field must have.
+/// One field of a frame. Its readers throw `badField` if the length is not the one that the field must have.
 package struct CourierField: ~Escapable {
   package let command: UInt8
   package let id: UInt8
-  /// Where the value begins in the frame's fields.
+  /// The offset of the value within the frame's fields.
   package let offset: Int
   package let value: Span<UInt8>
 
@@ -16,10 +16,10 @@ package struct CourierField: ~Escapable {
     self.value = value
   }
 
-  /// Where the value is in the frame's fields.
+  /// The range of the value within the frame's fields.
   package var range: Range<Int> { offset..<offset + value.count }
 
-  /// The fault of a field of this length.
+  /// The fault for this field's length.
   package var fault: CourierFault {
     .badField(command: command, id: id, length: value.count)
   }
@@ -44,7 +44,7 @@ package struct CourierField: ~Escapable {
     return value.bigEndianUInt64(at: 0)
   }
 
-  /// A number whose width no description states: one, two or four bytes.
+  /// A number of unspecified width: one, two or four bytes.
   package func number() throws(CourierFault) -> UInt32 {
     switch value.count {
     case 1: return UInt32(value[0])
@@ -70,8 +70,8 @@ package struct CourierField: ~Escapable {
   }
 }
 
-/// The fields of a frame in their order. Which ids there are, and which repeat, is the command's matter; where one
-/// that has a single value repeats, the last one counts.
+/// The fields of a frame in order. Each command decides which ids exist and which may repeat; if a field with a single
+/// value repeats, the last one counts.
 package struct CourierFields: ~Escapable {
   private let command: UInt8
   private var reader: ByteReader
@@ -82,7 +82,7 @@ package struct CourierFields: ~Escapable {
     reader = ByteReader(bytes)
   }
 
-  /// The next field, nil behind the last. A field that is cut off is a fault.
+  /// The next field; nil at the end. A truncated field is a fault.
   @_lifetime(copy self)
   package mutating func next() throws(CourierFault) -> CourierField? {
     guard reader.remaining > 0 else { return nil }

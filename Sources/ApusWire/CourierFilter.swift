@@ -1,22 +1,22 @@
 package import ApusModel
 
-/// The lists of a filter, under the numbers of their fields.
+/// The lists of a filter, with the numbers of their fields.
 package enum CourierTopicList: UInt8, Sendable, CaseIterable, Hashable {
   /// Deliver now.
   case enabled = 2
-  /// Do not deliver; the app is still there.
+  /// Do not deliver; the app is still installed.
   case ignored = 3
   /// Deliver when the connection is in use anyway.
   case opportunistic = 4
-  /// Keep, and deliver nothing.
+  /// Keep; deliver nothing.
   case paused = 5
   /// Deliver without waking the device.
   case nonWaking = 6
 }
 
-/// 0x09: what the device wants to get. Each filter replaces the one before.
+/// 0x09: which topics the device wants. Each filter replaces the one before.
 package struct CourierFilter: CourierMessage {
-  /// The connection's base token. Nil where the field is missing.
+  /// The connection's base token; nil if the field is missing.
   package var token: DeviceToken?
   package var enabled: [TopicHash] = []
   package var ignored: [TopicHash] = []

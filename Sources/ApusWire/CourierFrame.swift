@@ -3,18 +3,18 @@ internal import ApusModel
 // frame = command:u8 length:u32be field*     (the length counts the fields only)
 // field = id:u8 length:u16be value
 
-/// A complete frame: where its fields are.
+/// A complete frame: the location of its fields.
 package struct CourierFrame: Sendable {
-  /// Bytes of a frame in front of its fields.
+  /// Bytes of a frame before its fields.
   package static let headerBytes = 5
 
-  /// A `CourierCommand`, or a number that this version does not know.
+  /// A `CourierCommand`, or an unknown number.
   package let command: UInt8
-  /// The frame that was put together from several inputs; empty for one that lay in a single input.
+  /// The frame assembled from several inputs; empty for a frame within a single input.
   let assembled: [UInt8]
   let range: Range<Int>
 
-  /// The fields. `input` is the span that the frame was read from.
+  /// The fields. `input` must be the span that the frame was read from.
   @_lifetime(copy input, borrow self)
   package func fields(in input: Span<UInt8>) -> Span<UInt8> {
     if assembled.isEmpty { return input.extracting(range) }
@@ -22,11 +22,11 @@ package struct CourierFrame: Sendable {
   }
 }
 
-/// Cuts a stream of bytes into frames.
+/// Splits a stream of bytes into frames.
 ///
-/// A frame that lies whole inside an input is not copied. The beginning of one whose end has not come yet is kept, in
-/// memory that exists only as long: a connection that waits between frames holds none. Memory grows with what has
-/// come, not with what a header announces.
+/// A frame within one input is not copied. The beginning of an incomplete frame is kept in memory that exists only as
+/// long: a connection between frames holds none. Memory grows with the bytes received, not with what a header
+/// announces.
 package struct CourierFramer: Sendable {
   private var partial: [UInt8] = []
 
@@ -35,8 +35,8 @@ package struct CourierFramer: Sendable {
   /// Bytes of an unfinished frame.
   package var partialBytes: Int { partial.count }
 
-  /// The next frame of `input` from `offset` on, and moves `offset` behind it; nil once the rest of the input is kept
-  /// and more is needed. After a fault the framer is of no use.
+  /// The next frame of `input` from `offset` on; moves `offset` past it. Nil once the rest of the input is kept and
+  /// more is needed. Do not use the framer after a fault.
   package mutating func next(
     _ input: Span<UInt8>, at offset: inout Int
   ) throws(CourierFault) -> CourierFrame? {
@@ -66,7 +66,7 @@ package struct CourierFramer: Sendable {
     return CourierFrame(command: assembled[0], assembled: assembled, range: header..<total)
   }
 
-  /// The whole length of the frame that `bytes` begin with; nil before its header is complete.
+  /// The whole length of the frame at the front of `bytes`; nil before its header is complete.
   private static func frameBytes(_ bytes: Span<UInt8>) throws(CourierFault) -> Int? {
     guard bytes.count > 0 else { return nil }
     guard bytes[0] != 0 else { throw .commandZero }

@@ -1,46 +1,46 @@
 package import ApusModel
 
-/// Which way a frame goes: the first two fields of a notification swap with it.
+/// The direction of a frame: it decides the order of a notification's first two fields.
 package enum CourierDirection: Sendable, Hashable {
   case toDevice
   case toServer
 }
 
-/// 0x0a: everything of a notification that has a fixed size. Payload and collapse id stay in the bytes that they came
-/// in, or are to be sent from.
+/// 0x0a: the fields of a notification that have a fixed size. Payload and collapse id stay in the bytes that they were
+/// received in or are sent from.
 package struct CourierNotification: Sendable, Hashable {
   package struct StorageFlags: OptionSet, Sendable, Hashable {
     package let rawValue: UInt8
 
     package init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    /// For each notification that is sent: `insert` is generic, and other modules call it as such.
+    /// On the path of each notification sent: `insert` is generic, and other modules call it unspecialised.
     package init(isFromStorage: Bool, isLast: Bool) {
       let fromStorage: Self = isFromStorage ? .fromStorage : []
       let last: Self = isLast ? .lastFromStorage : []
       self.init(rawValue: fromStorage.rawValue | last.rawValue)
     }
 
-    /// It waited on the server, or is sent again.
+    /// It was stored on the server, or is sent again.
     package static let fromStorage = StorageFlags(rawValue: 1)
-    /// It is the last one that waited.
+    /// It is the last stored one.
     package static let lastFromStorage = StorageFlags(rawValue: 2)
   }
 
-  /// The token that the provider addressed; towards the server, the sender's base token.
+  /// The token that the provider addressed; in the direction to the server, the sending device's base token.
   package var token: DeviceToken
   package var topic: TopicHash
   /// 1...0x7fffffff: one client reads it as a signed number.
   package var messageID: UInt32
-  /// Unix seconds; nil for none, which is 0xffffffff on the wire.
+  /// Unix seconds; nil for none, 0xffffffff on the wire.
   package var expirySeconds: UInt32?
   /// When the provider's request was accepted, in Unix nanoseconds.
   package var sentNanoseconds: UInt64?
   package var storage: StorageFlags
   package var priority: Priority?
-  /// The `apns-id`: an extension.
+  /// The `apns-id`; an extension.
   package var id: NotificationID?
-  /// An extension, sent as the raw value of `PushType`.
+  /// An extension: the raw value of `PushType`.
   package var pushType: PushType?
 
   package init(
@@ -59,10 +59,10 @@ package struct CourierNotification: Sendable, Hashable {
     self.pushType = pushType
   }
 
-  /// Bytes of a frame beside payload and collapse id, at most.
+  /// The most bytes of a frame besides payload and collapse id.
   package static let overheadBytes = 5 + 35 + 23 + 3 + 7 + 7 + 11 + 4 + 4 + 19 + 4 + 3
 
-  /// Appends the frame. `payload` is at most 65,535 bytes, an empty `collapseID` is none. Without `extensions`
+  /// Appends the frame. `payload` is at most 65,535 bytes; an empty `collapseID` means none. Without `extensions`
   /// (`CourierALPN.allowsExtensions`) the fields from 0x40 are left out.
   package func encode(
     payload: Span<UInt8>, collapseID: Span<UInt8>, direction: CourierDirection = .toDevice,
@@ -93,15 +93,15 @@ package struct CourierNotification: Sendable, Hashable {
   }
 }
 
-/// A notification as it was received: the fixed fields, and where the others are in the frame's fields.
+/// A received notification: the fixed fields, and the ranges of the others within the frame's fields.
 package struct CourierNotificationView: Sendable, Hashable {
   package var notification: CourierNotification
   package var payload: Range<Int>
   /// Empty for none.
   package var collapseID: Range<Int>
 
-  /// Reads a notification. Without `extensions` the fields from 0x40 are unknown ones. A priority or push type of
-  /// another version reads as none.
+  /// Reads a notification. Without `extensions` the fields from 0x40 are unknown. An unknown priority or push type
+  /// reads as none.
   package init(
     decoding body: Span<UInt8>, direction: CourierDirection = .toDevice, extensions: Bool
   ) throws(CourierFault) {
@@ -150,7 +150,7 @@ package struct CourierNotificationView: Sendable, Hashable {
   }
 }
 
-/// 0x0b: what became of a notification.
+/// 0x0b: what the device did with a notification.
 package struct CourierAcknowledgement: CourierMessage {
   package struct Status: RawRepresentable, Sendable, Hashable {
     package var rawValue: UInt8
@@ -165,7 +165,7 @@ package struct CourierAcknowledgement: CourierMessage {
     package static let tooEarly = Status(rawValue: 0x80)
   }
 
-  /// One client leaves it out.
+  /// One client omits it.
   package var token: DeviceToken?
   package var messageID: UInt32
   package var status: Status

@@ -1,17 +1,17 @@
 internal import ApusModel
 
-/// A one-time code with which a device asks for its first certificate: 128 random bits in a form that people can read
+/// A one-time code with which a device requests its first certificate: 128 random bits in a form that people can read
 /// out and type.
 ///
-/// 28 letters and digits in seven groups: the 128 bits, then 12 bits of a checksum, so that a slip is found before
-/// anybody is asked. The alphabet is Crockford's base32, which has neither I, L, O nor U; the first three are read as
-/// what they look like. Case, hyphens and spaces do not count.
+/// 28 letters and digits in seven groups: the 128 bits, then a 12-bit checksum, which detects typing errors before a
+/// request is sent. The alphabet is Crockford's base32, without I, L, O and U; the first three are read as the digits
+/// that they resemble. Case, hyphens and spaces are ignored.
 package struct EnrolmentCode: Sendable, Hashable {
   package static let byteCount = 16
 
   package let bytes: [UInt8]
 
-  /// - Parameter bytes: 16, from a generator that is good for keys.
+  /// - Parameter bytes: 16, from a cryptographically secure generator.
   package init(bytes: [UInt8]) {
     precondition(bytes.count == Self.byteCount, "a code has 128 bits")
     self.bytes = bytes
@@ -21,10 +21,10 @@ package struct EnrolmentCode: Sendable, Hashable {
   private static let groupLength = 4
   private static let length = 28
 
-  /// Seven groups with hyphens between them.
+  /// Seven groups separated by hyphens.
   package var text: String {
     let check = Self.checksum(bytes)
-    // 12 bits make the last byte and a half; the digits then end with a bit.
+    // 12 bits fill the last byte and a half, so the digits end on a bit boundary.
     let padded = bytes + [UInt8(check >> 4), UInt8(check & 15) << 4]
     var text: [UInt8] = []
     for index in 0..<Self.length {
@@ -37,7 +37,7 @@ package struct EnrolmentCode: Sendable, Hashable {
     return String(decoding: text, as: UTF8.self)
   }
 
-  /// Reads what was typed; nil for what can be no code.
+  /// Reads a typed code; nil if it cannot be one.
   package init?(text: Span<UInt8>) {
     guard text.count <= Limits.enrolmentCodeBytes else { return nil }
     var bits: [UInt8] = []
@@ -56,7 +56,7 @@ package struct EnrolmentCode: Sendable, Hashable {
         buffer &= (1 << UInt32(held)) - 1
       }
     }
-    // 140 bits: 17 bytes, and four bits over.
+    // 140 bits: 17 bytes, and four bits left.
     guard count == Self.length else { return nil }
     let bytes = Array(bits[..<Self.byteCount])
     guard UInt16(bits[Self.byteCount]) << 4 | UInt16(buffer) == Self.checksum(bytes) else {
@@ -74,8 +74,8 @@ package struct EnrolmentCode: Sendable, Hashable {
     }
   }
 
-  /// CRC-12 with the polynomial x^12 + x^11 + x^3 + x^2 + x + 1 (3GPP TS 25.212, section 4.2.1.1): it finds every slip
-  /// in one character and every two neighbours that changed places.
+  /// CRC-12 with the polynomial x^12 + x^11 + x^3 + x^2 + x + 1 (3GPP TS 25.212, section 4.2.1.1): it detects every
+  /// error in one character and every swap of two neighbours.
   private static func checksum(_ bytes: [UInt8]) -> UInt16 {
     var rest: UInt16 = 0
     for byte in bytes {

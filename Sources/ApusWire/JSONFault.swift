@@ -1,18 +1,18 @@
-/// Why bytes are not the JSON that was asked for. Offsets count bytes from the first.
+/// Why bytes are not the expected JSON. Offsets count bytes from the first.
 package enum JSONFault: Error, Sendable, Hashable {
-  /// Nothing, or nothing but white space.
+  /// Empty, or only white space.
   case empty
-  /// A payload whose first byte begins another thing than an object.
+  /// The payload's first byte does not begin an object.
   case notObject
-  /// An end inside a value.
+  /// The bytes end inside a value.
   case truncated
-  /// A byte that the grammar of RFC 8259 does not have there.
+  /// A byte that the grammar of RFC 8259 does not allow there.
   case badToken(offset: Int)
-  /// A sequence, beginning at this offset, that is not UTF-8 (RFC 3629).
+  /// An invalid UTF-8 sequence (RFC 3629) at this offset.
   case badUTF8(offset: Int)
-  /// A container deeper than `Limits.payloadDepth`.
+  /// Containers nested deeper than `Limits.payloadDepth`.
   case tooDeep(offset: Int)
-  /// Something behind the value.
+  /// Bytes after the value.
   case trailingBytes(offset: Int)
 }
 
@@ -25,7 +25,7 @@ extension JSONFault: CustomStringConvertible {
     case .badToken(let offset): "the JSON has an unexpected byte at offset \(offset)"
     case .badUTF8(let offset): "the JSON is not UTF-8 at offset \(offset)"
     case .tooDeep(let offset): "the JSON is nested too deep at offset \(offset)"
-    case .trailingBytes(let offset): "the JSON ends before offset \(offset), where more follows"
+    case .trailingBytes(let offset): "more bytes follow the JSON at offset \(offset)"
     }
   }
 }

@@ -1,11 +1,11 @@
 internal import ApusModel
 
-/// The tokens of JSON (RFC 8259, sections 2, 6 and 7): each function reads one that begins at `offset` and moves
-/// behind it.
+/// The tokens of JSON (RFC 8259, sections 2, 6 and 7): each function reads one that begins at `offset` and advances
+/// past it.
 struct JSONLexer {
   var offset = 0
 
-  /// Moves to the next byte that is no white space, and gives it; at the end 0, which no token begins with.
+  /// Skips white space and returns the next byte; 0 at the end, as no token begins with 0.
   @inline(always)
   mutating func next(_ bytes: Span<UInt8>) -> UInt8 {
     let byte = Self.byte(bytes, at: offset)
@@ -14,13 +14,13 @@ struct JSONLexer {
     return Self.byte(bytes, at: offset)
   }
 
-  /// The byte at `offset`, or 0 at the end. One comparison for both ends of the span.
+  /// The byte at `offset`, or 0 at the end. One comparison checks both bounds of the span.
   @inline(always)
   private static func byte(_ bytes: Span<UInt8>, at offset: Int) -> UInt8 {
     UInt(bitPattern: offset) < UInt(bitPattern: bytes.count) ? bytes[offset] : 0
   }
 
-  /// Apart, as most payloads have none: machines write them.
+  /// Out of line, because most payloads contain no white space: machines write them.
   @inline(never)
   private static func afterWhitespace(_ bytes: Span<UInt8>, from start: Int) -> Int {
     var offset = start
@@ -33,12 +33,12 @@ struct JSONLexer {
     return offset
   }
 
-  /// What is wrong where the grammar has another byte.
+  /// The fault for an unexpected byte at `offset`.
   func fault(_ bytes: Span<UInt8>) -> JSONFault {
     offset < bytes.count ? .badToken(offset: offset) : .truncated
   }
 
-  /// Reads a string with its quotation marks. Gives whether it has escapes.
+  /// Reads a string with its quotation marks. Returns whether it contains escapes.
   @inline(always)
   mutating func string(_ bytes: Span<UInt8>) throws(JSONFault) -> Bool {
     var index = offset &+ 1
@@ -63,12 +63,12 @@ struct JSONLexer {
   }
 
   /// The offset of the first byte from `start` on that is not a plain character of a string: a quotation mark, a
-  /// reverse solidus, a control character or a part of a longer sequence.
+  /// reverse solidus, a control character or part of a multibyte sequence.
   @inline(always)
   private static func skipPlain(_ bytes: Span<UInt8>, from start: Int) -> Int {
     var index = start
-    // Eight bytes at once: enough for most keys, and sooner known than those of a vector, for which all that follows
-    // would have to wait. Then a vector at a time.
+    // First eight bytes at once: enough for most keys, and with a shorter latency than a vector, on which everything
+    // after it would depend. Then a vector at a time.
     if bytes.count &- index >= 8 {
       let first = marks(bytes.bigEndianUInt64(at: index).byteSwapped)
       if first != 0 { return index &+ first.trailingZeroBitCount &>> 3 }
@@ -87,18 +87,18 @@ struct JSONLexer {
     return index
   }
 
-  /// Marks those of sixteen bytes that are no plain characters. As signed numbers, bytes of longer sequences are below
-  /// zero, and so below the first plain character too.
+  /// Marks those of sixteen bytes that are not plain characters. As signed numbers, bytes of multibyte sequences are
+  /// negative, and so below the first plain character too.
   @inline(always)
   private static func marks(_ bytes: SIMD16<Int8>) -> SIMDMask<SIMD16<Int8>> {
     (bytes .< SIMD16(repeating: 0x20)) .| (bytes .== SIMD16(repeating: 0x22))
       .| (bytes .== SIMD16(repeating: 0x5c))
   }
 
-  /// Marks those of eight bytes, the first the least significant, that are no plain characters, in their top bits.
+  /// Marks those of eight bytes, the first the least significant, that are not plain characters, in their top bits.
   ///
-  /// A subtraction borrows from the next byte only where the byte itself is marked, so the first mark is exact; the
-  /// marks above it may not be.
+  /// A subtraction borrows from the next byte only if the byte itself is marked, so the first mark is exact; marks
+  /// above it may not be.
   @inline(always)
   private static func marks(_ word: UInt64) -> UInt64 {
     let lows: UInt64 = 0x0101_0101_0101_0101
@@ -108,7 +108,7 @@ struct JSONLexer {
     return (word | control | quotation | solidus) & (lows &* 0x80)
   }
 
-  /// The offset behind the escape at `start`.
+  /// The offset after the escape at `start`.
   private static func escape(_ bytes: Span<UInt8>, at start: Int) throws(JSONFault) -> Int {
     guard start + 1 < bytes.count else { throw .truncated }
     switch bytes[start + 1] {
@@ -123,7 +123,7 @@ struct JSONLexer {
     }
   }
 
-  /// The offset behind the sequence of two to four bytes at `start`: the table of RFC 3629, section 4.
+  /// The offset after the sequence of two to four bytes at `start`: the table of RFC 3629, section 4.
   private static func multibyte(_ bytes: Span<UInt8>, at start: Int) throws(JSONFault) -> Int {
     let length: Int
     var second: ClosedRange<UInt8> = 0x80...0xbf
@@ -183,7 +183,7 @@ struct JSONLexer {
     try digits(bytes)
   }
 
-  /// Reads one digit or more.
+  /// Reads one or more digits.
   @inline(always)
   private mutating func digits(_ bytes: Span<UInt8>) throws(JSONFault) {
     guard offset < bytes.count else { throw .truncated }
@@ -191,7 +191,7 @@ struct JSONLexer {
     repeat { offset += 1 } while offset < bytes.count && bytes[offset] &- 0x30 < 10
   }
 
-  /// Whether the inside of a string, whose escapes were found to be good, spells `name` (ASCII) once it is decoded.
+  /// Whether the content of a string, with valid escapes, equals `name` (ASCII) once decoded.
   static func escaped(_ text: Span<UInt8>, is name: StaticString) -> Bool {
     var index = 0
     for expected in name.bytes {
@@ -201,7 +201,7 @@ struct JSONLexer {
         index += 1
         continue
       }
-      // Of the short escapes only the solidus could stand in a name; no name here has one.
+      // Of the short escapes only the solidus could occur in a name, and no name here contains one.
       guard text[index + 1] == 0x75 else { return false }
       var unit: UInt16 = 0
       for digit in index + 2..<index + 6 { unit = unit &<< 4 | UInt16(hexValue(text[digit]) ?? 0) }

@@ -1,9 +1,9 @@
 internal import ApusModel
 
-// Apart from `PayloadScan` on purpose: it decodes where the scan only recognises, and each is the other's test.
+// Separate from `PayloadScan` on purpose: this one decodes where the scan only validates, and each tests the other.
 
 extension JSONValue {
-  /// Reads a text of RFC 8259 that may nest to `Limits.payloadDepth`. A lone surrogate in an escape becomes U+FFFD.
+  /// Reads a text of RFC 8259 nested at most to `Limits.payloadDepth`. A lone surrogate in an escape becomes U+FFFD.
   package init(parsing bytes: Span<UInt8>) throws(JSONFault) {
     var reader = JSONReader()
     reader.skipWhitespace(bytes)
@@ -31,7 +31,7 @@ private struct JSONReader {
     offset += 1
   }
 
-  /// Takes the byte if it comes next, behind white space.
+  /// Consumes the byte if it is next after white space.
   private mutating func takes(_ byte: UInt8, _ bytes: Span<UInt8>) throws(JSONFault) -> Bool {
     skipWhitespace(bytes)
     guard try peek(bytes) == byte else { return false }
@@ -174,7 +174,7 @@ private struct JSONReader {
     return unit
   }
 
-  /// Takes the escape of a low surrogate if one comes next.
+  /// Consumes the escape of a low surrogate if it is next.
   private mutating func lowSurrogate(_ bytes: Span<UInt8>) -> UInt32? {
     var ahead = self
     do throws(JSONFault) {
@@ -185,7 +185,7 @@ private struct JSONReader {
       self = ahead
       return low
     } catch {
-      // What stands there is read, and judged, as what comes after a lone surrogate.
+      // What follows is read, and validated, as the text after a lone surrogate.
       return nil
     }
   }

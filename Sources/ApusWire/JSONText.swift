@@ -1,6 +1,6 @@
-/// How much room texts take inside JSON.
+/// Measures and shortens text for use inside JSON.
 package enum JSONText {
-  /// Bytes between the quotation marks, as `JSONWriter` spells the text.
+  /// Bytes between the quotation marks, as `JSONWriter` writes the text.
   package static func quotedByteCount(_ text: some StringProtocol) -> Int {
     var count = 0
     for byte in text.utf8 {
@@ -13,8 +13,8 @@ package enum JSONText {
     return count
   }
 
-  /// The longest beginning of `text` that fits into `quotedBytes` together with `ending`, which is left out where all
-  /// of the text fits. It ends between two grapheme clusters (Unicode, annex 29). Nil where not even `ending` fits.
+  /// The longest prefix of `text` that fits into `quotedBytes` together with `ending`, which is omitted if all of the
+  /// text fits. It ends between two grapheme clusters (Unicode, annex 29). Nil if not even `ending` fits.
   package static func prefix(of text: String, quotedBytes: Int, ending: String) -> String? {
     if quotedByteCount(text) <= quotedBytes { return text }
     var room = quotedBytes - quotedByteCount(ending)

@@ -1,8 +1,8 @@
-/// A JSON text as a tree: for cold paths, where it is read for what it says.
+/// JSON as a tree, for cold paths.
 package indirect enum JSONValue: Sendable, Equatable {
   case null
   case bool(Bool)
-  /// A number without fraction and exponent that fits.
+  /// A number without fraction and exponent that fits into 64 bits.
   case integer(Int64)
   /// Any other number; beyond the range of `Double` it is infinite.
   case number(Double)
@@ -18,7 +18,7 @@ package indirect enum JSONValue: Sendable, Equatable {
     if case .bool(let value) = self { value } else { nil }
   }
 
-  /// A whole number, also where it is written with a fraction of zero.
+  /// A whole number, even if written with a fraction of zero.
   package var integer: Int64? {
     switch self {
     case .integer(let value): value
@@ -70,6 +70,6 @@ package struct JSONObject: Sendable, Equatable {
 
   package init(_ members: [Member] = []) { self.members = members }
 
-  /// The value of a key; the last one where the key repeats.
+  /// The value of a key; the last one if the key repeats.
   package subscript(key: String) -> JSONValue? { members.last { $0.key == key }?.value }
 }

@@ -1,9 +1,9 @@
 internal import ApusModel
 
-/// Writes JSON piece by piece and puts the commas in. That brackets match, and that in an object each value follows a
-/// key, is the caller's matter.
+/// Writes JSON piece by piece and inserts the commas. The caller ensures that brackets match, and that in an object
+/// each value follows a key.
 package struct JSONWriter: Sendable {
-  /// What was written so far.
+  /// The text written so far.
   package private(set) var bytes: [UInt8] = []
   private var needsComma = false
 
@@ -36,14 +36,14 @@ package struct JSONWriter: Sendable {
     bytes.append(decimal: value)
   }
 
-  /// A number; JSON has no infinity and no NaN: they become null.
+  /// A number. JSON has no infinity and no NaN: they become null.
   package mutating func number(_ value: Double) {
     guard value.isFinite else { return null() }
     separate()
     bytes.append(contentsOf: value.description.utf8)
   }
 
-  /// A number in its spelling, which is the caller's to answer for: RFC 8259, section 6.
+  /// A number as already formatted; the caller ensures that it is valid (RFC 8259, section 6).
   package mutating func number(numeral: String) {
     separate()
     bytes.append(contentsOf: numeral.utf8)

@@ -2,7 +2,7 @@ internal import ApusModel
 
 /// Bytes as hexadecimal digits.
 package enum Hex {
-  /// Two digits in lower case for each byte.
+  /// Two lower-case digits for each byte.
   package static func encode(_ bytes: Span<UInt8>) -> [UInt8] {
     var text: [UInt8] = []
     text.reserveCapacity(bytes.count * 2)
@@ -13,7 +13,7 @@ package enum Hex {
     return text
   }
 
-  /// Reads digits in either case; nil for an odd number of them and for anything else.
+  /// Reads digits in either case; nil for an odd number of digits and for anything else.
   package static func decode(_ text: Span<UInt8>) -> [UInt8]? {
     guard text.count.isMultiple(of: 2) else { return nil }
     var bytes: [UInt8] = []
@@ -30,14 +30,13 @@ package enum Hex {
 
 /// Whole numbers as decimal digits, in header fields and configuration.
 package enum DecimalInteger {
-  /// Reads digits with at most a minus in front: no plus, no white space, nothing else. Nil also where the number does
-  /// not fit.
+  /// Reads digits with an optional leading minus: no plus, no white space. Nil if the number does not fit.
   package static func parse(_ text: Span<UInt8>) -> Int64? {
     guard text.count > 0 else { return nil }
     let negative = text[0] == 0x2d
     let first = negative ? 1 : 0
     guard first < text.count else { return nil }
-    // Downwards, as the least number has no positive counterpart.
+    // Counts down, because the least number has no positive counterpart.
     var value: Int64 = 0
     for index in first..<text.count {
       let digit = text[index] &- 0x30

@@ -1,12 +1,13 @@
 internal import ApusModel
 
-/// What the service needs to know of a payload, found in the one pass that validates it.
+/// The properties of a payload that the service needs, found in the pass that validates it.
 ///
-/// The whole text is held to RFC 8259 and RFC 3629 without being built into anything. Where a key repeats the last one
-/// counts, as in most parsers; a key that is spelled with escapes is the same key; a lone surrogate in an escape is
-/// accepted, as the grammar has it (RFC 8259, section 8.2). Keys: "Generating a remote notification".
+/// The whole text is checked against RFC 8259 and RFC 3629 without building a tree. If a key repeats, the last one
+/// counts, as in most parsers; a key spelled with escapes is the same key; a lone surrogate in an escape is accepted,
+/// as the grammar allows (RFC 8259, section 8.2). Keys: "Generating a remote notification".
 package struct PayloadScan: Sendable, Hashable {
-  /// A bit for each answer: a byte is copied with the scanner's place as one, where seven flags are copied one by one.
+  /// One bit per property: a byte is copied at once with the scanner's state, whereas seven flags are copied one by
+  /// one.
   private var answers: UInt8 = 0
 
   /// The payload has `aps`, and it is an object.
@@ -19,7 +20,7 @@ package struct PayloadScan: Sendable, Hashable {
     get { self[1] }
     set { self[1] = newValue }
   }
-  /// `aps` has `alert`, other than null; and so on.
+  /// `aps` has `alert`, other than null; the next two likewise.
   package var hasAlert: Bool {
     get { self[2] }
     set { self[2] = newValue }
@@ -45,8 +46,8 @@ package struct PayloadScan: Sendable, Hashable {
     }
   }
 
-  /// Whether the push only wakes the app: `content-available`, and nothing that the user would notice. What a
-  /// background push must be.
+  /// Whether the push only wakes the app, as a background push must: `content-available`, and nothing that the user
+  /// would notice.
   package var onlyContentAvailable: Bool {
     contentAvailable && !hasAlert && !hasBadge && !hasSound
   }
@@ -60,7 +61,7 @@ package struct PayloadScan: Sendable, Hashable {
 
   fileprivate init() {}
 
-  /// Forgets what an earlier `aps` said.
+  /// Forgets the values of an earlier `aps`.
   fileprivate mutating func resetAPS() {
     let mdm = hasMDM
     self = PayloadScan()
@@ -79,7 +80,7 @@ private enum PayloadKey {
   case contentAvailable
 }
 
-/// The kinds of value, as far as the keys care.
+/// The kinds of value that the keys distinguish.
 private enum ValueKind {
   case null
   case one
@@ -92,27 +93,27 @@ struct PayloadScanner {
   var found = PayloadScan()
   private var lexer = JSONLexer()
   private var depth = 0
-  /// A bit for each open container, the innermost lowest: set for an object. `Limits.payloadDepth` fits.
+  /// One bit per open container, the innermost lowest: set for an object. `Limits.payloadDepth` fits.
   private var objects: UInt64 = 0
   /// The container of depth 2 is the value of `aps`.
   private var insideAPS = false
   /// The key whose value comes next.
   private var key = PayloadKey.other
 
-  /// One loop, in which everything is called from one place: all of it becomes one function, and what it keeps track of
-  /// stays in registers. Hence `@inline(always)` here: what the older `@inline(__always)` asks for is too much for it.
+  /// One loop, in which everything is called from one place: it all becomes one function, and its state stays in
+  /// registers. This requires `@inline(always)`; the older `@inline(__always)` inlines too much.
   mutating func scan(_ bytes: Span<UInt8>) throws(JSONFault) {
     try begin(bytes)
     while try step(bytes) != .end {}
     try end(bytes)
   }
 
-  /// What a step has come to.
+  /// Where a step ended.
   enum Place {
-    /// Right behind a comma. All that was read so far, and nothing behind it, has made the scanner what it is.
+    /// Directly after a comma. The scanner's state depends on everything read so far, and on nothing after it.
     case behindComma
     case insideContainer
-    /// Behind the outermost value.
+    /// After the outermost value.
     case end
   }
 
@@ -123,12 +124,12 @@ struct PayloadScanner {
     guard first == 0x7b else { throw .notObject }
   }
 
-  /// Reads a value, or the beginning of one that contains others, and what stands behind it.
+  /// Reads a value, or the beginning of a container, and the separators after it.
   @inline(always)
   mutating func step(_ bytes: Span<UInt8>) throws(JSONFault) -> Place {
     if isInObject { try member(bytes) }
     let isOpen = try value(bytes)
-    // An empty container is closed where its first member would stand.
+    // An empty container ends where its first member would begin.
     if isOpen, lexer.next(bytes) != closing { return .insideContainer }
     try separators(bytes)
     return depth > 0 ? .behindComma : .end
@@ -140,7 +141,7 @@ struct PayloadScanner {
     guard lexer.offset == bytes.count else { throw .trailingBytes(offset: lexer.offset) }
   }
 
-  /// The offset of what is read next.
+  /// The offset of the next byte to read.
   var offset: Int { lexer.offset }
 
   private var isInObject: Bool { objects & 1 != 0 }
@@ -182,7 +183,7 @@ struct PayloadScanner {
     return false
   }
 
-  /// Reads a key and the colon behind it.
+  /// Reads a key and the colon after it.
   @inline(always)
   private mutating func member(_ bytes: Span<UInt8>) throws(JSONFault) {
     guard lexer.next(bytes) == 0x22 else { throw lexer.fault(bytes) }
@@ -198,7 +199,7 @@ struct PayloadScanner {
     lexer.offset += 1
   }
 
-  /// Reads what stands behind a value: the ends of containers, and a comma unless the outermost has ended.
+  /// Reads what follows a value: the ends of containers, and a comma unless the outermost has ended.
   @inline(always)
   private mutating func separators(_ bytes: Span<UInt8>) throws(JSONFault) {
     while depth > 0 {
@@ -228,7 +229,7 @@ struct PayloadScanner {
     depth -= 1
   }
 
-  /// Takes in that the value of the last key is, or begins, a value of this kind.
+  /// Records that the value of the last key is, or begins, a value of this kind.
   @inline(always)
   private mutating func note(_ kind: ValueKind) {
     switch key {
@@ -264,11 +265,11 @@ struct PayloadScanner {
     }
   }
 
-  /// A key of one to eight bytes as one number, the first byte the most significant: to compare it with several names
+  /// A key of one to eight bytes as one number, the first byte the most significant: comparing it with several names
   /// costs as much as with one.
   @inline(always)
   private static func number(_ bytes: Span<UInt8>, _ key: Range<Int>) -> UInt64 {
-    // More follows behind a key as a rule, so that one load has it all.
+    // A key is usually followed by enough bytes for a single load.
     if bytes.count - key.lowerBound >= 8 {
       return bytes.eightBytes(at: key.lowerBound) &>> UInt64(64 - 8 * key.count)
     }

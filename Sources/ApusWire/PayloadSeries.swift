@@ -1,24 +1,25 @@
 internal import ApusModel
 
-/// Scans payloads that lie in one piece of input and mostly begin alike: those of a campaign, written from a template.
+/// Scans payloads that are contiguous in one input and mostly begin alike, such as those of a campaign, written from a
+/// template.
 ///
-/// What a payload has in common with the one before is compared with it, which costs a tenth of reading it. Reading
-/// begins behind the last comma that both have. So each byte was read, or is equal to one that was.
+/// The common prefix with the previous payload is only compared, which costs a tenth of scanning it. Scanning begins
+/// after the last comma in that prefix. So each byte was scanned, or equals one that was.
 ///
-/// Not copyable: a method that does not mutate would be called on a copy of all marks.
+/// Noncopyable, because a nonmutating method would be called on a copy of all marks.
 package struct PayloadSeries: ~Copyable, ~Escapable {
   private let input: Span<UInt8>
-  /// Where the last payload lies.
+  /// The range of the last payload.
   private var last = 0..<0
-  /// What the scanner was behind the first commas of the last payload.
+  /// The scanner's state after the first commas of the last payload.
   private var marks = InlineArray<6, PayloadScanner>(repeating: PayloadScanner())
   private var markCount = 0
 
   @_lifetime(copy input)
   package init(_ input: Span<UInt8>) { self.input = input }
 
-  /// Scans the payload that lies at `place` of the input. Result and fault are those of `PayloadScan.init`, with the
-  /// offset in the payload.
+  /// Scans the payload at `place` of the input. Result and fault are those of `PayloadScan.init`, with offsets in the
+  /// payload.
   package mutating func scan(_ place: Range<Int>) throws(JSONFault) -> PayloadScan {
     let bytes = input.extracting(place)
     var scanner = resume(input.extracting(last).commonPrefixCount(with: bytes))
@@ -38,7 +39,7 @@ package struct PayloadSeries: ~Copyable, ~Escapable {
     return scanner.found
   }
 
-  /// The scanner as it was behind the last comma within the first `count` bytes; a new one where there is none.
+  /// The scanner's state after the last comma within the first `count` bytes; a new scanner if there is none.
   private mutating func resume(_ count: Int) -> PayloadScanner {
     while markCount > 0, marks[markCount - 1].offset > count { markCount -= 1 }
     return markCount > 0 ? marks[markCount - 1] : PayloadScanner()

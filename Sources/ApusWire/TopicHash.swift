@@ -1,4 +1,4 @@
-/// How the courier protocol names a topic: the 20 bytes of the SHA-1 of its text.
+/// A topic in the courier protocol: the 20 bytes of the SHA-1 of its text.
 package struct TopicHash: Sendable, Hashable {
   /// The bytes in order, the first the most significant.
   package var words: (UInt64, UInt64, UInt32)
@@ -21,7 +21,7 @@ package struct TopicHash: Sendable, Hashable {
   package static func == (left: TopicHash, right: TopicHash) -> Bool { left.words == right.words }
 
   package func hash(into hasher: inout Hasher) {
-    // All of it: a device may list 20 bytes that are no SHA-1, chosen to collide.
+    // All words: a device may list 20 bytes that are not a SHA-1, chosen to collide.
     hasher.combine(words.0)
     hasher.combine(words.1)
     hasher.combine(words.2)

@@ -1,8 +1,8 @@
-// Its checks of types are macros around the functions that are wrapped here.
+// Its type checks are macros around the functions that are wrapped here.
 #define CURL_DISABLE_TYPECHECK
 #include <curl/curl.h>
 
-// libcurl takes its options, and gives its facts, through "...", which Swift cannot call.
+// libcurl takes options and returns information through "...", which Swift cannot call.
 
 static inline CURLcode ccurl_set_number(CURL *handle, CURLoption option, long value) {
   return curl_easy_setopt(handle, option, value);
@@ -16,20 +16,20 @@ static inline CURLcode ccurl_set_list(CURL *handle, CURLoption option, struct cu
   return curl_easy_setopt(handle, option, value);
 }
 
-/// Where messages about errors go: CURL_ERROR_SIZE bytes that outlive the handle's use.
+/// The buffer for error messages: CURL_ERROR_SIZE bytes, which must outlive the handle's use.
 static inline CURLcode ccurl_set_error_buffer(CURL *handle, char *buffer) {
   return curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, buffer);
 }
 
 typedef size_t (*ccurl_write)(char *bytes, size_t size, size_t count, void *context);
 
-/// Who gets the content of the answer.
+/// The callback for the response's content.
 static inline CURLcode ccurl_set_writer(CURL *handle, ccurl_write write, void *context) {
   CURLcode code = curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, write);
   return code != CURLE_OK ? code : curl_easy_setopt(handle, CURLOPT_WRITEDATA, context);
 }
 
-/// The status of the answer; 0 where there is none.
+/// The status of the response; 0 if there is none.
 static inline long ccurl_status(CURL *handle) {
   long status = 0;
   return curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status) == CURLE_OK ? status : 0;

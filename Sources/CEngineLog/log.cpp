@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <memory>
 
-// RocksDB's c.cc defines this type so, and its header leaves it open.
+// RocksDB's c.cc defines this type like this; its header only declares it.
 struct rocksdb_logger_t {
   std::shared_ptr<rocksdb::Logger> rep;
 };
@@ -23,7 +23,7 @@ class ForwardingLogger final : public rocksdb::Logger {
 
   ~ForwardingLogger() override { release_(context_); }
 
-  // Versions and options, at each opening: of no use to an operator.
+  // Versions and options, logged at each opening: useless to an operator.
   void LogHeader(const char *, va_list) override {}
 
   void Logv(const char *format, va_list arguments) override {

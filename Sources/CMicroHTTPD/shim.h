@@ -3,27 +3,27 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-// libmicrohttpd takes its options, and gives its facts, through "..." and unions, which Swift cannot call or read.
+// libmicrohttpd takes options and returns information through "..." and unions, which Swift cannot call or read.
 
-/// What a daemon is started with. Strings are copied or read during the start; null ones are left out.
+/// The options of a daemon. Strings are copied or read during the start; null ones are omitted.
 typedef struct cmhd_options {
-  /// A socket that listens. Not closed by the daemon once it was quiesced.
+  /// A listening socket. The daemon does not close it once it was quiesced.
   int listener;
   unsigned int connection_limit;
   /// Connections from one IP address; 0 for any number.
   unsigned int address_limit;
   /// Seconds without a byte after which a connection is closed.
   unsigned int idle_seconds;
-  /// Bytes for what is read of one connection: header fields have to fit.
+  /// Bytes for reading from one connection: header fields must fit.
   size_t connection_bytes;
-  /// PEM; with these the daemon speaks TLS.
+  /// PEM; with these the daemon uses TLS.
   const char *certificate;
   const char *key;
   /// A GnuTLS priority string.
   const char *priorities;
 } cmhd_options;
 
-/// Leaves percent signs as they are: what is a path's separator is decided before they are decoded.
+/// Leaves percent signs as they are: path separators are determined before they are decoded.
 static inline size_t cmhd_keep_escapes(void *context, struct MHD_Connection *connection, char *text) {
   (void)context;
   (void)connection;
@@ -46,7 +46,7 @@ static inline struct MHD_Daemon *cmhd_start(
   CMHD_ADD(MHD_OPTION_NOTIFY_COMPLETED, completed, context);
   CMHD_ADD(MHD_OPTION_NOTIFY_CONNECTION, connected, context);
   CMHD_ADD(MHD_OPTION_UNESCAPE_CALLBACK, &cmhd_keep_escapes, NULL);
-  // Beyond the letter of RFC 9112 nothing is forgiven: 1 refuses what a server may refuse.
+  // Strict parsing beyond RFC 9112: level 1 refuses everything that a server may refuse.
   CMHD_ADD(MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL);
   unsigned int flags = MHD_USE_EPOLL | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME;
   if (options->certificate != NULL) {
@@ -60,25 +60,25 @@ static inline struct MHD_Daemon *cmhd_start(
   return MHD_start_daemon(flags, 0, NULL, NULL, handle, context, MHD_OPTION_ARRAY, items, MHD_OPTION_END);
 }
 
-/// The connection's socket; -1 where there is none.
+/// The connection's socket; -1 if there is none.
 static inline int cmhd_descriptor(struct MHD_Connection *connection) {
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
   return info == NULL ? -1 : info->connect_fd;
 }
 
-/// Where the peer's address is; null where there is none.
+/// The peer's address; null if there is none.
 static inline const struct sockaddr *cmhd_peer(struct MHD_Connection *connection) {
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
   return info == NULL ? NULL : info->client_addr;
 }
 
-/// What was left with the connection when it came.
+/// The context that was stored with the connection when it was accepted.
 static inline void *cmhd_connection_context(struct MHD_Connection *connection) {
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
   return info == NULL ? NULL : info->socket_context;
 }
 
-/// Whose process is at the other end of a UNIX socket (SO_PEERCRED); false where nobody says.
+/// The peer process of a UNIX socket (SO_PEERCRED); false if unknown.
 static inline bool cmhd_peer_credentials(int descriptor, uint32_t *user, int32_t *process) {
   // As `struct ucred`, which glibc declares only under _GNU_SOURCE.
   struct {

@@ -1,4 +1,4 @@
-// What tls.c and ticket.c share.
+// Shared by tls.c and ticket.c.
 #pragma once
 
 #include "apus_tls.h"
@@ -19,12 +19,12 @@ struct apus_tls_policy {
   void *known_argument;
 };
 
-/// The two digests by which `apus_tls_is_revoked` is asked. False: there is one that cannot be made.
+/// The two digests for calling `apus_tls_is_revoked`. False if one cannot be computed.
 bool apus_tls_digests(const X509 *certificate, uint8_t whole[32], uint8_t place[32]);
 bool apus_tls_revokes(const apus_tls_policy *policy, const uint8_t whole[32], const uint8_t place[32]);
 /// Whether a certificate was revoked; one without digests counts as revoked.
 bool apus_tls_revokes_certificate(const apus_tls_policy *policy, const X509 *certificate);
-/// 0 where the time cannot be read.
+/// 0 if the time cannot be read.
 int64_t apus_tls_unix_seconds(const ASN1_TIME *time);
-/// The time to verify certificates at: the one that was given, or now.
+/// The time for verifying certificates: the configured one, or now.
 int64_t apus_tls_verification_time(const X509_VERIFY_PARAM *parameters);

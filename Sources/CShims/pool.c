@@ -6,10 +6,10 @@
 
 enum { unit = 64, class_count = 17 };
 
-// Before each block. 16 bytes, so that blocks are aligned as malloc's are.
+// The header of each block: 16 bytes, so that blocks are aligned like malloc's.
 union header {
   struct {
-    // In units; 0: a large block, from malloc and back to it.
+    // In units; 0 for a large block, which is allocated and freed with malloc.
     size_t class;
     size_t size;
   };

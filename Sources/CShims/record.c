@@ -70,7 +70,7 @@ bool apus_keys_update(apus_record_keys *keys, apus_suite suite) {
   return done && derive(keys, suite);
 }
 
-// sequence, iv, secret, and the key if there is room behind it.
+// sequence, iv, secret, and the key if it fits after them.
 enum { packed_iv = 8, packed_secret = 20 };
 
 static size_t packed_key(apus_suite suite) {
@@ -110,7 +110,7 @@ apus_aead *apus_aead_new(apus_suite suite, bool seals) {
   if (aead != NULL) aead->context = EVP_CIPHER_CTX_new();
   bool done = aead != NULL && cipher != NULL && aead->context != NULL
       && EVP_CipherInit_ex2(aead->context, cipher, NULL, NULL, seals ? 1 : 0, NULL) == 1;
-  // The context holds it.
+  // The context retains it.
   EVP_CIPHER_free(cipher);
   if (!done) {
     apus_aead_free(aead);
@@ -131,12 +131,12 @@ void apus_aead_forget(apus_aead *aead) {
   if (!aead->has_key) return;
   OPENSSL_cleanse(aead->key, sizeof aead->key);
   aead->has_key = false;
-  // Its schedule is overwritten by that of a key that anybody knows.
+  // Overwrites the key schedule with that of a constant key.
   EVP_CipherInit_ex2(aead->context, NULL, aead->key, NULL, aead->seals ? 1 : 0, NULL);
 }
 
-/// Sets the record's nonce, and the key if the connection before had another. A key's schedule costs as much as a small
-/// record, and most turns have several records of one connection.
+/// Sets the record's nonce, and the key if the previous connection had another one. A key schedule costs as much as a
+/// small record, and most turns have several records of one connection.
 static bool prepare(apus_aead *aead, const apus_record_keys *keys, OSSL_PARAM *parameters) {
   // RFC 8446, section 5.3: the sequence number, padded to the left, over the IV.
   uint8_t nonce[12];
@@ -181,7 +181,7 @@ bool apus_aead_open(
   return done;
 }
 
-// What a handshake told.
+// The results of a handshake.
 
 static int traffic_index = -1;
 static CRYPTO_ONCE traffic_once = CRYPTO_ONCE_STATIC_INIT;
@@ -199,7 +199,7 @@ static int nibble(char digit) {
   return -1;
 }
 
-/// The bytes of the last field of a line; 0: too many, or no hexadecimal digits.
+/// The bytes of the last field of a line; 0 if there are too many, or they are not hexadecimal digits.
 static size_t read_secret(const char *line, uint8_t *target) {
   const char *digits = strrchr(line, ' ');
   if (digits == NULL) return 0;
@@ -212,8 +212,8 @@ static size_t read_secret(const char *line, uint8_t *target) {
   return count;
 }
 
-// A line of the format that many programs share: a label, the client's random, the secret. OpenSSL writes one at the
-// moment at which it changes to the keys of that secret.
+// A line in the key log format: a label, the client's random, the secret. OpenSSL writes one when it changes to the
+// keys of that secret.
 static void note_secret(const SSL *ssl, const char *line) {
   apus_traffic *traffic = traffic_of(ssl);
   if (traffic == NULL) return;

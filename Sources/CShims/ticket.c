@@ -7,11 +7,11 @@
 #include <string.h>
 #include <time.h>
 
-// OpenSSL writes the client's certificate into a ticket, as an X509, and reads it each time: once in opening a ticket,
-// and once more in sealing one, where it makes a copy of the session by way of its encoding. Reading one takes OpenSSL
-// 3.0 about 100 us, most of it in looking for somebody who can decode its key, and so the two made up more than a third
-// of a resumed handshake. So the certificate goes into the ticket as bytes that nobody reads ("application
-// data"), with what is asked of it at each resumption in front, and is taken out of where OpenSSL has it.
+// OpenSSL writes the client's certificate into a ticket, as an X509, and parses it each time: once when opening a
+// ticket, and again when sealing one, because it copies the session through its encoding. Parsing one takes OpenSSL
+// 3.0 about 100 us, most of it in searching for a decoder for its key, so both together were more than a third of a
+// resumed handshake. So the certificate is stored in the ticket as unparsed bytes ("application data"), preceded by
+// the data needed at each resumption, and is removed from where OpenSSL has it.
 
 static const size_t facts_count = 1 + 8 + 8 + 32 + 32;
 enum { facts_version = 1 };
@@ -26,13 +26,13 @@ static int64_t take_seconds(const uint8_t *bytes) {
   return (int64_t)seconds;
 }
 
-// Before a ticket is made. Version, validity, both digests, DER.
+// Called before a ticket is made. Stores version, validity, both digests, DER.
 static int remember_certificate(SSL *ssl, void *argument) {
   (void)argument;
   const X509 *certificate = SSL_get0_peer_certificate(ssl);
   SSL_SESSION *session = SSL_get_session(ssl);
   int count = certificate == NULL ? 0 : i2d_X509(certificate, NULL);
-  // A session that was resumed has its facts already.
+  // A resumed session already has this data.
   if (count <= 0 || session == NULL) return 1;
   uint8_t *facts = OPENSSL_malloc(facts_count + (size_t)count);
   if (facts == NULL) return 1;
@@ -40,14 +40,14 @@ static int remember_certificate(SSL *ssl, void *argument) {
   put_seconds(facts + 1, apus_tls_unix_seconds(X509_get0_notBefore(certificate)));
   put_seconds(facts + 9, apus_tls_unix_seconds(X509_get0_notAfter(certificate)));
   uint8_t *der = facts + facts_count;
-  // Without them the certificate stays where OpenSSL has it.
+  // Without them OpenSSL keeps the certificate.
   if (apus_tls_digests(certificate, facts + 17, facts + 49) && i2d_X509(certificate, &der) == count)
     SSL_SESSION_set1_ticket_appdata(session, facts, facts_count + (size_t)count);
   OPENSSL_free(facts);
   return 1;
 }
 
-// Null: the session says nothing of a certificate in this way.
+// Null: the session has no certificate stored this way.
 static const uint8_t *facts_of(SSL_SESSION *session, size_t *count) {
   void *facts = NULL;
   if (session == NULL || SSL_SESSION_get0_ticket_appdata(session, &facts, count) != 1 || *count == 0) return NULL;
@@ -69,7 +69,7 @@ static bool may_resume(SSL *ssl, SSL_SESSION *session, const apus_tls_policy *po
   if (facts != NULL)
     return count > facts_count && facts[0] == facts_version && take_seconds(facts + 1) <= now
         && now <= take_seconds(facts + 9) && !apus_tls_revokes(policy, facts + 17, facts + 49);
-  // A ticket of an Apus that left the certificate in its place.
+  // A ticket of an earlier version of Apus, which left the certificate in place.
   const X509 *certificate = SSL_SESSION_get0_peer(session);
   return certificate == NULL
       || (apus_tls_unix_seconds(X509_get0_notBefore(certificate)) <= now
@@ -91,15 +91,15 @@ void apus_tls_check_resumed_certificates(SSL_CTX *context, apus_tls_policy *poli
   SSL_CTX_set_session_ticket_cb(context, remember_certificate, judge_ticket, policy);
 }
 
-// MARK: Taking the certificate out
+// MARK: Removing the certificate
 
 typedef struct {
   uint8_t tag;
-  /// Of tag and length, and of what is behind them.
+  /// The length of tag and length, and of the content after them.
   size_t header, content;
 } element;
 
-// DER with tags of one byte and lengths of at most three, which is what a session has.
+// DER with one-byte tags and lengths of at most three bytes, as in a session.
 static bool next_element(const uint8_t *bytes, size_t count, element *found) {
   if (count < 2) return false;
   found->tag = bytes[0];
@@ -130,7 +130,7 @@ size_t apus_tls_session_without_peer(const uint8_t *session, size_t count, uint8
     peer_at = at;
     peer_count = part.header + part.content;
   }
-  // What would not know its certificate any more is left alone.
+  // A session that would lose its certificate is left unchanged.
   if (!has_facts || peer_count == 0) return 0;
   size_t left = whole.content - peer_count;
   uint8_t *next = target;
@@ -143,10 +143,10 @@ size_t apus_tls_session_without_peer(const uint8_t *session, size_t count, uint8
   return (size_t)(next - target) + left;
 }
 
-// MARK: The cipher that seals
+// MARK: The sealing cipher
 
-// OpenSSL hands the encoded session to the cipher that the callback chose, and to nobody else: so the certificate is
-// taken out there. The cipher is AES-256-CBC otherwise, and tickets are opened with that.
+// OpenSSL passes the encoded session only to the cipher chosen by the callback, so the certificate is removed there.
+// Apart from that the cipher is AES-256-CBC, which also opens tickets.
 
 static EVP_CIPHER *plain_cipher, *sealing_cipher;
 static CRYPTO_ONCE ciphers_once = CRYPTO_ONCE_STATIC_INIT;
@@ -243,7 +243,7 @@ static int start_provider(
   return 1;
 }
 
-// For as long as the process lives. In a library context of its own, where nothing else looks for a cipher.
+// Lives as long as the process. In a library context of its own, where nothing else looks up a cipher.
 static void fetch_ciphers(void) {
   plain_cipher = EVP_CIPHER_fetch(NULL, "AES-256-CBC", NULL);
   OSSL_LIB_CTX *library = OSSL_LIB_CTX_new();

@@ -79,7 +79,7 @@ BIO *apus_tls_bio_new(void) {
   return BIO_new(method);
 }
 
-// The read side, because the write side stands behind a buffering BIO during a handshake.
+// The read side, because the write side is behind a buffering BIO during a handshake.
 static apus_tls_pump *pump_of(const SSL *ssl) {
   BIO *bio = SSL_get_rbio(ssl);
   return bio == NULL ? NULL : BIO_get_data(bio);
@@ -140,8 +140,8 @@ void apus_tls_policy_free(apus_tls_policy *policy) {
   free(policy);
 }
 
-// RFC 7301, section 3.2: no_application_protocol is for a server that "supports no protocols that the client
-// advertises". A client that advertises none is refused here, as the selection callback is not called for it.
+// RFC 7301, section 3.2: no_application_protocol is for a server that supports none of the client's protocols. A
+// client that offers none is refused here, because the selection callback is not called for it.
 static int examine_hello(SSL *ssl, int *alert, void *argument) {
   const apus_tls_policy *policy = argument;
   const unsigned char *extension;
@@ -179,7 +179,7 @@ static int select_identity(SSL *ssl, int *alert, void *argument) {
   return SSL_TLSEXT_ERR_NOACK;
 }
 
-// Issuer and serial number name a certificate (RFC 5280, section 4.1.2.2): what revocation lists go by.
+// Issuer and serial number identify a certificate (RFC 5280, section 4.1.2.2), as on revocation lists.
 static bool digest_of_place(const X509 *certificate, uint8_t digest[32]) {
   const unsigned char *name;
   size_t name_count;
@@ -209,7 +209,7 @@ bool apus_tls_revokes(const apus_tls_policy *policy, const uint8_t whole[32], co
 bool apus_tls_revokes_certificate(const apus_tls_policy *policy, const X509 *certificate) {
   if (policy->is_revoked == NULL) return false;
   uint8_t whole[32], place[32];
-  // A certificate without an answer is refused.
+  // A certificate without digests is rejected.
   return !apus_tls_digests(certificate, whole, place) || apus_tls_revokes(policy, whole, place);
 }
 
@@ -223,7 +223,7 @@ int64_t apus_tls_verification_time(const X509_VERIFY_PARAM *parameters) {
   return is_given ? (int64_t)X509_VERIFY_PARAM_get_time(parameters) : (int64_t)time(NULL);
 }
 
-// The time in which every certificate of the chain is valid.
+// The period in which every certificate of the chain is valid.
 static void note_known(const apus_tls_policy *policy, X509_STORE_CTX *store, const uint8_t digest[32]) {
   int64_t from = INT64_MIN, to = INT64_MAX;
   STACK_OF(X509) *chain = X509_STORE_CTX_get0_chain(store);
@@ -237,8 +237,8 @@ static void note_known(const apus_tls_policy *policy, X509_STORE_CTX *store, con
   if (from < to) policy->note_known(policy->known_argument, digest, from, to);
 }
 
-// The chain is built and its signatures are checked once for each certificate: most handshakes are of peers that come
-// back, and a digest is a thirtieth of the work.
+// Each certificate's chain is built and verified once: most handshakes are of returning peers, and a digest takes a
+// thirtieth of the work.
 static int verify_once(const apus_tls_policy *policy, X509_STORE_CTX *store) {
   if (policy->is_known == NULL) return X509_verify_cert(store);
   uint8_t digest[32];
@@ -266,8 +266,8 @@ static void note_rejected(X509_STORE_CTX *store) {
   pump->has_rejected = true;
 }
 
-// Around the whole verification and not at each certificate of the chain: the question is about the first one only,
-// once, and only where nothing else is wrong with it. It is asked about known certificates too.
+// Around the whole verification and not for each certificate of the chain: the check concerns only the first one, runs
+// once, and only if everything else is valid. It also covers known certificates.
 static int verify_chain(X509_STORE_CTX *store, void *argument) {
   int outcome = verify_once(argument, store);
   if (outcome > 0 && apus_tls_revokes_certificate(argument, X509_STORE_CTX_get0_cert(store))) {

@@ -32,7 +32,7 @@ const ASN1_INTEGER *apus_crl_serial(X509_CRL *list, size_t index) {
   return X509_REVOKED_get0_serialNumber(entry);
 }
 
-/// 1, or what apus_pkcs12_pem says.
+/// 1, or the error of apus_pkcs12_pem.
 static int write_pkcs12(PKCS12 *file, const char *password, BIO *certificates, BIO *key) {
   EVP_PKEY *parsed_key = NULL;
   X509 *certificate = NULL;
@@ -53,8 +53,8 @@ static int write_pkcs12(PKCS12 *file, const char *password, BIO *certificates, B
 }
 
 int apus_pkcs12_pem(const unsigned char *bytes, size_t count, const char *password, BIO *certificates, BIO *key) {
-  // A library context of its own: files of Apple's Keychain and of old programs are encrypted by means that OpenSSL
-  // keeps in its legacy provider, and nothing else in the process is to have those.
+  // A library context of its own: files of Apple's Keychain and of old programs use encryption from OpenSSL's legacy
+  // provider, which nothing else in the process should get.
   OSSL_LIB_CTX *library = OSSL_LIB_CTX_new();
   if (!library) return -1;
   OSSL_PROVIDER *standard = OSSL_PROVIDER_load(library, "default");

@@ -8,7 +8,7 @@
 #include <uv.h>
 
 // glibc declares these two only under _GNU_SOURCE, which Swift's Glibc module is built without. The asm labels bind
-// names of our own to the same symbols, so that neither declaration can contradict glibc's.
+// our own names to the same symbols, so that the declarations cannot conflict with glibc's.
 
 /// accept4(2).
 extern int cuv_accept4(int descriptor, struct sockaddr *address, socklen_t *length, int flags)

@@ -2,9 +2,9 @@ import Testing
 
 @testable import ApusCore
 
-@Suite("When a failed reload is tried again")
+@Suite("Retrying a failed reload")
 struct ReloadRetryTests {
-  @Test("Not before it failed, and not after it succeeded")
+  @Test("A retry is due neither before a failure nor after a success")
   func onlyAfterFailure() {
     var retry = ReloadRetry()
     #expect(!retry.isDue(nowMilliseconds: .max))
@@ -14,7 +14,7 @@ struct ReloadRetryTests {
     #expect(!retry.isDue(nowMilliseconds: .max))
   }
 
-  @Test("After pauses that double, up to four seconds")
+  @Test("Retries are due after pauses that double up to four seconds")
   func pauses() {
     var retry = ReloadRetry()
     var pauses: [UInt64] = []

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusHTTP2
 
-@Suite("The client's session")
+@Suite("Client session")
 struct ClientTests {
   private func fields(path: String = "/3/device/aabb", topic: String? = nil) -> RequestFields {
     var fields = RequestFields()
@@ -39,7 +39,7 @@ struct ClientTests {
     client.receive(bytes.span)
   }
 
-  /// A client that knows of 1,000 streams, with its first output taken.
+  /// A client that knows a limit of 1,000 streams, with its first output taken.
   private func ready(limit: UInt32 = 1000) -> HTTP2ClientSession {
     let client = HTTP2ClientSession()
     _ = outputBytes(client)
@@ -66,7 +66,7 @@ struct ClientTests {
         == preface + [0, 0, 6, 4, 0, 0, 0, 0, 0, 0x00, 0x02, 0x00, 0x00, 0x00, 0x00])
   }
 
-  @Test("No request goes out before the server's SETTINGS, nor above its limit")
+  @Test("No request is sent before the server's SETTINGS, nor above its limit")
   func limit() {
     let client = HTTP2ClientSession()
     #expect(client.availableStreams == 0)
@@ -82,7 +82,7 @@ struct ClientTests {
     #expect(client.availableStreams == 0)
   }
 
-  @Test("A request is HEADERS and DATA; what repeats comes from the table")
+  @Test("A request is HEADERS and DATA, and repeated values come from the table")
   func requestFrames() throws {
     let client = ready()
     #expect(submit(client) == 1)
@@ -98,17 +98,17 @@ struct ClientTests {
     // 0x83 `:method: POST`, 0x14 `:path` never indexed; at the end apns-topic from the table (0xbe, its newest entry).
     #expect(Array(second[0].payload.prefix(2)) == [0x83, 0x14])
     #expect(second[0].payload.last == 0xbe)
-    // 0x1f 0x08: `authorization` (index 23) never indexed, which nghttp2 does whatever it is told.
+    // 0x1f 0x08: `authorization` (index 23) never indexed, as nghttp2 always encodes it.
     #expect(second[0].payload.contains(0x1f))
   }
 
-  @Test("A server's smaller table is obeyed behind the acknowledgement, not before")
+  @Test("A server's smaller table applies from the acknowledgement on, not before")
   func smallerTable() throws {
     let client = ready()
     #expect(submit(client, topic: "com.example", body: "") == 1)
     _ = outputBytes(client)
     #expect(submit(client, topic: "com.example", body: "") == 3)
-    // SETTINGS_HEADER_TABLE_SIZE 0 comes while the request waits.
+    // SETTINGS_HEADER_TABLE_SIZE 0 arrives while the request waits.
     receive(client, frame(Kind.settings, 0, stream: 0, [0x00, 0x01, 0, 0, 0, 0]))
     let sent = try #require(frames(outputBytes(client)))
     #expect(sent.map(\.type) == [Kind.settings, Kind.headers])
@@ -117,7 +117,7 @@ struct ClientTests {
     #expect(sent[1].payload.suffix(12) == [11] + Array("com.example".utf8))
   }
 
-  @Test("Answers with and without a body, and an interim one before")
+  @Test("Responses are read with and without a body, and after an interim one")
   func answers() {
     let client = ready()
     _ = submit(client)
@@ -155,7 +155,7 @@ struct ClientTests {
     #expect(response?.bodyByteCount == 6000)
   }
 
-  @Test("What was not answered says whether it may be sent again")
+  @Test("A failure tells whether the request may be sent again")
   func failures() {
     let client = ready()
     for _ in 0..<5 { _ = submit(client) }
@@ -183,7 +183,7 @@ struct ClientTests {
     #expect(client.isFinished)
   }
 
-  @Test("A request that did not leave before a GOAWAY came may be sent again")
+  @Test("A request that was not sent before a GOAWAY arrived may be sent again")
   func unsent() {
     let client = ready()
     _ = submit(client)
@@ -207,7 +207,7 @@ struct ClientTests {
     #expect(client.availableStreams == 0)
   }
 
-  @Test("PING and its answer")
+  @Test("A PING is answered")
   func ping() {
     let client = ready()
     client.ping()
@@ -217,7 +217,7 @@ struct ClientTests {
     #expect(client.pongCount == 1)
   }
 
-  @Test("A server that breaks the protocol is left with a GOAWAY")
+  @Test("A server that violates the protocol gets a GOAWAY")
   func brokenServer() {
     let client = ready()
     _ = submit(client)
@@ -228,7 +228,7 @@ struct ClientTests {
     #expect(receive(client, frame(Kind.settings)) == .failed)
   }
 
-  @Test("Client and server talk to each other in pieces of any size", arguments: [1, 7, 1000])
+  @Test("Client and server exchange bytes in pieces of any size", arguments: [1, 7, 1000])
   func together(piece: Int) {
     let client = HTTP2ClientSession()
     let server = Server(.untrusted)

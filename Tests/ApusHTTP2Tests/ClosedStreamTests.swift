@@ -6,7 +6,7 @@ import Testing
 /// RFC 9113, sections 5.1, 5.1.1, 6.1 and 6.9: frames on streams that are not open.
 @Suite("Frames on closed streams")
 struct ClosedStreamTests {
-  /// One whose stream 1 was answered after the client had ended it.
+  /// A session whose stream 1 was answered after the client had ended it.
   private func answered() -> Server {
     let server = Server.ready()
     server.receive(request(1))
@@ -48,7 +48,7 @@ struct ClosedStreamTests {
     #expect(server.answerAll() == [3])
   }
 
-  @Test("What a client still sends on a stream that was refused is ignored")
+  @Test("Frames that a client still sends on a refused stream are ignored")
   func lateFrames() {
     let server = Server.ready(.untrusted)
     server.receive(headers(1, requestBlock()))
@@ -63,7 +63,7 @@ struct ClosedStreamTests {
     #expect(server.answerAll() == [1])
   }
 
-  @Test("What a client still sends of a request that was answered before its end is ignored")
+  @Test("The rest of a request that was answered before its end is ignored")
   func cutOff() {
     let server = Server.ready()
     server.receive(headers(1, requestBlock()))
@@ -89,7 +89,7 @@ struct ClosedStreamTests {
     #expect(server.output().isEmpty)
   }
 
-  @Test("DATA on closed streams is bounded, however long its frames are")
+  @Test("DATA on closed streams is bounded, whatever the length of its frames")
   func flood() {
     let server = answered()
     let unit = data(1, [UInt8](repeating: 0x20, count: 1000), endStream: false)
@@ -103,16 +103,16 @@ struct ClosedStreamTests {
   }
 }
 
-/// A few bytes that name long entries of the table (RFC 7541, section 6.1) expand to far more than they are.
-@Suite("Header blocks that expand")
+/// A few bytes that refer to long entries of the table (RFC 7541, section 6.1) expand to far more.
+@Suite("Expanding header blocks")
 struct ExpandingBlockTests {
-  /// Section 6.2.1: a literal `x` of 4,000 bytes that enters the table, and then its index, 62, again and again.
+  /// Section 6.2.1: a literal `x` of 4,000 bytes that enters the table, followed by its index, 62, many times.
   private static func bomb(_ count: Int) -> [UInt8] {
     [0x40, 1, 0x78, 127, 33 | 0x80, 30] + [UInt8](repeating: 0x61, count: 4000)
       + [UInt8](repeating: 0xbe, count: count)
   }
 
-  /// As many as stay below the bound beside the literal.
+  /// As many as stay below the bound together with the literal.
   private static let most = Limits.headerBlockBytes / 4001 - 1
 
   @Test("Trailers that expand beyond the bound end the connection", arguments: [0, 1])
@@ -128,12 +128,12 @@ struct ExpandingBlockTests {
     }
   }
 
-  @Test("Blocks below the bound end the connection too, when there are too many of them")
+  @Test("Too many blocks below the bound end the connection too")
   func many() {
     let server = Server.ready()
     server.receive(headers(1, requestBlock()))
     server.receive(headers(1, Self.bomb(Self.most), endStream: true))
-    // A block of some 508,000 bytes has the price of 500 frames that bring nothing; 1,000 are free.
+    // A block of some 508,000 bytes costs as much as 500 frames without progress; 1,000 are free.
     server.receive(headers(3, requestBlock()))
     let index = [UInt8](repeating: 0xbe, count: Self.most)
     #expect(server.receive(headers(3, index, endStream: true)) == .ok)
@@ -142,7 +142,7 @@ struct ExpandingBlockTests {
     #expect(GoAway(server.output())?.code == 0xb)
   }
 
-  @Test("So do a request's fields, and a block of a stream that was refused")
+  @Test("The bound also covers a request's fields, and a block of a refused stream")
   func requests() {
     let server = Server.ready()
     #expect(server.receive(headers(1, requestBlock() + Self.bomb(Self.most + 1))) == .failed)

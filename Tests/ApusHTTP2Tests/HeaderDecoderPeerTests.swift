@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusHTTP2
 
-/// nghttp2's encoder and decoder, an implementation that is not ours.
+/// nghttp2's encoder and decoder: an independent implementation.
 private final class Peer {
   private var deflater: OpaquePointer?
   private var inflater: OpaquePointer?
@@ -39,7 +39,7 @@ private final class Peer {
     }
   }
 
-  /// Nil for a block that is damaged.
+  /// Nil for a damaged block.
   func decode(_ block: [UInt8]) -> [TextField]? {
     var fields: [TextField] = []
     var rest = block[...]
@@ -68,7 +68,7 @@ private final class Peer {
   }
 }
 
-@Suite("Header blocks of another implementation")
+@Suite("Header blocks of nghttp2")
 struct HeaderDecoderPeerTests {
   private static let names = [
     ":path", ":authority", "authorization", "apns-topic", "apns-id", "user-agent", "cookie", "x",
@@ -79,7 +79,7 @@ struct HeaderDecoderPeerTests {
     let length =
       Int.random(in: 0..<20, using: &random) == 0
       ? Int.random(in: 0...5000, using: &random) : Int.random(in: 0...60, using: &random)
-    // Few values repeat; some have every byte that there is.
+    // Few values repeat; some contain every possible byte.
     let isText = Bool.random(using: &random)
     let value: [UInt8] =
       Bool.random(using: &random)
@@ -90,7 +90,7 @@ struct HeaderDecoderPeerTests {
     return (Array(name.utf8), value, UInt8.random(in: 0...1, using: &random))
   }
 
-  @Test("What nghttp2 encodes is decoded, block by block, with tables that grow and shrink")
+  @Test("Blocks encoded by nghttp2 are decoded, with tables that grow and shrink")
   func encoded() throws {
     for seed in UInt64(0)..<150 {
       var random = Seeded(state: seed)
@@ -110,7 +110,7 @@ struct HeaderDecoderPeerTests {
     }
   }
 
-  @Test("Blocks with wrong bytes are refused as nghttp2 refuses them, or read the same")
+  @Test("Damaged blocks are rejected like by nghttp2, or read the same")
   func damaged() throws {
     var refused = 0
     for seed in UInt64(0)..<4000 {
@@ -135,13 +135,13 @@ struct HeaderDecoderPeerTests {
     #expect(refused > 100)
   }
 
-  @Test("Answers are read by nghttp2 as they were meant, and need no table")
+  @Test("nghttp2 reads our responses correctly, without a table")
   func answers() throws {
     let peer = Peer()
     for status in [200, 204, 206, 304, 400, 403, 404, 410, 429, 500, 503] as [UInt16] {
       for id in ["EC1BF194-B3B2-424A-89A9-5A918A6E6B5D", String(repeating: "i", count: 300)] {
         let server = Server.ready()
-        // A table of no bytes.
+        // A table of size 0.
         server.receive(frame(Kind.settings, 0, stream: 0, [0, 1, 0, 0, 0, 0]))
         server.receive(request(1))
         _ = server.output()

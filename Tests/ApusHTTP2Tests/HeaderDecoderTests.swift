@@ -13,7 +13,7 @@ struct TextField: Equatable, CustomStringConvertible {
   var description: String { "\(name): \(value)" }
 }
 
-/// All fields of a block; nil for one that is damaged.
+/// All fields of a block; nil for a damaged one.
 func decode(_ block: [UInt8], _ decoder: HeaderDecoder) -> [TextField]? {
   block.withUnsafeBufferPointer { bytes in
     var fields: [TextField] = []
@@ -32,12 +32,12 @@ func bytes(_ hex: String) -> [UInt8] {
   return stride(from: 0, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }
 }
 
-@Suite("Header blocks as RFC 7541 has them")
+@Suite("Header blocks of RFC 7541")
 struct HeaderDecoderTests {
   private func decoder() -> HeaderDecoder { HeaderDecoder(texts: HeaderTexts()) }
 
   @Test(
-    "Single representations: appendix C.2",
+    "Single representations of appendix C.2 are decoded",
     arguments: [
       (
         "400a 6375 7374 6f6d 2d6b 6579 0d63 7573 746f 6d2d 6865 6164 6572",
@@ -51,7 +51,7 @@ struct HeaderDecoderTests {
     #expect(decode(bytes(hex), decoder()) == [field])
   }
 
-  /// Three requests on one connection: the later ones use the table that the earlier ones made.
+  /// Three requests on one connection: later ones use table entries of earlier ones.
   private static let requests = [
     [
       TextField(":method", "GET"), TextField(":scheme", "http"), TextField(":path", "/"),
@@ -69,7 +69,7 @@ struct HeaderDecoderTests {
   ]
 
   @Test(
-    "Requests one after the other: appendices C.3 and C.4",
+    "The consecutive requests of appendices C.3 and C.4 are decoded",
     arguments: [
       [
         "8286 8441 0f77 7777 2e65 7861 6d70 6c65 2e63 6f6d",
@@ -92,7 +92,7 @@ struct HeaderDecoderTests {
   private static let cookie = "foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; version=1"
 
   @Test(
-    "A table of 256 bytes drives its oldest entries out: appendices C.5 and C.6",
+    "A table of 256 bytes evicts its oldest entries as in appendices C.5 and C.6",
     arguments: [
       [
         """
@@ -142,11 +142,11 @@ struct HeaderDecoderTests {
       let update: [UInt8] = index == 0 ? [0x3f, 0xe1, 0x01] : []
       #expect(decode(update + bytes(block), decoder) == expected[index])
     }
-    // What was driven out is gone: the table has three entries (C.5.3).
+    // Evicted entries are gone: the table has three entries (C.5.3).
     #expect(decode([0x80 | 65], decoder) == nil)
   }
 
-  @Test("An entry larger than the table empties it, and is a field nevertheless: section 4.4")
+  @Test("An entry larger than the table empties it, but is still a field (section 4.4)")
   func largeEntry() {
     let decoder = decoder()
     #expect(decode(bytes("4001 6101 62"), decoder)?.count == 1)
@@ -158,7 +158,7 @@ struct HeaderDecoderTests {
     #expect(decode([0xbe], decoder) == nil)
   }
 
-  @Test("A field that is named by the entry which it drives out")
+  @Test("A field may be named by the entry that it evicts")
   func namedByTheOldest() {
     let decoder = decoder()
     // 4,096 bytes: the whole table.
@@ -171,7 +171,7 @@ struct HeaderDecoderTests {
   }
 
   @Test(
-    "A block that is damaged",
+    "A damaged block is rejected",
     arguments: [
       ("index 0", "80"), ("an index behind both tables", "be"), ("an index without end", "ff"),
       ("an index of 36 bits", "ff ff ff ff ff 7f"), ("a literal without a name", "40"),
@@ -186,13 +186,13 @@ struct HeaderDecoderTests {
     #expect(decode(bytes(hex), decoder()) == nil)
   }
 
-  @Test("Huffman codes with the right padding")
+  @Test("Huffman codes need the right padding")
   func padding() {
     #expect(decode(bytes("40 01 61 81 1f"), decoder()) == [TextField("a", "a")])
     #expect(decode(bytes("40 01 61 80"), decoder()) == [TextField("a", "")])
   }
 
-  @Test("Two changes of the table's size may stand first: section 4.2")
+  @Test("Up to two changes of the table's size may come first (section 4.2)")
   func sizeChanges() {
     let decoder = decoder()
     #expect(decode(bytes("4001 6101 62"), decoder)?.count == 1)

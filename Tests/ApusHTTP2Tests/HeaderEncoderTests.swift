@@ -4,9 +4,9 @@ import Testing
 
 @testable import ApusHTTP2
 
-@Suite("The header blocks of requests")
+@Suite("Header blocks of requests")
 struct HeaderEncoderTests {
-  /// The head of the frame that nghttp2 makes: 3 bytes, HEADERS, END_HEADERS, stream 5.
+  /// The header of the frame that nghttp2 makes: 3 bytes, HEADERS, END_HEADERS, stream 5.
   private let head: [UInt8] = [0, 0, 3, Kind.headers, Flag.endHeaders, 0, 0, 0, 5]
 
   private func list(_ fields: [(HeaderName, String)]) -> HTTP2FieldList {
@@ -33,13 +33,13 @@ struct HeaderEncoderTests {
   /// RFC 7541, section 5.2, without Huffman coding, up to 126 bytes.
   private func string(_ text: String) -> [UInt8] { [UInt8(text.utf8.count)] + Array(text.utf8) }
 
-  @Test("The frame keeps its head but for the length")
+  @Test("The frame keeps its header except for the length")
   func frameHead() {
     let bytes = frame(HeaderEncoder(), [(.path, "/")])
     #expect(bytes == [0, 0, 3, Kind.headers, Flag.endHeaders, 0, 0, 0, 5, 0x14, 1, 0x2f])
   }
 
-  @Test("What repeats is spelled once; a path never enters the table")
+  @Test("A repeated value is encoded once, and a path never enters the table")
   func table() {
     let encoder = HeaderEncoder()
     share(encoder, "push.example")
@@ -48,24 +48,24 @@ struct HeaderEncoderTests {
     #expect(
       first == [0x83, 0x87, 0x41] + string("push.example") + path + [0x40] + string("apns-topic")
         + string("com.example"))
-    // 62 is the newest entry, 63 the one before.
+    // 62 is the newest entry, 63 the previous one.
     let second = block(encoder, [(.path, "/3/device/ab"), (.apnsTopic, "com.example")])
     #expect(second == [0x83, 0x87, 0xbf] + path + [0xbe])
-    // Another value takes the name from there.
+    // Another value uses the name from there.
     let third = block(encoder, [(.path, "/3/device/ab"), (.apnsTopic, "com.other")])
     #expect(third == [0x83, 0x87, 0xbf] + path + [0x7e] + string("com.other"))
     let fourth = block(encoder, [(.path, "/3/device/ab"), (.apnsTopic, "com.other")])
     #expect(fourth == [0x83, 0x87, 0xc0] + path + [0xbe])
   }
 
-  @Test("Ids are never indexed, values too long for the table are not either")
+  @Test("Ids, and values too long for the table, are never indexed")
   func literals() {
     let encoder = HeaderEncoder()
     let id = "01234567-89ab-cdef-0000-000000000001"
     let long = String(repeating: "x", count: 129)
     for _ in 0..<2 {
       #expect(block(encoder, [(.apnsID, id)]) == [0x10] + string("apns-id") + string(id))
-      // 129 behind a prefix of 7 bits: 127 and 2.
+      // 129 with a prefix of 7 bits: 127 and 2.
       #expect(
         block(encoder, [(.apnsTopic, long)])
           == [0x00] + string("apns-topic") + [0x7f, 0x02] + Array(long.utf8))
@@ -86,7 +86,8 @@ struct HeaderEncoderTests {
     #expect(block(encoder, [(.path, "/")]) == [0x83, 0x87, 0xbe, 0x14, 1, 0x2f])
   }
 
-  @Test("A smaller table is heard of at the start of the next block, and a short visit to none")
+  @Test(
+    "A smaller table is acknowledged at the start of the next block, and so is a brief size of 0")
   func capacity() {
     let encoder = HeaderEncoder()
     let topic: [(HeaderName, String)] = [(.apnsTopic, "com.example")]
@@ -95,7 +96,7 @@ struct HeaderEncoderTests {
     encoder.setTableCapacity(0)
     #expect(block(encoder, topic) == [0x20, 0x00] + literal)
     #expect(block(encoder, topic) == [0x00] + literal)
-    // 100 behind a prefix of 5 bits: 31 and 69.
+    // 100 with a prefix of 5 bits: 31 and 69.
     encoder.setTableCapacity(100)
     #expect(block(encoder, topic) == [0x20, 0x3f, 69, 0x40] + literal)
     #expect(block(encoder, topic) == [0xbe])
@@ -105,7 +106,7 @@ struct HeaderEncoderTests {
     #expect(block(encoder, topic) == [0x20, 0x3f, 0xe1, 0x1f, 0x40] + literal)
   }
 
-  @Test("Whatever is sent, with tables that come and go, is read as it was", arguments: 0..<40)
+  @Test("Everything sent is read unchanged, with tables of changing sizes", arguments: 0..<40)
   func walk(round: Int) throws {
     let seed = UInt64.random(in: 0...UInt64.max)
     var random = SeededRandom(seed: seed)

@@ -3,9 +3,9 @@ import Testing
 
 @testable import ApusHTTP2
 
-@Suite("Random walks over the server's session")
+@Suite("Random walks over the server session")
 struct RandomWalkTests {
-  /// One step of a client that mostly behaves.
+  /// One step of a client that is mostly well-behaved.
   private func unit(_ stream: inout UInt32, _ random: inout Seeded) -> [UInt8] {
     let old = UInt32.random(in: 0...stream / 2, using: &random) * 2 + 1
     switch Int.random(in: 0..<14, using: &random) {
@@ -30,7 +30,7 @@ struct RandomWalkTests {
   }
 
   @Test(
-    "Whatever comes, in whatever pieces, the session ends with a GOAWAY or lives, and keeps no request"
+    "With any input the session lives or ends with a GOAWAY, and keeps no request"
   )
   func walk() {
     for seed in UInt64(0)..<400 {
@@ -76,7 +76,7 @@ struct RandomWalkTests {
     }
   }
 
-  /// Requests that only a queue holds: taken back before anyone looked.
+  /// Requests that only a queue has: cancelled before they were handed out.
   private func queued(_ server: Server) -> Int {
     var count = 0
     while let request = server.session.completed.pop() { if request.slot < 0 { count += 1 } }
@@ -84,7 +84,7 @@ struct RandomWalkTests {
     return count
   }
 
-  @Test("Frames are watched the same in whatever pieces they come")
+  @Test("The frame watch has the same results for any chunks")
   func watch() {
     for seed in UInt64(0)..<200 {
       var random = Seeded(state: seed)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusHTTP2
 
-@Suite("How a worker's requests are allotted")
+@Suite("Allotment of a worker's requests")
 struct RequestAllotmentTests {
   /// Takes as many as one connection gets.
   private func fill(
@@ -14,7 +14,7 @@ struct RequestAllotmentTests {
     return held
   }
 
-  @Test("Strangers share a part, and each may have one request beyond it")
+  @Test("Untrusted connections share a part, and each may have one request beyond it")
   func strangers() {
     var allotment = RequestAllotment()
     #expect(fill(&allotment, isTrusted: false) == Limits.openRequestsUntrusted)
@@ -22,7 +22,8 @@ struct RequestAllotmentTests {
     #expect(fill(&allotment, isTrusted: true, atMost: 1000) == 1000)
   }
 
-  @Test("However many strangers there are, half of what is reserved stays free for trusted ones")
+  @Test(
+    "Half of the reserve stays free for trusted connections, whatever the number of untrusted ones")
   func crowd() {
     var allotment = RequestAllotment()
     while allotment.take(held: 0, isTrusted: false) {}
@@ -33,7 +34,7 @@ struct RequestAllotmentTests {
     #expect(allotment.openCount == Limits.openRequests)
   }
 
-  @Test("A connection may ask for the first time while a team holds all that it can")
+  @Test("A connection may send its first request while a team holds all that it can")
   func first() {
     var allotment = RequestAllotment()
     while allotment.take(held: Limits.openRequestsGuaranteed, isTrusted: true) {}
@@ -45,7 +46,7 @@ struct RequestAllotmentTests {
     #expect(allotment.openCount == held + 1)
   }
 
-  @Test("A trusted connection takes all that is free, and leaves the others their guarantee")
+  @Test("A trusted connection may use all free requests, and the others keep their guarantee")
   func greed() {
     var allotment = RequestAllotment()
     let most = Limits.openRequests - Limits.openRequestsReserved
@@ -53,7 +54,7 @@ struct RequestAllotmentTests {
     #expect(fill(&allotment, isTrusted: true) == Limits.openRequestsGuaranteed)
   }
 
-  @Test("Requests of a connection that becomes trusted leave the strangers' part")
+  @Test("Requests of a connection that becomes trusted leave the untrusted share")
   func promotion() {
     var allotment = RequestAllotment()
     let count = fill(&allotment, isTrusted: false)
@@ -63,13 +64,13 @@ struct RequestAllotmentTests {
     #expect(allotment == RequestAllotment())
   }
 
-  @Test("Forty strangers with all the streams that they can open cost a provider none of its own")
+  @Test("Forty untrusted connections with all their streams take no request from a provider")
   func sessions() {
     let pool = HTTP2RequestPool()
     func session(_ configuration: HTTP2ServerSession.Configuration) -> HTTP2ServerSession {
       HTTP2ServerSession(configuration: configuration, pool: pool, nowMilliseconds: 0)
     }
-    // Before SETTINGS are acknowledged, as a client that never acknowledges them.
+    // Before SETTINGS are acknowledged, as for a client that never acknowledges them.
     let streams = (0..<1000).flatMap { headers(UInt32($0) * 2 + 1, requestBlock()) }
     let opening = preface + frame(Kind.settings) + streams
     let strangers = (0..<40).map { _ in session(.untrusted) }
@@ -100,7 +101,7 @@ struct RequestAllotmentTests {
     #expect(pool.refusedCount > 0)
   }
 
-  @Test("Memory of a crowd's requests is asked back once, when they are back")
+  @Test("The memory of a crowd's requests is returned once, when they are back")
   func shrinking() {
     let pool = HTTP2RequestPool()
     var taken: [HTTP2Request] = []

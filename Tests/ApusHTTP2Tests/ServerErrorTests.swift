@@ -3,10 +3,10 @@ import Testing
 
 @testable import ApusHTTP2
 
-@Suite("What RFC 9113 calls an error")
+@Suite("Errors of RFC 9113")
 struct ServerErrorTests {
   @Test(
-    "Connection errors, each with its code (section 7)",
+    "Connection errors have their codes (section 7)",
     arguments: [
       ("HEADERS on stream 0", headers(0, requestBlock()), 1),
       ("padding longer than HEADERS", frame(Kind.headers, 0xc, stream: 1, [2, 0x83]), 1),
@@ -42,7 +42,7 @@ struct ServerErrorTests {
         frame(1, 0, stream: 1, [0x83]) + frame(9, 4, stream: 3, [0x87]), 1
       ),
       ("a block that ends inside a field", headers(1, [0x83, 0x04, 9, 0x2f]), 9),
-      ("an index behind the table", headers(1, [0xbe]), 9),
+      ("an index beyond the table", headers(1, [0xbe]), 9),
     ] as [(String, [UInt8], UInt32)])
   func connection(what: String, bytes: [UInt8], code: UInt32) {
     for isWhole in [true, false] {
@@ -57,7 +57,7 @@ struct ServerErrorTests {
   }
 
   @Test(
-    "The first frame is a SETTINGS frame (section 3.4)",
+    "The first frame must be SETTINGS (section 3.4)",
     arguments: [
       frame(Kind.ping, 0, stream: 0, [UInt8](repeating: 0, count: 8)), request(1),
       frame(Kind.settings, Flag.acknowledge, stream: 0, []),
@@ -69,9 +69,9 @@ struct ServerErrorTests {
   }
 
   @Test(
-    "Errors of a stream end it alone",
+    "A stream error ends only its stream",
     arguments: [
-      ("DATA behind the end", request(1) + data(1, [1]), 5),
+      ("DATA after the end", request(1) + data(1, [1]), 5),
       ("HEADERS behind the end", request(1) + headers(1, literal("a", "b"), endStream: true), 5),
       ("WINDOW_UPDATE of 0", request(1) + frame(8, 0, stream: 1, [0, 0, 0, 0]), 1),
       (
@@ -94,13 +94,13 @@ struct ServerErrorTests {
     #expect(server.pool.openCount == 0)
   }
 
-  @Test("A body beyond the window of its stream is an error of the stream (section 6.9.1)")
+  @Test("A body beyond the window of its stream is a stream error (section 6.9.1)")
   func streamWindow() {
     var configuration = HTTP2ServerSession.Configuration.trusted
     configuration.initialWindowBytes = 1000
     let server = Server.ready(configuration)
     server.receive(headers(1, requestBlock()))
-    // Half of it, and the window is opened again.
+    // Half of it, and the window is restored.
     server.receive(data(1, [UInt8](repeating: 0x20, count: 500), endStream: false))
     #expect(server.output() == [Frame(type: 8, flags: 0, stream: 1, payload: big(500))])
     server.receive(data(1, [UInt8](repeating: 0x20, count: 1001), endStream: false))
@@ -108,13 +108,13 @@ struct ServerErrorTests {
     #expect(!server.session.hasFailed)
   }
 
-  @Test("The connection's window is opened again at its half, padding and ended streams counted")
+  @Test("The connection's window is restored at its half, including padding and ended streams")
   func connectionWindow() {
     let server = Server.ready()
     var stream: UInt32 = 1
     var sent = 0
     var updates: [Frame] = []
-    // 4,096,000 bytes; each frame is padded to 16,384 with 255 and the byte that says so.
+    // 4,096,000 bytes; each frame is padded to 16,384 with 255 bytes and the length byte.
     while sent < 4_096_000 / 2 {
       server.receive(headers(stream, requestBlock()))
       let padded =
@@ -129,11 +129,11 @@ struct ServerErrorTests {
   }
 
   @Test(
-    "An answer that is larger than the windows goes out as they open, and other answers pass it")
+    "A response larger than the windows is sent as they open, and other responses pass it")
   func narrowWindows() {
     let server = Server()
     _ = server.output()
-    // Streams take 5 bytes at first.
+    // Stream windows are 5 bytes at first.
     server.receive(preface + frame(Kind.settings, 0, stream: 0, [0, 4, 0, 0, 0, 5]))
     server.receive(request(1) + request(3))
     while let request = server.session.nextRequest() { server.session.release(request) }
@@ -149,7 +149,7 @@ struct ServerErrorTests {
     output = server.output()
     #expect(output.map(\.type) == [Kind.settings, Kind.data])
     body += output[1].payload
-    // Smaller again: what was sent counts, so 5 bytes are owed before anything may go.
+    // Smaller again: sent bytes count, so 5 bytes are owed before anything may be sent.
     server.receive(frame(Kind.settings, 0, stream: 0, [0, 4, 0, 0, 0, 1]))
     server.receive(frame(Kind.windowUpdate, 0, stream: 1, [0, 0, 0, 5]))
     #expect(server.output().map(\.type) == [Kind.settings])
@@ -163,10 +163,10 @@ struct ServerErrorTests {
     #expect(server.session.openStreamCount == 0)
   }
 
-  @Test("The largest header block there can be is read to its end, and only its stream is reset")
+  @Test("The largest possible header block is read to its end, and only its stream is reset")
   func largeBlock() {
     let server = Server.ready()
-    // 147,456 bytes: a literal that goes into the table (0x40), and indices that name it.
+    // 147,456 bytes: a literal that enters the table (0x40), and indices that refer to it.
     let entry = literal("x", "y")
     var block = requestBlock([0x40] + entry.dropFirst())
     block += [UInt8](repeating: 0xbe, count: 9 * 16_384 - block.count)
@@ -181,10 +181,10 @@ struct ServerErrorTests {
     #expect(server.answerAll() == [3])
   }
 
-  @Test("Streams far apart, in any order of their ends, are found")
+  @Test("Streams far apart are found, in any order of their ends")
   func manyStreams() {
     let server = Server.ready()
-    // 700 open at a time, numbered in steps that fall on the same places of any table.
+    // 700 open at a time, numbered in steps that collide in any table.
     var streams: [UInt32] = []
     for index in 0..<UInt32(700) { streams.append(1 + index * 4096) }
     for stream in streams { server.receive(headers(stream, requestBlock())) }

@@ -7,9 +7,9 @@ import Testing
 struct ServerFloodTests {
   struct Case: Sendable, CustomTestStringConvertible {
     var testDescription: String
-    /// What is sent again and again.
+    /// The repeated bytes.
     var unit: [UInt8]
-    /// How many of it go through at one instant.
+    /// How many of them pass at one instant.
     var allowed: Int
   }
 
@@ -19,7 +19,7 @@ struct ServerFloodTests {
   }
 
   /// The burst is 1,000 frames; the first SETTINGS frame of `ready` took 4 and its acknowledgement another 4, and the
-  /// request on stream 1 filled the bucket up by 4.
+  /// request on stream 1 restored 4.
   static let cases = [
     Case(
       testDescription: "PING", unit: frame(Kind.ping, 0, [0, 0, 0, 0, 0, 0, 0, 0]), allowed: 996),
@@ -47,7 +47,7 @@ struct ServerFloodTests {
     Case(testDescription: "an unknown type", unit: frame(0xbb, 0, [1, 2, 3]), allowed: 996),
   ]
 
-  @Test("Frames that bring no request forward are bounded", arguments: cases)
+  @Test("Frames without progress are bounded", arguments: cases)
   func idleFrames(flood: Case) {
     let server = Server.ready()
     if flood.testDescription == "DATA on a closed stream" {
@@ -69,7 +69,7 @@ struct ServerFloodTests {
     #expect(server.session.isFinished)
   }
 
-  @Test("The bound comes back with time and with requests")
+  @Test("The bound is restored with time and with requests")
   func recovery() {
     let server = Server.ready()
     let ping = Self.cases[0].unit
@@ -89,7 +89,7 @@ struct ServerFloodTests {
   }
 
   @Test(
-    "Bytes behind the point at which a flood shows are not processed, nor those before in the same run"
+    "Neither the bytes that exceed the limit nor earlier ones of the same input are processed"
   )
   func nothingProcessed() {
     let server = Server.ready()
@@ -99,7 +99,7 @@ struct ServerFloodTests {
     #expect(GoAway(server.output())?.last == 0)
   }
 
-  @Test("Eight CONTINUATION frames go through, nine do not", arguments: [(8, true), (9, false)])
+  @Test("Eight CONTINUATION frames pass, nine do not", arguments: [(8, true), (9, false)])
   func continuations(count: Int, isFine: Bool) {
     let server = Server.ready()
     var bytes = frame(Kind.headers, Flag.endStream, stream: 1, requestBlock())
@@ -112,7 +112,7 @@ struct ServerFloodTests {
     if !isFine { #expect(GoAway(server.output())?.code == 0xb) }
   }
 
-  @Test("CONTINUATION frames behind an ignored header block are bounded too")
+  @Test("CONTINUATION frames after an ignored header block are bounded too")
   func ignoredContinuations() {
     let server = Server.ready(.untrusted)
     server.receive(headers(1, requestBlock()))
@@ -122,7 +122,7 @@ struct ServerFloodTests {
     #expect(server.receive(unit) == .failed)
   }
 
-  @Test("Rapid reset: a thousand at once, then no more")
+  @Test("A thousand requests may be reset at once, and no more")
   func rapidReset() {
     let server = Server.ready()
     var stream: UInt32 = 1
@@ -139,7 +139,7 @@ struct ServerFloodTests {
     #expect(server.pool.openCount == 0)
   }
 
-  @Test("A client that lets half of its requests be answered may reset the other half for ever")
+  @Test("A client that lets half of its requests be answered may always reset the other half")
   func resetOfHalf() {
     let server = Server.ready()
     for turn in 0..<UInt32(3000) {
@@ -158,7 +158,7 @@ struct ServerFloodTests {
     var stream: UInt32 = 1
     var result = HTTP2SessionResult.ok
     while result == .ok, stream < 9000 {
-      // A window of more than 2^31-1 bytes: a stream error (RFC 9113, section 6.9.1), behind a whole request.
+      // A window of more than 2^31-1 bytes: a stream error (RFC 9113, section 6.9.1), after a complete request.
       result = server.receive(
         request(stream)
           + frame(Kind.windowUpdate, 0, stream: stream, [0x7f, 0xff, 0xff, 0xff]))
@@ -175,7 +175,7 @@ struct ServerFloodTests {
     let server = Server.ready()
     var now: UInt64 = 1000
     var count = 0
-    // Slow enough for the bound on frames, never read.
+    // Slow enough for the bound on frames, but never read.
     while server.receive(Self.cases[0].unit, at: now) == .ok, count < 5000 {
       now += 100
       count += 1
@@ -186,7 +186,7 @@ struct ServerFloodTests {
     #expect(GoAway(output)?.code == 0xb)
   }
 
-  @Test("SETTINGS with unusual values are taken")
+  @Test("SETTINGS with unusual values are accepted")
   func unusualSettings() {
     let server = Server.ready()
     let settings: [UInt8] = [

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusHTTP2
 
-@Suite("The frames of the server")
+@Suite("Frames of the server")
 struct ServerFramesTests {
   /// `apns-id: EC1BF194-B3B2-424A-89A9-5A918A6E6B5D` as a literal never indexed (0x10), with a new name of 7 bytes and
   /// a value of 36, without Huffman code (RFC 7541, section 6.2.3).
@@ -45,7 +45,7 @@ struct ServerFramesTests {
     #expect(!server.session.wantsWrite)
   }
 
-  @Test("Success is one HEADERS frame that ends the stream, its identity outside the table")
+  @Test("Success is one HEADERS frame that ends the stream, with its id outside the table")
   func success() {
     let server = Server.ready()
     server.receive(request(1))
@@ -58,7 +58,7 @@ struct ServerFramesTests {
           payload: [0x88] + identity)
       ])
     #expect(server.session.openStreamCount == 0)
-    // The same answer again has the same bytes: nothing went into the dynamic table.
+    // The same response again has the same bytes: nothing entered the dynamic table.
     server.receive(request(3))
     server.answerAll()
     #expect(server.output().first?.payload == output[0].payload)
@@ -72,7 +72,7 @@ struct ServerFramesTests {
     #expect(server.refuse(1))
     let output = server.output()
     #expect(output.count == 2)
-    // 0x8c is `:status: 400`; a literal without indexing (0x0f), named by place 31 = 15 + 16, has 16 bytes.
+    // 0x8c is `:status: 400`; a literal without indexing (0x0f), named by index 31 = 15 + 16, has 16 bytes.
     let contentType: [UInt8] = [0x0f, 0x10, 0x10] + Array("application/json".utf8)
     #expect(
       output[0]
@@ -87,7 +87,7 @@ struct ServerFramesTests {
     #expect(server.session.openStreamCount == 0)
   }
 
-  @Test("An answer to HEAD has no body")
+  @Test("A response to HEAD has no body")
   func head() {
     let server = Server.ready()
     let block: [UInt8] = [0x02, 4] + Array("HEAD".utf8) + [0x87, 0x84]
@@ -110,7 +110,7 @@ struct ServerFramesTests {
     #expect(server.session.isFinished)
   }
 
-  @Test("PING is answered, with its bytes")
+  @Test("A PING is answered with its bytes")
   func ping() {
     let server = Server.ready()
     server.receive(frame(Kind.ping, [1, 2, 3, 4, 5, 6, 7, 8]))
@@ -119,7 +119,7 @@ struct ServerFramesTests {
   }
 
   @Test(
-    "Output comes in runs of exactly the size asked for, and no byte is lost",
+    "Output comes in pieces of the requested size, and no byte is lost",
     arguments: [64, 100, 1024])
   func outputInRuns(limit: Int) {
     let whole = Server.ready()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusHTTP2
 
-@Suite("The stream limit")
+@Suite("Stream limit")
 struct ServerLimitTests {
   private func opened(_ range: Range<UInt32>) -> [UInt8] {
     range.flatMap { headers($0 * 2 + 1, requestBlock()) }
@@ -33,7 +33,7 @@ struct ServerLimitTests {
     #expect(server.answerAll() == [5])
   }
 
-  @Test("A client that never acknowledges meets the limit after a while")
+  @Test("A client that never acknowledges is limited after a while")
   func neverAcknowledged() {
     let server = Server(.untrusted)
     server.receive(preface + frame(Kind.settings) + request(1) + request(3))
@@ -57,7 +57,7 @@ struct ServerLimitTests {
     #expect(server.session.openStreamCount == 1000)
   }
 
-  @Test("An acknowledgement too many is a connection error")
+  @Test("A surplus acknowledgement is a connection error")
   func surplusAcknowledgement() {
     let server = Server.ready()
     server.receive(frame(Kind.settings, Flag.acknowledge))
@@ -79,7 +79,7 @@ struct ServerLimitTests {
           last: 2513, code: 7, text: "Maximum active streams violated for this endpoint."))
   }
 
-  @Test("Retrying refused streams without end ends the connection")
+  @Test("Retrying refused streams endlessly ends the connection")
   func retryStorm() {
     let server = Server.ready(.untrusted)
     server.receive(headers(1, requestBlock()))

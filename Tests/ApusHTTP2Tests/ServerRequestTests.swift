@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusHTTP2
 
-@Suite("Requests as the server takes them")
+@Suite("Requests on the server")
 struct ServerRequestTests {
   private func text(_ request: HTTP2Request?, _ name: HeaderName) -> String? {
     guard let fields = request?.fields, fields.contains(name) else { return nil }
@@ -15,7 +15,7 @@ struct ServerRequestTests {
     return body.span.copied()
   }
 
-  @Test("Fields and body arrive as they were sent")
+  @Test("Fields and body arrive as sent")
   func fields() throws {
     let server = Server.ready()
     let block = requestBlock(
@@ -36,7 +36,7 @@ struct ServerRequestTests {
     #expect(server.session.nextRequest() == nil)
   }
 
-  @Test("Fed byte by byte, requests, trailers and continuations arrive the same")
+  @Test("Input byte by byte gives the same requests, trailers and continuations")
   func bytewise() {
     let block = requestBlock(literal("apns-topic", "com.example"))
     var bytes = preface + frame(Kind.settings) + request(1)
@@ -71,7 +71,7 @@ struct ServerRequestTests {
   }
 
   @Test(
-    "Bodies of any length arrive; what is beyond the largest payload is counted only",
+    "Bodies of any length arrive, and bytes beyond the largest payload are only counted",
     arguments: [0, 1, 4096, 4097, 5120, 5121, 5122, 100_000])
   func bodies(count: Int) throws {
     let server = Server.ready()
@@ -87,7 +87,7 @@ struct ServerRequestTests {
     #expect(self.body(request) == Array(body.prefix(5121)))
   }
 
-  @Test("An endless body is handed out once it is hopeless, and cut off behind the answer")
+  @Test("An endless body is handed out once it is too long, and cut off after the response")
   func endlessBody() throws {
     let server = Server.ready()
     server.receive(headers(1, requestBlock()))
@@ -111,7 +111,7 @@ struct ServerRequestTests {
     #expect(server.pool.openCount == 0)
   }
 
-  @Test("The header list is measured over all fields; beyond 8,000 bytes the request is marked")
+  @Test("The header list is measured over all fields, and beyond 8,000 bytes the request is marked")
   func headerList() throws {
     // requestBlock: (7+4)+(7+5)+(5+75)... is measured here, and filled up to the limit with one unlisted field.
     let path = "/3/device/aa"
@@ -127,7 +127,7 @@ struct ServerRequestTests {
     }
   }
 
-  @Test("A header list that goes on and on is reset")
+  @Test("An endless header list is reset")
   func endlessHeaderList() {
     let server = Server.ready()
     // A literal with indexing (0x40), then 17 references to it (index 62): 17 times 4,000 bytes from 17.
@@ -144,7 +144,7 @@ struct ServerRequestTests {
   }
 
   @Test(
-    "A malformed request is reset with PROTOCOL_ERROR and its connection lives",
+    "A malformed request is reset with PROTOCOL_ERROR, and its connection lives",
     arguments: [
       ("upper case", requestBlock(literal("Apns-Topic", "x"))),
       ("empty name", requestBlock(literal("", "x"))),
@@ -179,7 +179,7 @@ struct ServerRequestTests {
   }
 
   @Test(
-    "What only the application can judge reaches it",
+    "Requests that only the application can judge reach it",
     arguments: [
       literal("apns-topic", " spaces "), literal("apns-topic", bytes: [0xff, 0xfe]),
       literal("apns-topic", ""), literal("te", "trailers"), literal("expect", "100-continue"),
@@ -192,7 +192,7 @@ struct ServerRequestTests {
     #expect(server.output().map(\.type) == [Kind.headers])
   }
 
-  @Test("A field that came twice is counted")
+  @Test("A repeated field is counted")
   func twice() {
     let server = Server.ready()
     let block = requestBlock(literal("apns-topic", "a") + literal("apns-topic", "b"))
@@ -210,7 +210,7 @@ struct ServerRequestTests {
     #expect(resetCode(server.output(), 1) == 1)
   }
 
-  @Test("A request that the client takes back is not handed out, and not answered")
+  @Test("A request that the client cancels is neither handed out nor answered")
   func takenBack() {
     let server = Server.ready()
     server.receive(request(1) + frame(Kind.reset, 0, stream: 1, [0, 0, 0, 8]))
@@ -237,7 +237,7 @@ struct ServerRequestTests {
     #expect(server.output().count == 1)
   }
 
-  @Test("Requests become the application's in the order in which they became whole")
+  @Test("Requests are handed out in the order of their completion")
   func order() {
     let server = Server.ready()
     server.receive(
@@ -246,7 +246,7 @@ struct ServerRequestTests {
     #expect(server.answerAll() == [5, 3, 1])
   }
 
-  @Test("A session that ends gives its requests back; the application's come later")
+  @Test("A session that ends returns its requests, and those of the application follow later")
   func ending() {
     let pool = HTTP2RequestPool()
     var session: HTTP2ServerSession? = HTTP2ServerSession(

@@ -3,11 +3,11 @@ import Testing
 
 @testable import ApusHTTP2
 
-@Suite("Time and the end of the server's session")
+@Suite("Timeouts and the end of the server session")
 struct ServerTimeTests {
   private let idleTimeout = "{\"reason\":\"IdleTimeout\"}"
 
-  @Test("A quiet connection waits for nothing")
+  @Test("A quiet connection has no timeout")
   func quiet() {
     let server = Server.ready()
     server.receive(request(1))
@@ -19,7 +19,7 @@ struct ServerTimeTests {
   }
 
   @Test(
-    "A preface that does not become whole ends the connection",
+    "An incomplete preface ends the connection",
     arguments: [
       [], Array(preface.prefix(23)), preface, preface + [0, 0, 0, 4],
     ] as [[UInt8]])
@@ -33,7 +33,7 @@ struct ServerTimeTests {
     #expect(server.session.isFinished)
   }
 
-  @Test("What is not HTTP/2 ends the connection with PROTOCOL_ERROR")
+  @Test("Input that is not HTTP/2 ends the connection with PROTOCOL_ERROR")
   func wrongPreface() {
     let server = Server()
     #expect(server.receive(Array("POST / HTTP/1.1\r\n\r\n".utf8)) == .failed)
@@ -41,7 +41,7 @@ struct ServerTimeTests {
     #expect(server.session.isFinished)
   }
 
-  @Test("A request that dribbles in is handed out for 400, and cut off behind the answer")
+  @Test("A request that arrives too slowly is handed out for 400, and cut off after the response")
   func dribbledRequest() throws {
     let server = Server.ready()
     server.receive(headers(1, requestBlock()), at: 5000)
@@ -58,7 +58,7 @@ struct ServerTimeTests {
     #expect(output.map(\.type) == [Kind.headers, Kind.data, Kind.reset])
     #expect(output[1].flags == Flag.endStream)
     #expect(resetCode(output, 1) == 0)
-    // The rest comes nevertheless, and the other request was not touched.
+    // The rest arrives nevertheless, and the other request is unaffected.
     #expect(server.receive(data(1, [0x7d]), at: 15_001) == .ok)
     #expect(server.answerAll() == [3])
     _ = server.output()
@@ -67,7 +67,9 @@ struct ServerTimeTests {
     #expect(server.session.deadlineMilliseconds == nil)
   }
 
-  @Test("A request that ends between its timeout and its answer is answered once, without a reset")
+  @Test(
+    "A request that completes between its timeout and its response is answered once, without a reset"
+  )
   func lateEnd() {
     let server = Server.ready()
     server.receive(headers(1, requestBlock()), at: 1000)
@@ -80,7 +82,8 @@ struct ServerTimeTests {
     #expect(server.session.openStreamCount == 0)
   }
 
-  @Test("A dribbled frame or header block ends the connection", arguments: [false, true])
+  @Test(
+    "A frame or header block that arrives too slowly ends the connection", arguments: [false, true])
   func dribbledBlock(isContinued: Bool) {
     let server = Server.ready()
     let block = requestBlock()
@@ -103,7 +106,7 @@ struct ServerTimeTests {
     #expect(goAway?.text == idleTimeout)
   }
 
-  @Test("A client that keeps its window shut is given up after a while, and not before")
+  @Test("A client that keeps its window closed is dropped after the timeout, and not before")
   func zeroWindow() {
     let server = Server()
     _ = server.output()
@@ -121,7 +124,7 @@ struct ServerTimeTests {
     #expect(GoAway(server.output())?.text == idleTimeout)
   }
 
-  @Test("When the window opens, the bodies go out, and nothing is given up")
+  @Test("When the window opens, the bodies are sent, and the connection stays")
   func windowOpens() {
     let server = Server()
     _ = server.output()
@@ -138,7 +141,7 @@ struct ServerTimeTests {
     #expect(server.session.deadlineMilliseconds == nil)
   }
 
-  @Test("Shutdown: announced, requests still taken, then the true last stream, then the end")
+  @Test("A shutdown is announced, requests are still accepted, then the real last stream is named")
   func shutdown() {
     let server = Server.ready()
     server.receive(request(1))
@@ -148,7 +151,7 @@ struct ServerTimeTests {
     #expect(announcement.map(\.type) == [Kind.goAway, Kind.ping])
     let opaque = announcement.last?.payload ?? []
     #expect(opaque.count == 8 && announcement.last?.flags == 0)
-    // Another one's answer says nothing.
+    // An acknowledgement of another PING does not count.
     server.receive(frame(Kind.ping, 1, stream: 0, [0, 0, 0, 0, 0, 0, 0, 0]))
     #expect(!server.session.isAnnouncementSeen)
     server.receive(frame(Kind.ping, 1, stream: 0, opaque))
@@ -181,7 +184,7 @@ struct ServerTimeTests {
   }
 
   @Test(
-    "A broken frame ends the connection with the code that RFC 9113 names",
+    "A broken frame ends the connection with the code of RFC 9113",
     arguments: [
       ("DATA on stream 0", frame(Kind.data, 0, stream: 0, [1]), 1),
       ("a frame of 16,385 bytes", [0, 0x40, 1, 0, 0, 0, 0, 0, 1], 6),

@@ -2,7 +2,7 @@ import ApusModel
 
 @testable import ApusHTTP2
 
-// Frames written and read by hand, from RFC 9113 and RFC 7541. Nothing here uses the code under test.
+// Frames written and read by hand, from RFC 9113 and RFC 7541, without the code under test.
 
 /// RFC 9113, section 3.4.
 let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
@@ -48,7 +48,7 @@ func frame(_ type: UInt8, _ flags: UInt8 = 0, stream: UInt32 = 0, _ payload: [UI
     + big(stream) + payload
 }
 
-/// Cuts a run of bytes into frames; nil when the last one is incomplete.
+/// Splits bytes into frames; nil if the last one is incomplete.
 func frames(_ bytes: [UInt8]) -> [Frame]? {
   var result: [Frame] = []
   var rest = bytes[...]
@@ -107,12 +107,12 @@ func data(_ stream: UInt32, _ bytes: [UInt8], endStream: Bool = true) -> [UInt8]
   frame(Kind.data, endStream ? Flag.endStream : 0, stream: stream, bytes)
 }
 
-/// A whole device request.
+/// A complete device request.
 func request(_ stream: UInt32, body: [UInt8] = Array("{\"aps\":{}}".utf8)) -> [UInt8] {
   headers(stream, requestBlock()) + data(stream, body)
 }
 
-/// A server session with its pool, fed with and read as bytes.
+/// A server session with its pool, fed and read as bytes.
 struct Server {
   let pool = HTTP2RequestPool()
   let session: HTTP2ServerSession
@@ -122,7 +122,7 @@ struct Server {
       configuration: configuration, pool: pool, nowMilliseconds: now)
   }
 
-  /// One that has the client's preface and acknowledgement, and whose first output was taken.
+  /// A session with the client's preface and acknowledgement, whose first output was taken.
   static func ready(_ configuration: HTTP2ServerSession.Configuration = .trusted) -> Server {
     let server = Server(configuration)
     _ = server.output()
@@ -145,7 +145,7 @@ struct Server {
 
   func output() -> [Frame] { frames(outputBytes()) ?? [] }
 
-  /// Answers every request that waits, 200, and returns their streams.
+  /// Answers every waiting request with 200, and returns their streams.
   @discardableResult
   func answerAll() -> [Int32] {
     var streams: [Int32] = []
@@ -173,7 +173,7 @@ struct Server {
   }
 }
 
-/// The GOAWAY among frames, taken apart.
+/// The parsed GOAWAY among frames.
 struct GoAway: Equatable {
   var last: UInt32
   var code: UInt32

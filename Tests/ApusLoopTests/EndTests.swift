@@ -14,7 +14,7 @@ private actor Survivor {
   }
 }
 
-/// That a loop ends whatever is open on it. `uv_loop_close` is checked by the loop itself in each of these.
+/// A loop ends whatever is open on it. Each of these tests includes the loop's own check by `uv_loop_close`.
 @Suite(.timeLimit(.minutes(30)))
 struct EndTests {
   @Test("Work queued before stop() is done before the end")
@@ -27,7 +27,7 @@ struct EndTests {
     #expect(seen.value == 3000)
   }
 
-  @Test("Stopping many times, and again after the end, is stopping once")
+  @Test("Stopping repeatedly, and after the end, has no further effect")
   func stopTwice() async throws {
     let loop = EventLoop(name: "twice")
     let kept = Confined<Socket?>(nil)
@@ -57,7 +57,7 @@ struct EndTests {
     #expect(log.value.last == "end")
   }
 
-  @Test("A loop that was never started takes its handles with it")
+  @Test("A loop that was never started closes its handles")
   func neverStarted() throws {
     let (near, far) = try socketPair()
     do {
@@ -93,14 +93,14 @@ struct EndTests {
     var byte: UInt8 = 0
     #expect(read(far, &byte, 1) == 0, "the socket was closed")
     close(far)
-    // Nobody listens any more, so the address can be bound exclusively.
+    // The address is free again, so it can be bound exclusively.
     let other = EventLoop(name: "other")
     _ = try Listener(loop: other, address: address) { _, _ in }
-    // What outlives its loop is closed and harmless.
+    // Objects that outlive their loop are closed and harmless.
     kept.value = []
   }
 
-  @Test("What is made of a stopped loop is closed from the start, and takes no descriptor along")
+  @Test("Objects created on a stopped loop are closed from the start, and keep no descriptor")
   func afterTheEnd() async throws {
     let loop = EventLoop(name: "ended")
     let (near, far) = try socketPair()
@@ -144,7 +144,7 @@ struct EndTests {
     }
   }
 
-  @Test("Threads that perform while the loop ends neither crash nor lose their work")
+  @Test("Threads that call perform while the loop ends neither crash nor lose their work")
   func performDuringEnd() async throws {
     for _ in 0..<20 {
       let loop = EventLoop(name: "racing")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ApusLoop
 
-/// An actor that lives on a loop, as the service's workers do.
+/// An actor on a loop, like the service's workers.
 private actor Resident {
   let loop: EventLoop
   private(set) var calls = 0
@@ -19,7 +19,7 @@ private actor Resident {
     return loop.isOnLoop
   }
 
-  /// Suspends over and over, and so enqueues on the loop from the loop.
+  /// Suspends repeatedly, and so enqueues on the loop from the loop.
   func callOneself(times: Int) async -> Int {
     for _ in 0..<times {
       let task = Task { self.call() }
@@ -68,7 +68,7 @@ struct EventLoopTests {
     }
   }
 
-  @Test("Off the loop, assumeIsolated stops the program")
+  @Test("Off the loop, assumeIsolated traps")
   func assumeIsolatedElsewhere() async {
     await #expect(processExitsWith: .failure) {
       let loop = EventLoop(name: "elsewhere")
@@ -98,7 +98,7 @@ struct EventLoopTests {
     }
   }
 
-  @Test("Bodies run in the order in which one thread performed them")
+  @Test("Bodies run in the order in which one thread queued them")
   func performOrder() async throws {
     try await withLoops("order") { loops in
       let seen = Confined<[Int]>([])
@@ -108,7 +108,7 @@ struct EventLoopTests {
     }
   }
 
-  @Test("Work that queues itself again and again does not keep timers from firing")
+  @Test("Work that keeps queueing itself does not keep timers from firing")
   func endlessWork() async throws {
     try await withLoops("endless") { loops in
       let loop = loops[0]
@@ -129,13 +129,13 @@ struct EventLoopTests {
     }
   }
 
-  @Test("Work that comes while the last item of a full turn runs does not wait for another event")
+  @Test("Work queued during the last item of a full turn does not wait for another event")
   func workAtTheLimit() async throws {
     try await withLoops("limit") { loops in
       let loop = loops[0]
       try await loop.turns(2)
       await withCheckedContinuation { continuation in
-        // The first item of a turn; with it, the rest fills the turn exactly.
+        // The first item of a turn; with it, the others fill the turn exactly.
         loop.perform {
           for _ in 2..<EventLoop.workPerTurn { loop.perform {} }
           loop.perform {
@@ -151,7 +151,7 @@ struct EventLoopTests {
     }
   }
 
-  @Test("A loop that was performed on before it started does that work first")
+  @Test("Work queued before the loop starts is done first")
   func workBeforeStart() async throws {
     let loop = EventLoop(name: "early")
     let seen = Confined<[Int]>([])
@@ -200,7 +200,7 @@ struct EventLoopTests {
 
 @Suite(.timeLimit(.minutes(30)))
 struct TurnTests {
-  @Test("Work of one turn is followed by exactly one turn's end")
+  @Test("Work of one turn is followed by exactly one turn end")
   func workThenEnd() async throws {
     try await withLoops("turns") { loops in
       let loop = loops[0]
@@ -214,7 +214,7 @@ struct TurnTests {
     }
   }
 
-  @Test("The loop says that it woke before a socket's callback")
+  @Test("onWake is called before a socket's callback")
   func wakeThenCallbacks() async throws {
     let (near, far) = try socketPair()
     try await withLoops("wake") { loops in
@@ -236,7 +236,7 @@ struct TurnTests {
     close(far)
   }
 
-  @Test("A timer's and a socket's work is followed by a turn's end")
+  @Test("Work of a timer and of a socket is followed by a turn end")
   func callbacksThenEnd() async throws {
     let (near, far) = try socketPair()
     try await withLoops("callbacks") { loops in
@@ -270,7 +270,7 @@ struct TurnTests {
     close(far)
   }
 
-  @Test("Work queued by a turn's end is done without waiting for another event")
+  @Test("Work queued by a turn end is done without waiting for another event")
   func workFromEnd() async throws {
     try await withLoops("from-end") { loops in
       let loop = loops[0]

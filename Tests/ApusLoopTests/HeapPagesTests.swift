@@ -5,12 +5,12 @@ import Testing
 
 @Suite(.timeLimit(.minutes(30)))
 struct HeapPagesTests {
-  @Test("What a crowd took is given back, with the pages of what is kept for the thread")
+  @Test("Memory of a crowd is returned, including the pages of the thread's cache")
   func returned() async {
-    // In a process of its own: nobody else takes or returns memory there.
+    // In a process of its own, where no other code allocates or frees memory.
     await #expect(processExitsWith: .success) {
       let before = try HeapPagesTests.privateKilobytes()
-      // A small piece of each size that is kept, seven of each; between any two of them five pages.
+      // Seven pieces of each cached size, with five pages between any two of them.
       var small: [UnsafeMutableRawPointer?] = []
       var large: [UnsafeMutableRawPointer?] = []
       for index in 0..<448 {
@@ -23,7 +23,7 @@ struct HeapPagesTests {
       for piece in large { free(piece) }
       for piece in small { free(piece) }
       HeapPages.returnFree()
-      // The pages of the small ones would be 1,792 KB.
+      // The pages of the small pieces would be 1,792 KB.
       try #require(try HeapPagesTests.privateKilobytes() < before + 1000)
     }
   }

@@ -5,7 +5,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(30)))
 struct InboxTests {
-  @Test("What gathers before the loop looks comes as one batch, and no more than the capacity")
+  @Test("Elements queued before the loop looks come as one batch, up to the capacity")
   func capacityAndBatch() async throws {
     let loop = EventLoop(name: "batch")
     let (stream, continuation) = AsyncStream.makeStream(of: [Int].self)
@@ -23,7 +23,7 @@ struct InboxTests {
   }
 
   @Test(
-    "A batch is taken from its front as far as there is room, and the rest stays with the sender")
+    "A batch is taken from its front as far as there is room, and the sender keeps the rest")
   func partialBatch() async throws {
     let loop = EventLoop(name: "partial")
     let (stream, continuation) = AsyncStream.makeStream(of: [Int].self)
@@ -68,14 +68,14 @@ struct InboxTests {
           }
         }
       }
-      // Everything was taken; one more turn and it is delivered.
+      // Everything was queued; it is delivered within one more turn.
       let (all, most) = try await loops[0].on { (received.value, largest.value) }
       for numbers in all { #expect(numbers == Array(0..<each)) }
       #expect(1...capacity ~= most)
     }
   }
 
-  @Test("The handler may send to its own inbox; that comes as a later batch")
+  @Test("The handler may send to its own inbox, which makes a later batch")
   func sendsToItself() async throws {
     try await withLoops("itself") { loops in
       let (stream, continuation) = AsyncStream.makeStream(of: [Int].self)
@@ -112,7 +112,7 @@ struct InboxTests {
     }
   }
 
-  @Test("A closed inbox takes nothing and gives back what it had not delivered")
+  @Test("A closed inbox accepts nothing and returns what it had not delivered")
   func close() async throws {
     let loop = EventLoop(name: "closed")
     let inbox = Inbox<Int>(loop: loop, capacity: 4) { _ in Issue.record("delivered after close") }
@@ -128,7 +128,7 @@ struct InboxTests {
   }
 }
 
-/// One at a time and in batches by turns, trying again while the inbox is full.
+/// Alternates single elements and batches, retrying while the inbox is full.
 private func produce(
   _ count: Int, as producer: Int, into inbox: Inbox<(producer: Int, number: Int)>
 ) {

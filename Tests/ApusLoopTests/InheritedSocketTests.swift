@@ -3,12 +3,12 @@ import Testing
 
 @testable import ApusLoop
 
-@Suite("Sockets that a service manager opened", .timeLimit(.minutes(30)))
+@Suite("Inherited sockets", .timeLimit(.minutes(30)))
 struct InheritedSocketTests {
-  // MARK: What the environment says
+  // MARK: The environment
 
   @Test(
-    "Names go by the order of the descriptors",
+    "Names are in the order of the descriptors",
     arguments: [
       ([:], []),
       (["LISTEN_FDS": "2"], []),
@@ -22,7 +22,7 @@ struct InheritedSocketTests {
   }
 
   @Test(
-    "A count that is none is an error", arguments: ["", "-1", "two", "65", "99999999999999999999"])
+    "An invalid count is an error", arguments: ["", "-1", "two", "65", "99999999999999999999"])
   func badCount(text: String) {
     #expect(throws: InheritedSocketError.badCount(text)) {
       try InheritedSockets.names(["LISTEN_FDS": text, "LISTEN_PID": "7"], process: 7)
@@ -52,7 +52,7 @@ struct InheritedSocketTests {
     #expect(fcntl(listening.descriptor, F_GETFD) == FD_CLOEXEC)
   }
 
-  @Test("An IPv6 socket says whether it takes IPv4 connections", arguments: [false, true])
+  @Test("An IPv6 socket reports whether it accepts IPv4 connections", arguments: [false, true])
   func bothFamilies(isBoth: Bool) throws {
     let listening = try Listening(.anyIPv6(port: 0), isIPv6Only: !isBoth)
     let found = try InheritedSockets.take(
@@ -60,7 +60,7 @@ struct InheritedSocketTests {
     #expect(found.map(\.takesIPv4) == [isBoth])
   }
 
-  @Test("What is no listening TCP socket is an error")
+  @Test("A descriptor that is not a listening TCP socket is an error")
   func notListening() throws {
     let (near, far) = try socketPair()
     defer {
@@ -80,7 +80,7 @@ struct InheritedSocketTests {
 
   // MARK: Listening on them
 
-  @Test("Loops that share a socket accept every connection once, and name IPv4 peers as such")
+  @Test("Loops that share a socket accept every connection once, and report IPv4 peers as such")
   func shared() async throws {
     let listening = try Listening(.anyIPv6(port: 0), isIPv6Only: false)
     try await withLoops("one", "two") { loops in
@@ -132,7 +132,7 @@ struct InheritedSocketTests {
     }
   }
 
-  @Test("An address is free only when nobody listens on it, not even one who would share it")
+  @Test("An address is free only if no socket listens on it, not even one that would share it")
   func requireFree() throws {
     let loop = EventLoop(name: "free")
     let listener = try Listener(loop: loop, address: .loopbackIPv4(port: 0), reusePort: true) {

@@ -24,7 +24,7 @@ struct ListenerTests {
     #expect(four.localAddress == .anyIPv4(port: port))
   }
 
-  @Test("An address in use is refused with the address and the reason")
+  @Test("An address in use is reported with the address and the reason")
   func inUse() throws {
     let loop = EventLoop(name: "in-use")
     let first = try Listener(loop: loop, address: .loopbackIPv4(port: 0)) { _, _ in }
@@ -37,7 +37,7 @@ struct ListenerTests {
     first.close()
     first.close()
     #expect(first.localAddress == nil)
-    // A child that another test is spawning has a copy of the closed descriptor until it runs its own program.
+    // A child that another test is spawning has a copy of the closed descriptor until it executes its program.
     var again: Listener?
     for _ in 0..<1000 where again == nil {
       again = try? Listener(loop: loop, address: address) { _, _ in }
@@ -46,7 +46,7 @@ struct ListenerTests {
     #expect(again?.localAddress == address)
   }
 
-  @Test("Listeners of several loops share a port when they all say so")
+  @Test("Listeners of several loops share a port if all of them ask for it")
   func reusePort() async throws {
     try await withLoops("one", "two") { loops in
       let kept = Confined<[Listener]>([])
@@ -67,7 +67,7 @@ struct ListenerTests {
     }
   }
 
-  @Test("More connections than one turn takes are all accepted, and the peers are named")
+  @Test("More connections than one turn takes are all accepted, with their addresses")
   func manyAtOnce() async throws {
     try await withLoops("many") { loops in
       let loop = loops[0]
@@ -128,7 +128,7 @@ struct ListenerTests {
 
   @Test("Without descriptors connections are refused and counted, and later ones are served")
   func descriptorsExhausted() async {
-    // In a process of its own: the limit is the whole process's.
+    // In a process of its own: the limit applies to the whole process.
     await #expect(processExitsWith: .success) {
       let loop = EventLoop(name: "exhausted")
       loop.start()
@@ -144,7 +144,7 @@ struct ListenerTests {
       var limit = rlimit(rlim_cur: 64, rlim_max: 64)
       try #require(setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0)
       var held: [Int32] = []
-      /// Connects and reads: true when it was greeted, false when it was closed. Nil without a descriptor to try it.
+      /// Connects and reads: true if it was greeted, false if it was closed. Nil without a descriptor for trying.
       func isServed() throws -> Bool? {
         let client = socket(address.systemFamily, Int32(SOCK_STREAM.rawValue), 0)
         guard client >= 0 else { return nil }
@@ -160,8 +160,8 @@ struct ListenerTests {
       }
       try #require(try isServed() == true)
 
-      // One descriptor for the client, none for the server's side. The process's other threads open files of their
-      // own for a moment, and leave a place behind or take the last one: then the next attempt tells.
+      // One descriptor for the client, none for the server's side. The process's other threads briefly open files of
+      // their own, and free a descriptor or take the last one: then the next attempt decides.
       var isRefused = false
       for _ in 0..<50 where !isRefused {
         while case let descriptor = open("/dev/null", O_RDONLY), descriptor >= 0 {

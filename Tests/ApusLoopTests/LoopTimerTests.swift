@@ -88,7 +88,7 @@ struct LoopTimerTests {
     }
   }
 
-  @Test("A timer that is released, even by its handler, fires no more and lets its handler go")
+  @Test("A timer that is released, even by its handler, fires no more and releases its handler")
   func release() async throws {
     final class Token: Sendable {}
     try await withLoops("released") { loops in

@@ -8,7 +8,7 @@ struct OutputQueueTests {
   /// MSG_DONTWAIT. Spelled out, because the constant's type depends on which module's headers came first.
   private static let doNotWait: Int32 = 0x40
 
-  /// What each step gave, and what the other side read.
+  /// The result of each step, and what the other side read.
   struct Transcript: Sendable {
     var outcomes: [OutputQueue.Outcome] = []
     var waiting: [Int] = []
@@ -31,7 +31,7 @@ struct OutputQueueTests {
     }
   }
 
-  @Test("What a full socket does not take waits, and follows in order")
+  @Test("Bytes that a full socket does not accept wait, and follow in order")
   func order() async throws {
     let bytes = (0..<(4 << 20)).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) }
     let last: [UInt8] = [1, 2, 3]
@@ -65,7 +65,7 @@ struct OutputQueueTests {
     #expect(transcript.received == bytes + last)
   }
 
-  @Test("What the socket takes at once does not wait; nothing waits in an empty queue")
+  @Test("Bytes that the socket accepts at once do not wait, and an empty queue has nothing waiting")
   func written() async throws {
     let outcomes = try await withSocket { socket, _ in
       var queue = OutputQueue()
@@ -75,7 +75,7 @@ struct OutputQueueTests {
     #expect(outcomes.0 == .written && outcomes.1 && outcomes.2 == .written)
   }
 
-  @Test("A peer that is gone is an error, also for what waited")
+  @Test("A peer that has closed is an error, also for waiting bytes")
   func gone() async throws {
     let bytes = [UInt8](repeating: 7, count: 4 << 20)
     let outcomes = try await withSocket { socket, other in

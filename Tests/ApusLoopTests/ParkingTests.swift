@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusLoop
 
-/// Notes whom it is told of, and does what a test wants.
+/// Records its calls, and does what a test wants.
 private final class ParkedLog: ParkedSocketHandler {
   var tags: [Int32] = []
   var act: (Int32) -> Void = { _ in }
@@ -14,16 +14,17 @@ private final class ParkedLog: ParkedSocketHandler {
   }
 }
 
-/// Sockets that are watched without an object.
+/// Sockets watched without an object.
 @Suite(.timeLimit(.minutes(30)))
 struct ParkingTests {
-  /// What makes a parked socket ready.
+  /// The event that makes a parked socket ready.
   enum Cause: CaseIterable {
     case bytes, end, error
   }
 
   @Test(
-    "Of a parked socket its tag is told, and taken up it is as before", arguments: Cause.allCases)
+    "A parked socket is reported with its tag, and works as before once unparked",
+    arguments: Cause.allCases)
   func wake(_ cause: Cause) async throws {
     let (near, far) = try connectedPair()
     try await withLoops("parking") { loops in
@@ -72,7 +73,7 @@ struct ParkingTests {
     if cause != .error { close(far) }
   }
 
-  @Test("A parked socket that stays ready is told of in each turn, until it is closed")
+  @Test("A parked socket that stays ready is reported in each turn until it is closed")
   func levelTriggered() async throws {
     let (near, far) = try socketPair()
     try await withLoops("level") { loops in
@@ -100,7 +101,7 @@ struct ParkingTests {
     close(far)
   }
 
-  @Test("Parking ends the interest in writing, and taking up has interest in reading alone")
+  @Test("Parking ends the interest in writing, and an unparked socket has only interest in reading")
   func interest() async throws {
     let (near, far) = try socketPair()
     try await withLoops("interest") { loops in
@@ -135,7 +136,7 @@ struct ParkingTests {
     close(far)
   }
 
-  @Test("What comes while a socket is taken up and has no handler is told when it has one")
+  @Test("Readiness of an unparked socket without a handler is reported once it has one")
   func noHandlerYet() async throws {
     let (near, far) = try socketPair()
     try await withLoops("between") { loops in
@@ -163,7 +164,7 @@ struct ParkingTests {
     close(far)
   }
 
-  @Test("A reset is seen by the peer as one, and an orderly close as the end")
+  @Test("The peer sees a reset as a reset, and a graceful close as the end")
   func closing() async throws {
     try await withLoops("closing") { loops in
       let loop = loops[0]
@@ -186,7 +187,7 @@ struct ParkingTests {
     }
   }
 
-  @Test("A loop closes what is parked when it ends, started or not", arguments: [true, false])
+  @Test("A loop closes parked sockets when it ends, started or not", arguments: [true, false])
   func loopEnds(isStarted: Bool) async throws {
     let (near, far) = try socketPair()
     let log = Confined(ParkedLog())
@@ -205,7 +206,7 @@ struct ParkingTests {
     close(far)
   }
 
-  @Test("Thousands are parked and taken up again, each under its own tag")
+  @Test("Thousands of sockets are parked and unparked, each with its own tag")
   func many() async throws {
     try await withLoops("many") { loops in
       let loop = loops[0]

@@ -42,11 +42,11 @@ struct PeerStateTests {
     return value
   }
 
-  @Test("Written bytes are counted until the peer's machine has them")
+  @Test("Written bytes count as unacknowledged until the peer's machine has them")
   func unacknowledged() async throws {
     try await withLoops("unacknowledged") { loops in
       let loop = loops[0]
-      // Far less than this side can hold back.
+      // Far less than this side can buffer.
       let (near, far) = try await connected(on: loop, peerReceiveBufferBytes: 4096)
       let (bytes, byte) = AsyncStream.makeStream(of: IOResult.self)
       let written = try await loop.on {
@@ -112,14 +112,14 @@ struct PeerStateTests {
     }
   }
 
-  @Test("The standard probes leave five minutes of silence, and give up after seven")
+  @Test("The standard probes start after five minutes of silence, and give up after seven")
   func standard() {
     let keepAlive = TCPKeepAlive.standard
     #expect(keepAlive.idleSeconds == 300)
     #expect(keepAlive.idleSeconds + keepAlive.intervalSeconds * keepAlive.probeCount == 420)
   }
 
-  @Test("A listener may leave silent connections alone")
+  @Test("A listener may disable probes")
   func noKeepAlive() async throws {
     try await withLoops("silent") { loops in
       let (near, far) = try await connected(on: loops[0], keepAlive: nil)
@@ -132,7 +132,7 @@ struct PeerStateTests {
   }
 
   @Test(
-    "That a peer has gone is known before what it sent is read",
+    "A closed peer is detected before its earlier bytes are read",
     arguments: [Departure.none, .shutdown, .close, .reset])
   func finished(_ departure: Departure) async throws {
     try await withLoops("finished") { loops in
@@ -159,7 +159,7 @@ struct PeerStateTests {
         #expect(setsockopt(far, SOL_SOCKET, SO_LINGER, &linger, size) == 0)
         close(far)
       }
-      // Of a loopback connection the other end knows at once.
+      // For a loopback connection the other end knows at once.
       try await loop.on {
         #expect(near.value.hasPeerFinished == (departure != .none))
         guard departure != .reset else { return near.value.close() }
@@ -175,7 +175,7 @@ struct PeerStateTests {
 
   enum Departure: CaseIterable { case none, shutdown, close, reset }
 
-  @Test("A reset is told from the end of the stream, and what came before it is not lost")
+  @Test("A reset differs from the end of the stream, and bytes before it are not lost")
   func resetOrEnd() async throws {
     try await withLoops("ends") { loops in
       let loop = loops[0]
@@ -195,7 +195,7 @@ struct PeerStateTests {
           })
           socket.setInterest(reading: true, writing: false)
         }
-        // RFC 2525, section 2.17: who closes with data unread must reset.
+        // RFC 2525, section 2.17: a close with unread data must reset.
         let peek: Int32 = 2  // MSG_PEEK
         var question: UInt8 = 0
         #expect(recv(far, &question, 1, leavesUnread ? peek : 0) == 1)

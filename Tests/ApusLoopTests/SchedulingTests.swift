@@ -6,7 +6,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(30)))
 struct SchedulingTests {
-  /// Whether this system keeps what a thread asks for: Linux 6.12 and newer.
+  /// Whether this system supports the request: Linux 6.12 and newer.
   private static func keepsSlices() throws -> Bool {
     var name = utsname()
     try #require(uname(&name) == 0)
@@ -18,7 +18,7 @@ struct SchedulingTests {
     return (numbers[0], numbers[1]) >= (6, 12)
   }
 
-  @Test("Short slices are the calling thread's alone, and leave its priority")
+  @Test("Short slices affect only the calling thread, and not its priority")
   func shortSlices() async throws {
     let keeps = try Self.keepsSlices()
     try await withLoops("short", "other") { loops in
@@ -36,7 +36,7 @@ struct SchedulingTests {
     }
   }
 
-  @Test("Giving way is the calling thread's alone, and keeps its slices")
+  @Test("Giving way affects only the calling thread, and not its slices")
   func givingWay() async throws {
     try await withLoops("nice", "other") { loops in
       try await loops[0].on {

@@ -25,7 +25,7 @@ struct SignalWatcherTests {
     }
   }
 
-  @Test("A signal that cannot be watched is refused", arguments: [SIGKILL, 0, 4000])
+  @Test("A signal that cannot be watched is an error", arguments: [SIGKILL, 0, 4000])
   func unwatchable(_ signal: Int32) {
     let loop = EventLoop(name: "refusing")
     #expect(throws: SocketError.system(.watchSignal, code: EINVAL, nil)) {

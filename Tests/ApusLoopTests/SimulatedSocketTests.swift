@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusLoop
 
-/// A system in which a descriptor is ready when a test says so.
+/// A system in which a test decides when a descriptor is ready.
 private final class ScriptedSystem: SimulatedSystem {
   var readable: Set<Int32> = []
   var writable: Set<Int32> = []
@@ -38,7 +38,7 @@ private final class Log: SocketHandler, ParkedSocketHandler {
   func parkedSocketReady(_ tag: Int32) { note("\(tag)") }
 }
 
-/// A simulated loop tells of its sockets as a real one does.
+/// A simulated loop reports its sockets as a real one does.
 struct SimulatedSocketTests {
   private let system = ScriptedSystem()
   private let log = Log()
@@ -48,7 +48,7 @@ struct SimulatedSocketTests {
 
   private func turns(_ count: Int) { for _ in 0..<count { _ = loop.takeTurn() } }
 
-  @Test("Readiness is told for as long as it lasts and is wanted")
+  @Test("Readiness is reported while it lasts and is wanted")
   func levelTriggered() throws {
     let socket = try Socket(adopting: 1_000_001, loop: loop)
     #expect(system.adopted == [1_000_001])
@@ -69,7 +69,7 @@ struct SimulatedSocketTests {
     #expect(system.closed == [1_000_001: false])
   }
 
-  @Test("A handler that closes or parks its socket is called no more", arguments: [false, true])
+  @Test("A handler that closes or parks its socket is not called again", arguments: [false, true])
   func goesInside(parks: Bool) throws {
     let socket = try Socket(adopting: 1_000_001, loop: loop)
     loop.parkedSocketHandler = log
@@ -88,7 +88,7 @@ struct SimulatedSocketTests {
     log.act = { _ in }
   }
 
-  @Test("A parked socket is told of until it is taken up, and may be closed without that")
+  @Test("A parked socket is reported until it is unparked, and may be closed without that")
   func parked() throws {
     loop.parkedSocketHandler = log
     let first = try Socket(adopting: 1_000_001, loop: loop).park(tag: 8)
@@ -111,7 +111,7 @@ struct SimulatedSocketTests {
     #expect(system.closed == [1_000_002: true])
   }
 
-  @Test("What is parked on a loop that goes is closed")
+  @Test("Sockets parked on a loop that is released are closed")
   func loopGoes() throws {
     let system = ScriptedSystem()
     do {

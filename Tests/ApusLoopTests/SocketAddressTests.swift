@@ -31,7 +31,7 @@ struct SocketAddressTests {
   }
 
   @Test(
-    "What is no address and port is refused",
+    "A text that is not an address and a port is rejected",
     arguments: [
       "", ":", ":80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:+1",
       "127.0.0.1: 1", "127.0.0:80", "127.0.0.1.1:80", "256.0.0.1:80", "::1:80", "[::1]", "[::1]:",
@@ -42,7 +42,7 @@ struct SocketAddressTests {
     #expect(throws: SocketError.invalidAddress(text)) { try SocketAddress(text) }
   }
 
-  @Test("The bytes that the system gets are those of the address")
+  @Test("The bytes passed to the system are those of the address")
   func systemForm() throws {
     let four = try SocketAddress("192.0.2.1:258")
     let fourBytes = four.withSystemAddress { pointer, length in
@@ -68,7 +68,7 @@ struct SocketAddressTests {
     close(far)
   }
 
-  @Test("localhost is found, blocking and on a loop")
+  @Test("localhost is resolved, blocking and on a loop")
   func resolveLocalhost() async throws {
     let blocking = try SocketAddress.resolve(host: "localhost", port: 2197)
     let loopbacks = [SocketAddress.loopbackIPv4(port: 2197), .loopbackIPv6(port: 2197)]
@@ -87,13 +87,13 @@ struct SocketAddressTests {
     }
   }
 
-  @Test("Addresses in figures are resolved to themselves", arguments: ["192.0.2.7", "2001:db8::7"])
+  @Test("Numeric addresses resolve to themselves", arguments: ["192.0.2.7", "2001:db8::7"])
   func resolveFigures(_ host: String) throws {
     let found = try SocketAddress.resolve(host: host, port: 7)
     #expect(found.map(\.description) == [host.contains(":") ? "[\(host)]:7" : "\(host):7"])
   }
 
-  @Test("A host that cannot exist is refused with its name, blocking and on a loop")
+  @Test("A host that cannot exist is reported by name, blocking and on a loop")
   func unresolvable() async throws {
     // Longer than the 253 bytes of a domain name, so that no resolver is asked.
     let host = String(repeating: "a", count: 300)
@@ -117,7 +117,7 @@ struct SocketAddressTests {
     }
   }
 
-  @Test("A resolution under way when the loop stops is answered before the end")
+  @Test("A resolution pending when the loop stops is answered before the end")
   func resolveWhileStopping() async throws {
     let loop = EventLoop(name: "stopping")
     let answers = Confined(0)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import ApusLoop
 
-@Suite("Which listener gets which inherited socket")
+@Suite("Assignment of inherited sockets to listeners")
 struct SocketAssignmentTests {
   private static let plans = [
     ListenerPlan(name: "http2", addresses: [.anyIPv4(port: 2197), .anyIPv6(port: 2197)]),
@@ -21,21 +21,21 @@ struct SocketAssignmentTests {
     try ListenerPlan.assign(sockets, to: plans).map(\.addresses)
   }
 
-  @Test("An address that is configured is enough, and the other addresses stay")
+  @Test("A configured address is sufficient, and the other addresses stay")
   func byAddress() throws {
     #expect(
       try Self.addresses(Self.socket("apus.socket", .anyIPv4(port: 2197)))
         == Self.plans.map(\.addresses))
   }
 
-  @Test("A socket for both families takes the place of the IPv4 address")
+  @Test("A socket for both families replaces the IPv4 address")
   func bothFamilies() throws {
     let found = try Self.addresses(
       Self.socket("apus.socket", .anyIPv6(port: 2197), takesIPv4: true))
     #expect(found[0] == [.anyIPv6(port: 2197)])
   }
 
-  @Test("Sockets with a listener's name take the place of all its addresses")
+  @Test("Sockets with a listener's name replace all its addresses")
   func byName() throws {
     let found = try Self.addresses(
       Self.socket("http2", .loopbackIPv4(port: 1)), Self.socket("http2", .loopbackIPv6(port: 2)),
@@ -44,7 +44,7 @@ struct SocketAssignmentTests {
     #expect(found[3] == [.loopbackIPv4(port: 3)])
   }
 
-  @Test("Listeners with one name are told apart by their addresses")
+  @Test("Listeners with the same name are distinguished by their addresses")
   func sameName() throws {
     let found = try Self.addresses(Self.socket("gateway", .loopbackIPv4(port: 3195)))
     #expect(found == Self.plans.map(\.addresses))
@@ -64,7 +64,7 @@ struct SocketAssignmentTests {
         + "service is configured for")
   }
 
-  @Test("One address twice is an error, and so is one that two listeners would have")
+  @Test("A duplicate address is an error, and so is one of two listeners")
   func conflicts() {
     let address = SocketAddress.loopbackIPv4(port: 2195)
     #expect(throws: InheritedSocketError.duplicate(address)) {
@@ -77,7 +77,7 @@ struct SocketAssignmentTests {
     }
   }
 
-  @Test("The IPv4 address of a mapped peer is itself; other addresses are as they were")
+  @Test("A mapped peer has its IPv4 address, and other addresses are unchanged")
   func unmapped() throws {
     #expect(try SocketAddress("[::ffff:192.0.2.1]:5").unmapped == SocketAddress("192.0.2.1:5"))
     for text in ["192.0.2.1:5", "[::1]:5", "[2001:db8::ffff:c000:201]:5", "[::fffe:c000:201]:5"] {

@@ -7,7 +7,7 @@ import Testing
 struct SocketTests {
   static let loopbacks = [SocketAddress.loopbackIPv4(port: 0), .loopbackIPv6(port: 0)]
 
-  /// A listener on `loop` whose connections `serve` gets; the address that it listens on.
+  /// A listener on `loop` whose connections `serve` gets; returns its address.
   private func listen(
     _ address: SocketAddress = .loopbackIPv4(port: 0), on loop: EventLoop,
     keeping kept: Confined<[AnyObject]>, serve: @escaping @Sendable (Socket) -> Void
@@ -41,7 +41,7 @@ struct SocketTests {
     }
   }
 
-  @Test("Bytes come back through an echo, more than the system buffers", arguments: loopbacks)
+  @Test("An echo returns all bytes, even more than the system buffers", arguments: loopbacks)
   func echo(_ address: SocketAddress) async throws {
     try await withLoops("server", "client") { loops in
       let kept = Confined<[AnyObject]>([])
@@ -53,7 +53,7 @@ struct SocketTests {
     }
   }
 
-  @Test("A hundred connections at once each get their own bytes")
+  @Test("A hundred simultaneous connections each get their own bytes")
   func manyConnections() async throws {
     try await withLoops("server", "client") { loops in
       let kept = Confined<[AnyObject]>([])
@@ -73,11 +73,11 @@ struct SocketTests {
     }
   }
 
-  @Test("After shutdownWrite() the answer still comes")
+  @Test("After shutdownWrite() the answer still arrives")
   func halfClose() async throws {
     try await withLoops("server", "client") { loops in
       let kept = Confined<[AnyObject]>([])
-      // Answers only when it has seen the end of the question.
+      // Answers only after the end of the question.
       let bound = try await listen(on: loops[0], keeping: kept) { socket in
         let handler = ClosureHandler()
         var question: [UInt8] = []
@@ -105,7 +105,7 @@ struct SocketTests {
   @Test("A refused connection is reported at the first writability", arguments: loopbacks)
   func refused(_ address: SocketAddress) async throws {
     try await withLoops("client") { loops in
-      // Bound and not listening: nobody else can take the port meanwhile.
+      // Bound but not listening: no other socket can take the port meanwhile.
       let descriptor = try Socket.openStream(address)
       #expect(address.withSystemAddress { bind(descriptor, $0, $1) } == 0)
       let bound = try #require(SocketAddress { getsockname(descriptor, $0, $1) })
@@ -137,7 +137,7 @@ struct SocketTests {
     }
   }
 
-  @Test("Writing to a peer that is gone fails with EPIPE and does not kill the process")
+  @Test("Writing to a closed peer fails with EPIPE and does not kill the process")
   func brokenPipe() async throws {
     let (near, far) = try socketPair()
     shutdown(far, Int32(SHUT_RDWR))
@@ -152,7 +152,7 @@ struct SocketTests {
     }
   }
 
-  @Test("Reading tells bytes, nothing yet and the end apart")
+  @Test("Reading distinguishes bytes, nothing yet, and the end")
   func readResults() async throws {
     let (near, far) = try socketPair()
     try await withLoops("reading") { loops in
@@ -180,7 +180,7 @@ struct SocketTests {
     }
   }
 
-  @Test("A handler that closes its socket is called no more, and is let go")
+  @Test("A handler that closes its socket is not called again, and is released")
   func closeInside() async throws {
     try await withLoops("closing") { loops in
       let loop = loops[0]
@@ -198,7 +198,7 @@ struct SocketTests {
         opened.handler = handler
         isReleased.value = { [weak handler] in handler == nil }
         opened.setInterest(reading: true, writing: true)
-        // Readable and writable in one event: the first call closes, so the second must not come.
+        // Readable and writable in one event: the first call closes, so the second must not happen.
         #expect(write(far, "x", 1) == 1)
       }
       try await loop.turns(3)
@@ -208,7 +208,7 @@ struct SocketTests {
     }
   }
 
-  @Test("Without interest nothing is reported, and what waited is reported when it returns")
+  @Test("Without interest nothing is reported, and pending readiness is reported when it returns")
   func interest() async throws {
     let (near, far) = try socketPair()
     try await withLoops("interest") { loops in
@@ -239,7 +239,7 @@ struct SocketTests {
     }
   }
 
-  @Test("A handler may hand over to another one in the middle")
+  @Test("A handler may be replaced in the middle")
   func handlerChange() async throws {
     let (near, far) = try socketPair()
     try await withLoops("handover") { loops in
@@ -263,7 +263,7 @@ struct SocketTests {
     }
   }
 
-  @Test("A connection moves to another loop with what was unread and what comes after")
+  @Test("A connection moves to another loop with its unread bytes and all later ones")
   func detach() async throws {
     let (near, far) = try socketPair()
     try await withLoops("first", "second") { loops in
@@ -276,7 +276,7 @@ struct SocketTests {
             let socket = try Socket(adopting: near, loop: first)
             socket.handler = ClosureHandler(readable: {
               part.yield(text(from: socket))
-              // Between reading and moving: nobody may lose this.
+              // Between reading and moving: these bytes must not be lost.
               #expect(write(far, "two", 3) == 3)
               let descriptor = socket.detach()
               #expect(socket.detach() == -1)
@@ -304,7 +304,7 @@ struct SocketTests {
     }
   }
 
-  @Test("A detached descriptor can come back to the loop it left, within one call")
+  @Test("A detached descriptor can return to its loop within one call")
   func detachAndReturn() async throws {
     let (near, far) = try socketPair()
     try await withLoops("return") { loops in

@@ -3,14 +3,14 @@ import Testing
 
 @testable import ApusLoop
 
-/// Holds what belongs to a loop while it travels through `@Sendable` closures that run there.
+/// Carries objects of a loop through `@Sendable` closures that run there.
 final class Confined<Value>: @unchecked Sendable {
   var value: Value
   init(_ value: Value) { self.value = value }
 }
 
 extension EventLoop {
-  /// Runs `body` on the loop and waits for what it returns.
+  /// Runs `body` on the loop and waits for its result.
   @discardableResult
   func on<Result: Sendable>(
     _ body: @Sendable @escaping () throws -> Result
@@ -20,8 +20,8 @@ extension EventLoop {
     }
   }
 
-  /// Lets `count` whole turns go by. Several pieces of work may be done in one; behind a timer's start, sockets have
-  /// been looked at before it fires.
+  /// Lets `count` whole turns pass. Several pieces of work may run in one; after a timer's start, sockets are checked
+  /// before it fires.
   func turns(_ count: Int) async throws {
     for _ in 0..<count {
       await withCheckedContinuation { continuation in
@@ -43,11 +43,11 @@ extension EventLoop {
     waitForEnd()
   }
 
-  /// Blocks, which tests may: the loop's thread needs nothing from theirs.
+  /// Blocks, which tests may do: the loop's thread does not depend on theirs.
   nonisolated private func waitForEnd() { join() }
 }
 
-/// Runs `body` with loops that are started before and stopped, joined and proven to be free of handles after.
+/// Runs `body` with loops that are started before, and afterwards stopped, joined and checked for open handles.
 func withLoops<Result>(
   _ names: String..., body: ([EventLoop]) async throws -> Result
 ) async throws -> Result {
@@ -64,7 +64,7 @@ func withLoops<Result>(
 }
 
 extension Socket {
-  /// For `#expect`, which cannot take a span apart.
+  /// For `#expect`, which does not support spans.
   func write(_ bytes: [UInt8]) -> IOResult { write(bytes.span) }
 }
 
@@ -82,8 +82,8 @@ extension AsyncStream where Element: Sendable {
 
 /// A connected pair of sockets of the system, not yet on any loop and both blocking.
 ///
-/// A child process that another test spawns holds copies until it has begun its program, so a closed end may be seen a
-/// moment later by the other: wait for it by reading, or shut down first.
+/// A child process that another test spawns has copies until it executes its program, so the other end may see a close
+/// a moment later: wait for it by reading, or shut down first.
 func socketPair() throws -> (Int32, Int32) {
   var pair: [Int32] = [-1, -1]
   let type = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue)
@@ -91,7 +91,7 @@ func socketPair() throws -> (Int32, Int32) {
   return (pair[0], pair[1])
 }
 
-/// A connected pair over TCP, both blocking, which a reset can go through.
+/// A connected pair over TCP, both blocking, which supports resets.
 func connectedPair() throws -> (near: Int32, far: Int32) {
   let type = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue)
   let listening = socket(AF_INET, type, 0)
@@ -107,8 +107,8 @@ func connectedPair() throws -> (near: Int32, far: Int32) {
 
 /// Waits until the kernel has an error for a descriptor.
 ///
-/// A reset is not at the other end when the call that sends it returns: a busy processor leaves packets to ksoftirqd,
-/// and a child process that is being spawned has a copy of the end that was closed.
+/// A reset does not reach the other end before the call that sends it returns: a busy processor leaves packets to
+/// ksoftirqd, and a child process being spawned has a copy of the closed end.
 func awaitError(_ descriptor: Int32) {
   var request = pollfd(fd: descriptor, events: 0, revents: 0)
   while poll(&request, 1, -1) < 1 {}
@@ -121,9 +121,9 @@ func reset(_ descriptor: Int32) {
   close(descriptor)
 }
 
-/// Sends what it was given, collects what comes until the end, and tells.
+/// Sends given bytes, collects received ones until the end, and reports them.
 ///
-/// It owns its socket, which holds it in turn until the end.
+/// It owns its socket, which retains it until the end.
 final class Peer: SocketHandler {
   enum Ending: Equatable, Sendable {
     case endOfStream([UInt8])
@@ -182,7 +182,7 @@ final class Peer: SocketHandler {
   }
 }
 
-/// Sends back what comes, and closes when the other side has shut down and got everything.
+/// Echoes bytes, and closes once the other side has shut down and received everything.
 final class Echo: SocketHandler {
   let socket: Socket
   private var pending: [UInt8] = []

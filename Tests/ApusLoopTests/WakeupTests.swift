@@ -6,7 +6,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(30)))
 struct WakeupTests {
-  @Test("Each of a thousand calls from another thread wakes a loop that sleeps")
+  @Test("Each of a thousand calls from another thread wakes a sleeping loop")
   func wakes() async throws {
     try await withLoops("sleeper") { loops in
       let done = Atomic<Int>(0)
@@ -17,7 +17,7 @@ struct WakeupTests {
     }
   }
 
-  @Test("Nothing is lost where several threads wake a loop at once")
+  @Test("Nothing is lost if several threads wake a loop at once")
   func manyThreads() async throws {
     try await withLoops("woken", "one", "two", "three") { loops in
       let done = Atomic<Int>(0)
@@ -50,11 +50,11 @@ struct WakeupTests {
     }
   }
 
-  @Test("A loop takes six descriptors, and gives all of them back")
+  @Test("A loop uses six descriptors, and frees all of them")
   func descriptors() async {
-    // In a process of its own: nobody else opens or closes any there.
+    // In a process of its own, where no other code opens or closes any.
     await #expect(processExitsWith: .success) {
-      // The first one opens what is the process's.
+      // The first one opens the process-wide ones.
       let first = EventLoop(name: "first")
       first.start()
       first.stopAndJoin()

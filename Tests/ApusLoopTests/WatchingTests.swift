@@ -3,10 +3,10 @@ import Testing
 
 @testable import ApusLoop
 
-/// What the kernel reports, and whom it reaches.
+/// The kernel's events, and who gets them.
 @Suite(.timeLimit(.minutes(30)))
 struct WatchingTests {
-  @Test("A loop that has ended has no descriptor, whoever keeps it")
+  @Test("A loop that has ended has no descriptor, even if it is still referenced")
   func descriptors() async throws {
     var ended: EventLoop?
     try await withLoops("ended") { loops in
@@ -18,7 +18,7 @@ struct WatchingTests {
   }
 
   @Test(
-    "An event of a socket that was closed in the same turn reaches nobody, whoever has its place now"
+    "An event of a socket closed in the same turn is dropped, even if its slot is in use again"
   )
   func staleEvent() async throws {
     let pairs = try (0..<3).map { _ in try socketPair() }
@@ -31,7 +31,7 @@ struct WatchingTests {
           let socket = try Socket(adopting: pairs[index].0, loop: loop)
           socket.handler = ClosureHandler(readable: {
             calls.value.append(index)
-            // Whichever is first closes the other one, and a new socket takes its place.
+            // Whichever comes first closes the other one, and a new socket takes its slot.
             sockets.value[1 - index]?.close()
             guard let next = try? Socket(adopting: pairs[2].0, loop: loop) else { return }
             next.handler = ClosureHandler(
@@ -43,7 +43,7 @@ struct WatchingTests {
           socket.setInterest(reading: true, writing: false)
           return socket
         }
-        // Both at once, seen by one look at epoll.
+        // Both at once, in one call of epoll.
         for index in 0..<2 { #expect(write(pairs[index].1, "x", 1) == 1) }
       }
       try await loop.turns(4)
@@ -58,7 +58,7 @@ struct WatchingTests {
   }
 
   @Test(
-    "An error is told to those who read as readable, to those who only write as writable, to others not"
+    "An error is reported as readable to readers, as writable to writers, and to no others"
   )
   func errors() async throws {
     for (reading, writing, expected) in [
@@ -69,7 +69,7 @@ struct WatchingTests {
         let (near, far) = try connectedPair()
         let calls = Confined<[String]>([])
         let kept = Confined<Socket?>(nil)
-        // The loop looks only after the reset, so that no readiness for writing comes before it.
+        // The loop looks only after the reset, so no readiness for writing comes before it.
         try await loop.on {
           let socket = try Socket(adopting: near, loop: loop)
           func note(_ call: String) {
@@ -86,7 +86,7 @@ struct WatchingTests {
         #expect(try await loop.on { calls.value } == expected)
         #expect(try await loop.on { loop.epoll.fetch() } == 0, "nothing keeps the loop awake")
         guard !reading, !writing else { return }
-        // It waited for somebody to be interested.
+        // It waited for interest.
         try await loop.on { kept.value?.setInterest(reading: true, writing: false) }
         try await loop.turns(2)
         #expect(try await loop.on { calls.value } == ["r"])
@@ -94,7 +94,7 @@ struct WatchingTests {
     }
   }
 
-  @Test("A hang-up that nobody wants to hear of does not keep the loop awake")
+  @Test("A hang-up without interest does not keep the loop awake")
   func hangUp() async throws {
     try await withLoops("hang-up") { loops in
       let loop = loops[0]
@@ -118,7 +118,7 @@ struct WatchingTests {
   }
 
   @Test(
-    "A closed or detached socket is watched no longer, though a copy of its descriptor stays open")
+    "A closed or detached socket is not watched, even if a copy of its descriptor stays open")
   func copies() async throws {
     try await withLoops("copies") { loops in
       let loop = loops[0]
@@ -142,7 +142,7 @@ struct WatchingTests {
     }
   }
 
-  @Test("More that is ready than one turn takes is told in the next ones")
+  @Test("Events beyond one turn's limit are reported in the next turns")
   func crowd() async throws {
     let count = Epoll.eventsPerTurn + 50
     try await withLoops("crowd") { loops in
@@ -163,7 +163,7 @@ struct WatchingTests {
     }
   }
 
-  @Test("What cannot be watched is refused and closed")
+  @Test("A descriptor that cannot be watched is rejected and closed")
   func refused() async throws {
     try await withLoops("refused") { loops in
       let loop = loops[0]
@@ -175,14 +175,14 @@ struct WatchingTests {
         #expect(throws: SocketError.system(.watch, code: EBADF, nil)) {
           try Socket(adopting: -1, loop: loop)
         }
-        // The places are free again.
+        // The slots are free again.
         _ = try Socket(adopting: Socket.openStream(.loopbackIPv4(port: 0)), loop: loop)
         #expect(loop.sockets.count == 1)
       }
     }
   }
 
-  @Test("A socket that is set up before the loop's start is heard of after it")
+  @Test("A socket created before the loop's start is reported after it")
   func beforeStart() async throws {
     let (near, far) = try socketPair()
     let loop = EventLoop(name: "early")
@@ -200,7 +200,7 @@ struct WatchingTests {
     close(far)
   }
 
-  @Test("Reading and writing never wait, though the descriptor would")
+  @Test("Reading and writing never block, even with a blocking descriptor")
   func blockingDescriptor() async throws {
     let (near, far) = try socketPair()
     try await withLoops("blocking") { loops in

@@ -1,10 +1,10 @@
 import ApusModel
 import Testing
 
-@Suite("Scopes of administrators")
+@Suite("Administration scopes")
 struct AdminScopeTests {
   @Test(
-    "A list is read and written by names",
+    "A list is read and written by the names of its scopes",
     arguments: [
       ("read", AdminScopes.read, "read"),
       ("trust,read", [.read, .trust], "read,trust"),
@@ -16,13 +16,15 @@ struct AdminScopeTests {
     #expect(scopes.text == written)
   }
 
-  @Test("What is no list of names is refused", arguments: ["", ",", "all", "read,rite", "Read"])
+  @Test(
+    "A text that is not a list of names is rejected",
+    arguments: ["", ",", "all", "read,rite", "Read"])
   func bad(text: String) {
     #expect(AdminScopes(text: text) == nil)
   }
 
   @Test(
-    "Who may change something may see it; nothing else is implied",
+    "Permission to change implies permission to read, and nothing else is implied",
     arguments: [
       (AdminScopes.read, AdminScopes.read),
       (.send, .send),

@@ -10,7 +10,7 @@ struct RequestFieldsTests {
     fields.value(name).copied()
   }
 
-  @Test("Every field has a place of its own")
+  @Test("Every field has a slot of its own")
   func places() {
     var fields = RequestFields()
     for (index, name) in HeaderName.allCases.enumerated() {
@@ -24,7 +24,7 @@ struct RequestFieldsTests {
     }
   }
 
-  @Test("An empty value counts as one that came")
+  @Test("An empty value counts as present")
   func empty() {
     var fields = RequestFields()
     #expect(add(&fields, .apnsTopic, []))
@@ -36,7 +36,7 @@ struct RequestFieldsTests {
     #expect(value(fields, .apnsTopic) == [])
   }
 
-  @Test("The first value stands, further ones are counted, however many there are")
+  @Test("The first value is kept, and further ones are only counted, however many there are")
   func duplicates() {
     var fields = RequestFields()
     for round in 1...300 {
@@ -46,7 +46,7 @@ struct RequestFieldsTests {
     #expect(value(fields, .apnsID) == [1])
   }
 
-  @Test("8,000 bytes have room, one more has none, and what was there stays")
+  @Test("8,000 bytes fit, one more does not, and earlier values stay")
   func room() {
     var fields = RequestFields()
     #expect(add(&fields, .path, [UInt8](repeating: 1, count: 7999)))
@@ -59,7 +59,7 @@ struct RequestFieldsTests {
     #expect(value(fields, .apnsID) == [4])
   }
 
-  @Test("After removeAll nothing is left and all the room is there again")
+  @Test("removeAll removes all fields and frees all the room")
   func removeAll() {
     var fields = RequestFields()
     for _ in 0..<3 {
@@ -99,7 +99,7 @@ struct ByteStoreTests {
     #expect(bytes(store) == [])
   }
 
-  @Test("It grows past any capacity without losing a byte")
+  @Test("It grows beyond its capacity without losing a byte")
   func growth() {
     var store = ByteStore(capacity: 1)
     var expected: [UInt8] = []
@@ -127,7 +127,7 @@ struct ByteStoreTests {
 struct BytesTests {
   static let text: [UInt8] = Array("bearer token".utf8)
 
-  @Test("Equality with a text is of every byte")
+  @Test("A span equals a text only if every byte does")
   func equality() {
     let same = Self.text.span.equals("bearer token")
     let shorter = Self.text.span.equals("bearer toke")
@@ -157,7 +157,7 @@ struct BytesTests {
     #expect(!isShorter)
   }
 
-  @Test("A text ends in another only where all of it does")
+  @Test("A text ends with another only if all of it matches")
   func ending() {
     let token = Self.text.span.endsWith("token")
     let whole = Self.text.span.endsWith("bearer token")
@@ -171,7 +171,7 @@ struct BytesTests {
     #expect(nothing)
   }
 
-  @Test("Runs of bytes are equal when all bytes are")
+  @Test("Spans are equal if all their bytes are")
   func runs() {
     for index in Self.text.indices {
       var other = Self.text
@@ -187,7 +187,7 @@ struct BytesTests {
     #expect(isEqual)
   }
 
-  @Test("Two runs have the bytes in common in front of the first that differs, whatever follows it")
+  @Test("The common prefix ends at the first difference, whatever follows it")
   func commonPrefix() {
     let bytes = (0..<100).map { UInt8($0 &* 37 & 0xff) }
     for length in 0...bytes.count {
@@ -203,7 +203,7 @@ struct BytesTests {
     }
   }
 
-  @Test("Copies, texts and appended bytes are those of the span")
+  @Test("Copies, texts and appended bytes equal the span")
   func copies() {
     let part = Self.text.span.extracting(7..<12)
     let copy = part.copied()
@@ -217,7 +217,7 @@ struct BytesTests {
     #expect(("apns-id" as StaticString).bytes == Array("apns-id".utf8))
   }
 
-  @Test("Writing changes the bytes from the offset on and no others")
+  @Test("Writing changes only the bytes written")
   func write() {
     var bytes = [UInt8](repeating: 0, count: 6)
     let source: [UInt8] = [1, 2, 3]
@@ -229,7 +229,7 @@ struct BytesTests {
     #expect(bytes == [0, 0, 1, 1, 2, 3])
   }
 
-  @Test("Hexadecimal digits have values, and values have digits in lower case")
+  @Test("Hexadecimal digits have values, and values have lower-case digits")
   func digits() {
     let digits = Array("0123456789abcdef".utf8)
     let upper = Array("0123456789ABCDEF".utf8)

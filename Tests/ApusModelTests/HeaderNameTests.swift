@@ -21,12 +21,12 @@ struct HeaderNameTests {
     #expect(name.text.description == text)
   }
 
-  @Test("The table has every case")
+  @Test("The table contains every case")
   func complete() {
     #expect(Set(Self.names.map(\.1)) == Set(HeaderName.allCases))
   }
 
-  @Test("A name with any one byte changed is another", arguments: names)
+  @Test("A name with any one byte changed is another name", arguments: names)
   func changed(text: String, name: HeaderName) {
     let bytes = Array(text.utf8)
     for index in bytes.indices {
@@ -53,12 +53,12 @@ struct HeaderNameTests {
     }
   }
 
-  @Test("HTTP/2 has names in lower case alone: any other spelling is unknown", arguments: names)
+  @Test("HTTP/2 names are lower case only, and any other spelling is unknown", arguments: names)
   func upperCase(text: String, name: HeaderName) {
     #expect(find(Array(text.uppercased().utf8)) == nil)
   }
 
-  @Test("Texts of any length that are no names are unknown, the empty one too")
+  @Test("Texts of any length that are not names are unknown, and so is the empty text")
   func unknown() {
     for count in 0...300 {
       #expect(find([UInt8](repeating: 0x61, count: count)) == nil)

@@ -7,7 +7,7 @@ struct NotificationIDTests {
     return NotificationID(text: bytes.span)
   }
 
-  /// The samples that APNs was seen to send, and the sample of Apple's page; bits read off by hand.
+  /// Samples that APNs was seen to send, and the sample of Apple's page; bits read off by hand.
   static let samples: [(String, UInt64, UInt64)] = [
     ("F4121B12-E0BF-3266-F079-D9253E98BF49", 0xf412_1b12_e0bf_3266, 0xf079_d925_3e98_bf49),
     ("07C0F2E2-7CE0-71EC-D0D6-E7089220F778", 0x07c0_f2e2_7ce0_71ec, 0xd0d6_e708_9220_f778),
@@ -16,7 +16,7 @@ struct NotificationIDTests {
     ("FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF", .max, .max),
   ]
 
-  @Test("The text has its digits where the numbers have them", arguments: samples)
+  @Test("The digits of the text are in the order of the numbers", arguments: samples)
   func sample(text: String, high: UInt64, low: UInt64) {
     let id = NotificationID(high: high, low: low)
     #expect(id.text == text)
@@ -24,7 +24,7 @@ struct NotificationIDTests {
     #expect(parse(text.lowercased()) == id)
   }
 
-  @Test("Any other form is refused")
+  @Test("Any other form is rejected")
   func refused() {
     let good = Array("123e4567-e89b-12d3-a456-42665544000a".utf8)
     for count in 0..<good.count {
@@ -47,7 +47,7 @@ struct NotificationIDTests {
     #expect(parse("{23e4567-e89b-12d3-a456-42665544000}") == nil)
   }
 
-  @Test("Writing touches the 36 bytes from the offset on and no others")
+  @Test("Writing changes only the 36 bytes from the offset on")
   func write() {
     var bytes = [UInt8](repeating: 0xee, count: 40)
     var output = bytes.mutableSpan
@@ -69,7 +69,7 @@ struct DeviceTokenTests {
     return DeviceToken(hex: bytes.span)
   }
 
-  @Test("64 digits in either case are 32 bytes in that order")
+  @Test("64 digits in either case are 32 bytes in the same order")
   func hex() throws {
     for text in [Self.digits, Self.digits.uppercased(), Self.digits.lowercased()] {
       let token = try #require(parse(text))
@@ -80,13 +80,13 @@ struct DeviceTokenTests {
     }
   }
 
-  @Test("Any other number of digits is refused", arguments: 0...130)
+  @Test("Any other number of digits is rejected", arguments: 0...130)
   func lengths(count: Int) {
     let text = String(repeating: "a", count: count)
     #expect((parse(text) != nil) == (count == 64))
   }
 
-  @Test("A character that is no digit is refused in every place")
+  @Test("A character that is not a digit is rejected at every position")
   func noDigit() {
     for index in 0..<64 {
       for byte in [0x2f, 0x3a, 0x40, 0x47, 0x60, 0x67, 0x20, 0, 0xff] as [UInt8] {
@@ -103,7 +103,7 @@ struct DeviceTokenTests {
     #expect((DeviceToken(bytes: bytes.span) != nil) == (count == 32))
   }
 
-  @Test("Tokens that differ in one bit anywhere are not equal")
+  @Test("Tokens that differ in any one bit are not equal")
   func equality() {
     let token = DeviceToken(bytes: Self.bytes.span)
     for bit in 0..<256 {
@@ -113,7 +113,7 @@ struct DeviceTokenTests {
     }
   }
 
-  @Test("For logs there are eight digits and no more")
+  @Test("The redacted form for logs has eight digits")
   func redacted() throws {
     let token = try #require(parse(Self.digits))
     #expect(token.redacted == "00010203…")
@@ -122,7 +122,7 @@ struct DeviceTokenTests {
 
 struct DeviceIDTests {
   @Test(
-    "16 digits, with leading zeros",
+    "A device id has 16 digits, with leading zeros",
     arguments: [
       (0, "0000000000000000"), (1, "0000000000000001"), (.max, "ffffffffffffffff"),
       (0x0123_4567_89ab_cdef, "0123456789abcdef"),
@@ -133,7 +133,7 @@ struct DeviceIDTests {
   }
 
   @Test(
-    "Anything else is no device",
+    "Any other text is not a device id",
     arguments: [
       "", "0", "000000000000000", "00000000000000000", "000000000000000g", "+000000000000001",
       "-000000000000001", " 000000000000001", "00000000000000é0",
@@ -157,7 +157,7 @@ struct NotificationTests {
   }
 
   @Test(
-    "Expiration 0 must not be stored and never expires; another time is over when it is reached")
+    "Expiration 0 must not be stored and never expires; any other time expires when it is reached")
   func expiration() {
     let notification = Notification()
     notification.expirationSeconds = 0

@@ -1,9 +1,10 @@
 import ApusModel
 import Testing
 
-@Suite("Limits of log lines that strangers can cause")
+@Suite("Limits on log lines that untrusted peers can cause")
 struct LogLimiterTests {
-  @Test("A kind has its lines in a window, and the next window tells how many were suppressed")
+  @Test(
+    "A kind may write its lines in a window, and the next window reports how many were suppressed")
   func window() {
     var limiter = LogLimiter(kinds: 1, lines: 2, windowSeconds: 60)
     #expect(limiter.admit(0, atMilliseconds: 1_000) == .write(suppressedBefore: 0))
@@ -17,7 +18,8 @@ struct LogLimiterTests {
     #expect(limiter.suppressedTotal(0) == 6)
   }
 
-  @Test("A kind that fell silent has its suppressed lines told once, when its window is over")
+  @Test(
+    "The suppressed lines of a kind that fell silent are reported once, when its window is over")
   func silence() {
     var limiter = LogLimiter(kinds: 2, lines: 1, windowSeconds: 60)
     _ = limiter.admit(1, atMilliseconds: 0)

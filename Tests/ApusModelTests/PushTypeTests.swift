@@ -2,7 +2,7 @@ import ApusModel
 import Testing
 
 struct PushTypeTests {
-  /// "Sending notification requests to APNs", the list of push types: what stands behind the bundle id.
+  /// "Sending notification requests to APNs", the list of push types: the suffixes after the bundle id.
   static let types: [(String, PushType, TopicSuffix, String)] = [
     ("alert", .alert, .none, ""),
     ("background", .background, .none, ""),
@@ -45,13 +45,13 @@ struct PushTypeTests {
   }
 
   @Test(
-    "What is no push type is refused",
+    "A text that is not a push type is rejected",
     arguments: ["", " alert", "alert ", "alerts", "aler", "live-activity", "ALERT\0", "\u{1}lert"])
   func unknown(text: String) {
     #expect(read(text) == nil)
   }
 
-  /// Setting bit 5 of a byte that is no letter must not make it one: `@` is 0x40, and 0x60 no letter either.
+  /// Setting bit 5 of a byte that is not a letter must not make it one: `@` is 0x40, and 0x60 is not a letter either.
   @Test("Only ASCII letters have two cases")
   func letterCase() {
     for byte in UInt8.min...UInt8.max {
@@ -62,7 +62,7 @@ struct PushTypeTests {
   }
 
   @Test(
-    "A topic has a suffix only where it ends in one",
+    "A topic has a suffix only if it ends in one",
     arguments: [
       ("com.example.app", .none), ("", .none), ("voip", .none), (".voip", .voip),
       ("com.example.voip-ptt", .pushToTalk), ("com.example.voip.ptt", .none),

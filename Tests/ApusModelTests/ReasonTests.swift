@@ -45,20 +45,20 @@ struct ReasonTests {
     return Reason(text: bytes.span)
   }
 
-  @Test("Every reason has Apple's word and status", arguments: reasons)
+  @Test("Every reason has Apple's text and status", arguments: reasons)
   func table(reason: Reason, status: UInt16, text: String) {
     #expect(reason.text.description == text)
     #expect(reason.status == status)
     #expect(find(text) == reason)
   }
 
-  @Test("The table has every case")
+  @Test("The table contains every case")
   func complete() {
     #expect(Set(Self.reasons.map(\.0)) == Set(Reason.allCases))
   }
 
   @Test(
-    "A word that the table does not have is no reason",
+    "A text that is not in the table is not a reason",
     arguments: ["", "badtopic", "BadTopic ", "BadTopi", "BadEnvironmentKeyIdInToken", "Unknown"])
   func unknown(text: String) {
     #expect(find(text) == nil)

@@ -16,7 +16,7 @@ struct TopicCountersTests {
     return counters
   }
 
-  @Test("There is a cell for each state, push type and priority, and no two share one")
+  @Test("Each state, push type and priority has a cell of its own")
   func cells() {
     var seen: Set<Int> = []
     for state in DeliveryState.allCases {
@@ -30,7 +30,7 @@ struct TopicCountersTests {
     #expect(seen == Set(0..<TopicCounters.cellCount))
   }
 
-  @Test("The part of a push type is balanced like the whole, and the parts make up the whole")
+  @Test("The part of a push type is balanced like the whole, and the parts add up to the whole")
   func pushTypes() {
     let counters = Self.counters
     #expect(counters.isBalanced)
@@ -47,7 +47,7 @@ struct TopicCountersTests {
     #expect(sum == counters)
   }
 
-  @Test("The same by priority")
+  @Test("The same holds for priorities")
   func priorities() {
     let counters = Self.counters
     #expect(counters.part(of: .immediate)[.delivered] == 1)

@@ -96,7 +96,7 @@ struct BadTokenTests {
       (otherIssuer.token(), Self.none, "key \(id) belongs to team \(team)"),
       (
         otherKey.token(), Self.none,
-        "key \(id) of team \(team), and its signature is not that key's"
+        "key \(id) of team \(team), but its signature does not match that key"
       ),
       (directory.developmentKey.token(), "BadEnvironmentKeyInToken", "is for development"),
       (withSignature([]), Self.none, "base64url"),

@@ -146,7 +146,7 @@ final class FullDiskServiceTests {
     _ = try push(1..., to: absentToken, service, until: 503)
     try present.settle()
     #expect(try fetch(absent, service) == payload(0))
-    try log.await("can only be read")
+    try log.await("read-only file system")
     try present.settle()
   }
 

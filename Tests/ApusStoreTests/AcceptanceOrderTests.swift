@@ -6,7 +6,7 @@ import Testing
 struct AcceptanceOrderTests {
   static let key = Array("order-ceiling".utf8)
 
-  @Test("No number is given before the ceiling above it is durable")
+  @Test("No number is assigned before the ceiling above it is durable")
   func durableFirst() throws {
     let store = MemoryStore(mode: .manual)
     let recorder = Recorder<StoreError?>()
@@ -15,13 +15,13 @@ struct AcceptanceOrderTests {
     #expect(recorder.all.isEmpty)
     store.runCommits()
     #expect(recorder.all == [nil])
-    // 2^24 behind the version byte
+    // 2^24 after the version byte
     #expect(try store.get(.meta, Self.key) == [1, 0, 0, 0, 0, 1, 0, 0, 0])
     #expect(order.next() == 0)
     #expect(order.next() == 1)
   }
 
-  @Test("A restart begins at the ceiling, beyond everything that was given")
+  @Test("A restart begins at the ceiling, above every assigned number")
   func restart() throws {
     let store = MemoryStore(mode: .manual)
     let first = try AcceptanceOrder(store: store)
@@ -33,7 +33,8 @@ struct AcceptanceOrderTests {
     #expect(second.next() == 1 << 24)
   }
 
-  @Test("A restart that never reached the disk gives no number, the next one starts where it did")
+  @Test(
+    "A restart that never reached the disk assigns no number, and the next one starts there too")
   func failedStart() throws {
     let store = MemoryStore(mode: .manual)
     store.failNextCommits(1, with: .unavailable)
@@ -46,7 +47,7 @@ struct AcceptanceOrderTests {
     #expect(order.next() == 0)
   }
 
-  @Test("From half of the block on another is asked for, once; without it the numbers end")
+  @Test("From half of a block on another is requested once, and without it the numbers end")
   func extend() throws {
     let store = MemoryStore(mode: .manual)
     let order = try AcceptanceOrder(store: store, blockSize: 0x0100)
@@ -65,7 +66,7 @@ struct AcceptanceOrderTests {
     #expect(try store.get(.meta, Self.key) == [1, 0, 0, 0, 0, 0, 0, 2, 0])
   }
 
-  @Test("Four threads get different numbers, each of them rising")
+  @Test("Four threads get different numbers, each of them increasing")
   func threads() async throws {
     let store = MemoryStore(mode: .manual)
     let order = try AcceptanceOrder(store: store)
@@ -81,7 +82,7 @@ struct AcceptanceOrderTests {
   }
 
   @Test(
-    "A ceiling that cannot be is refused",
+    "An invalid ceiling is rejected",
     arguments: [
       [2, 0, 0, 0, 0, 1, 0, 0, 0], [1, 0, 0], [1, 0, 0, 0, 0, 1, 0, 0, 0, 0],
       [1, 255, 255, 255, 255, 255, 255, 255, 255],

@@ -35,11 +35,11 @@ struct DeviceRecordTests {
         wasListed: false, stateSinceMilliseconds: 2000, generationSinceMilliseconds: 2),
     ])
 
-  /// Where the first topic begins, and its state in it.
+  /// The offset of the first topic, and of its state.
   static let topicAt = 1 + 32 + 8 + 2
   static let stateAt = topicAt + 4 + 1 + 2
 
-  @Test("A device is written and read as the layout says")
+  @Test("A device is written and read according to the layout")
   func device() throws {
     var output: [UInt8] = [1, 2, 3]
     Self.record.encode(into: &output)
@@ -48,7 +48,7 @@ struct DeviceRecordTests {
     #expect(try DeviceRecord(decoding: bytes.span) == Self.record)
   }
 
-  @Test("A record of version 1 does not know when the certificate was issued")
+  @Test("A record of version 1 does not contain the certificate's issue time")
   func olderVersion() throws {
     var bytes = Self.device
     bytes[0] = 1
@@ -65,7 +65,7 @@ struct DeviceRecordTests {
   }
 
   @Test(
-    "Topic states have the numbers that the disk knows them by",
+    "Topic states have their numbers on disk",
     arguments: [
       (TopicState.enabled, UInt8(0)), (.nonWaking, 1), (.opportunistic, 2), (.paused, 3),
       (.ignored, 4), (.unlisted, 5),
@@ -81,7 +81,7 @@ struct DeviceRecordTests {
     #expect(output[Self.stateAt] == bytes[Self.stateAt])
   }
 
-  @Test("A device cut short at any byte is refused")
+  @Test("A device truncated at any byte is rejected")
   func truncated() {
     for length in 0..<Self.device.count {
       let bytes = Array(Self.device.prefix(length))
@@ -92,7 +92,7 @@ struct DeviceRecordTests {
   }
 
   @Test(
-    "Impossible devices are refused by name",
+    "An invalid device is rejected with the name of the field",
     arguments: [
       (0, UInt8(0), RecordError.unknownVersion(0)),
       (topicAt - 2, 0x10, .malformed(field: "number of topics")),
@@ -106,7 +106,7 @@ struct DeviceRecordTests {
     #expect(throws: error) { try DeviceRecord(decoding: bytes.span) }
   }
 
-  @Test("A device with as many topics as it may have fits")
+  @Test("A device with the most topics fits")
   func full() throws {
     var record = Self.record
     record.topics = (0..<4096).map {

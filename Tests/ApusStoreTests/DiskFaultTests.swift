@@ -4,7 +4,7 @@ import Testing
 
 @testable import ApusStore
 
-/// What a store that runs has to say, in the order in which it says it.
+/// The events of a running store, in order.
 struct StoreEvents {
   private let stream: AsyncStream<StoreEvent>
   let note: @Sendable (StoreEvent) -> Void
@@ -15,7 +15,7 @@ struct StoreEvents {
     note = { continuation.yield($0) }
   }
 
-  /// Waits for an event that `isMeant`, and forgets those before it.
+  /// Waits for an event that `isMeant` accepts, and drops earlier ones.
   func first(where isMeant: (StoreEvent) -> Bool) async -> StoreEvent? {
     for await event in stream where isMeant(event) { return event }
     return nil
@@ -25,7 +25,7 @@ struct StoreEvents {
 
   func awaitRecovery() async { _ = await first { $0 == .recovered } }
 
-  /// Why an attempt to open the store again failed.
+  /// Why an attempt to reopen the store failed.
   func awaitFailedAttempt() async -> StoreError? {
     guard case .stillFailing(let error, _) = await first(where: { $0.isFailedAttempt }) else {
       return nil
@@ -38,8 +38,8 @@ extension StoreEvent {
   fileprivate var isFailedAttempt: Bool { if case .stillFailing = self { true } else { false } }
 }
 
-/// Faults of a disk that has room: they need no privilege (see `DiskFault`).
-@Suite("A disk that fails")
+/// Faults of a disk with free space: they need no privilege (see `DiskFault`).
+@Suite("A failing disk")
 struct DiskFaultTests {
   private let scratch = Scratch()
   private let events = StoreEvents()
@@ -60,7 +60,7 @@ struct DiskFaultTests {
     [0, 0, 0, 0, 0, 0, UInt8(number >> 8), UInt8(number & 0xff)] + [UInt8](repeating: 0, count: 5)
   }
 
-  /// Writes until the store takes no more; returns the numbers that it took, and the first error.
+  /// Writes until the store refuses; returns the accepted numbers and the first error.
   private func write(
     _ store: RocksStore, from first: Int
   ) async -> (taken: [Int], error: StoreError?) {
@@ -86,7 +86,7 @@ struct DiskFaultTests {
     }
   }
 
-  @Test("It recovers by itself and has lost nothing", arguments: DiskFault.Kind.allCases)
+  @Test("The store recovers on its own and has lost nothing", arguments: DiskFault.Kind.allCases)
   func running(kind: DiskFault.Kind) async throws {
     let store = try RocksStore(path: scratch.path, options: options())
     for number in 0..<10 {
@@ -98,7 +98,7 @@ struct DiskFaultTests {
     #expect(!store.isAvailable)
     expect(await events.awaitFailedAttempt(), is: kind)
     expect(store.fault, is: kind)
-    // What is on the disk can be read, unless no file can be opened.
+    // Data on the disk can be read, unless no file can be opened.
     if kind == .noDescriptors || kind == .gone {
       #expect(throws: StoreError.unavailable) { try store.get(.mailbox, key(0)) }
     } else {
@@ -122,14 +122,14 @@ struct DiskFaultTests {
   }
 
   @Test(
-    "At the start it is read, and written once that is possible",
+    "A store that starts on a failing disk is readable, and writable once that is possible",
     arguments: [DiskFault.Kind.readOnly, .writesFail, .syncsFail])
   func starting(kind: DiskFault.Kind) async throws {
     let first = try RocksStore(path: scratch.path, options: options())
     #expect(await commit(first) { $0.put(.mailbox, key(0), value) } == nil)
     first.close()
     let fault = DiskFault(kind, below: scratch.path)
-    // Whoever did not ask for a store that can only be read gets none.
+    // A caller that did not ask for a read-only store gets none.
     #expect(throws: StoreError.self) { try RocksStore(path: scratch.path, options: RocksOptions()) }
     let options = options(waitsForDisk: true)
     let store = try RocksStore(path: scratch.path, options: options)
@@ -137,7 +137,7 @@ struct DiskFaultTests {
     expect(await events.awaitFailedAttempt(), is: kind)
     #expect(try store.get(.mailbox, key(0)) == value)
     #expect(await commit(store) { $0.put(.mailbox, key(1), value) } == .unavailable)
-    // It is nobody else's meanwhile.
+    // It is locked meanwhile.
     let path = scratch.path
     #expect(throws: StoreError.locked(path: path)) { try RocksStore(path: path, options: options) }
     fault.end()
@@ -147,7 +147,7 @@ struct DiskFaultTests {
     store.close()
   }
 
-  @Test("A store of which nothing can be read does not open, and says why")
+  @Test("A store that cannot be read at all does not open, and reports why")
   func unreadable() async throws {
     try RocksStore(path: scratch.path, options: options()).close()
     let options = options(waitsForDisk: true)
@@ -158,7 +158,7 @@ struct DiskFaultTests {
     expect(error, is: .gone)
   }
 
-  @Test("A damaged store stays closed, although its disk can only be read")
+  @Test("A damaged store stays closed, even if its disk is read-only")
   func damaged() async throws {
     let first = try RocksStore(path: scratch.path, options: options())
     #expect(await commit(first) { $0.put(.mailbox, key(0), value) } == nil)

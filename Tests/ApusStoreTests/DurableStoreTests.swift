@@ -2,9 +2,9 @@ import ApusStore
 import Foundation
 import Testing
 
-@Suite("Any store")
+@Suite("All stores")
 struct DurableStoreTests {
-  @Test("What was committed is read, replaced and removed", arguments: Engine.allCases)
+  @Test("Committed rows are read, replaced and removed", arguments: Engine.allCases)
   func roundTrip(engine: Engine) async throws {
     let store = try engine.make(in: Scratch())
     #expect(try store.get(.devices, [1]) == nil)
@@ -30,7 +30,7 @@ struct DurableStoreTests {
     store.close()
   }
 
-  @Test("The last write of a key in a group holds", arguments: Engine.allCases)
+  @Test("The last write of a key in a group counts", arguments: Engine.allCases)
   func orderInGroup(engine: Engine) async throws {
     let store = try engine.make(in: Scratch())
     _ = await commit(store) {
@@ -63,7 +63,7 @@ struct DurableStoreTests {
   ]
 
   @Test(
-    "A scan visits the rows under a prefix, no others, in the order of the keys",
+    "A scan visits exactly the rows with a prefix, in the order of the keys",
     arguments: Engine.allCases, [StoreFamily.mailbox, .meta])
   func scan(engine: Engine, family: StoreFamily) async throws {
     let store = try engine.make(in: Scratch())
@@ -106,7 +106,7 @@ struct DurableStoreTests {
   }
 
   @Test(
-    "Completions come once each, and in the order of each submitter's groups",
+    "Completions run once each, in the order of each submitter's groups",
     arguments: Engine.allCases)
   func completionOrder(engine: Engine) async throws {
     let store = try engine.make(in: Scratch())
@@ -135,7 +135,7 @@ struct DurableStoreTests {
   }
 
   @Test(
-    "An empty group completes, and not before what was submitted earlier",
+    "An empty group completes, and not before earlier groups",
     arguments: Engine.allCases)
   func emptyGroup(engine: Engine) async throws {
     let store = try engine.make(in: Scratch())
@@ -149,7 +149,7 @@ struct DurableStoreTests {
     store.close()
   }
 
-  @Test("Renewing a group commits what it held and leaves it empty", arguments: Engine.allCases)
+  @Test("Renewing a group commits its writes and leaves it empty", arguments: Engine.allCases)
   func renewing(engine: Engine) async throws {
     let store = try engine.make(in: Scratch())
     var group = store.makeGroup()
@@ -162,7 +162,7 @@ struct DurableStoreTests {
     store.close()
   }
 
-  @Test("Closing waits for what was submitted, and refuses the rest", arguments: Engine.allCases)
+  @Test("Closing waits for submitted groups, and refuses later ones", arguments: Engine.allCases)
   func close(engine: Engine) async throws {
     let store = try engine.make(in: Scratch())
     let recorder = Recorder<StoreError?>()

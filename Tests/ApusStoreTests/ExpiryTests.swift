@@ -3,7 +3,7 @@ import ApusStore
 import Foundation
 import Testing
 
-@Suite("Finding what is past its time")
+@Suite("Finding expired notifications")
 struct ExpiryTests {
   private func place(_ device: UInt64) -> MailboxKey {
     MailboxKey(
@@ -23,7 +23,7 @@ struct ExpiryTests {
     return value
   }
 
-  @Test("The store names each expired row, and no other", arguments: Engine.allCases)
+  @Test("The store reports each expired row, and no other", arguments: Engine.allCases)
   func found(engine: Engine) async throws {
     let scratch = Scratch()
     let store = try engine.make(in: scratch)
@@ -40,7 +40,7 @@ struct ExpiryTests {
     var found: [MailboxKey] = []
     for _ in 0..<4 { store.takeExpired(nowSeconds: now, limit: 30, into: &found) }
     #expect(Set(found) == Set((1...10).map { place(10 * $0) }))
-    // The rows themselves are left to whoever asked.
+    // The rows themselves are left to the caller.
     for device in 1...100 as ClosedRange<UInt64> {
       let key = place(device).encoded()
       #expect(try store.get(.mailbox, key: key.span) != nil)
@@ -48,7 +48,7 @@ struct ExpiryTests {
     store.close()
   }
 
-  @Test("A value that is no notification is not named", arguments: Engine.allCases)
+  @Test("A value that is not a notification is not reported", arguments: Engine.allCases)
   func foreign(engine: Engine) async throws {
     let store = try engine.make(in: Scratch())
     #expect(

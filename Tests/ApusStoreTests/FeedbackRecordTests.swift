@@ -36,7 +36,7 @@ struct FeedbackRecordTests {
 
   static let tokenValue = hex("01 00 00 01 8b cf e5 68 7b")
 
-  @Test("Keys and values are written as the layout says")
+  @Test("Keys and values are written according to the layout")
   func encode() {
     let timeKey = FeedbackRecord.timeKey(Self.row, in: Self.list)
     #expect(bytes(timeKey.span) == Self.timeKey)
@@ -50,7 +50,7 @@ struct FeedbackRecordTests {
     #expect(bytes(tokenValue.span) == Self.tokenValue)
   }
 
-  @Test("Keys and values are read as the layout says")
+  @Test("Keys and values are read according to the layout")
   func decode() throws {
     let value: [UInt8] = [1]
     let read = try FeedbackRecord.decode(timeKey: Self.timeKey.span, value: value.span)
@@ -64,7 +64,7 @@ struct FeedbackRecordTests {
     #expect(MemoryLayout<FeedbackRow>.size == 40)
   }
 
-  @Test("Rows cut short at any byte are refused")
+  @Test("Rows truncated at any byte are rejected")
   func truncated() {
     let value: [UInt8] = [1]
     for length in 0..<Self.timeKey.count {
@@ -81,7 +81,7 @@ struct FeedbackRecordTests {
   }
 
   @Test(
-    "Impossible rows by time are refused by name",
+    "An invalid row by time is rejected with the name of the field",
     arguments: [
       (0, UInt8(1), RecordError.malformed(field: "kind")),
       (5, 0x20, .malformed(field: "flags")),
@@ -95,7 +95,7 @@ struct FeedbackRecordTests {
     #expect(throws: error) { try FeedbackRecord.decode(timeKey: key.span, value: one.span) }
   }
 
-  @Test("Unknown versions, negative times and bytes behind the end are refused")
+  @Test("Unknown versions, negative times and trailing bytes are rejected")
   func malformedValues() {
     let long = Self.timeKey + [0]
     let one: [UInt8] = [1]

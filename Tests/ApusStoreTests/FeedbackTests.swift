@@ -6,7 +6,7 @@ import Testing
 struct FeedbackTests {
   static let list = FeedbackTopic(topic: TopicKey(app: AppID(7)), environment: .production)
 
-  /// Lists that differ from each other in one thing each, and stand beside each other in the store.
+  /// Lists that differ in one respect each, and are adjacent in the store.
   static let lists = [
     list, FeedbackTopic(topic: list.topic, environment: .development),
     FeedbackTopic(topic: TopicKey(app: AppID(7), suffix: .voip), environment: .production),
@@ -28,7 +28,8 @@ struct FeedbackTests {
     store.close()
   }
 
-  @Test("Rows come oldest first, in pages behind any row, there or not", arguments: Engine.allCases)
+  @Test(
+    "Rows come oldest first, in pages after any row, existing or not", arguments: Engine.allCases)
   func order(engine: Engine) async throws {
     let store = try engine.make(in: Scratch())
     // The order of the bytes is that of the times: 255 and 256 differ in two bytes.
@@ -58,7 +59,7 @@ struct FeedbackTests {
     store.close()
   }
 
-  @Test("A renewed token stands once, at its latest time", arguments: Engine.allCases)
+  @Test("A renewed token is listed once, with its latest time", arguments: Engine.allCases)
   func renewal(engine: Engine) async throws {
     let store = try engine.make(in: Scratch())
     var expected: Int64?
@@ -83,7 +84,9 @@ struct FeedbackTests {
     #expect(group.count == 0)
   }
 
-  @Test("A row that was renewed while it was read leaves the new one", arguments: Engine.allCases)
+  @Test(
+    "Removing a row that was renewed while it was read keeps the new one",
+    arguments: Engine.allCases)
   func renewedWhileRead(engine: Engine) async throws {
     let store = try engine.make(in: Scratch())
     _ = await commit(store) { $0.putFeedback(Self.row(10, 1), in: Self.list, replacing: nil) }
@@ -98,7 +101,7 @@ struct FeedbackTests {
   }
 
   @Test(
-    "A token that two writers put in at once goes out at both times and leaves nothing",
+    "A token added by two writers at once is sent with both times and then removed",
     arguments: Engine.allCases, [[10, 20], [20, 10]] as [[Int64]])
   func missedWrite(engine: Engine, times: [Int64]) async throws {
     let store = try engine.make(in: Scratch())
@@ -116,7 +119,7 @@ struct FeedbackTests {
     store.close()
   }
 
-  @Test("Rows outlive a restart")
+  @Test("Rows survive a restart")
   func restart() async throws {
     let scratch = Scratch()
     let store = try RocksStore(path: scratch.path)
@@ -128,7 +131,7 @@ struct FeedbackTests {
     again.close()
   }
 
-  @Test("A damaged row is an error that names its place", arguments: Engine.allCases)
+  @Test("A damaged row is an error that names its position", arguments: Engine.allCases)
   func damage(engine: Engine) async throws {
     let store = try engine.make(in: Scratch())
     let bad = FeedbackRecord.timeKey(Self.row(20, 2), in: Self.list)
@@ -142,7 +145,7 @@ struct FeedbackTests {
     #expect(
       throws: StoreError.corrupted(
         path: "feedback",
-        detail: "a record of unknown version 9, behind the token 00000000… of the production list "
+        detail: "a record of unknown version 9, after the token 00000000… of the production list "
           + "of app 7")
     ) { try store.feedbackRows(of: Self.list, after: nil, limit: 10, into: &rows) }
     #expect(rows == [Self.row(10, 1)])
@@ -156,13 +159,13 @@ struct FeedbackTests {
   }
 
   @Test(
-    "Lists keep to a plain model under random puts, reads and removals",
+    "Lists match a simple model under random puts, reads and removals",
     arguments: Engine.allCases, [1, 2, 3, 4] as [UInt64])
   func walk(engine: Engine, seed: UInt64) async throws {
     let store = try engine.make(in: Scratch())
     var random = SeededRandom(state: seed)
     var model: [FeedbackTopic: [DeviceToken: Int64]] = [:]
-    /// Rows that a reader took and has not removed yet; some are renewed until then.
+    /// Rows that a reader has received but not removed yet; some are renewed before that.
     var taken: [(FeedbackTopic, [FeedbackRow])] = []
     for step in 0..<300 {
       let list = Self.lists.randomElement(using: &random)!
@@ -206,7 +209,7 @@ struct FeedbackTests {
     while true {
       let before = rows.count
       try store.feedbackRows(of: list, after: rows.last, limit: page, into: &rows)
-      // The bound ends a test whose pages make no progress.
+      // The limit ends a test whose pages make no progress.
       guard rows.count == before + page, rows.count < 10_000 else { return rows }
     }
   }

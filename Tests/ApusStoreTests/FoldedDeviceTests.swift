@@ -2,7 +2,7 @@ import ApusModel
 import ApusStore
 import Testing
 
-@Suite("A folded device")
+@Suite("Folded devices")
 struct FoldedDeviceTests {
   private let record = DeviceRecord(
     fingerprint: KeyFingerprint(words: (1, 2, 3, 4)),
@@ -42,7 +42,7 @@ struct FoldedDeviceTests {
     return output
   }
 
-  @Test("It is written and read as the layout says")
+  @Test("A folded device is written and read according to the layout")
   func layout() throws {
     let device = FoldedDevice(record: record, stored: [LedgerTests.facts])
     let bytes = [0, UInt8(recordBytes.count)] + recordBytes + storedBytes
@@ -50,7 +50,7 @@ struct FoldedDeviceTests {
     #expect(try FoldedDevice(decoding: bytes.span, device: LedgerTests.facts.device) == device)
   }
 
-  @Test("Nothing stored is one thing, and not to know it another")
+  @Test("An empty list of stored notifications differs from an unknown one")
   func unknown() throws {
     for stored in [nil, []] as [[NotificationFacts]?] {
       let device = FoldedDevice(record: record, stored: stored)
@@ -60,7 +60,7 @@ struct FoldedDeviceTests {
     }
   }
 
-  @Test("Without its record it is two zeros, and what is stored")
+  @Test("Without its record it is two zeros, followed by the stored notifications")
   func withoutRecord() throws {
     let device = FoldedDevice(record: nil, stored: [LedgerTests.facts])
     #expect(encoded(device) == [0, 0] + storedBytes)
@@ -68,7 +68,7 @@ struct FoldedDeviceTests {
     #expect(try FoldedDevice(decoding: bytes.span, device: LedgerTests.facts.device) == device)
   }
 
-  @Test("Bytes that end too early are refused")
+  @Test("Truncated bytes are rejected")
   func truncated() {
     let bytes = [0, UInt8(recordBytes.count)] + recordBytes + storedBytes
     let whole = [2 + recordBytes.count, 3 + recordBytes.count, bytes.count]

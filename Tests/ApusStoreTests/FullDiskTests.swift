@@ -7,8 +7,8 @@ import Testing
 
 @testable import ApusStore
 
-/// The store on a real file system of a few megabytes. Mounting one takes root.
-@Suite("A disk that is full", .serialized, .enabled(if: getuid() == 0, "mounting takes root"))
+/// The store on a real file system of a few megabytes. Mounting one requires root.
+@Suite("A full disk", .serialized, .enabled(if: getuid() == 0, "mounting takes root"))
 final class FullDiskTests {
   private let root: String
   private let disk: SmallFileSystem
@@ -41,19 +41,19 @@ final class FullDiskTests {
     [0, 0, 0, 0, 0, 0, UInt8(number >> 8), UInt8(number & 0xff)] + [UInt8](repeating: 0, count: 5)
   }
 
-  /// What an operator would delete.
+  /// A file that an operator would delete.
   private func putBallast() throws {
     try Data(count: 4 * 1024 * 1024).write(to: URL(filePath: ballast))
   }
 
-  /// Writes from `first` on until the disk is full; returns the first number that was not taken.
+  /// Writes from `first` on until the disk is full; returns the first number refused.
   private func fill(_ store: RocksStore, from first: Int = 0) async throws -> Int {
     for number in first..<first + 1000 {
       guard let failure = await commit(store, { $0.put(.mailbox, key(number), value) }) else {
         continue
       }
       guard case .diskFull = failure else {
-        // The commit behind the first failure finds the store closed.
+        // The commit after the first failure finds the store closed.
         try #require(failure == .unavailable, "\(failure)")
         return number
       }
@@ -62,7 +62,7 @@ final class FullDiskTests {
     throw StoreError.unavailable
   }
 
-  @Test("Commits fail for as long as it lasts, and work again once there is room; nothing is lost")
+  @Test("Commits fail while the disk is full, work again with free space, and nothing is lost")
   func runningFull() async throws {
     try putBallast()
     let messages = Mutex(0)
@@ -74,18 +74,18 @@ final class FullDiskTests {
     var taken = Array(0..<(try await fill(store)))
     #expect(!taken.isEmpty)
     fillRest()
-    // Nobody else gets it meanwhile.
+    // It stays locked meanwhile.
     #expect(throws: StoreError.locked(path: path)) { try RocksStore(path: path) }
-    // Nor does that keep what is there from being read.
+    // Existing data stay readable.
     var first: [UInt8]?
     while true {
       first = try? store.get(.mailbox, key(0))
       if first != nil { break }
-      // It is being opened again.
+      // It is being reopened.
       _ = await events.next()
     }
     #expect(first == value)
-    // The store tries again and again to open what it had to close.
+    // The store keeps trying to reopen what it had to close.
     for number in 1000..<1200 {
       if await commit(store, { $0.put(.mailbox, key(number), value) }) == nil {
         taken.append(number)
@@ -98,15 +98,15 @@ final class FullDiskTests {
     while await commit(store, { $0.put(.meta, [2], [2]) }) != nil { await events.awaitRecovery() }
     for number in taken { #expect(try store.get(.mailbox, key(number)) == value) }
     store.close()
-    // However often it was opened: so many in a window, and a line that counts the others.
+    // However often it was opened: a bounded number per window, and a line with the number of others.
     let windows = 2 + Int((ContinuousClock.now - started) / .seconds(Limits.logWindowSeconds))
     #expect(messages.withLock { $0 } <= (Limits.logLinesPerWindow + 1) * windows)
   }
 
-  /// Takes what is still free.
+  /// Uses up the free space.
   private func fillRest() { SmallFileSystem.fill(root + "/rest") }
 
-  @Test("The store closes on a full disk, says so where it cannot open, and opens with room again")
+  @Test("The store closes on a full disk, reports a failed opening, and opens with free space")
   func closingFull() async throws {
     try putBallast()
     let store = try RocksStore(path: path, options: options())
@@ -129,7 +129,7 @@ final class FullDiskTests {
     again.close()
   }
 
-  @Test("The engine writes no diary beside the data")
+  @Test("The engine writes no log file beside the data")
   func noDiary() throws {
     let store = try RocksStore(path: path, options: options())
     store.close()
@@ -138,9 +138,10 @@ final class FullDiskTests {
   }
 }
 
-@Suite("What the engine says")
+@Suite("Messages of the engine")
 struct EngineLogTests {
-  @Test("So many messages in a window are passed on; the next window tells how many were left out")
+  @Test(
+    "A bounded number of messages per window is passed on, and the next window reports the rest")
   func limit() {
     let log = EngineLog { _ in }
     let few = Limits.logLinesPerWindow
@@ -149,6 +150,6 @@ struct EngineLogTests {
     let later = 100 + UInt64(Limits.logWindowSeconds) * 1000
     #expect(
       log.lines(for: "later", atMilliseconds: later)
-        == ["15 more messages were left out", "later"])
+        == ["15 more messages were suppressed", "later"])
   }
 }

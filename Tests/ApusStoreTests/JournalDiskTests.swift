@@ -9,7 +9,7 @@ import Testing
   "A journal on a disk with little room", .enabled(if: getuid() == 0, "mounting takes root"))
 struct JournalDiskTests {
   @Test(
-    "It has all of its blocks from the start on, or is none and takes none",
+    "It has all of its blocks from the start, or does not exist and uses none",
     arguments: SmallFileSystem.Kind.allCases)
   func blocks(kind: SmallFileSystem.Kind) throws {
     let root = NSTemporaryDirectory() + "apus-disk-" + UUID().uuidString
@@ -27,7 +27,7 @@ struct JournalDiskTests {
     }
     let memory = try JournalMemory(mapping: "\(root)/small", byteCount: 1 << 20)
     SmallFileSystem.fill("\(root)/ballast")
-    // Each page is there, although the disk is full.
+    // Each page has its block, although the disk is full.
     let sevens = [UInt8](repeating: 7, count: memory.count)
     memory.write(sevens.span, at: 0)
     #expect(memory.copied().allSatisfy { $0 == 7 })

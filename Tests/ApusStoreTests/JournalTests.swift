@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusStore
 
-@Suite("The bytes of a ledger journal")
+@Suite("File format of a ledger journal")
 struct JournalTests {
   /// Worker 258 in its second round of 256 bytes, with two records; byte by byte from the layout in `JournalFormat`.
   static let header = hex(
@@ -29,7 +29,7 @@ struct JournalTests {
     03 00 00 00  # continues it
     00 00 00 04  # 4 bytes
     """)
-  /// One line that introduces a notification, and one that points back to it.
+  /// One line that introduces a notification, and one that refers to it.
   static let lines = Array(LedgerChunkTests.further[..<4])
   static let records =
     chunkHeader + LedgerChunkTests.chunk + [0, 0, 0] + linesHeader + lines + [0, 0, 0, 0]
@@ -43,7 +43,7 @@ struct JournalTests {
     journal.append(bytes.span, beginsChunk: beginsChunk)
   }
 
-  @Test("What is read is as the layout says")
+  @Test("A journal is read according to the layout")
   func reading() throws {
     let content = try #require(read(Self.journal, behind: 0))
     #expect(content.worker == 258 && content.start == 0x100 && content.end == 0x178)
@@ -51,7 +51,7 @@ struct JournalTests {
     #expect(content.lines == Array(LedgerChunkTests.records[..<2]))
   }
 
-  @Test("What is written is as the layout says")
+  @Test("A journal is written according to the layout")
   func writing() {
     let memory = JournalMemory(byteCount: 64 + 256)
     let journal = LedgerJournal(memory, worker: 258, behind: 0)
@@ -61,13 +61,13 @@ struct JournalTests {
     #expect(journal.end == 0x178)
   }
 
-  @Test("Behind the position up to which the store has the lines, nothing is left of them")
+  @Test("Lines up to the store's position are not returned")
   func durable() throws {
     let content = try #require(read(Self.journal, behind: 0x178))
     #expect(content.end == 0x178 && content.chunks.isEmpty)
   }
 
-  @Test("A record that was torn ends the journal, whichever of its bits it was")
+  @Test("A torn record ends the journal, whichever bit is wrong")
   func torn() throws {
     for bit in (64 + 96) * 8..<(64 + 96 + 20) * 8 {
       var bytes = Self.journal
@@ -83,7 +83,7 @@ struct JournalTests {
     }
   }
 
-  @Test("A file of any length, or of any other kind, is read or refused")
+  @Test("A file of any length or content is read or rejected")
   func anyLength() {
     for count in 0...Self.journal.count {
       let content = read(Array(Self.journal[..<count]), behind: 0)
@@ -96,10 +96,10 @@ struct JournalTests {
     }
   }
 
-  @Test("A record of an earlier round at the same place does not count")
+  @Test("A record of an earlier round at the same offset is invalid")
   func earlierRound() throws {
     var bytes = Self.journal
-    // The same records, and a start that says they are of the third round.
+    // The same records, with a start that places them in the third round.
     bytes[30] = 0x02
     let content = try #require(read(bytes, behind: 0))
     #expect(content.chunks.isEmpty && content.end == 0x200)
@@ -107,8 +107,9 @@ struct JournalTests {
 
   // MARK: Rounds
 
-  /// Appends chunks and releases them by a seed, and reads after each step.
-  @Test("Over many rounds the journal has exactly what the store lacks", arguments: 0..<20)
+  /// Appends and releases chunks by a seed, and reads after each step.
+  @Test(
+    "Over many rounds the journal has exactly the lines that the store lacks", arguments: 0..<20)
   func rounds(seed: UInt64) throws {
     var random = SplitMix(state: seed)
     let memory = JournalMemory(byteCount: 64 + 1024)
@@ -155,7 +156,8 @@ struct JournalTests {
     }
   }
 
-  @Test("What finds no room cuts its chunk off, is told once, and the next chunk is taken again")
+  @Test(
+    "Lines that do not fit cut off their chunk, are reported once, and the next chunk is accepted")
   func overflow() throws {
     let memory = JournalMemory(byteCount: 64 + 128)
     let journal = LedgerJournal(memory, worker: 1, behind: 0)
@@ -180,14 +182,14 @@ struct JournalTests {
     #expect(try chunks() == [[UInt8](repeating: 4, count: 64)])
   }
 
-  @Test("What an earlier run left behind a hole does not follow what this one writes there")
+  @Test("Leftovers of an earlier run after a gap do not follow new records")
   func hole() throws {
     let memory = JournalMemory(byteCount: 64 + 256)
     var journal = LedgerJournal(memory, worker: 1, behind: 0)
     for byte in 1...3 as ClosedRange<UInt8> {
       append([UInt8](repeating: byte, count: 16), to: journal)
     }
-    // A cut of power lost the second record, and kept the third.
+    // A power loss lost the second record, and kept the third.
     memory.clear(64 + 32..<64 + 64)
     journal = LedgerJournal(memory, worker: 1, behind: 0)
     append([UInt8](repeating: 4, count: 16), to: journal)

@@ -2,7 +2,7 @@ import ApusModel
 import ApusStore
 import Testing
 
-@Suite("A chunk of the ledger")
+@Suite("Ledger chunks")
 struct LedgerChunkTests {
   private static let facts = LedgerTests.facts
 
@@ -28,8 +28,8 @@ struct LedgerChunkTests {
     01  # binary interface
     """)
 
-  /// Four more: the same notification 300 ms later, another one of its kind at the same time, that again 1 ms earlier
-  /// (the clock was set), and the first one.
+  /// Four more: the same notification 300 ms later, another one of its kind at the same time, that one again 1 ms
+  /// earlier (the clock was set), and the first one.
   static let further = hex(
     """
     43  # state 3, sent; has a time
@@ -78,7 +78,7 @@ struct LedgerChunkTests {
     return found
   }
 
-  @Test("A chunk is written and read as the layout says")
+  @Test("A chunk is written and read according to the layout")
   func layout() throws {
     var writer = LedgerChunkWriter()
     let introduces = Self.records.map { writer.append($0.event, milliseconds: $0.milliseconds) }
@@ -87,7 +87,7 @@ struct LedgerChunkTests {
     let first = writer.take()
     #expect(first == Self.chunk + Self.further)
     #expect(try Self.read(chunk: Self.chunk + Self.further) == Self.records)
-    // The next chunk knows nothing of this one.
+    // The next chunk is independent of this one.
     #expect(writer.isEmpty && writer.lines == 0)
     let introducesAgain = writer.append(
       Self.records[0].event, milliseconds: Self.records[0].milliseconds)
@@ -96,7 +96,7 @@ struct LedgerChunkTests {
     #expect(second == Self.chunk)
   }
 
-  @Test("Of a chunk that was cut off, the lines before the cut are read")
+  @Test("The lines before the end of a truncated chunk are read")
   func torn() {
     let whole = Self.chunk + Self.further
     let ends = [77, 81, 132, 136, 138]
@@ -119,7 +119,7 @@ struct LedgerChunkTests {
   }
 
   @Test(
-    "What is never written is refused by name",
+    "An invalid value is rejected with the name of the field",
     arguments: [
       (0, UInt8(1), RecordError.unknownVersion(1)), (9, 0xbf, .malformed(field: "state")),
       (68, 7, .malformed(field: "kind")), (68, 0, .malformed(field: "kind")),
@@ -133,7 +133,7 @@ struct LedgerChunkTests {
     #expect(throws: fault) { try Self.read(chunk: bytes) }
   }
 
-  @Test("A number of more than 64 bits is refused")
+  @Test("A number of more than 64 bits is rejected")
   func longNumber() {
     var bytes = Array(Self.chunk[..<11])
     bytes += [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02]
@@ -148,7 +148,7 @@ struct LedgerChunkTests {
       var written: [LedgerRecord] = []
       var time: Int64 = 1_700_000_000_000
       for _ in 0..<5000 {
-        // Some so far behind that the writer has forgotten them, and two that share a place in its table.
+        // Some so old that the writer has forgotten them, and two that share a slot in its table.
         var facts = Self.facts
         facts.order = random.next() % 5000 &+ (random.next() % 8 == 0 ? .max / 2 : 0)
         facts.id = NotificationID(high: facts.order, low: 1)

@@ -15,7 +15,7 @@ struct LedgerJournalTests {
     LedgerTests.event(number, state)
   }
 
-  /// A worker as it starts: with what the journal has beyond the store.
+  /// A starting worker, with the lines that only the journal has.
   private func start(superseded: Set<UInt64> = []) throws -> LedgerWriter {
     let found = try JournaledLines.read(LedgerJournals([memory]), store, superseded: superseded)
     let own = try #require(found.first)
@@ -38,7 +38,7 @@ struct LedgerJournalTests {
     store.runCommits()
   }
 
-  @Test("Lines that no group had are in the ledger with the first group of the next start, once")
+  @Test("Unwritten lines are in the ledger with the first group of the next start, once")
   func unwritten() throws {
     var writer = try start()
     writer.record([event(1), event(2)], milliseconds: Self.now)
@@ -55,7 +55,7 @@ struct LedgerJournalTests {
     #expect(lines.isEmpty)
   }
 
-  @Test("The lines of a group that was written do not come again, even if nobody was told of it")
+  @Test("The lines of a written group are not added again, even if its completion was lost")
   func written() throws {
     var writer = try start()
     writer.record([event(1)], milliseconds: Self.now)
@@ -68,7 +68,7 @@ struct LedgerJournalTests {
     #expect(try ledger() == [1, 2])
   }
 
-  @Test("The lines of a group that failed are still there, and so are those that came since")
+  @Test("The lines of a failed group are kept, and so are later ones")
   func failed() throws {
     var writer = try start()
     for number in 1...3 as ClosedRange<UInt64> {
@@ -84,7 +84,7 @@ struct LedgerJournalTests {
     #expect(try ledger() == [1, 2, 3, 4])
   }
 
-  @Test("What was to happen with a group that was never written is not in the journal")
+  @Test("Events that depend on a group that was never written are not in the journal")
   func conditional() throws {
     var writer = try start()
     writer.record([event(1)], milliseconds: Self.now)
@@ -110,7 +110,7 @@ struct LedgerJournalTests {
     #expect(times == [Self.now, Self.now + 1234])
   }
 
-  // MARK: What the store still has
+  // MARK: Notifications still stored
 
   /// Puts the notification of an event into the mailbox.
   private func put(_ number: UInt64) {
@@ -127,7 +127,7 @@ struct LedgerJournalTests {
     commit(group)
   }
 
-  @Test("An end counts only where the store has the notification no more")
+  @Test("An end counts only if the store no longer has the notification")
   func undoneEnds() throws {
     var writer = try start()
     put(2)
@@ -146,7 +146,7 @@ struct LedgerJournalTests {
 
   // MARK: Files
 
-  @Test("Journals are files in the store's folder; those of workers that are no more are found too")
+  @Test("Journals are files in the store's folder, and those of former workers are found too")
   func files() throws {
     let scratch = Scratch()
     func journals(_ workers: Int) -> LedgerJournals {
@@ -159,13 +159,13 @@ struct LedgerJournalTests {
       var chunk = LedgerChunkWriter()
       _ = chunk.append(event(UInt64(found.worker)), milliseconds: Self.now)
       chunk.copy(from: 0, to: journal)
-      // Opened again in the same process, it has what was written.
+      // Reopened in the same process, it has what was written.
       _ = try found.goOn(store)
     }
     let found = try JournaledLines.read(journals(1), store, superseded: [])
     #expect(found.map(\.worker) == [0, 1])
     #expect(found.map { $0.lines.map(\.event.facts.order) } == [[0], [1]])
-    // Worker 0 takes up what worker 1 left.
+    // Worker 0 continues what worker 1 left.
     var group = store.makeGroup()
     found[1].seal(into: &group)
     commit(group)
@@ -176,11 +176,11 @@ struct LedgerJournalTests {
       try FileManager.default.contentsOfDirectory(atPath: scratch.root) == ["ledger-journal-0"])
     let made = try JournaledLines.read(journals(2), store, superseded: [])
     let journal = try made[1].goOn(store)
-    // A file that is made anew begins behind what the store has of the old one.
+    // A newly created file begins after the store's position in the old one.
     #expect(try journal.end > store.journalPosition(of: 1))
   }
 
-  @Test("What is no file, or cannot be made, is a fault and no journal")
+  @Test("A path that is not a file, or cannot be created, is a fault and not a journal")
   func faults() {
     #expect(throws: JournalFault.self) {
       try JournalMemory(mapping: "/nonexistent/journal", byteCount: 4096)

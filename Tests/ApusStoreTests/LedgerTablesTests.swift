@@ -3,9 +3,9 @@ import ApusStore
 import Foundation
 import Testing
 
-@Suite("The ledger's tables on disk")
+@Suite("Ledger tables on disk")
 struct LedgerTablesTests {
-  @Test("They are dropped oldest first when they take too much, and the newest rows stay")
+  @Test("Beyond their size the oldest tables are dropped, and the newest rows stay")
   func bound() async throws {
     let scratch = Scratch()
     var options = RocksOptions()
@@ -20,7 +20,7 @@ struct LedgerTablesTests {
       #expect(await commit(store) { $0.put(.ledger, key(number), value) } == nil)
     }
     store.close()
-    // 6.4 MB were written. What is in the log comes on top, and a table that was just made.
+    // 6.4 MB were written. The log, and a table just made, come on top.
     let again = try RocksStore(path: scratch.path, options: options)
     defer { again.close() }
     let kept = (0..<200).filter { (try? again.get(.ledger, key($0))) != nil }
@@ -29,7 +29,7 @@ struct LedgerTablesTests {
     #expect(kept == Array(200 - kept.count..<200))
   }
 
-  @Test("What happened while a chunk was on its way to the disk leaves it whole or absent")
+  @Test("An interruption while a chunk is being written leaves it complete or absent")
   func torn() async throws {
     let scratch = Scratch()
     var writer = LedgerWriter(
@@ -46,7 +46,7 @@ struct LedgerTablesTests {
       files.filter { $0.hasSuffix(".log") }.max { size(scratch, $0) < size(scratch, $1) })
     let path = scratch.path + "/" + log
     let whole = try #require(FileManager.default.contents(atPath: path))
-    // The log loses its end at any byte, as when the power goes.
+    // The log loses its end at any byte, as in a power loss.
     for length in stride(from: whole.count, to: whole.count - 400, by: -37) where length > 0 {
       let copy = Scratch()
       try FileManager.default.copyItem(atPath: scratch.path, toPath: copy.path)

@@ -13,7 +13,7 @@ struct LedgerTests {
     tokenPrefix: 0x3132_3334_3536_3738, pushType: .voip, priority: .powerSaving,
     interface: .binary)
 
-  @Test("Each state has the number that the disk knows it by")
+  @Test("Each state has its number on disk")
   func states() {
     let numbers = DeliveryState.allCases.map(\.rawValue)
     #expect(numbers == Array(0...13))
@@ -21,7 +21,7 @@ struct LedgerTests {
       DeliveryState(rawValue: 6) == .replaced && DeliveryState(rawValue: 11) == .discardedNotStored)
   }
 
-  @Test("Counters are written and read as the layout says")
+  @Test("Counters are written and read according to the layout")
   func counters() throws {
     let topic = TopicKey(app: AppID(0x0a0b_0c0d), suffix: .voip)
     var counters = TopicCounters(topic: topic, environment: .development)
@@ -45,7 +45,7 @@ struct LedgerTests {
     #expect(read.counters.isBalanced)
   }
 
-  @Test("The trace of a superseded notification is written and read as the layout says")
+  @Test("The trace of a superseded notification is written and read according to the layout")
   func superseded() throws {
     var value: [UInt8] = []
     SupersededRecord.encode(Self.facts, into: &value)
@@ -68,7 +68,7 @@ struct LedgerTests {
     }
   }
 
-  @Test("Lines that happen with a group are in the ledger if it is written, and not otherwise")
+  @Test("Lines that depend on a group are in the ledger only if it is written")
   func groupEvents() throws {
     let store = MemoryStore(mode: .manual)
     var writer = try Self.writer(store)
@@ -87,7 +87,7 @@ struct LedgerTests {
     #expect(try read(store).numbers == [1, 1])
     flush(isWritten: false, 2)
     #expect(try read(store).numbers == [1, 1])
-    // What gathered is written again, what was to happen is not.
+    // Gathered lines are written again, dependent ones are not.
     Self.flush(&writer, store)
     #expect(try read(store).numbers == [1, 1, 2])
     #expect(try read(store) { $0.states = [.replaced] }.numbers == [1])
@@ -95,7 +95,7 @@ struct LedgerTests {
 
   // MARK: A writer and a reader
 
-  /// A notification of the number, to one of 50 devices.
+  /// A notification with that number, for one of 50 devices.
   static func event(_ number: UInt64, _ state: DeliveryState = .received) -> LedgerEvent {
     var facts = facts
     facts.order = number
@@ -154,7 +154,7 @@ struct LedgerTests {
     return store
   }
 
-  @Test("Lines are found by id, unique id, token, device, state and time, and most segments unread")
+  @Test("Lines are found by id, unique id, token, device, state and time without most segments")
   func queries() throws {
     let store = try filled()
     #expect(try read(store).numbers == Array(0..<20_000))
@@ -178,7 +178,7 @@ struct LedgerTests {
     #expect(byTime.reading.skippedSegments >= 3)
   }
 
-  @Test("A reader goes on where it stopped")
+  @Test("A reader continues where it stopped")
   func position() throws {
     let store = MemoryStore(mode: .manual)
     var writer = try Self.writer(store)
@@ -193,7 +193,7 @@ struct LedgerTests {
     }
   }
 
-  @Test("A filter knows every line of its segment, through restarts in the middle of one")
+  @Test("A filter covers every line of its segment, even if restarts split it")
   func restart() throws {
     let store = MemoryStore(mode: .manual)
     for start in stride(from: 0, to: 12_000, by: 1500) as StrideTo<UInt64> {
@@ -227,7 +227,7 @@ struct LedgerTests {
     #expect(found.numbers == [1, 3])
   }
 
-  @Test("Lines that are too old go, a segment at a time, with their filters")
+  @Test("Lines that are too old are removed, a segment at a time, with their filters")
   func age() throws {
     let store = MemoryStore(mode: .manual)
     var writer = try Self.writer(store)
@@ -244,7 +244,7 @@ struct LedgerTests {
       rows += 1
       return true
     }
-    // A chunk, a segment and a filter each, but for what is still open.
+    // A chunk, a segment and a filter each, except for what is still open.
     #expect(rows <= 3 * kept.count)
     #expect(writer.needsUpkeep(milliseconds: Self.now + 100 * 3_600_000))
   }
@@ -266,7 +266,7 @@ struct LedgerTests {
     #expect(kept == Array(59_999 - UInt64(kept.count) + 1...59_999))
   }
 
-  @Test("What a failed group had is written with the next one, once")
+  @Test("Lines of a failed group are written with the next one, once")
   func failure() throws {
     let store = MemoryStore(mode: .manual)
     var writer = try Self.writer(store)
@@ -281,7 +281,7 @@ struct LedgerTests {
     #expect(!writer.hasLines)
   }
 
-  @Test("While the store fails lines wait in bounded room, and those without room are counted")
+  @Test("While the store fails lines wait in bounded room, and dropped ones are counted")
   func failureForLong() throws {
     let store = MemoryStore(mode: .manual)
     var writer = try Self.writer(store)
@@ -301,7 +301,7 @@ struct LedgerTests {
     #expect((70_000...85_000).contains(kept.count))
   }
 
-  @Test("Of a sample, all states of a notification are in or out")
+  @Test("In a sample, either all states of a notification are recorded or none")
   func sample() throws {
     let store = MemoryStore(mode: .manual)
     var writer = try Self.writer(store, mode: .oneIn(10))
@@ -319,7 +319,7 @@ struct LedgerTests {
     #expect(!off.hasLines)
   }
 
-  @Test("Workers write side by side, and fewer workers take up what more have left")
+  @Test("Workers write side by side, and fewer workers continue what more have left")
   func workers() throws {
     let store = MemoryStore(mode: .manual)
     for worker in 0..<4 as Range<UInt16> {

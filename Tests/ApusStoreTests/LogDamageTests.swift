@@ -5,8 +5,8 @@ import Testing
 
 @testable import ApusStore
 
-/// A crash leaves the end of the store's log cut off. Whatever else is wrong with it is damage, behind which there are
-/// notifications that were accepted.
+/// A crash leaves the end of the store's log cut off. Anything else wrong with it is damage, after which there are
+/// accepted notifications.
 @Suite("Damage in the store's log")
 struct LogDamageTests {
   private let scratch = Scratch()
@@ -15,9 +15,9 @@ struct LogDamageTests {
 
   private func key(_ number: Int) -> [UInt8] { [0, UInt8(number)] }
 
-  /// Makes a store of some groups, each synced by itself, and changes its log as a crash or a disk would have left it.
+  /// Makes a store of some groups, each synced separately, and changes its log like a crash or a disk fault.
   private func make(_ change: (inout Data) -> Void) async throws {
-    // A copy of the files as they are while the store is open: closing it would write tables.
+    // A copy of the files while the store is open: closing it would write tables.
     let store = try RocksStore(path: scratch.path)
     for number in 0..<count {
       #expect(await commit(store) { $0.put(.meta, key(number), value) } == nil)
@@ -55,12 +55,12 @@ struct LogDamageTests {
     if let lost = damage.lostWrites {
       #expect(found + lost == UInt64(count))
     } else {
-      // Before the first batch and after the last one nothing tells how many there were.
+      // Before the first batch and after the last one the number lost is unknown.
       #expect(group == 0 && damage.isFollowed || group == count - 1 && found == UInt64(group))
     }
   }
 
-  @Test("Where the operator accepts the loss, all but the rest of the damaged block is there")
+  @Test("If the operator accepts the loss, only the rest of the damaged block is missing")
   func acceptedLoss() async throws {
     try await make { $0[$0.count / 2] ^= 0x10 }
     let messages = Mutex<[String]>([])
@@ -69,11 +69,11 @@ struct LogDamageTests {
     options.onMessage = { line in messages.withLock { $0.append(line) } }
     let store = try RocksStore(path: scratch.path, options: options)
     let lost = try (0..<count).filter { try store.get(.meta, key($0)) == nil }
-    // The rest of the block of 32 KB that the damage is in, as its length may be what is wrong.
+    // The rest of the damaged block of 32 KB, because its length may be wrong.
     #expect(!lost.isEmpty && lost.count <= 32 && lost.count < count / 2, "\(lost)")
     #expect(lost.last == lost.first.map { $0 + lost.count - 1 }, "\(lost)")
     #expect(lost.last ?? count < count - 1, "\(lost)")
-    // The engine says which file, how many bytes and why.
+    // The engine reports the file, the bytes lost and the reason.
     #expect(
       messages.withLock { $0 }.contains {
         $0.contains(".log: dropping") && $0.contains("checksum")

@@ -3,8 +3,8 @@ import Testing
 
 @testable import ApusStore
 
-/// Logs are spelled in bytes, by the format's description and with checksums that were computed apart from this code.
-@Suite("What can be read of a store's log")
+/// Logs written in bytes from the format's description, with checksums computed independently of this code.
+@Suite("Survey of a store's log")
 struct LogSurveyTests {
   // Checksum, length 12, type; sequence number and count.
   private static let two = hex("88796418 0c00 01 0500000000000000 02000000")
@@ -34,7 +34,7 @@ struct LogSurveyTests {
   }
 
   @Test(
-    "Batches are counted, whole or in parts, up to room that is not used",
+    "Batches are counted, whole or in parts, up to unused room",
     arguments: [
       two + one, two + beginOfOne + endOfOne,
       two + one + [UInt8](repeating: 0, count: 100),
@@ -46,7 +46,7 @@ struct LogSurveyTests {
     #expect(survey.nextSequence == 8)
   }
 
-  @Test("A flipped bit costs what the sequence numbers after it say")
+  @Test("The loss of a flipped bit follows from later sequence numbers")
   func damage() {
     var damaged = Self.one
     damaged[10] ^= 0x10
@@ -55,7 +55,7 @@ struct LogSurveyTests {
     #expect(survey.writesBefore == 2 && survey.writesAfter == 3)
   }
 
-  @Test("Damage at the beginning of the first log has an unknown cost, and what follows counts")
+  @Test("Damage at the beginning of the first log has an unknown loss, and later writes count")
   func damagedBeginning() {
     var damaged = Self.one
     damaged[4] = 0xff
@@ -64,7 +64,7 @@ struct LogSurveyTests {
     #expect(survey.writesBefore == 0 && survey.writesAfter == 3)
   }
 
-  @Test("Damage at the end of a log has an unknown cost")
+  @Test("Damage at the end of a log has an unknown loss")
   func damagedEnd() {
     var damaged = Self.one
     damaged[4] = 0xff
@@ -74,7 +74,7 @@ struct LogSurveyTests {
   }
 
   @Test(
-    "The end of a batch whose beginning is lost is damage of its own only where nothing explains it"
+    "The end of a batch without its beginning is damage of its own unless earlier damage explains it"
   )
   func orphan() {
     #expect(survey(Self.two + Self.endOfOne).damage == [.init(offset: 19)])
@@ -83,7 +83,7 @@ struct LogSurveyTests {
     #expect(survey(Self.two + damaged, Self.endOfOne + Self.three).damage.count == 1)
   }
 
-  @Test("Writes that are missing between batches, or between logs, are counted")
+  @Test("Writes missing between batches or logs are counted")
   func gap() {
     let survey = survey(Self.two + Self.three)
     #expect(survey.missingWrites == 2 && survey.damage.isEmpty && !survey.isWhole)
@@ -92,21 +92,21 @@ struct LogSurveyTests {
     #expect(self.survey(Self.one, nextSequence: 7).isWhole)
   }
 
-  @Test("A record that a crash cut off is no damage", arguments: 1...18)
+  @Test("A record cut off by a crash is not damage", arguments: 1...18)
   func torn(length: Int) {
     let survey = survey(Self.two + Self.one.prefix(length))
     #expect(survey.isWhole && survey.tornOffset == 19)
     #expect(survey.writesBefore == 2)
   }
 
-  @Test("A batch of which only the beginning was written is no damage")
+  @Test("A batch of which only the beginning was written is not damage")
   func tornBetweenParts() {
     let survey = survey(Self.two + Self.beginOfOne)
     #expect(survey.isWhole && survey.tornOffset == 19)
     #expect(survey.writesBefore == 2)
   }
 
-  @Test("A sequence number that the engine cannot have is damage, whatever its checksum says")
+  @Test("An impossible sequence number is damage, even with a valid checksum")
   func sequenceTooLarge() {
     let survey = survey(Self.farAhead + Self.two, nextSequence: 5)
     #expect(survey.damage == [.init(offset: 0, lostWrites: 0, isFollowed: true)])
@@ -120,7 +120,7 @@ struct LogSurveyTests {
     #expect(survey(Self.two + odd).damage.map(\.offset) == [19])
   }
 
-  @Test("Of many damaged places the first five are described, and all counted")
+  @Test("Of many damaged places the first five are described, and all are counted")
   func manyPlaces() {
     // The end of a batch without its beginning, and a whole one that ends the damage.
     let log = (0..<20).flatMap { _ in Self.endOfOne + Self.one }
@@ -129,7 +129,7 @@ struct LogSurveyTests {
     #expect(survey.damageCount == 20)
   }
 
-  @Test("A file that is no log, or that is gone, is reported and not waited for")
+  @Test("A missing file, or one that is not a log, is reported without blocking")
   func unreadable() throws {
     let scratch = Scratch()
     try FileManager.default.createDirectory(

@@ -37,7 +37,7 @@ struct MailboxRecordTests {
       )),
     priority: .powerSaving, pushType: .voip, flags: 0x81)
 
-  @Test("A notification is written as the layout says")
+  @Test("A notification is written according to the layout")
   func encodeNotification() {
     let collapse = Array("a/b".utf8)
     let payload = Array("{}".utf8)
@@ -47,7 +47,7 @@ struct MailboxRecordTests {
     #expect(output == Self.notification)
   }
 
-  @Test("A notification is put into a group as its record would be", arguments: [0, 3] as [UInt8])
+  @Test("A notification is put into a group like its record", arguments: [0, 3] as [UInt8])
   func put(index: UInt8) {
     let place = MailboxKey(
       device: DeviceID(0x0102_0304_0506_0708), topic: TopicKey(app: AppID(9), suffix: .voip),
@@ -69,7 +69,7 @@ struct MailboxRecordTests {
     #expect(written.count == 2)
   }
 
-  @Test("A notification is read as the layout says")
+  @Test("A notification is read according to the layout")
   func decodeNotification() throws {
     let bytes = Self.notification
     let read = try StoredNotification(decoding: bytes.span)
@@ -93,7 +93,7 @@ struct MailboxRecordTests {
     #expect(read.fields == fields && read.collapseID.isEmpty && read.payload.isEmpty)
   }
 
-  @Test("The largest notification of the service fits and needs no new room the second time")
+  @Test("The largest notification fits and needs no new memory the second time")
   func largestNotification() throws {
     let collapse = [UInt8](repeating: 0x41, count: Limits.collapseIDBytes)
     let payload = [UInt8](repeating: 0x42, count: Limits.voipPayloadBytes)
@@ -112,7 +112,7 @@ struct MailboxRecordTests {
   }
 
   @Test(
-    "Each push type has the number that the disk knows it by",
+    "Each push type has its number on disk",
     arguments: [
       (PushType.alert, UInt8(0)), (.background, 1), (.complication, 2), (.controls, 3),
       (.fileprovider, 4),
@@ -144,7 +144,7 @@ struct MailboxRecordTests {
     #expect(String(decoding: bytes[read.payload], as: UTF8.self) == "{}")
   }
 
-  @Test("A notification cut short at any byte is refused")
+  @Test("A notification truncated at any byte is rejected")
   func truncatedNotification() {
     for length in 0..<Self.notification.count {
       let bytes = Array(Self.notification.prefix(length))
@@ -155,7 +155,7 @@ struct MailboxRecordTests {
   }
 
   @Test(
-    "Impossible notifications are refused by name",
+    "An invalid notification is rejected with the name of the field",
     arguments: [
       (0, UInt8(3), RecordError.unknownVersion(3)),
       (pushTypeAt - 1, 3, .malformed(field: "priority")),
@@ -170,7 +170,7 @@ struct MailboxRecordTests {
     #expect(throws: error) { try StoredNotification(decoding: bytes.span) }
   }
 
-  @Test("A mailbox key is device, app and flags, for the first place of a topic")
+  @Test("A mailbox key is device, app and flags for the first slot of a topic")
   func mailboxKey() throws {
     let key = MailboxKey(
       device: DeviceID(0x0102_0304_0506_0708),
@@ -185,7 +185,7 @@ struct MailboxRecordTests {
     #expect(try DeviceID(storeKey: device.span) == key.device)
   }
 
-  @Test("Each place of a topic but the first has its index behind the flags")
+  @Test("Each further slot of a topic has its index after the flags")
   func mailboxKeyIndex() throws {
     let key = MailboxKey(
       device: DeviceID(0x0102_0304_0506_0708), topic: TopicKey(app: AppID(0x0a0b_0c0d)),
@@ -196,7 +196,7 @@ struct MailboxRecordTests {
     #expect(try MailboxKey(decoding: expected.span) == key)
   }
 
-  @Test("Keys of another length or with unknown flags are refused")
+  @Test("Keys of another length or with unknown flags are rejected")
   func malformedKeys() {
     let good: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 1, 0]
     #expect(throws: Never.self) { try MailboxKey(decoding: good.span) }
@@ -205,7 +205,7 @@ struct MailboxRecordTests {
     }
     let long = good + [1, 0]
     #expect(throws: RecordError.trailingBytes(1)) { try MailboxKey(decoding: long.span) }
-    // The first place has no index.
+    // The first slot has no index.
     let zero = good + [0]
     #expect(throws: RecordError.malformed(field: "index")) { try MailboxKey(decoding: zero.span) }
     for flags: UInt8 in [0x12, 0x1f, 0x20, 0x80] {

@@ -1,9 +1,9 @@
 import ApusStore
 import Testing
 
-@Suite("The store in memory")
+@Suite("Memory store")
 struct MemoryStoreTests {
-  @Test("A held commit is neither answered nor visible; released, it is both")
+  @Test("A held commit is neither answered nor visible until it is released")
   func hold() async throws {
     let store = MemoryStore(mode: .background)
     store.holdCommits()
@@ -27,7 +27,7 @@ struct MemoryStoreTests {
     #expect(store.pendingCommitCount == 0)
   }
 
-  @Test("Injected faults hit as many groups as asked for, and leave no trace of them")
+  @Test("Injected faults affect the requested number of groups, without a trace")
   func faults() async throws {
     let store = MemoryStore()
     let full = StoreError.diskFull(path: "/data", detail: "injected")
@@ -38,7 +38,7 @@ struct MemoryStoreTests {
     #expect(try store.rows(.meta, prefix: []) == [[[3], [3]]])
   }
 
-  @Test("By hand, commits run in order on the caller's thread and only when asked to")
+  @Test("In manual mode commits run in order on the caller's thread, and only on request")
   func manual() throws {
     let store = MemoryStore(mode: .manual)
     let recorder = Recorder<UInt8>()
@@ -55,7 +55,7 @@ struct MemoryStoreTests {
     #expect(recorder.all == [0, 1, 2])
   }
 
-  @Test("After a power loss there is what was committed, and not what waited")
+  @Test("After a power loss committed rows remain, and waiting groups are lost")
   func powerLoss() throws {
     let store = MemoryStore(mode: .manual)
     for number in UInt8(0)..<3 {
@@ -69,7 +69,7 @@ struct MemoryStoreTests {
     #expect(next.pendingCommitCount == 0)
   }
 
-  @Test("Beyond its bound a commit fails as on a full disk; removals make room again")
+  @Test("Beyond its bound a commit fails as on a full disk, and removals make room again")
   func bound() async throws {
     let store = MemoryStore(maximumBytes: 4096)
     let large = [UInt8](repeating: 7, count: 3000)
@@ -84,7 +84,7 @@ struct MemoryStoreTests {
     #expect(try store.rows(.mailbox, prefix: []).count == 1)
   }
 
-  @Test("More than may wait is refused in its turn; a large group alone is not")
+  @Test("Groups beyond the bound are refused in turn, but a single large group is not")
   func overload() throws {
     let store = MemoryStore(maximumPendingBytes: 1000, mode: .manual)
     let large = [UInt8](repeating: 7, count: 600)

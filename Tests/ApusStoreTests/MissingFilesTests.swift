@@ -3,9 +3,8 @@ import Testing
 
 @testable import ApusStore
 
-/// A backup that was cut off, a file that somebody removed: the engine by itself would begin anew, or where the list of
-/// its tables ends.
-@Suite("Files of the store that are missing or cut off")
+/// A truncated backup, or a removed file: the engine alone would start from scratch, or use a shorter list of tables.
+@Suite("Missing or truncated files of the store")
 struct MissingFilesTests {
   private let scratch = Scratch()
   private let count = 40
@@ -20,7 +19,7 @@ struct MissingFilesTests {
     try FileManager.default.removeItem(atPath: "\(scratch.path)/\(name)")
   }
 
-  /// A store with some tables and a log, as a kill leaves it.
+  /// A store with some tables and a log, as after a kill.
   private func make() async throws {
     var options = RocksOptions()
     options.progressMilliseconds = 0
@@ -51,31 +50,31 @@ struct MissingFilesTests {
     store.close()
   }
 
-  @Test("A store that a kill left opens, again and again")
+  @Test("A store opens after a kill, repeatedly")
   func intact() async throws {
     try await make()
     for _ in 0..<4 { try expectAll() }
   }
 
-  @Test("A MANIFEST that ends early", arguments: [60, 90, 99])
+  @Test("A truncated MANIFEST is damage", arguments: [60, 90, 99])
   func shortManifest(percent: Int) async throws {
     try await make()
     let name = try #require(names { $0.hasPrefix("MANIFEST") }.max())
     let file = URL(filePath: "\(scratch.path)/\(name)")
     let content = try Data(contentsOf: file)
     try content.prefix(content.count * percent / 100).write(to: file)
-    expectCorrupted("bytes and had \(content.count)")
-    // Nothing was touched: with the file as it was, everything is there.
+    expectCorrupted("bytes, but had \(content.count)")
+    // Nothing was changed: with the original file, everything is there.
     try content.write(to: file)
     try expectAll()
   }
 
-  @Test("A log that is missing although a newer one is there")
+  @Test("A missing log is damage even if a newer one exists")
   func missingOlderLog() async throws {
     var options = RocksOptions()
     options.memtableBytes = 4 << 20
     let store = try RocksStore(path: scratch.path, options: options)
-    // One record keeps the first log. What fills the memtable of another family begins the second one.
+    // One record keeps the first log. Filling the memtable of another family begins the second one.
     #expect(await commit(store) { $0.put(.meta, key(0), [1]) } == nil)
     let value = [UInt8](repeating: 0x5a, count: 100_000)
     for number in 0..<25 {
@@ -91,14 +90,14 @@ struct MissingFilesTests {
     let first = "\(scratch.path)/\(logs[0])"
     try FileManager.default.moveItem(atPath: first, toPath: "\(scratch.root)/kept")
     expectCorrupted("log")
-    // With the file back everything is there; where the loss is accepted, what the others hold.
+    // With the file back everything is there; if the loss is accepted, the content of the others.
     options.acceptsLoss = true
     let rest = try RocksStore(path: scratch.path, options: options)
     #expect(try rest.get(.mailbox, key(24)) == value)
     rest.close()
   }
 
-  @Test("An older MANIFEST, by a CURRENT of a backup")
+  @Test("An older MANIFEST, named by the CURRENT of a backup, is damage")
   func olderManifest() async throws {
     try await make()
     let current = URL(filePath: "\(scratch.path)/CURRENT")
@@ -106,31 +105,31 @@ struct MissingFilesTests {
     try FileManager.default.copyItem(
       atPath: "\(scratch.path)/\(name)", toPath: "\(scratch.path)/MANIFEST-000001")
     try Data("MANIFEST-000001\n".utf8).write(to: current)
-    expectCorrupted("had gone on to \(name)")
+    expectCorrupted("had already used \(name)")
   }
 
-  @Test("No MANIFEST, or no CURRENT", arguments: ["MANIFEST", "CURRENT"])
+  @Test("A missing MANIFEST or CURRENT is damage", arguments: ["MANIFEST", "CURRENT"])
   func missing(prefix: String) async throws {
     try await make()
     for name in try names({ $0.hasPrefix(prefix) }) { try remove(name) }
     expectCorrupted(prefix)
   }
 
-  @Test("No log")
+  @Test("A missing log is damage")
   func missingLog() async throws {
     try await make()
     for name in try names({ $0.hasSuffix(".log") }) { try remove(name) }
     expectCorrupted(".log is missing")
   }
 
-  @Test("Nothing but the notes beside the engine's files")
+  @Test("Only the notes beside the engine's files are damage")
   func nothing() async throws {
     try await make()
     for name in try names({ $0 != "FORMAT" && $0 != "PROGRESS" }) { try remove(name) }
     expectCorrupted("CURRENT is missing")
   }
 
-  @Test("Where the operator accepts it, each missing table is left out and the others are kept")
+  @Test("If the operator accepts it, each missing table is dropped and the others are kept")
   func missingTables() async throws {
     let store = try RocksStore(path: scratch.path)
     let families: [StoreFamily] = [.meta, .devices, .feedback]
@@ -159,7 +158,7 @@ struct MissingFilesTests {
     again.close()
   }
 
-  @Test("A list of tables that names none cannot be mended")
+  @Test("A list of tables that names none cannot be repaired")
   func unmendable() async throws {
     try await make()
     for name in try names({ $0.hasPrefix("MANIFEST") }) { try remove(name) }
@@ -169,7 +168,7 @@ struct MissingFilesTests {
     }
   }
 
-  @Test("Where the operator accepts the loss it opens with what is left")
+  @Test("If the operator accepts the loss the store opens with the rest")
   func acceptedLoss() async throws {
     try await make()
     for name in try names({ $0.hasSuffix(".log") }) { try remove(name) }
@@ -179,7 +178,7 @@ struct MissingFilesTests {
     for number in 0..<count { #expect(try store.get(.meta, key(number)) == [UInt8(number)]) }
     #expect(try store.get(.meta, key(count)) == nil)
     store.close()
-    // From now on it is whole.
+    // From now on it is complete.
     try RocksStore(path: scratch.path).close()
   }
 }

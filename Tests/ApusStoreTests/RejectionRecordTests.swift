@@ -3,7 +3,7 @@ import ApusStore
 import Testing
 
 struct RejectionRecordTests {
-  @Test("A row is named by worker and reason, and holds a number")
+  @Test("A row has worker and reason as its key, and a number as its value")
   func bytes() throws {
     let key = RejectionRecord.key(worker: 0x0102, .badDeviceToken)
     #expect(key == Array("rejections/".utf8) + [1, 2] + Array("BadDeviceToken".utf8))
@@ -13,7 +13,7 @@ struct RejectionRecordTests {
     #expect(read.worker == 0x0102 && read.reason == .badDeviceToken && read.number == 0x0a0b)
   }
 
-  @Test("A row of another version, of an unknown reason or of another length is refused")
+  @Test("A row of another version, of an unknown reason or of another length is rejected")
   func malformed() {
     let key = RejectionRecord.key(worker: 0, .badTopic)
     let other = Array("rejections/".utf8) + [0, 0] + Array("BadMood".utf8)

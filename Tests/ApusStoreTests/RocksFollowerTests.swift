@@ -3,7 +3,7 @@ import ApusStore
 import Foundation
 import Testing
 
-@Suite("A reader beside the store's writer")
+@Suite("Reading beside the store's writer")
 struct RocksFollowerTests {
   let scratch = Scratch()
   var own: String { scratch.root + "/reader" }
@@ -12,7 +12,7 @@ struct RocksFollowerTests {
     try FileManager.default.createDirectory(atPath: own, withIntermediateDirectories: true)
   }
 
-  @Test("It sees what was committed, when it catches up, and writes nothing into the store")
+  @Test("It sees what was committed when it catches up, and writes nothing into the store")
   func follows() async throws {
     let store = try RocksStore(path: scratch.path)
     #expect(await commit(store) { $0.put(.ledger, [1], [10]) } == nil)
@@ -27,7 +27,7 @@ struct RocksFollowerTests {
     store.close()
   }
 
-  @Test("It reads a store that nobody has open")
+  @Test("It reads a store that no process has open")
   func closed() async throws {
     let store = try RocksStore(path: scratch.path)
     #expect(await commit(store) { $0.put(.meta, [1], [10]) } == nil)
@@ -38,7 +38,7 @@ struct RocksFollowerTests {
     again.close()
   }
 
-  @Test("A ledger that outgrew its bounds is read beside the writer that cuts it")
+  @Test("A ledger beyond its bounds is read while the writer removes its oldest part")
   func removal() async throws {
     let store = try RocksStore(path: scratch.path)
     var writer = try LedgerTests.writer(
@@ -62,7 +62,7 @@ struct RocksFollowerTests {
     store.close()
   }
 
-  @Test("No store is no store, and a later format is refused")
+  @Test("A missing store is an error, and so is a later format")
   func refused() throws {
     #expect(throws: StoreError.missing(path: scratch.path)) {
       try RocksFollower(path: scratch.path, scratch: own)

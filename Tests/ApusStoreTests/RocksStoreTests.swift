@@ -2,9 +2,9 @@ import ApusStore
 import Foundation
 import Testing
 
-@Suite("The store on disk")
+@Suite("Store on disk")
 struct RocksStoreTests {
-  @Test("What a commit answered for is in a copy of the files made at that moment")
+  @Test("A completed commit is in a copy of the files made at that moment")
   func durable() async throws {
     let scratch = Scratch()
     let store = try RocksStore(path: scratch.path)
@@ -13,7 +13,7 @@ struct RocksStoreTests {
       #expect(await commit(store) { $0.put(.mailbox, device + [0, 0, 0, app, 0], [app]) } == nil)
     }
     #expect(await commit(store) { $0.delete(.mailbox, device + [0, 0, 0, 0, 0]) } == nil)
-    // The store is neither closed nor flushed: the rows are in its log alone.
+    // The store is neither closed nor flushed: the rows are only in its log.
     let copy = scratch.root + "/copy"
     try FileManager.default.copyItem(atPath: scratch.path, toPath: copy)
     let names = try FileManager.default.contentsOfDirectory(atPath: copy)
@@ -25,7 +25,7 @@ struct RocksStoreTests {
     store.close()
   }
 
-  @Test("Everything submitted while one group is being synced goes out with one sync")
+  @Test("Everything submitted while one group is being synced is written with one sync")
   func groupCommit() async throws {
     let scratch = Scratch()
     let store = try RocksStore(path: scratch.path)
@@ -35,7 +35,7 @@ struct RocksStoreTests {
     let latch = Latch()
     var first = store.makeGroup()
     first.put(.meta, [0], [0])
-    // The completion keeps the commit thread as long as a slow disk would.
+    // The completion blocks the commit thread like a slow disk.
     store.commit(first) { _ in
       entered.arrive()
       gate.wait()
@@ -61,7 +61,7 @@ struct RocksStoreTests {
     store.close()
   }
 
-  @Test("Rows outlive closing and opening, in memtables and in tables")
+  @Test("Rows survive closing and opening, in memtables and in tables")
   func reopen() async throws {
     let scratch = Scratch()
     var options = RocksOptions()
@@ -86,7 +86,7 @@ struct RocksStoreTests {
     #expect(try scratch.files().keys.contains { $0.hasSuffix(".sst") })
   }
 
-  @Test("A new directory is for its owner alone, and says its format")
+  @Test("A new directory is private to its owner, and contains its format")
   func newDirectory() throws {
     let scratch = Scratch()
     try RocksStore(path: scratch.path).close()
@@ -95,7 +95,7 @@ struct RocksStoreTests {
     #expect(try scratch.files()["FORMAT"] == Data("apus store format 2\n".utf8))
   }
 
-  @Test("A second store in the same directory is refused, and the first goes on")
+  @Test("A second store in the same directory is refused, and the first continues")
   func locked() async throws {
     let scratch = Scratch()
     let store = try RocksStore(path: scratch.path)
@@ -107,7 +107,7 @@ struct RocksStoreTests {
     try RocksStore(path: scratch.path).close()
   }
 
-  @Test("Another process that has the store open is noticed")
+  @Test("Another process that has the store open is detected")
   func lockedByProcess() throws {
     let scratch = Scratch()
     try RocksStore(path: scratch.path).close()
@@ -132,8 +132,8 @@ struct RocksStoreTests {
   }
 
   @Test(
-    "Data of another format are refused and not touched",
-    arguments: [(1, "reads format 2 alone"), (3, "formats up to 2")])
+    "Data of another format are refused and not changed",
+    arguments: [(1, "reads only format 2"), (3, "formats up to 2")])
   func otherVersion(found: Int, says text: String) async throws {
     let scratch = Scratch()
     let store = try RocksStore(path: scratch.path)
@@ -152,19 +152,19 @@ struct RocksStoreTests {
     #expect(try scratch.files() == before)
   }
 
-  @Test("A directory with other things in it is refused and not touched")
+  @Test("A directory with other content is refused and not changed")
   func foreignDirectory() throws {
     let scratch = Scratch()
     try FileManager.default.createDirectory(
       atPath: scratch.path, withIntermediateDirectories: false)
     try scratch.write("dear diary", to: "diary.txt")
-    #expect(throws: StoreError.notAStore(path: scratch.path, detail: "it holds 'diary.txt'")) {
+    #expect(throws: StoreError.notAStore(path: scratch.path, detail: "it contains 'diary.txt'")) {
       try RocksStore(path: scratch.path)
     }
     #expect(try scratch.files().keys.sorted() == ["diary.txt"])
   }
 
-  @Test("An empty directory becomes a store, even after a crash while it was made")
+  @Test("An empty directory becomes a store, even after a crash during creation")
   func interruptedCreation() throws {
     let scratch = Scratch()
     try FileManager.default.createDirectory(
@@ -187,7 +187,7 @@ struct RocksStoreTests {
     #expect(throws: StoreError.missing(path: deep)) { try RocksStore(path: deep) }
   }
 
-  @Test("A directory that may not be written is refused by name", .enabled(if: getuid() != 0))
+  @Test("A directory without write permission is refused by name", .enabled(if: getuid() != 0))
   func noPermission() throws {
     let scratch = Scratch()
     try FileManager.default.createDirectory(
@@ -201,13 +201,13 @@ struct RocksStoreTests {
     }
   }
 
-  /// Files that are damaged in turn, and words that the message must then have.
+  /// Files that are damaged in turn, and words that the message must then contain.
   static let damages: [(file: String, content: String?)] = [
     ("CURRENT", "nonsense"), ("CURRENT", "MANIFEST-999999\n"), ("CURRENT", nil), ("MANIFEST", "x"),
     ("MANIFEST", nil), ("FORMAT", nil), ("FORMAT", "apus store format \n"), ("FORMAT", ""),
   ]
 
-  @Test("Damage gives an error that names the store and what to do", arguments: damages.indices)
+  @Test("Damage causes an error that names the store and the remedy", arguments: damages.indices)
   func damaged(index: Int) async throws {
     let (file, content) = Self.damages[index]
     let scratch = Scratch()
@@ -229,7 +229,7 @@ struct RocksStoreTests {
     #expect("\(try #require(error))".contains("restore a backup"))
   }
 
-  @Test("After a fault of the disk commits fail, then work again, and nothing answered is lost")
+  @Test("After a disk fault commits fail, then work again, and nothing answered is lost")
   func recovery() async throws {
     let scratch = Scratch()
     let recorder = Recorder<StoreEvent>()
@@ -247,7 +247,7 @@ struct RocksStoreTests {
     let store = try RocksStore(path: scratch.path, options: options)
     let value = [UInt8](repeating: 1, count: 8192)
     #expect(await commit(store) { $0.put(.mailbox, Self.key(0), value) } == nil)
-    // With the directory gone the engine can go on with the files that it has open, but not make another.
+    // Without the directory the engine can use the files that it has open, but not create another.
     let away = scratch.root + "/away"
     try FileManager.default.moveItem(atPath: scratch.path, toPath: away)
     var number: UInt16 = 0

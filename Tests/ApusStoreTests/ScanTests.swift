@@ -2,10 +2,10 @@ import ApusModel
 import ApusStore
 import Testing
 
-@Suite("Scans from a key on")
+@Suite("Scans from a key")
 struct ScanTests {
   @Test(
-    "A scan from a key visits the rows under the prefix that do not come before it",
+    "A scan from a key visits the rows with the prefix that do not precede it",
     arguments: Engine.allCases, [StoreFamily.mailbox, .meta])
   func start(engine: Engine, family: StoreFamily) async throws {
     let store = try engine.make(in: Scratch())
@@ -14,7 +14,7 @@ struct ScanTests {
     _ = await commit(store) { group in
       for key in keys.shuffled() { group.put(family, key, key + [0]) }
     }
-    // Present and absent ones, before the prefix, inside it and behind it.
+    // Existing and missing ones, before the prefix, inside it and after it.
     let starts: [[UInt8]] =
       [[]] + DurableStoreTests.keys.flatMap { [$0, $0 + [0], $0 + [0x80], Array($0.dropLast())] }
     for prefix in DurableStoreTests.prefixes {
@@ -30,14 +30,15 @@ struct ScanTests {
   }
 
   @Test(
-    "Pages put together are the whole, through growth and shrinking", arguments: Engine.allCases,
+    "Consecutive pages contain all rows, while the table grows and shrinks",
+    arguments: Engine.allCases,
     [1, 2, 3] as [UInt64])
   func walk(engine: Engine, seed: UInt64) async throws {
     let store = try engine.make(in: Scratch())
     var random = SeededRandom(state: seed)
     var model: [[UInt8]: [UInt8]] = [:]
     for step in 0..<24 {
-      // Twelve steps that mostly add, then twelve that mostly remove: beyond 2,000 rows and down to few.
+      // Twelve steps that mostly add, then twelve that mostly remove: to over 2,000 rows and down to few.
       let adds = step < 12 ? 9 : 1
       var present = model.keys.sorted { $0.lexicographicallyPrecedes($1) }
       var changes: [([UInt8], [UInt8]?)] = []
@@ -77,7 +78,7 @@ struct ScanTests {
     ]
   }
 
-  /// All rows under `prefix`, read `limit` at a time, each page from behind the last one's last key.
+  /// All rows with `prefix`, read `limit` at a time, each page starting after the previous one's last key.
   static func pages(
     of store: any DurableStore, prefix: [UInt8], limit: Int
   ) throws -> [[[UInt8]]] {
@@ -86,7 +87,7 @@ struct ScanTests {
     while true {
       let page = try store.rows(.feedback, prefix: prefix, from: start, limit: limit)
       all += page
-      // The bound ends a test whose pages make no progress.
+      // The limit ends a test whose pages make no progress.
       guard page.count == limit, all.count < 10_000, let last = page.last else { return all }
       start = last[0] + [0]
     }
@@ -117,7 +118,7 @@ struct ScanTests {
   }
 }
 
-@Suite("What waits for several devices")
+@Suite("Stored notifications of several devices")
 struct MailboxScanTests {
   /// Rows for the devices 0, 3, 6 … below 3,000: one, two or three topics, on disk in tables and in the log.
   private func fill(_ store: any DurableStore, _ compact: () throws -> Void) async throws {
@@ -136,7 +137,7 @@ struct MailboxScanTests {
   }
 
   private static func key(_ number: UInt64, _ app: UInt32) -> MailboxKey {
-    // Neighbours in number are far apart in the order of the keys, and the other way round.
+    // Adjacent numbers are far apart in the order of the keys, and vice versa.
     MailboxKey(
       device: DeviceID(number.byteSwapped), topic: TopicKey(app: AppID(app)),
       environment: .production)
@@ -145,7 +146,7 @@ struct MailboxScanTests {
   private func check(_ store: any DurableStore) throws {
     var asked = (0..<3100 as Range<UInt64>).map { DeviceID($0.byteSwapped) }
     asked.sort { $0.rawValue < $1.rawValue }
-    // A device may be asked for twice: in both environments, say.
+    // A device may be requested twice, for example in both environments.
     asked.insert(asked[10], at: 10)
     var found: [Int: [MailboxKey]] = [:]
     try store.scanMailbox(of: asked) { index, key, value in
@@ -163,7 +164,7 @@ struct MailboxScanTests {
     }
   }
 
-  @Test("Each gets its own rows from the disk")
+  @Test("Each device gets its own rows from the disk")
   func onDisk() async throws {
     let scratch = Scratch()
     let store = try RocksStore(path: scratch.path)
@@ -172,7 +173,7 @@ struct MailboxScanTests {
     store.close()
   }
 
-  @Test("Each gets its own rows from memory")
+  @Test("Each device gets its own rows from memory")
   func inMemory() async throws {
     let store = MemoryStore()
     try await fill(store) {}

@@ -26,7 +26,7 @@ extension DurableStore {
     try get(family, key: key.span)
   }
 
-  /// The rows under `prefix` from `start` on in the order of the visits, at most `limit`.
+  /// The rows with `prefix` from `start` on in the order of the visits, at most `limit`.
   func rows(
     _ family: StoreFamily, prefix: [UInt8], from start: [UInt8] = [], limit: Int = .max
   ) throws(StoreError) -> [[[UInt8]]] {
@@ -53,7 +53,7 @@ final class Scratch: Sendable {
 
   deinit { try? FileManager.default.removeItem(atPath: root) }
 
-  /// Each file below the store by name, with its content.
+  /// Each file in the store by name, with its content.
   func files() throws -> [String: Data] {
     var files: [String: Data] = [:]
     for name in try FileManager.default.contentsOfDirectory(atPath: path) {
@@ -108,7 +108,7 @@ final class Latch: Sendable {
   }
 }
 
-/// Bytes from hexadecimal digits; what stands behind a `#` in a line is a remark.
+/// Bytes from hexadecimal digits; text after a `#` in a line is a comment.
 func hex(_ text: String) -> [UInt8] {
   let digits = text.split(separator: "\n").flatMap { line in
     line.prefix { $0 != "#" }.filter { !$0.isWhitespace }.compactMap { $0.hexDigitValue }
@@ -116,7 +116,7 @@ func hex(_ text: String) -> [UInt8] {
   return stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
 }
 
-/// SplitMix64, by which a random walk can be repeated.
+/// SplitMix64: the same seed gives the same walk.
 struct SeededRandom: RandomNumberGenerator {
   var state: UInt64
 

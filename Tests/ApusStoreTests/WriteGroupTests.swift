@@ -35,7 +35,7 @@ struct WriteGroupTests {
     #expect(Array(group.bytes[16..<19]) == [0x80, 0x80, 0x01])
   }
 
-  @Test("A group is made in the room of one that was committed, and is empty")
+  @Test("A group reuses the memory of a committed one, and is empty")
   func recycled() {
     let store = MemoryStore(mode: .manual)
     for round in 0..<3 {
@@ -49,7 +49,7 @@ struct WriteGroupTests {
     }
   }
 
-  @Test("A queue that is never empty gives everything in order, in turns of its size")
+  @Test("A queue that is never empty returns everything in order, in turns of its size")
   func turns() {
     let queue = CommitQueue(maximumPendingBytes: .max, mergeBytes: 40)
     let recorder = Recorder<Int>()
@@ -76,14 +76,14 @@ struct WriteGroupTests {
     #expect(recorder.all == Array(0..<100))
   }
 
-  @Test("The count is written little-endian over the header")
+  @Test("The count is written little-endian into the header")
   func count() {
     var bytes = [UInt8](repeating: 0xee, count: 12)
     WriteRecord.setCount(0x0102_0304, in: &bytes)
     #expect(bytes == [0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 4, 3, 2, 1])
   }
 
-  @Test("The writes of a group read back in order")
+  @Test("The writes of a group are read back in order")
   func readBack() throws {
     var group = WriteGroup()
     group.put(.meta, [], [])

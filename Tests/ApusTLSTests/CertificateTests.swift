@@ -23,7 +23,7 @@ struct CertificateTests {
       })
   }
 
-  @Test("A client may leave its certificate out", arguments: [TLSVersion.v1_2, .v1_3])
+  @Test("A client may omit its certificate", arguments: [TLSVersion.v1_2, .v1_3])
   func absent(version: TLSVersion) throws {
     let pair = try connect(device: nil, version: version)
     #expect(pair.server.connection.isEstablished)
@@ -31,7 +31,7 @@ struct CertificateTests {
   }
 
   @Test(
-    "A certificate of the authority is accepted and shown", arguments: [TLSVersion.v1_2, .v1_3])
+    "A certificate of the authority is accepted and available", arguments: [TLSVersion.v1_2, .v1_3])
   func valid(version: TLSVersion) throws {
     let pair = try connect(device: certificates.device, version: version)
     #expect(pair.server.connection.isEstablished)
@@ -39,7 +39,7 @@ struct CertificateTests {
     #expect(pair.client.connection.peerCertificateDER == der(certificates.server))
   }
 
-  @Test("A server that asks for none sees none")
+  @Test("A server that requests no certificate gets none")
   func notRequested() throws {
     let pair = try Pair.connected(
       certificates.clientConfiguration { $0.identity = certificates.device },
@@ -48,7 +48,8 @@ struct CertificateTests {
     #expect(pair.server.connection.peerCertificateDER == nil)
   }
 
-  @Test("A certificate by an intermediate authority is accepted, from the root or from there")
+  @Test(
+    "A certificate by an intermediate authority is accepted, up to the root or the intermediate")
   func intermediate() throws {
     for authorities in [certificates.authority, certificates.intermediate] {
       let pair = try connect(device: certificates.deviceByIntermediate, authorities: authorities)
@@ -78,7 +79,7 @@ struct CertificateTests {
     #expect(pair.client.failure == .alertReceived(device.1))
   }
 
-  @Test("A certificate from the future is refused with bad_certificate")
+  @Test("A certificate from the future is rejected with bad_certificate")
   func notYetValid() throws {
     let pair = try connect(device: certificates.device, verificationTime: 1_000_000_000)
     #expect(pair.server.failure == .certificateRejected("certificate is not yet valid"))
@@ -86,7 +87,7 @@ struct CertificateTests {
   }
 
   @Test(
-    "A client takes a server for whom its certificate names",
+    "A client accepts a server only for the names in its certificate",
     arguments: [
       ("push.example.com", true), ("PUSH.example.com", true), ("localhost", true),
       ("a.wild.example.com", true), ("127.0.0.1", true), ("a.b.wild.example.com", false),
@@ -107,7 +108,7 @@ struct CertificateTests {
     }
   }
 
-  @Test("A client refuses a server of another authority, unless told to accept everyone")
+  @Test("A client rejects a server of another authority, unless told to accept everyone")
   func untrustedServer() throws {
     let refused = try Pair.connected(
       certificates.clientConfiguration {
@@ -131,7 +132,7 @@ struct CertificateTests {
     #expect(careless.client.connection.isEstablished)
   }
 
-  @Test("A server answers as whom the client asks for")
+  @Test("A server uses the identity that the client asks for")
   func serverNames() throws {
     let server = certificates.serverConfiguration {
       $0.serverNameIdentities = ["named.example.com": certificates.namedServer]
@@ -156,7 +157,7 @@ struct CertificateTests {
     }
   }
 
-  @Test("A configuration that cannot work is refused, and the error says which part")
+  @Test("An invalid configuration is rejected, and the error names the part")
   func configurations() throws {
     let good = certificates.server
     let sealed = try certificates.bytes("sealed.key")
@@ -184,7 +185,7 @@ struct CertificateTests {
         "server certificate: certificate 2 is damaged: "))
     #expect(
       refusal { $0.identity.privateKeyPEM = certificates.device.privateKeyPEM }
-        == "server key is not the key of the certificate: key values mismatch")
+        == "server key does not match the certificate: key values mismatch")
     #expect(refusal { $0.identity.privateKeyPEM = sealed }.hasPrefix("server key: no usable"))
     #expect(refusal { $0.identity.privateKeyPEM = [] }.hasPrefix("server key: no usable"))
     #expect(

@@ -49,7 +49,7 @@ struct CloseTests {
       Issue.record("truncation was not noticed")
       return
     }
-    // Nor does it begin after its end.
+    // Nor does it start after its end.
     #expect(throws: TLSError.truncated) { try halfway.server.write([1]) }
     halfway.client.start()
     halfway.server.feed(halfway.client.takeSent())
@@ -57,7 +57,7 @@ struct CloseTests {
     #expect(halfway.server.sent.isEmpty)
   }
 
-  @Test("Closing before the handshake is complete says nothing")
+  @Test("Closing before the handshake is complete sends nothing")
   func earlyClose() throws {
     let pair = try Pair(
       client: TLSContext(client: certificates.clientConfiguration()),

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusTLS
 
-@Suite("When OpenSSL cannot be given up")
+@Suite("Connections that stay with OpenSSL")
 struct CompactionLimitTests {
   let certificates: TestCertificates
 
@@ -30,7 +30,7 @@ struct CompactionLimitTests {
         certificates.serverConfiguration()))
   }
 
-  @Test("So does whoever is told to")
+  @Test("A connection whose context does not allow compaction stays with OpenSSL")
   func switchedOff() throws {
     try expectLeftAlone(
       .connected(
@@ -38,7 +38,7 @@ struct CompactionLimitTests {
         certificates.serverConfiguration { $0.allowsCompaction = false }))
   }
 
-  @Test("A handshake that is under way goes on")
+  @Test("A handshake in progress continues")
   func handshaking() throws {
     let pair = try Pair(
       client: TLSContext(client: certificates.clientConfiguration()),
@@ -49,7 +49,7 @@ struct CompactionLimitTests {
     try expectLeftAlone(pair)
   }
 
-  @Test("A record that has arrived in part is OpenSSL's", arguments: [1, 4, 5, 6, 20, 41])
+  @Test("A partially received record stays with OpenSSL", arguments: [1, 4, 5, 6, 20, 41])
   func partOfRecord(count: Int) throws {
     let pair = try Pair.connected(
       certificates.clientConfiguration(), certificates.serverConfiguration())
@@ -59,7 +59,7 @@ struct CompactionLimitTests {
     try expectLeftAlone(pair)
   }
 
-  @Test("After records that OpenSSL read and wrote, the new layer counts on")
+  @Test("The new layer continues the counts of records that OpenSSL read and wrote")
   func later() throws {
     let pair = try Pair.connected(
       certificates.clientConfiguration { $0.allowsCompaction = true },
@@ -78,7 +78,7 @@ struct CompactionLimitTests {
     #expect(pair.server.received == pattern(77) && pair.client.received == pattern(78))
   }
 
-  @Test("Keys that were updated already are OpenSSL's alone", arguments: [true, false])
+  @Test("A connection with updated keys stays with OpenSSL", arguments: [true, false])
   func updatedKeys(byServer: Bool) throws {
     let pair = try Pair.connected(
       certificates.clientConfiguration(), certificates.serverConfiguration())
@@ -89,7 +89,7 @@ struct CompactionLimitTests {
     try expectLeftAlone(pair)
   }
 
-  @Test("A client with half a ticket waits for the rest")
+  @Test("A client with a partial ticket waits for the rest")
   func halfTicket() throws {
     let pair = try Pair.withHalfATicket(certificates) { $0.allowsCompaction = true }
     #expect(!pair.client.connection.compact())
@@ -97,7 +97,7 @@ struct CompactionLimitTests {
     #expect(pair.client.connection.receivedTicketCount == 1)
   }
 
-  @Test("A connection that was closed or has failed is left as it is")
+  @Test("A connection that was closed or has failed is left unchanged")
   func ended() throws {
     let closed = try Pair.connected(
       certificates.clientConfiguration(), certificates.serverConfiguration())
@@ -142,7 +142,7 @@ struct CompactionLimitTests {
         quiet.append(side.connection)
       }
       for _ in 0..<100 { try add() }
-      // By what is given back: handshakes leave memory behind that the allocator keeps at hand.
+      // Measured by what is freed: handshakes leave memory that the allocator keeps.
       let before = Int(apus_heap_bytes_in_use())
       quiet.removeLast(50)
       let each = (before - Int(apus_heap_bytes_in_use())) / 50

@@ -2,9 +2,9 @@ import Testing
 
 @testable import ApusTLS
 
-// The record layer of our own on one side or on both, OpenSSL on the other.
+// Our own record layer on one side or on both, OpenSSL on the other.
 
-@Suite("TLS after OpenSSL was given up")
+@Suite("TLS after compaction")
 struct CompactionTests {
   enum Who: CaseIterable, Sendable {
     case server
@@ -16,7 +16,7 @@ struct CompactionTests {
 
   init() throws { certificates = try TestCertificates.make() }
 
-  /// A pair with certificates on both sides after its handshake and its ticket.
+  /// A pair with certificates on both sides, after its handshake and its ticket.
   func connected(
     _ who: Who, _ suite: RecordSuite = .aes128, chunk: Int = .max, session: TLSSession? = nil,
     contexts: (TLSContext, TLSContext)? = nil
@@ -52,7 +52,7 @@ struct CompactionTests {
     )
   }
 
-  /// 0 to 16384 and beyond: each one where something begins, steps between.
+  /// 0 to 16384 and beyond: each size at a boundary, and steps between.
   static let sizes: [Int] = {
     var sizes = Set(0...40)
     for power in 7...14 { sizes.formUnion((1 << power) - 3...(1 << power) + 3) }
@@ -80,7 +80,7 @@ struct CompactionTests {
     }
   }
 
-  @Test("However a stream is cut in two, it arrives", arguments: Who.allCases)
+  @Test("A stream arrives however it is split in two", arguments: Who.allCases)
   func everySplit(who: Who) throws {
     let pair = try connected(who)
     for (source, target) in [(pair.client, pair.server), (pair.server, pair.client)] {
@@ -107,7 +107,7 @@ struct CompactionTests {
     #expect(pair.client.received == pattern(20_000))
   }
 
-  @Test("What the client sends together with its Finished is read by the new layer")
+  @Test("Data that the client sends with its Finished is read by the new layer")
   func earlyWords() throws {
     let (client, server) = try makeContexts()
     for extra in 0...120 {
@@ -126,7 +126,7 @@ struct CompactionTests {
     }
   }
 
-  @Test("Writes and arrivals of random sizes, with new keys in between, lose nothing")
+  @Test("Writes and arrivals of random sizes, with key updates in between, lose nothing")
   func randomWalk() throws {
     let seed = UInt64.random(in: .min ... .max)
     var random = SplitMix(state: seed)
@@ -158,7 +158,7 @@ struct CompactionTests {
     }
   }
 
-  @Test("New keys may be agreed on in mid-stream", arguments: Who.allCases, [true, false])
+  @Test("Keys may be updated in mid-stream", arguments: Who.allCases, [true, false])
   func keyUpdate(who: Who, asksBack: Bool) throws {
     let pair = try connected(who, chunk: 5)
     for round in 1...5 {
@@ -201,7 +201,7 @@ struct CompactionTests {
     }
   }
 
-  @Test("What the handshake settled is known, until nobody needs it any more")
+  @Test("The results of the handshake are available until they are dropped")
   func facts() throws {
     let pair = try connected(.both)
     let server = pair.server.connection
@@ -214,7 +214,7 @@ struct CompactionTests {
     #expect(server.peerCertificateDER == nil && server.negotiatedProtocol == "a")
   }
 
-  @Test("A ticket that OpenSSL sent before it was given up is good for the next connection")
+  @Test("A ticket that OpenSSL sent before compaction is valid for the next connection")
   func resumption() throws {
     let contexts = try makeContexts()
     for who in Who.allCases {
@@ -234,7 +234,7 @@ struct CompactionTests {
 }
 
 extension Side {
-  /// Changes to new keys with the next write at the latest, whoever speaks for this side.
+  /// Updates keys with the next write at the latest, whichever implementation this side has.
   func newKeys(asksBack: Bool) throws {
     guard let records = connection.records else { return updateKeys(asksBack: asksBack) }
     try records.updateKeys(buffers, asksBack: asksBack)

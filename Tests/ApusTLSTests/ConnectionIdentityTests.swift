@@ -1,13 +1,13 @@
 import ApusTLS
 import Testing
 
-@Suite("The identity of one connection")
+@Suite("Identity of a connection")
 struct ConnectionIdentityTests {
   let certificates: TestCertificates
 
   init() throws { certificates = try TestCertificates.make() }
 
-  /// Connections of several clients by one context, which has no identity.
+  /// Connections of several clients with one context, which has no identity.
   private func connect(
     _ identities: [TLSIdentity], sessions: [TLSSession?] = [], version: TLSVersion
   ) throws -> [Pair] {
@@ -35,9 +35,9 @@ struct ConnectionIdentityTests {
       certificateDER: der(identity), key: try TLSIdentityKey(PEM: identity.privateKeyPEM))
   }
 
-  @Test("Each is seen with its own, under one context", arguments: [TLSVersion.v1_2, .v1_3])
+  @Test("Each client has its own identity under one context", arguments: [TLSVersion.v1_2, .v1_3])
   func own(version: TLSVersion) throws {
-    // The server's certificate is no client's, and is refused as one: by its own handshake alone.
+    // The server's certificate is not a client's, and only its own handshake fails.
     let identities = [certificates.device, certificates.server, certificates.device]
     let pairs = try connect(identities, version: version)
     for (pair, isDevice) in zip(pairs, [true, false, true]) {
@@ -53,7 +53,7 @@ struct ConnectionIdentityTests {
     }
   }
 
-  @Test("A certificate of another key, and a damaged one, are refused before anything is said")
+  @Test("A damaged certificate, or one of another key, is rejected before the handshake")
   func mismatch() throws {
     let context = try TLSContext(
       client: certificates.clientConfiguration { $0.identity = nil })

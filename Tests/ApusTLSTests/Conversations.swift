@@ -2,10 +2,10 @@ import Testing
 
 @testable import ApusTLS
 
-// What a connection goes through with OpenSSL and without it.
+// Checks that apply to a connection with OpenSSL and without it.
 
 extension Pair {
-  /// close_notify ends one direction, once, and the other goes on.
+  /// close_notify ends one direction, once, and the other continues.
   func expectHalfClose() throws {
     try client.write(pattern(30))
     client.close()
@@ -28,7 +28,7 @@ extension Pair {
     #expect(client.isClosedByPeer)
   }
 
-  /// The client has the first part of a session ticket that is spread over records; the rest waits to be sent.
+  /// The client has the first part of a session ticket that is split over records; the rest waits to be sent.
   static func withHalfATicket(
     _ certificates: TestCertificates,
     _ change: (inout TLSClientConfiguration) -> Void = { _ in }

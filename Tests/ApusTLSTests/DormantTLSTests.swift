@@ -2,9 +2,9 @@ import Testing
 
 @testable import ApusTLS
 
-// The server falls dormant and wakes; OpenSSL is the client.
+// The server becomes dormant and wakes; OpenSSL is the client.
 
-@Suite("TLS of a connection that was dormant")
+@Suite("TLS of a dormant connection")
 struct DormantTLSTests {
   let certificates: TestCertificates
 
@@ -35,7 +35,7 @@ struct DormantTLSTests {
     return pair
   }
 
-  /// Data both ways.
+  /// Data in both directions.
   private func talk(_ pair: Pair, _ count: Int) throws {
     for (source, target) in [(pair.client, pair.server), (pair.server, pair.client)] {
       target.received = []
@@ -46,7 +46,7 @@ struct DormantTLSTests {
     }
   }
 
-  @Test("It goes on in the middle of a conversation", arguments: RecordSuite.allCases)
+  @Test("It continues in the middle of a conversation", arguments: RecordSuite.allCases)
   func conversation(suite: RecordSuite) throws {
     let pair = try connected(suite)
     for count in [1, 100, 20_000, 16_384] {
@@ -61,7 +61,7 @@ struct DormantTLSTests {
     #expect(server.peerCertificateDER == nil)
   }
 
-  @Test("New keys may be agreed on before, between and after", arguments: RecordSuite.allCases)
+  @Test("Keys may be updated before, between and after", arguments: RecordSuite.allCases)
   func keyUpdates(suite: RecordSuite) throws {
     let pair = try connected(suite)
     for asksBack in [false, true] {
@@ -75,7 +75,7 @@ struct DormantTLSTests {
     }
   }
 
-  @Test("It ends as any other does", arguments: RecordSuite.allCases)
+  @Test("It ends like any other connection", arguments: RecordSuite.allCases)
   func ends(suite: RecordSuite) throws {
     let closing = try connected(suite)
     #expect(closing.server.fallDormantAndWake())
@@ -91,7 +91,7 @@ struct DormantTLSTests {
     #expect(tampered.client.failure == .alertReceived(20))
   }
 
-  @Test("What is half done is not given up")
+  @Test("A connection with anything incomplete does not become dormant")
   func halfDone() throws {
     let partial = try connected()
     try partial.client.write(pattern(100))
@@ -129,10 +129,10 @@ struct DormantTLSTests {
     #expect(try !connected(version: .v1_2).server.fallDormantAndWake(), "OpenSSL goes on")
   }
 
-  @Test("Records that carry nothing are counted on")
+  @Test("The count of records without data continues")
   func idleRecords() throws {
     let pair = try connected()
-    // OpenSSL says of new keys only with what it writes next.
+    // OpenSSL announces new keys only with its next write.
     #expect(pair.client.connection.compact())
     for _ in 0..<RecordSide.idleRecords {
       #expect(pair.server.failure == nil)
@@ -145,7 +145,7 @@ struct DormantTLSTests {
     #expect(pair.client.failure == .alertReceived(10))
   }
 
-  @Test("What was wiped opens nothing")
+  @Test("Wiped keys decrypt nothing")
   func wiped() throws {
     let pair = try connected()
     pair.server.wakeWiped()
@@ -155,7 +155,7 @@ struct DormantTLSTests {
     #expect(pair.server.failure != nil)
   }
 
-  @Test("It falls dormant anywhere in a random conversation", arguments: RecordSuite.allCases)
+  @Test("It becomes dormant anywhere in a random conversation", arguments: RecordSuite.allCases)
   func randomWalk(suite: RecordSuite) throws {
     let seed = UInt64.random(in: .min ... .max)
     var random = SplitMix(state: seed)
@@ -188,6 +188,6 @@ struct DormantTLSTests {
     #expect(fallen > 0, "seed \(seed)")
   }
 
-  @Test("It takes the bytes of a row that a table can afford")
+  @Test("Its size fits a row of the table")
   func size() { #expect(MemoryLayout<DormantTLS>.size <= 140) }
 }

@@ -87,10 +87,10 @@ final class UnixSocket {
     }
   }
 
-  /// Tells the other side that no more will come.
+  /// Tells the peer that no more will be sent.
   func finish() { Glibc.shutdown(descriptor, Int32(SHUT_WR)) }
 
-  /// Feeds what arrives, and sends the answers, until `isDone`.
+  /// Processes what arrives, and sends the responses, until `isDone`.
   func carry(_ side: Side, until isDone: () -> Bool) throws {
     var area = [UInt8](repeating: 0, count: 65536)
     while !isDone(), side.failure == nil {

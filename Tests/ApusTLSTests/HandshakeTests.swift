@@ -8,7 +8,7 @@ struct HandshakeTests {
   init() throws { certificates = try TestCertificates.make() }
 
   @Test(
-    "A handshake completes however the bytes arrive",
+    "A handshake completes in any chunks",
     arguments: [TLSVersion.v1_2, .v1_3], [Int.max, 1, 7, 1000])
   func completes(version: TLSVersion, chunk: Int) throws {
     let pair = try Pair.connected(
@@ -37,7 +37,7 @@ struct HandshakeTests {
   }
 
   @Test(
-    "Data of every size around a record arrives whole, both ways",
+    "Data of every size around a record arrives completely in both directions",
     arguments: [TLSVersion.v1_2, .v1_3], [0, 1, 2, 16383, 16384, 16385, 32768, 70000])
   func sizes(version: TLSVersion, size: Int) throws {
     let pair = try Pair.connected(
@@ -70,7 +70,7 @@ struct HandshakeTests {
           Int.random(in: 0...20000, using: &random), salt: Int(random.next() % 97))
         try source.write(bytes)
         expected[ObjectIdentifier(target), default: []] += bytes
-        // A part of what is under way; the rest stays for later steps.
+        // Part of the bytes in transit; the rest stays for later steps.
         let count = Int.random(in: 0...source.sent.count, using: &random)
         target.feed(source.sent.prefix(count))
         source.sent.removeFirst(count)
@@ -83,7 +83,7 @@ struct HandshakeTests {
     }
   }
 
-  @Test("A record that was changed on its way is refused with bad_record_mac")
+  @Test("A record changed in transit is rejected with bad_record_mac")
   func tampering() throws {
     let pair = try Pair.connected(
       certificates.clientConfiguration { $0.maximumVersion = .v1_2 },
@@ -103,7 +103,7 @@ struct HandshakeTests {
     #expect(throws: TLSError.alertReceived(20)) { try pair.client.write([1]) }
   }
 
-  @Test("New keys may be agreed on in mid-stream")
+  @Test("Keys may be updated in mid-stream")
   func keyUpdate() throws {
     let pair = try Pair.connected(
       certificates.clientConfiguration(), certificates.serverConfiguration(), chunk: 5)
@@ -121,7 +121,7 @@ struct HandshakeTests {
     }
   }
 
-  @Test("A second handshake is refused and the first one stays good")
+  @Test("A renegotiation is refused and the connection stays usable")
   func renegotiation() throws {
     let pair = try Pair.connected(
       certificates.clientConfiguration { $0.maximumVersion = .v1_2 },
@@ -148,7 +148,7 @@ struct HandshakeTests {
     #expect(!pair.server.connection.isEstablished)
   }
 
-  @Test("A connection may go on with the buffers of another worker")
+  @Test("A connection may continue with the buffers of another worker")
   func handedOver() throws {
     let pair = try Pair.connected(
       certificates.clientConfiguration(), certificates.serverConfiguration())
@@ -172,7 +172,7 @@ struct HandshakeTests {
     #expect(pair.client.received == pattern(60))
   }
 
-  @Test("What is written while a ticket has arrived in part follows once it is complete")
+  @Test("Data written while a ticket is incomplete is sent once it is complete")
   func writesBetweenFragments() throws {
     let certificates = certificates
     let pair = try Pair(
@@ -199,7 +199,7 @@ struct HandshakeTests {
     #expect(pair.server.received == ticket.indices.map { UInt8(truncatingIfNeeded: $0) })
   }
 
-  @Test("A peer that never completes its message cannot make writes pile up")
+  @Test("A peer that never completes its message cannot make writes accumulate")
   func unfinishedMessage() throws {
     let pair = try Pair.withHalfATicket(certificates)
     let block = pattern(64 * 1024)

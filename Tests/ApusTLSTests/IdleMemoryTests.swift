@@ -5,7 +5,7 @@ import Testing
 @Suite("Memory of idle TLS connections")
 struct IdleMemoryTests {
   @Test(
-    "A server's connection that nothing has come to has nothing of OpenSSL's",
+    "A server connection without input uses no memory of OpenSSL",
     .enabled(if: apus_heap_bytes_in_use() > 0))
   func unbegun() async {
     await #expect(processExitsWith: .success) {
@@ -25,9 +25,9 @@ struct IdleMemoryTests {
     }
   }
 
-  // In processes of their own: the figure is of the whole heap. A sanitizer's heap has none.
+  // In processes of their own: the figure is for the whole heap. A sanitizer's heap has none.
   @Test(
-    "An idle connection owns no buffers; one with half a record owns one",
+    "An idle connection owns no buffers, and one with a partial record owns one",
     .enabled(if: apus_heap_bytes_in_use() > 0))
   func idle() async {
     await #expect(processExitsWith: .success) {
@@ -53,8 +53,8 @@ struct IdleMemoryTests {
         let before = apus_heap_bytes_in_use()
         for _ in 0..<16 { try add() }
         let each = (Int(apus_heap_bytes_in_use()) - Int(before)) / 16
-        // Each pair brings a TLSBuffers (16 KiB and 32 KiB) and two SSL objects of some 15 KiB. Four record buffers of
-        // 16 KiB would double that.
+        // Each pair has a TLSBuffers (16 KiB and 32 KiB) and two SSL objects of some 15 KiB. Four record buffers of 16
+        // KiB would double that.
         try #require(each < 100 * 1024, "a pair takes \(each) bytes")
 
         let pair = pairs[0]
@@ -74,7 +74,7 @@ struct IdleMemoryTests {
   }
 
   @Test(
-    "What a context or a connection took is given back",
+    "The memory of contexts and connections is freed",
     .enabled(if: apus_heap_bytes_in_use() > 0))
   func noLeak() async {
     await #expect(processExitsWith: .success) {
@@ -108,10 +108,10 @@ struct IdleMemoryTests {
         let second = try Pair(
           client: caller, server: listener, session: first.client.connection.session)
         second.client.start()
-        // The resumed side, and one that stops halfway.
+        // The resumed side, and one that stops half-way.
         second.server.feed(second.client.takeSent())
       }
-      // Less than any object that could be lost: an SSL_SESSION has some 600 bytes.
+      // Less than any object that could leak: an SSL_SESSION has some 600 bytes.
       try #require(connections < 500, "\(connections) bytes a connection")
 
       let contexts = try grown(20) {

@@ -46,9 +46,9 @@ struct InteropTests {
     "openssl s_server is understood", .timeLimit(.minutes(30)),
     arguments: [("-tls1_2", TLSVersion.v1_2), ("-tls1_3", .v1_3)])
   func server(option: (String, TLSVersion)) throws {
-    // Short, as s_server gives up where its own address does not fit into 32 bytes.
+    // Short, because s_server fails if its own address does not fit into 32 bytes.
     let name = socketName()
-    // -rev answers each line backwards.
+    // -rev returns each line backwards.
     let server = try Command(
       in: certificates.directory, "s_server", "-unix", name, "-rev", "-naccept", "1", option.0,
       "-alpn", "apus",

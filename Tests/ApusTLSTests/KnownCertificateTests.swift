@@ -2,7 +2,7 @@ import Testing
 
 @testable import ApusTLS
 
-@Suite("Certificates that were verified before")
+@Suite("Certificates verified before")
 struct KnownCertificateTests {
   let certificates: TestCertificates
 
@@ -10,7 +10,7 @@ struct KnownCertificateTests {
 
   private func digest(_ byte: UInt8) -> [UInt8] { [UInt8](repeating: byte, count: 32) }
 
-  @Test("One is known in the time in which its whole chain is valid, and no other is")
+  @Test("A certificate is known while its whole chain is valid, and no other one is")
   func window() {
     let known = KnownCertificates()
     known.note(digest(1), from: 100, to: 200)
@@ -22,7 +22,7 @@ struct KnownCertificateTests {
     #expect(!known.contain(other, now: 150))
   }
 
-  @Test("However many come, a bounded number is remembered")
+  @Test("The number of known certificates is bounded")
   func bounded() {
     let known = KnownCertificates(capacity: 10)
     for byte in 0..<25 as Range<UInt8> { known.note(digest(byte), from: 0, to: 9) }
@@ -30,7 +30,7 @@ struct KnownCertificateTests {
     #expect(known.contain(digest(24), now: 5) && !known.contain(digest(0), now: 5))
   }
 
-  @Test("Thousands are found, each by its own digest, and noted again take no second place")
+  @Test("Thousands are found by their digests, and recording one again uses no second slot")
   func many() {
     let known = KnownCertificates()
     func digest(_ number: Int) -> [UInt8] {
@@ -51,7 +51,7 @@ struct KnownCertificateTests {
     #expect((5000..<10_000 as Range<Int>).allSatisfy { !known.contain(digest($0), now: 5) })
   }
 
-  @Test("Times beyond 32 bits are cut to what is safe")
+  @Test("Times beyond 32 bits are clamped safely")
   func times() {
     let known = KnownCertificates()
     known.note(digest(1), from: -5, to: .max)
@@ -62,7 +62,7 @@ struct KnownCertificateTests {
   }
 
   @Test(
-    "The second handshake of a peer goes by the digest, and what was never verified is refused",
+    "The second handshake uses the digest, and a certificate never verified is rejected",
     arguments: [TLSVersion.v1_2, .v1_3])
   func handshakes(version: TLSVersion) throws {
     let server = try TLSContext(

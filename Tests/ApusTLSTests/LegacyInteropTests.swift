@@ -2,8 +2,8 @@ import ApusTLS
 import Foundation
 import Testing
 
-/// Old senders, as whom the `openssl` command appears.
-@Suite("Old senders with OpenSSL's command line")
+/// The `openssl` command acts as a legacy sender.
+@Suite("Legacy senders with OpenSSL's command line")
 struct LegacyInteropTests {
   let certificates: TestCertificates
 
@@ -22,10 +22,10 @@ struct LegacyInteropTests {
     }
   }
 
-  /// What came of one connection of `openssl s_client` that sends a line and reads an answer.
+  /// The outcome of one connection of `openssl s_client` that sends a line and reads a response.
   private struct Outcome {
     var side: Side
-    /// All that the command printed, the answer included.
+    /// Everything that the command printed, including the response.
     var printed: String
   }
 
@@ -60,11 +60,11 @@ struct LegacyInteropTests {
   ]
 
   @Test(
-    "Every version is served with mutual authentication, to clients of ECDSA and of RSA",
+    "Every version is served with mutual authentication, to ECDSA and RSA clients",
     .timeLimit(.minutes(30)), arguments: options, ["", "rsa-"])
   func versions(option: (String, TLSVersion), key: String) throws {
     let ciphers = key.isEmpty ? "aECDSA:@SECLEVEL=0" : "aRSA:@SECLEVEL=0"
-    // TLS 1.3 has no authentication in its cipher suites, and tells by the signatures alone.
+    // TLS 1.3 has no authentication in its cipher suites; only the signatures show it.
     let signatures =
       option.1 < .v1_2
       ? [] : ["-sigalgs", key.isEmpty ? "ECDSA+SHA256" : "RSA+SHA256:rsa_pss_rsae_sha256"]
@@ -79,7 +79,7 @@ struct LegacyInteropTests {
   }
 
   @Test(
-    "An old client with its usual ciphers is served by an RSA identity alone",
+    "A legacy client with its usual ciphers is served by an RSA identity alone",
     .timeLimit(.minutes(30)), arguments: ["-tls1", "-tls1_1"])
   func usualCiphers(option: String) throws {
     let outcome = try serve(
@@ -94,7 +94,7 @@ struct LegacyInteropTests {
   }
 
   @Test(
-    "An old client is refused where old versions were not allowed", .timeLimit(.minutes(30)),
+    "A legacy client is refused if old versions are not allowed", .timeLimit(.minutes(30)),
     arguments: ["-tls1", "-tls1_1"])
   func refused(option: String) throws {
     let outcome = try serve(
@@ -105,7 +105,7 @@ struct LegacyInteropTests {
   }
 
   @Test(
-    "Clients of TLS 1.3 see no ticket unless tickets are on", .timeLimit(.minutes(30)),
+    "TLS 1.3 clients get no ticket unless tickets are on", .timeLimit(.minutes(30)),
     arguments: [false, true])
   func tickets(sessionTickets: Bool) throws {
     let outcome = try serve(["-tls1_3"], key: "", server { $0.sessionTickets = sessionTickets })
@@ -115,7 +115,7 @@ struct LegacyInteropTests {
   }
 
   @Test(
-    "A client that offers ALPN is served where none is configured", .timeLimit(.minutes(30)),
+    "A client that offers ALPN is served if none is configured", .timeLimit(.minutes(30)),
     arguments: ["-tls1", "-tls1_2", "-tls1_3"])
   func foreignALPN(option: String) throws {
     let outcome = try serve(

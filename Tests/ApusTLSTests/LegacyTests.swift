@@ -1,7 +1,7 @@
 import ApusTLS
 import Testing
 
-@Suite("TLS for old senders")
+@Suite("TLS for legacy senders")
 struct LegacyTests {
   let certificates: TestCertificates
 
@@ -13,7 +13,7 @@ struct LegacyTests {
     kind == .ecdsa ? certificates.authority : certificates.rsaAuthority
   }
 
-  /// As a listener of the binary interface: every version, no tickets, no ALPN, and a certificate is a must.
+  /// Like a listener of the binary interface: every version, no tickets, no ALPN, and a required certificate.
   private func server(
     _ kind: Kind, _ change: (inout TLSServerConfiguration) -> Void = { _ in }
   ) -> TLSServerConfiguration {
@@ -39,7 +39,7 @@ struct LegacyTests {
   }
 
   @Test(
-    "Every version is served with mutual authentication, by ECDSA and by RSA",
+    "Every version is served with mutual authentication, with ECDSA and RSA",
     arguments: TLSVersion.allCases, Kind.allCases)
   func versions(version: TLSVersion, kind: Kind) throws {
     let pair = try Pair.connected(client(kind, version), server(kind))
@@ -65,7 +65,7 @@ struct LegacyTests {
   }
 
   @Test(
-    "Without the switch old versions are refused with protocol_version",
+    "By default old versions are refused with protocol_version",
     arguments: [TLSVersion.v1_0, .v1_1], Kind.allCases)
   func refused(version: TLSVersion, kind: Kind) throws {
     let pair = try Pair.connected(
@@ -90,7 +90,7 @@ struct LegacyTests {
     #expect(pair.client.completions == 1)
     pair.server.feed(pair.client.takeSent())
     #expect(pair.server.completions == 1)
-    // All that the client can still receive.
+    // Everything that the client can still receive.
     #expect(pair.server.sent.isEmpty == !sessionTickets)
     pair.exchange()
     #expect(pair.client.connection.receivedTicketCount == (sessionTickets ? 1 : 0))
@@ -98,7 +98,7 @@ struct LegacyTests {
   }
 
   @Test(
-    "A client that offers ALPN is welcome where none is configured",
+    "A client that offers ALPN is accepted if none is configured",
     arguments: TLSVersion.allCases)
   func foreignALPN(version: TLSVersion) throws {
     let pair = try Pair.connected(
@@ -121,7 +121,7 @@ struct LegacyTests {
       $0.clientCertificates = .required(
         authoritiesPEM: certificates.authority + certificates.rsaAuthority)
     }
-    // This client knows both kinds, and ECDSA is the cheaper one.
+    // This client supports both types, and ECDSA is cheaper.
     for version in TLSVersion.allCases {
       let pair = try Pair.connected(client(.ecdsa, version), configuration)
       #expect(pair.server.connection.isEstablished)
@@ -143,7 +143,7 @@ struct LegacyTests {
     #expect(!side.sent.contains(der(certificates.server)))
   }
 
-  @Test("A client without ECDSA is refused where there is only an ECDSA identity")
+  @Test("A client without ECDSA is refused if there is only an ECDSA identity")
   func noCommonKind() throws {
     let side = try Side(TLSContext(server: server(.ecdsa)), TLSBuffers())
     side.feed(
@@ -152,7 +152,7 @@ struct LegacyTests {
     #expect(side.failure == .handshakeFailed(reason: "no shared cipher", alert: 40))
   }
 
-  @Test("A second identity with the same kind of key, or with another's key, is refused")
+  @Test("A second identity with the same type of key, or a mismatched key, is rejected")
   func badAlternate() throws {
     func refusal(_ alternate: TLSIdentity) -> String {
       do {
@@ -162,12 +162,12 @@ struct LegacyTests {
     }
     #expect(
       refusal(certificates.namedServer)
-        == "alternate server key: is of the same kind as the first one")
+        == "alternate server key: has the same type as the first one")
     var mixed = certificates.rsaServer
     mixed.privateKeyPEM = certificates.rsaDevice.privateKeyPEM
     #expect(
       refusal(mixed)
-        == "alternate server key is not the key of the certificate: key values mismatch"
+        == "alternate server key does not match the certificate: key values mismatch"
     )
     mixed.privateKeyPEM = certificates.server.privateKeyPEM
     #expect(refusal(mixed) != "accepted")

@@ -10,18 +10,18 @@ extension Side {
     return side.ssl
   }
 
-  /// Makes this side's records smaller than it would by itself.
+  /// Makes this side's records smaller than by default.
   func limitRecords(to bytes: Int) {
     SSL_ctrl(ssl, SSL_CTRL_SET_MAX_SEND_FRAGMENT, bytes, nil)
   }
 
-  /// Sends a KeyUpdate before the next write, and asks for the peer's.
+  /// Sends a KeyUpdate before the next write, and requests the peer's.
   func updateKeys(asksBack: Bool = true) {
     SSL_key_update(
       ssl, asksBack ? SSL_KEY_UPDATE_REQUESTED : SSL_KEY_UPDATE_NOT_REQUESTED)
   }
 
-  /// Starts a second handshake with the next write, as this layer never does by itself.
+  /// Starts a renegotiation with the next write, as this layer never does.
   func renegotiate() {
     SSL_clear_options(ssl, apus_tls_no_renegotiation)
     SSL_renegotiate(ssl)
@@ -29,13 +29,13 @@ extension Side {
 }
 
 extension TLSContext {
-  /// Leaves no choice of the suite under TLS 1.3.
+  /// Allows only one suite under TLS 1.3.
   func useOnly(_ suite: RecordSuite) {
     precondition(SSL_CTX_set_ciphersuites(handle.pointer, suite.name) == 1)
   }
 }
 
-/// The identity's certificate in DER, by OpenSSL's command line's own bytes: base64 between the lines.
+/// The identity's certificate in DER, from the output of OpenSSL's command line: base64 between the lines.
 func der(_ identity: TLSIdentity) -> [UInt8] {
   let text = String(decoding: identity.certificateChainPEM, as: UTF8.self)
   let lines = text.split(separator: "\n").drop { !$0.hasPrefix("-----BEGIN") }.dropFirst()

@@ -1,6 +1,6 @@
 @testable import ApusTLS
 
-/// One side, with all that it reported.
+/// One side, with everything that it reported.
 final class Side {
   private(set) var connection: TLSConnection
   let buffers: TLSBuffers
@@ -10,9 +10,9 @@ final class Side {
   var completions = 0
   var isClosedByPeer = false
   var failure: TLSError?
-  /// Whatever was sent, since it was last emptied.
+  /// Everything sent since it was last emptied.
   var sent: [UInt8] = []
-  /// Whether it gives OpenSSL up as soon as the handshake is completed.
+  /// Whether it is compacted as soon as the handshake is completed.
   var compacts = false
 
   init(_ context: TLSContext, _ buffers: TLSBuffers, session: TLSSession? = nil) throws {
@@ -59,14 +59,14 @@ final class Side {
     sent += takeOutput()
   }
 
-  /// Goes on with the connection from a value; false, and nothing done, where it cannot be one now.
+  /// Continues the connection from a value; false, changing nothing, if that is not possible now.
   func fallDormantAndWake() -> Bool {
     guard let dormant = connection.dormant() else { return false }
     connection = TLSConnection(dormant, context: connection.context)
     return true
   }
 
-  /// The same with keys that were wiped.
+  /// The same with wiped keys.
   func wakeWiped() {
     guard var dormant = connection.dormant() else { return }
     dormant.wipe()
@@ -100,7 +100,7 @@ final class Pair {
     self.chunk = chunk
   }
 
-  /// A pair that has shaken hands, or failed to.
+  /// A pair after its handshake, successful or not.
   static func connected(
     _ client: TLSClientConfiguration, _ server: TLSServerConfiguration,
     session: TLSSession? = nil, chunk: Int = .max
@@ -113,7 +113,7 @@ final class Pair {
     return pair
   }
 
-  /// Carries bytes until neither side has more to say.
+  /// Transfers bytes until neither side has more to send.
   func exchange() {
     while !client.sent.isEmpty || !server.sent.isEmpty {
       carry(client, server)
@@ -151,7 +151,7 @@ extension TestCertificates {
   }
 }
 
-/// Bytes that repeat with no power of two, so that a lost or doubled block shows.
+/// Bytes whose period is not a power of two, so that a lost or doubled block shows.
 func pattern(_ count: Int, salt: Int = 0) -> [UInt8] {
   (0..<count).map { UInt8(truncatingIfNeeded: ($0 &+ salt) % 251) }
 }

@@ -2,7 +2,7 @@ import CShims
 
 @testable import ApusTLS
 
-/// Both secrets of a connection, and so the power to say anything: what no peer of OpenSSL's make would send.
+/// Both secrets of a connection, to forge records that no peer using OpenSSL would send.
 final class RecordForge {
   let suite: RecordSuite
   let traffic: UnsafeMutablePointer<apus_traffic>
@@ -76,7 +76,8 @@ final class RecordForge {
 
   func updateKeys() { _ = apus_keys_update(&to, suite.shim) }
 
-  /// The contents of what the side under test wrote, each with its type last; nil: records that its keys did not make.
+  /// The contents of the records written by the side under test, each with its type last; nil if its keys did not make
+  /// them.
   func opened(_ bytes: [UInt8]) -> [[UInt8]]? {
     var found: [[UInt8]] = []
     var rest = bytes[...]
@@ -87,7 +88,7 @@ final class RecordForge {
       var inner = [UInt8](repeating: 0, count: body.count)
       guard apus_aead_open(opener, &from, header, body, body.count, &inner) else { return nil }
       found.append(Array(inner[..<(body.count - 16)]))
-      // The keys behind a KeyUpdate are new.
+      // The keys after a KeyUpdate are new.
       if found.last == [24, 0, 0, 1, 0, 22] || found.last == [24, 0, 0, 1, 1, 22] {
         _ = apus_keys_update(&from, suite.shim)
       }
@@ -97,7 +98,7 @@ final class RecordForge {
   }
 }
 
-/// What a record layer without a connection around it reported.
+/// The reports of a record layer without a connection.
 struct RecordRun {
   var received: [[UInt8]] = []
   var isClosed = false
@@ -132,7 +133,7 @@ struct RecordRun {
 }
 
 extension RecordSide {
-  /// What it puts out for some bytes, or for its end.
+  /// Its output for some bytes, or for its end.
   func written(_ bytes: [UInt8]? = nil) throws -> [UInt8] {
     let buffers = TLSBuffers()
     if let bytes {
@@ -144,7 +145,7 @@ extension RecordSide {
   }
 }
 
-/// Bytes of hexadecimal digits; spaces and line ends between them mean nothing.
+/// Bytes from hexadecimal digits; spaces and line ends are ignored.
 func hex(_ text: String) -> [UInt8] {
   let digits = text.compactMap(\.hexDigitValue)
   return stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }

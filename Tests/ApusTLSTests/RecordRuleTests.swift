@@ -3,13 +3,13 @@ import Testing
 
 @testable import ApusTLS
 
-// RFC 8446, sections 4.6.3, 5 and 6, by records that nobody's library would make.
+// RFC 8446, sections 4.6.3, 5 and 6, with records that no library would make.
 
 @Suite("Rules of TLS records")
 struct RecordRuleTests {
   private static let keyUpdate: [UInt8] = [24, 0, 0, 1, 0]
 
-  /// What a case sends, and the alert that it earns.
+  /// The bytes that a case sends, and the alert that they cause.
   struct Fault: Sendable, CustomTestStringConvertible {
     let name: String
     let alert: UInt8
@@ -25,7 +25,7 @@ struct RecordRuleTests {
 
   static let faults: [Fault] =
     [
-      // Section 5: unprotected records, with a length that is not waited for.
+      // Section 5: unprotected records, whose body is not waited for.
       Fault("a plain alert", 10) { _ in [21, 3, 3, 0, 2, 2, 40] },
       Fault("a plain handshake message", 10) { _ in [22, 3, 3, 0, 5, 24, 0, 0, 1, 0] },
       Fault("a change_cipher_spec after the handshake", 10) { _ in [20, 3, 3, 0, 1, 1] },
@@ -82,7 +82,7 @@ struct RecordRuleTests {
       },
     ]
 
-  @Test("A peer that breaks a rule is told which", arguments: faults, [1, Int.max])
+  @Test("A peer that breaks a rule gets the alert for it", arguments: faults, [1, Int.max])
   func fault(fault: Fault, step: Int) throws {
     for suite in RecordSuite.allCases {
       let forge = RecordForge(suite)
@@ -91,7 +91,7 @@ struct RecordRuleTests {
       let expected = try #require(RecordFault(rawValue: fault.alert))
       #expect(run.failure == expected.error)
       #expect(forge.opened(run.output) == [[2, fault.alert, 21]])
-      // It stays over, its keys are gone.
+      // It stays ended, and its keys are wiped.
       #expect(RecordRun(side, forge.data([1])).failure == expected.error)
       #expect(throws: expected.error) { try side.written([1]) }
       #expect(try side.written() == [])
@@ -100,7 +100,7 @@ struct RecordRuleTests {
     }
   }
 
-  @Test("Padding is taken off, whatever its length", arguments: [0, 1, 2, 255, 256, 1000, 16384])
+  @Test("Padding of any length is removed", arguments: [0, 1, 2, 255, 256, 1000, 16384])
   func padding(count: Int) {
     let forge = RecordForge()
     let content = [UInt8](repeating: 0, count: min(3, 16384 - count))
@@ -109,13 +109,13 @@ struct RecordRuleTests {
     #expect(run.received == (content.isEmpty ? [] : [content]))
   }
 
-  @Test("The version in a header means nothing, as long as it is the one that was protected")
+  @Test("The version in a header is ignored, as long as it is the authenticated one")
   func version() {
     let forge = RecordForge()
     #expect(RecordRun(forge.side(), forge.record(inner: [9, 23], version: 1)).received == [[9]])
   }
 
-  @Test("Some records without data are nothing, one too many is a flood")
+  @Test("Some records without data are allowed, and one too many ends the connection")
   func flood() {
     for message in [[UInt8](), Self.keyUpdate] {
       let type: UInt8 = message.isEmpty ? 23 : 22
@@ -136,7 +136,7 @@ struct RecordRuleTests {
     }
   }
 
-  @Test("Records that arrive together are read together, 16 KiB at most")
+  @Test("Records that arrive together are read together, at most 16 KiB")
   func together() {
     let forge = RecordForge()
     let sizes = [1, 300, 16083, 1, 16384, 16384, 5, 0, 16000, 383, 2, 1]
@@ -147,7 +147,7 @@ struct RecordRuleTests {
     #expect(run.failure == nil)
   }
 
-  @Test("What came before the end is read before it", arguments: [1, 100, Int.max])
+  @Test("Data received before the end is read before it", arguments: [1, 100, Int.max])
   func dataBeforeEnd(step: Int) throws {
     let ends: [(RecordForge) -> [UInt8]] = [
       { $0.record(21, [2, 40]) }, { $0.record(21, [1, 0]) }, { $0.record(99, [1]) },
@@ -167,7 +167,7 @@ struct RecordRuleTests {
     }
   }
 
-  @Test("A KeyUpdate may come in parts")
+  @Test("A KeyUpdate may be split")
   func keyUpdateInParts() {
     let forge = RecordForge()
     let side = forge.side()
@@ -184,7 +184,7 @@ struct RecordRuleTests {
     }
   }
 
-  @Test("However often new keys are asked for between two writes, one answer will do")
+  @Test("Several requests for new keys between two writes get one answer")
   func oneAnswer() throws {
     let forge = RecordForge()
     let side = forge.side()
@@ -195,7 +195,7 @@ struct RecordRuleTests {
     #expect(forge.opened(try side.written([3])) == [[24, 0, 0, 1, 0, 22], [3, 23]])
   }
 
-  @Test("Before a key has had too many records, we change to the next")
+  @Test("Our keys are updated before they have protected too many records")
   func ownUpdate() throws {
     let forge = RecordForge(sent: RecordSide.recordsPerKey - 1)
     forge.from.sequence = RecordSide.recordsPerKey - 1
@@ -206,7 +206,7 @@ struct RecordRuleTests {
     #expect(records[1] == [24, 0, 0, 1, 0, 22])
   }
 
-  @Test("An alert is an alert, whatever its level", arguments: [0, 1, 2, 9] as [UInt8])
+  @Test("An alert has the same effect at any level", arguments: [0, 1, 2, 9] as [UInt8])
   func alerts(level: UInt8) throws {
     for code in [10, 40, 80, 109, 255] as [UInt8] {
       let forge = RecordForge()
@@ -216,19 +216,19 @@ struct RecordRuleTests {
       #expect(run.received.isEmpty && run.output.isEmpty)
       #expect(throws: TLSError.alertReceived(code)) { try side.written([1]) }
     }
-    // user_canceled says only that a close_notify is coming.
+    // user_canceled only announces a close_notify.
     let forge = RecordForge()
     let side = forge.side()
     let run = RecordRun(
       side, forge.record(21, [level, 90]) + forge.data([7]) + forge.record(21, [level, 0]) + [23])
     #expect(run.received == [[7]] && run.isClosed && run.failure == nil)
-    // The other direction is open yet.
+    // The other direction is still open.
     #expect(forge.opened(try side.written([8])) == [[8, 23]])
     #expect(forge.opened(try side.written()) == [[1, 0, 21]])
     #expect(throws: TLSError.notWritable) { try side.written([8]) }
   }
 
-  @Test("A client passes over tickets in one record, in several, and beside others")
+  @Test("A client skips tickets in one record, in several, and beside others")
   func tickets() {
     let forge = RecordForge(isServer: false)
     let ticket = [4, 0, 2, 0] + pattern(512)

@@ -3,8 +3,8 @@ import Testing
 
 @testable import ApusTLS
 
-// RFC 8448, "Example Handshake Traces for TLS 1.3", section 3: a simple 1-RTT handshake, from where the handshake is
-// over. All bytes are the RFC's.
+// RFC 8448, "Example Handshake Traces for TLS 1.3", section 3: a simple 1-RTT handshake, from the end of the handshake
+// on. All bytes are the RFC's.
 
 @Suite("TLS records of RFC 8448")
 struct RecordVectorTests {
@@ -42,7 +42,7 @@ struct RecordVectorTests {
   /// The payload of both: 50 bytes.
   static let payload = (0..<50).map { UInt8($0) }
 
-  @Test("The keys are those of the traffic secrets")
+  @Test("The keys are derived from the traffic secrets")
   func keys() {
     let forge = RecordForge()
     #expect(Array(bytes(forge.to.key).prefix(16)) == hex("17422dda596ed5d9acd890e3c63f5051"))
@@ -52,7 +52,7 @@ struct RecordVectorTests {
   }
 
   @Test(
-    "The client's part is spoken, and its ticket passed over, however the bytes arrive",
+    "The client's bytes match, and its ticket is skipped, in any chunks",
     arguments: [1, 3, 64, .max])
   func client(step: Int) throws {
     let side = RecordForge(isServer: false).side()
@@ -65,7 +65,7 @@ struct RecordVectorTests {
   }
 
   @Test(
-    "The server's part is spoken behind a ticket that OpenSSL sent", arguments: [1, 3, 64, .max])
+    "The server's bytes match after a ticket that OpenSSL sent", arguments: [1, 3, 64, .max])
   func server(step: Int) throws {
     let side = RecordForge(isServer: true, sent: 1).side()
     let run = RecordRun(side, Self.clientData, step: step)
@@ -75,13 +75,13 @@ struct RecordVectorTests {
     #expect(try side.written() == Self.serverEnd)
   }
 
-  @Test("A bit that was flipped anywhere in a record is noticed")
+  @Test("A flipped bit anywhere in a record is detected")
   func flippedBits() {
     for index in Self.clientData.indices {
       for bit in 0..<8 {
         var record = Self.clientData
         record[index] ^= 1 << bit
-        // A length that grew waits for more; one that shrank leaves a rest.
+        // A longer length waits for more; a shorter one leaves a rest.
         record += [UInt8](repeating: 0, count: 70_000)
         let run = RecordRun(RecordForge(sent: 1).side(), record)
         #expect(run.received.isEmpty)
@@ -90,7 +90,7 @@ struct RecordVectorTests {
     }
   }
 
-  @Test("A part of a record is nothing, and its end is a truncation")
+  @Test("A partial record gives nothing, and the end after it is a truncation")
   func parts() {
     for count in 1..<Self.clientData.count {
       let side = RecordForge(sent: 1).side()

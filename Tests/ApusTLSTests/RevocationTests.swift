@@ -3,14 +3,14 @@ import COpenSSL
 import Synchronization
 import Testing
 
-/// What a server was asked, and its answers: a snapshot that is swapped while contexts use it.
+/// The questions to a server, and its answers: a snapshot that is replaced while contexts use it.
 private final class RevocationList: Sendable {
   private let revoked: Mutex<Set<[UInt8]>>
   private let questions = Mutex<[[UInt8]]>([])
 
   init(_ revoked: [TLSIdentity] = []) { self.revoked = Mutex(Set(revoked.map(digest))) }
 
-  /// What was asked since the last call.
+  /// The questions since the last call.
   func takeQuestions() -> [[UInt8]] {
     questions.withLock { questions in
       defer { questions = [] }
@@ -38,7 +38,7 @@ private func digest(_ identity: TLSIdentity) -> [UInt8] {
   return digest
 }
 
-/// The SHA-256 of the issuer's name and the serial number, as they stand in the certificate.
+/// The SHA-256 of the issuer's name and the serial number as encoded in the certificate.
 private func placeDigest(_ identity: TLSIdentity) -> [UInt8] {
   let bytes = der(identity)
   var digest = [UInt8](repeating: 0, count: 32)
@@ -85,12 +85,12 @@ struct RevocationTests {
     }
   }
 
-  /// Both that a certificate has, in the order of the questions.
+  /// Both digests of a certificate, in the order of the questions.
   private func names(_ identity: TLSIdentity) -> [[UInt8]] {
     [digest(identity), placeDigest(identity)]
   }
 
-  @Test("Issuer and serial number revoke as well, sessions too", arguments: TLSVersion.allCases)
+  @Test("Issuer and serial number revoke too, including sessions", arguments: TLSVersion.allCases)
   func revokedByPlace(version: TLSVersion) throws {
     let list = RevocationList()
     let configuration = server(list) { $0.ticketKeys = TicketKeys() }
@@ -124,7 +124,7 @@ struct RevocationTests {
   }
 
   @Test(
-    "Another one's revocation is no obstacle, and each of its names is asked about once",
+    "Another certificate's revocation has no effect, and each digest is asked about once",
     arguments: TLSVersion.allCases)
   func notRevoked(version: TLSVersion) throws {
     let list = RevocationList([certificates.server, certificates.deviceOfOtherAuthority])
@@ -134,7 +134,7 @@ struct RevocationTests {
     #expect(list.takeQuestions() == names(certificates.device))
   }
 
-  @Test("Nothing is asked about a client without a certificate, or with one that is refused anyhow")
+  @Test("Nothing is asked about a missing certificate, or one that is rejected anyway")
   func noQuestion() throws {
     for version in [TLSVersion.v1_2, .v1_3] {
       let list = RevocationList([certificates.expiredDevice])
@@ -183,7 +183,7 @@ struct RevocationTests {
   }
 
   @Test(
-    "A revoked certificate's session is not resumed but refused",
+    "A revoked certificate's session is not resumed but rejected",
     arguments: [TLSVersion.v1_2, .v1_3])
   func resumption(version: TLSVersion) throws {
     let list = RevocationList()
@@ -220,7 +220,7 @@ struct RevocationTests {
   }
 
   @Test(
-    "The identity of a name refuses revoked certificates too", arguments: [TLSVersion.v1_2, .v1_3])
+    "The identity of a name rejects revoked certificates too", arguments: [TLSVersion.v1_2, .v1_3])
   func serverName(version: TLSVersion) throws {
     let list = RevocationList([certificates.device])
     let configuration = server(list) {
@@ -282,7 +282,7 @@ struct RequiredCertificateTests {
 
   // RFC 8446, section 4.4.2.4: certificate_required; RFC 5246, section 7.4.6: handshake_failure.
   @Test(
-    "None ends the handshake with the alert of the version",
+    "A missing certificate ends the handshake with the alert of the version",
     arguments: [(TLSVersion.v1_0, UInt8(40)), (.v1_1, 40), (.v1_2, 40), (.v1_3, 116)])
   func absent(version: TLSVersion, alert: UInt8) throws {
     let pair = try connect(nil, version)
@@ -293,7 +293,7 @@ struct RequiredCertificateTests {
     #expect(pair.client.failure == .alertReceived(alert))
   }
 
-  @Test("One of the authority is accepted", arguments: TLSVersion.allCases)
+  @Test("A certificate of the authority is accepted", arguments: TLSVersion.allCases)
   func present(version: TLSVersion) throws {
     let pair = try connect(certificates.device, version)
     #expect(pair.server.connection.isEstablished && pair.client.connection.isEstablished)
@@ -301,7 +301,7 @@ struct RequiredCertificateTests {
     #expect(pair.server.connection.peerCertificateDER == der(certificates.device))
   }
 
-  @Test("One of another authority is refused", arguments: TLSVersion.allCases)
+  @Test("A certificate of another authority is rejected", arguments: TLSVersion.allCases)
   func foreign(version: TLSVersion) throws {
     let pair = try connect(certificates.deviceOfOtherAuthority, version)
     #expect(
@@ -310,7 +310,7 @@ struct RequiredCertificateTests {
   }
 
   @Test(
-    "A session without a certificate does not pass to where one is required",
+    "A session without a certificate cannot be resumed where one is required",
     arguments: [TLSVersion.v1_2, .v1_3])
   func scope(version: TLSVersion) throws {
     let keys = TicketKeys()

@@ -1,7 +1,7 @@
 import ApusTLS
 import Foundation
 
-/// Certificates made by the `openssl` command, so that nothing of ours judges itself. Made once for all tests.
+/// Certificates created by the `openssl` command, so that our code does not check itself. Created once for all tests.
 struct TestCertificates: Sendable {
   let directory: URL
   let authority: [UInt8]
@@ -13,12 +13,12 @@ struct TestCertificates: Sendable {
   let device: TLSIdentity
   let deviceOfOtherAuthority: TLSIdentity
   let expiredDevice: TLSIdentity
-  /// A certificate for servers only, used as a client's.
+  /// A certificate for servers only, used by a client.
   let serverOnlyDevice: TLSIdentity
-  /// Issued by an intermediate authority, which stands in the chain.
+  /// Issued by an intermediate authority, which is in the chain.
   let deviceByIntermediate: TLSIdentity
   let intermediate: [UInt8]
-  /// With RSA keys from the authority on, for those that know no ECDSA. The server is for push.example.com.
+  /// With RSA keys from the authority on, for clients without ECDSA. The server is for push.example.com.
   let rsaAuthority: [UInt8]
   let rsaServer: TLSIdentity
   let rsaDevice: TLSIdentity
@@ -66,7 +66,7 @@ struct TestCertificates: Sendable {
 private struct Workshop {
   struct Failed: Error { var arguments: [String] }
 
-  /// Arguments that make a key.
+  /// Arguments that create a key.
   enum Key {
     case p256, rsa
 
@@ -78,7 +78,7 @@ private struct Workshop {
     }
   }
 
-  /// One for this process, which removes it at its end.
+  /// One directory for this process, which removes it at its end.
   static let directory = FileManager.default.temporaryDirectory
     .appendingPathComponent("apus-tls-\(UUID().uuidString)")
   let directory = Self.directory

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ApusTLS
 
-/// A ticket has the client's certificate as bytes that OpenSSL need not read.
+/// A ticket contains the client's certificate as bytes that OpenSSL need not parse.
 @Suite("Certificates in session tickets")
 struct TicketCertificateTests {
   let certificates: TestCertificates
@@ -33,12 +33,12 @@ struct TicketCertificateTests {
   }
 
   @Test(
-    "Resumed again and again, a session has its certificate, and OpenSSL has read it once",
+    "A session that is resumed repeatedly keeps its certificate, which OpenSSL parses once",
     arguments: [TLSVersion.v1_2, .v1_3])
   func chain(version: TLSVersion) throws {
     let configuration = server(TicketKeys())
     var pair = try Pair.connected(client(version), configuration)
-    // Kept to the end: a connection that is dropped without close_notify spoils its session.
+    // Kept to the end: a connection that is dropped without close_notify invalidates its session.
     var pairs = [pair]
     #expect(try hasX509(pair.server))
     for _ in 0..<3 {
@@ -49,7 +49,7 @@ struct TicketCertificateTests {
       #expect(connection.isResumed)
       #expect(connection.peerCertificateDER == der(certificates.device))
       #expect(try !hasX509(pair.server))
-      // Of the certificates that these tests make none is good for more than a century.
+      // None of the certificates of these tests is valid for more than a century.
       #expect(!connection.peerCertificateEnds(before: 0))
       #expect(connection.peerCertificateEnds(before: 7_258_118_400))
     }
@@ -57,7 +57,7 @@ struct TicketCertificateTests {
   }
 
   @Test(
-    "A ticket of a service that left the certificate in its place is good, and judged",
+    "A ticket of an earlier version, with the certificate in place, is valid, and checked",
     arguments: [TLSVersion.v1_2, .v1_3])
   func formerTicket(version: TLSVersion) throws {
     let keys = TicketKeys()
@@ -73,7 +73,7 @@ struct TicketCertificateTests {
     #expect(second.server.connection.peerCertificateDER == der(certificates.device))
     #expect(try hasX509(second.server))
     if version == .v1_3 {
-      // The ticket that comes next is of the new kind.
+      // The next ticket is of the new kind.
       let third = try Pair.connected(
         client(version), server(keys), session: second.client.connection.session)
       #expect(third.server.connection.isResumed)
@@ -107,7 +107,7 @@ struct TicketCertificateTests {
   private let time: [UInt8] = [0xA1, 0x03, 0x02, 0x01, 0x05]
   private let facts: [UInt8] = [0xB2, 0x03, 0x04, 0x01, 0x09]
 
-  @Test("The certificate alone is taken out, whatever its length", arguments: [1, 0x7B, 0x90, 300])
+  @Test("Only the certificate is removed, whatever its length", arguments: [1, 0x7B, 0x90, 300])
   func removal(count: Int) {
     let filling = [UInt8](repeating: 0x55, count: count)
     let peer: [UInt8] =
@@ -117,12 +117,12 @@ struct TicketCertificateTests {
           ? [0xA3, 0x81, UInt8(count)] : [0xA3, 0x82, UInt8(count >> 8), UInt8(count & 0xFF)])
       + filling
     #expect(withoutPeer(session([time, peer, facts])) == session([time, facts]))
-    // What stays may itself need a longer length.
+    // The rest may itself need a longer length.
     let long: [UInt8] = [0xA4, 0x82, 0x01, 0x2C] + [UInt8](repeating: 1, count: 300)
     #expect(withoutPeer(session([time, peer, long, facts])) == session([time, long, facts]))
   }
 
-  @Test("What has no certificate, or nothing else to know it by, or is no session, is left alone")
+  @Test("A session without certificate or replacement, or invalid bytes, are left unchanged")
   func leftAlone() {
     let peer: [UInt8] = [0xA3, 0x02, 0x30, 0x00]
     #expect(withoutPeer(session([time, facts])) == nil)
@@ -130,7 +130,7 @@ struct TicketCertificateTests {
     let whole = session([time, peer, facts])
     for count in 0..<whole.count { #expect(withoutPeer(Array(whole[..<count])) == nil) }
     #expect(withoutPeer(whole + [0]) == nil)
-    // Lengths that lie, or that DER has not.
+    // Lengths that are wrong, or not valid DER.
     #expect(withoutPeer(session([time, [0xA3, 0x7F, 0x00], facts])) == nil)
     #expect(withoutPeer(session([time, [0xA3, 0x80, 0x00], facts])) == nil)
     #expect(withoutPeer(session([time, [0xA3, 0x84, 0, 0, 0, 0], facts])) == nil)

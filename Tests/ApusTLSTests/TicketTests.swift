@@ -43,7 +43,7 @@ struct TicketTests {
     #expect(pair.client.connection.session?.ticketLifetimeSeconds == 24 * 3600)
   }
 
-  @Test("Without tickets a server says nothing after the handshake, and resumes nothing")
+  @Test("Without tickets a server sends nothing after the handshake, and resumes nothing")
   func noTickets() throws {
     for version in [TLSVersion.v1_2, .v1_3] {
       let configuration = certificates.serverConfiguration { $0.sessionTickets = false }
@@ -85,7 +85,7 @@ struct TicketTests {
     let second = try Pair.connected(device, configuration, session: first.client.connection.session)
     for side in [second.client, second.server] { #expect(side.connection.isResumed) }
     #expect(second.server.connection.peerCertificateDER == der(certificates.device))
-    // RFC 8446, appendix C.4: a ticket is used once, so there is a new one. Under TLS 1.2 the old one stays good.
+    // RFC 8446, appendix C.4: a ticket is used once, so there is a new one. Under TLS 1.2 the old one stays valid.
     #expect(second.client.connection.receivedTicketCount == (version == .v1_3 ? 1 : 0))
     try second.client.write(pattern(10))
     try second.server.write(pattern(20))
@@ -93,7 +93,7 @@ struct TicketTests {
     #expect(second.server.received == pattern(10))
     #expect(second.client.received == pattern(20))
 
-    // With the identity of a name, whose context is another one.
+    // With the identity of a name, which has another context.
     let named = certificates.clientConfiguration {
       $0.maximumVersion = version
       $0.identity = certificates.device
@@ -140,7 +140,7 @@ struct TicketTests {
     #expect(!second.server.connection.isResumed)
   }
 
-  @Test("Keys come from the source that was given")
+  @Test("Keys come from the given source")
   func ownRandomness() throws {
     let same: @Sendable (Int) -> [UInt8] = { pattern($0) }
     let first = try Pair.connected(client(), server(TicketKeys(random: same)))
@@ -152,7 +152,7 @@ struct TicketTests {
   }
 
   @Test(
-    "A certificate that expired since then is not resumed but refused",
+    "A certificate that has expired since is not resumed but rejected",
     arguments: [TLSVersion.v1_2, .v1_3])
   func expiredSince(version: TLSVersion) throws {
     let keys = TicketKeys()
@@ -171,7 +171,7 @@ struct TicketTests {
   }
 
   @Test(
-    "A session does not pass to a listener that trusts other authorities or speaks other protocols",
+    "A session is not resumed by a listener with other authorities or protocols",
     arguments: [TLSVersion.v1_2, .v1_3])
   func scope(version: TLSVersion) throws {
     let keys = TicketKeys()

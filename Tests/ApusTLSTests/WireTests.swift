@@ -26,11 +26,11 @@ struct WireTests {
     let side = try server()
     side.feed(Self.hello11)
     #expect(side.failure == .handshakeFailed(reason: "unsupported protocol", alert: 70))
-    // A fatal alert of two bytes; the version is the one that the client named.
+    // A fatal alert of two bytes; the version is the one that the client sent.
     #expect(side.sent == [0x15, 0x03, 0x02, 0x00, 0x02, 0x02, 0x46])
   }
 
-  @Test("TLS 1.1 is spoken where it was allowed")
+  @Test("TLS 1.1 works if allowed")
   func oldVersionAllowed() throws {
     let side = try server { $0.minimumVersion = .v1_0 }
     side.feed(Self.hello11)
@@ -43,7 +43,7 @@ struct WireTests {
   }
 
   @Test(
-    "What is no TLS at all fails at once",
+    "Input that is not TLS fails at once",
     arguments: [
       Array("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8),
       Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8),
@@ -60,7 +60,7 @@ struct WireTests {
       return
     }
     #expect(!side.connection.isEstablished)
-    // The failure stays, whatever comes.
+    // The failure persists, whatever follows.
     side.feed(bytes)
     guard case .handshakeFailed = side.failure else {
       Issue.record("\(String(describing: side.failure))")
@@ -104,7 +104,7 @@ struct WireTests {
     #expect(pair.client.connection.protocolIndex == 2)
   }
 
-  @Test("Clients without ALPN are welcome or not, as configured")
+  @Test("Clients without ALPN are accepted or refused as configured")
   func withoutALPN() throws {
     let welcome = try Pair.connected(
       certificates.clientConfiguration(),

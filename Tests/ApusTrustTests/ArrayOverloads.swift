@@ -3,7 +3,7 @@ import ApusWire
 
 @testable import ApusTrust
 
-// The macros of Swift Testing take no expressions with a Span in them.
+// The macros of Swift Testing do not support expressions that contain a Span.
 
 extension ECDSASignature {
   init?(der: [UInt8]) { self.init(der: der.span) }

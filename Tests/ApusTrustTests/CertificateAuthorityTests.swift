@@ -11,7 +11,7 @@ private func authority(_ name: String = "Test Authority") throws -> CertificateA
   try CertificateAuthority.create(commonName: name, validity: validity)
 }
 
-/// Runs `body` with the certificate as OpenSSL reads it.
+/// Runs `body` with the certificate as OpenSSL parses it.
 private func withX509<Result>(
   _ certificate: Certificate, _ body: (OpaquePointer) throws -> Result
 ) throws -> Result {
@@ -19,9 +19,9 @@ private func withX509<Result>(
   return try body(handle.handle)
 }
 
-@Suite("An authority issues certificates")
+@Suite("Certificates of an authority")
 struct CertificateAuthorityTests {
-  @Test("An authority is what RFC 5280 asks of one, by OpenSSL's strict check")
+  @Test("An authority passes OpenSSL's strict check of RFC 5280")
   func authorityItself() throws {
     let authority = try authority()
     let certificate = authority.certificate
@@ -50,7 +50,7 @@ struct CertificateAuthorityTests {
     #expect(Set(serials).count == 20)
   }
 
-  @Test("A server's certificate is good for its names and for no others")
+  @Test("A server's certificate is valid for its names and no others")
   func server() throws {
     let authority = try authority()
     let key = try PrivateKey.generateP256()
@@ -77,7 +77,7 @@ struct CertificateAuthorityTests {
   }
 
   @Test(
-    "What is neither a DNS name nor an address gets no certificate",
+    "A name that is neither a DNS name nor an address gets no certificate",
     arguments: [
       "", ".", "a..b", "-a.example", "a-.example", "a b", "exämple", "*", "a.*", "a.example.",
       "300.1.1.1", "1.2.3", "::g", "http://a", "a:443", String(repeating: "a", count: 64),
@@ -94,7 +94,7 @@ struct CertificateAuthorityTests {
     }
   }
 
-  @Test("A provider's certificate carries Apple's extensions byte for byte")
+  @Test("A provider's certificate has Apple's extensions byte for byte")
   func provider() throws {
     let authority = try authority()
     let key = try PrivateKey.generateP256().publicKey
@@ -124,7 +124,7 @@ struct CertificateAuthorityTests {
   }
 
   @Test(
-    "A provider's certificate is good for the environments that it names",
+    "A provider's certificate is valid for its environments",
     arguments: [EnvironmentSet.production, .development, .both])
   func environments(environments: EnvironmentSet) throws {
     let certificate = try authority().issueProvider(
@@ -137,7 +137,7 @@ struct CertificateAuthorityTests {
     #expect(!provider.listsSeveralTopics)
   }
 
-  @Test("An authority that was written out and read back issues what verifies")
+  @Test("An authority that was written and read back issues valid certificates")
   func readBack() throws {
     let first = try authority()
     let second = try CertificateAuthority(
@@ -170,14 +170,14 @@ struct CertificateAuthorityTests {
       notBefore: authority.certificate.notBefore, notAfter: authority.certificate.notAfter)
     let certificate = try authority.issueServer(
       names: ["a.example"], publicKey: PrivateKey.generateP256().publicKey, validity: period)
-    // The command line's authority states no key usage, which the strict rules miss.
+    // The command line's authority has no key usage, which the strict check requires.
     #expect(
       try verdict(
         certificate, under: authority.certificate, now: period.notBefore, strict: false)
         == X509_V_OK)
   }
 
-  @Test("No certificate is issued for a weak key, or with a subject that no reader expects")
+  @Test("No certificate is issued for a weak key, or with an invalid subject")
   func subjects() throws {
     let authority = try authority()
     let key = try PrivateKey.generateP256().publicKey
@@ -198,7 +198,7 @@ struct CertificateAuthorityTests {
     }
   }
 
-  /// What OpenSSL says under its strict rules, which also ask for the key identifiers of RFC 5280.
+  /// OpenSSL's result with strict rules, which also require the key identifiers of RFC 5280.
   private func verdict(
     _ certificate: Certificate, under authority: Certificate, now time: Int64 = now,
     strict: Bool = true

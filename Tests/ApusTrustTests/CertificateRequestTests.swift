@@ -23,7 +23,7 @@ struct CertificateRequestTests {
     }
   }
 
-  @Test("One of OpenSSL's is read, and nothing but its key is taken from it")
+  @Test("A request of OpenSSL's is read, and only its key is used")
   func openssl() throws {
     let request = try read(der(Fixtures.request))
     #expect(request.publicKey.kind == .p256)
@@ -42,7 +42,7 @@ struct CertificateRequestTests {
     #expect(certificate.values(of: .subjectAlternativeName).isEmpty)
   }
 
-  @Test("What is made here OpenSSL takes for a request of that key", arguments: [0, 2048, 4096])
+  @Test("OpenSSL accepts our requests as requests of that key", arguments: [0, 2048, 4096])
   func made(rsaBits: Int) throws {
     let key = try rsaBits == 0 ? PrivateKey.generateP256() : .generateRSA(bits: rsaBits)
     let der = try CertificateRequest.make(for: key)
@@ -55,7 +55,7 @@ struct CertificateRequestTests {
     #expect(X509_REQ_verify(handle, X509_REQ_get0_pubkey(handle)) == 1)
   }
 
-  @Test("For an authority elsewhere it asks in words for what would be issued here")
+  @Test("A request for an external authority has the content that would be issued here")
   func asked() throws {
     let key = try PrivateKey.generateP256()
     let wanted = ProviderCertificateRequest(
@@ -98,7 +98,7 @@ struct CertificateRequestTests {
   }
 
   @Test(
-    "Keys and digests that are not taken",
+    "Unsupported keys and digests are rejected",
     arguments: [
       (Fixtures.requestP384, CertificateRequestFault.key), (Fixtures.requestRSA1024, .key),
       (Fixtures.requestExplicitCurve, .key), (Fixtures.requestCompressedPoint, .key),
@@ -109,17 +109,17 @@ struct CertificateRequestTests {
     #expect(CertificateRequest(pem: pem) == nil)
   }
 
-  @Test("An RSA key above the limit is not taken")
+  @Test("An RSA key above the limit is rejected")
   func largeRSA() throws {
     let key = try PrivateKey.generateRSA(bits: 4104)
     #expect(try fault(CertificateRequest.make(for: key)) == .key)
   }
 
-  @Test("A request of another's key proves nothing")
+  @Test("A request with another's key is rejected")
   func stolen() throws {
     let good = try der(Fixtures.request)
     let own = try CertificateRequest.make(for: .generateP256())
-    // The key of the one, and the signature of the other.
+    // The key of one, and the signature of the other.
     var reader = DERReader(good.span)
     var inner = DERReader(good.span, within: try reader.element(DER.Tag.sequence))
     let start = inner.position
@@ -132,7 +132,7 @@ struct CertificateRequestTests {
     #expect(fault(DER.element(DER.Tag.sequence, body + rest)) == .signature)
   }
 
-  @Test("Trailing bytes, cut ends, and what is no request at all")
+  @Test("Trailing bytes, truncated requests and other data are rejected")
   func malformed() throws {
     let good = try der(Fixtures.request)
     #expect(fault(good) == nil)
@@ -151,7 +151,7 @@ struct CertificateRequestTests {
     #expect(fault(certificate.der) == .malformed)
   }
 
-  @Test("No byte of a request can be changed")
+  @Test("A request with any changed byte is rejected")
   func tampered() throws {
     let good = try der(Fixtures.request)
     for index in good.indices {

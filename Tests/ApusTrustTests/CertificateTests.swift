@@ -3,9 +3,9 @@ import Testing
 
 @testable import ApusTrust
 
-@Suite("Certificates that another program issued are read")
+@Suite("Certificates issued by another program")
 struct CertificateReadingTests {
-  @Test("Subject, serial, validity, key and fingerprint")
+  @Test("Subject, serial, validity, key and fingerprint are read")
   func fields() throws {
     let certificate = try Certificate(pem: Fixtures.providerPEM)
     #expect(certificate.subject.userID == "com.eatthepath.pushy")
@@ -35,7 +35,7 @@ struct CertificateReadingTests {
     #expect(!certificate.isValid(now: 1_826_791_896))
   }
 
-  @Test("No prefix of a certificate is one, and nothing may follow it")
+  @Test("No prefix of a certificate is valid, and nothing may follow it")
   func damage() throws {
     let der = try Certificate(pem: Fixtures.providerPEM).der
     for count in 0..<der.count {
@@ -47,7 +47,7 @@ struct CertificateReadingTests {
     #expect(throws: TrustFault.noPEM("CERTIFICATE")) { try Certificate(pem: Fixtures.p8) }
   }
 
-  @Test("A provider's certificate gives its topics, environments and team")
+  @Test("A provider's certificate has its topics, environments and team")
   func provider() throws {
     let provider = try ProviderCertificate(Certificate(pem: Fixtures.providerPEM))
     #expect(
@@ -62,7 +62,7 @@ struct CertificateReadingTests {
     #expect(!provider.covers("com.eatthepath.pushy.voi"))
   }
 
-  @Test("A certificate without an environment is none for push")
+  @Test("A certificate without an environment is not for push")
   func notForPush() throws {
     let certificate = try Certificate(pem: Fixtures.rsaCertificatePEM)
     #expect(throws: ProviderCertificateFault.notForPush) { try ProviderCertificate(certificate) }

@@ -10,7 +10,7 @@ private func authority(_ name: String = "Test Authority") throws -> CertificateA
   try CertificateAuthority.create(commonName: name, validity: validity)
 }
 
-@Suite("A device's certificate admits that device")
+@Suite("Device certificates")
 struct DeviceCertificateTests {
   private func fault(
     _ certificate: Certificate, _ authority: Certificate, now time: Int64 = now
@@ -24,7 +24,9 @@ struct DeviceCertificateTests {
     }
   }
 
-  @Test("It names the device, for a P-256 key and for an RSA key", arguments: [true, false])
+  @Test(
+    "A certificate identifies the device, with a P-256 key and with an RSA key",
+    arguments: [true, false])
   func verifies(elliptic: Bool) throws {
     let authority = try authority()
     let key = try elliptic ? PrivateKey.generateP256() : PrivateKey(pem: Fixtures.rsaPEM)
@@ -38,7 +40,7 @@ struct DeviceCertificateTests {
     #expect(device.certificate == certificate)
   }
 
-  @Test("It is good in its time, to the second, and only while its authority is")
+  @Test("A certificate is valid in its period, to the second, and only while its authority is")
   func time() throws {
     let authority = try authority()
     let period = Validity(notBefore: now, notAfter: now + 10)
@@ -55,7 +57,7 @@ struct DeviceCertificateTests {
     #expect(fault(long, authority.certificate, now: now + 900_000) == .untrusted)
   }
 
-  @Test("Another authority of the same name did not sign it")
+  @Test("Another authority with the same name did not sign it")
   func otherAuthority() throws {
     let certificate = try authority().issueDevice(
       deviceID: DeviceID(1), name: "d", publicKey: PrivateKey.generateP256().publicKey,
@@ -63,7 +65,7 @@ struct DeviceCertificateTests {
     #expect(fault(certificate, try authority().certificate) == .untrusted)
   }
 
-  @Test("A provider's or a server's certificate, or the authority itself, is no device's")
+  @Test("The certificate of a provider, a server or an authority is not a device's")
   func otherKinds() throws {
     let authority = try authority()
     let key = try PrivateKey.generateP256().publicKey
@@ -76,7 +78,7 @@ struct DeviceCertificateTests {
     #expect(fault(authority.certificate, authority.certificate) == .notADevice)
   }
 
-  @Test("A subject like a device's does not make up for purpose or signature")
+  @Test("A device's subject does not compensate for purpose or signature")
   func disguised() throws {
     let authority = try authority()
     let key = try PrivateKey.generateP256()
@@ -101,7 +103,7 @@ struct DeviceCertificateTests {
     #expect(fault(authorityToo, authority.certificate) == .purpose)
   }
 
-  @Test("A changed byte makes a certificate malformed, another's, or untrusted")
+  @Test("A changed byte makes a certificate malformed, another one, or untrusted")
   func damage() throws {
     let authority = try authority()
     let certificate = try authority.issueDevice(

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Digests and random numbers")
 struct DigestTests {
-  @Test("SHA-1 and SHA-256 of \"abc\" and of nothing: FIPS 180, RFC 3174")
+  @Test("SHA-1 and SHA-256 of \"abc\" and of nothing are those of FIPS 180 and RFC 3174")
   func vectors() {
     let abc = Array("abc".utf8)
     let nothing: [UInt8] = []
@@ -22,17 +22,17 @@ struct DigestTests {
     #expect(shortOfNothing == Fixtures.hex("da39a3ee5e6b4b0d3255bfef95601890afd80709"))
   }
 
-  @Test("A topic's name on the device protocol is the SHA-1 of its text")
+  @Test("A topic's hash in the device protocol is the SHA-1 of its text")
   func topicHash() {
     let topic = Array("com.apple.madrid".utf8)
     let hash = TopicHash(of: topic.span)
     var bytes: [UInt8] = []
     bytes.append(hash)
-    // As `printf com.apple.madrid | sha1sum` has it.
+    // As computed by `printf com.apple.madrid | sha1sum`.
     #expect(bytes == Fixtures.hex("e4e6d952954168d0a5db02dbaf27cc35fc18d159"))
   }
 
-  @Test("Equal is equal, whatever the place of the difference")
+  @Test("Spans are compared correctly wherever they differ")
   func constantTime() {
     let bytes = Array(UInt8(0)..<40)
     func equal(_ left: [UInt8], _ right: [UInt8]) -> Bool {
@@ -48,7 +48,7 @@ struct DigestTests {
     }
   }
 
-  @Test("An id is a version 4 UUID, and no two are the same")
+  @Test("An id is a version 4 UUID, and no two are equal")
   func ids() {
     let generator = RandomIDs()
     let other = RandomIDs()
@@ -62,7 +62,7 @@ struct DigestTests {
     #expect(seen.count == 3000)
   }
 
-  @Test("Random bytes are as many as asked for, and differ")
+  @Test("Random bytes have the requested number, and differ")
   func random() {
     #expect(randomBytes(0) == [])
     #expect(randomBytes(33).count == 33)

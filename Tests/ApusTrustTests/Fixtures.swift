@@ -1,7 +1,7 @@
-// Keys, tokens and certificates that the openssl command line made: fixed, so that Apus did not write what it reads.
+// Keys, tokens and certificates created by the openssl command line: fixed, so that Apus did not write what it reads.
 
 enum Fixtures {
-  /// Signs the tokens below, and nothing else in the world.
+  /// Signs the tokens below, and is used nowhere else.
   static let p8 = """
     -----BEGIN PRIVATE KEY-----
     MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgdqzqmLQMaGVFTZFQ
@@ -10,7 +10,7 @@ enum Fixtures {
     -----END PRIVATE KEY-----
     """
 
-  /// The same key as `openssl ec` writes it, behind the parameters that `openssl ecparam` puts in front.
+  /// The same key as `openssl ec` writes it, after the parameters that `openssl ecparam` writes first.
   static let ecPEM = """
     -----BEGIN EC PARAMETERS-----
     BggqhkjOPQMBBw==
@@ -182,7 +182,7 @@ enum Fixtures {
     3961c00626ff193d5294da1d404feaf3
     """)
 
-  /// Bytes from hexadecimal digits; spaces and line ends do not count.
+  /// Bytes from hexadecimal digits; spaces and line ends are ignored.
   static func hex(_ text: String) -> [UInt8] {
     let digits = text.filter { !$0.isWhitespace }.compactMap(\.hexDigitValue)
     return stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Keys")
 struct KeyTests {
-  @Test("A key reads the same from PKCS#8 and from the older form, and writes PKCS#8")
+  @Test("A key is the same from PKCS#8 and from the older form, and is written as PKCS#8")
   func privateForms() throws {
     let key = try PrivateKey(pem: Fixtures.p8)
     #expect(key.publicKey.kind == .p256)
@@ -24,7 +24,7 @@ struct KeyTests {
     #expect(try PrivateKey(pem: Fixtures.p384).publicKey.kind == .other)
   }
 
-  @Test("What is no key in the clear is refused by what it is")
+  @Test("Text without an unencrypted key is rejected with a fitting reason")
   func refused() {
     #expect(throws: TrustFault.encryptedKey) { try PrivateKey(pem: Fixtures.encryptedPEM) }
     #expect(throws: TrustFault.noPEM("PRIVATE KEY")) { try PrivateKey(pem: Fixtures.spkiPEM) }
@@ -39,7 +39,7 @@ struct KeyTests {
     }
   }
 
-  @Test("Bytes behind a key are refused")
+  @Test("Bytes after a key are rejected")
   func trailing() throws {
     let der = try PublicKey(spkiPEM: Fixtures.spkiPEM).spkiDER
     for count in 0..<der.count {
@@ -50,14 +50,14 @@ struct KeyTests {
     #expect(throws: TrustFault.malformedKey) { try PublicKey(spkiDER: longer.span) }
   }
 
-  @Test("A point that is not on the curve is no key")
+  @Test("A point that is not on the curve is not a key")
   func offCurve() throws {
     var der = try PublicKey(spkiPEM: Fixtures.spkiPEM).spkiDER
     der[der.count - 1] ^= 1
     #expect(throws: TrustFault.malformedKey) { try PublicKey(spkiDER: der.span) }
   }
 
-  @Test("A new key is P-256, or RSA of the bits asked for")
+  @Test("A new key is P-256, or RSA with the requested bits")
   func generated() throws {
     let key = try PrivateKey.generateP256()
     #expect(key.publicKey.kind == .p256)

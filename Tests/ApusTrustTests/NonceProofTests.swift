@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusTrust
 
-@Suite("The signed nonce of the device protocol's third version")
+@Suite("Signed nonces of the device protocol's third version")
 struct NonceProofTests {
   private func verify(
     nonce: [UInt8] = Fixtures.nonce, signature: [UInt8] = [1, 1] + Fixtures.nonceSignature,
@@ -14,13 +14,13 @@ struct NonceProofTests {
       nonce: nonce.span, signature: signature.span, certificateDER: der.span)
   }
 
-  @Test("A nonce that another program signed verifies and tells its time")
+  @Test("A nonce that another program signed verifies and has its time")
   func verifies() throws {
     #expect(try verify().milliseconds == 1_700_000_000_000)
     #expect(try verify().bytes == Fixtures.nonce)
   }
 
-  @Test("What a device signs is what another program signs")
+  @Test("A device's signature equals another program's")
   func signs() throws {
     let signed = try NonceProof.sign(
       milliseconds: 1_700_000_000_000, random: Array(1...8),
@@ -29,7 +29,7 @@ struct NonceProofTests {
     #expect(signed.signature == [1, 1] + Fixtures.nonceSignature)
   }
 
-  @Test("Each fault has its name")
+  @Test("Each fault is reported")
   func faults() throws {
     var other = Fixtures.nonce
     other[0] = 1

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ApusTrust
 
-/// The text of a token with this header and these claims, and a signature of 64 bytes that is none.
+/// A token with this header and these claims, and an invalid signature of 64 bytes.
 private func unsigned(
   _ claims: String, header: String = #"{"alg":"ES256","kid":"ABC123DEFG"}"#
 ) -> String {
@@ -21,9 +21,9 @@ private func fault(_ text: String) -> ProviderTokenFault? {
   }
 }
 
-@Suite("Provider tokens are read as APNs documents them, and as senders in use write them")
+@Suite("Reading provider tokens")
 struct ProviderTokenParsingTests {
-  @Test("A token gives key id, team, time, the signed range and the signature")
+  @Test("A token has key id, team, time, the signed range and the signature")
   func fields() throws {
     let token = try ProviderToken.parse(Fixtures.rawToken)
     #expect(token.keyID == "ABC123DEFG")
@@ -47,14 +47,14 @@ struct ProviderTokenParsingTests {
     #expect(token.issuedAt == seconds)
   }
 
-  @Test("A time in milliseconds is a time in the far future, never one in seconds")
+  @Test("A time in milliseconds is read as a time far in the future")
   func milliseconds() throws {
     let token = try ProviderToken.parse(unsigned(#"{"iss":"DEF123GHIJ","iat":"1437179036000"}"#))
     #expect(token.issuedAt == 1_437_179_036_000)
   }
 
   @Test(
-    "What is no time is refused",
+    "A value that is not a time is rejected",
     arguments: [
       "-1", "null", "true", "\"\"", "\"now\"", "\" 1\"", "\"1.\"", "\".5\"", "\"1e\"", "\"0x10\"",
       "\"1.2.3\"", "[1]", "1e99", "1e-99", "1e-9223372036854775808",
@@ -64,7 +64,7 @@ struct ProviderTokenParsingTests {
     #expect(fault(unsigned(#"{"iss":"DEF123GHIJ","iat":\#(text)}"#)) == .issuedAt)
   }
 
-  @Test("Spaces, escapes, nested values and other claims do not matter")
+  @Test("Spaces, escapes, nested values and other claims are accepted")
   func tolerated() throws {
     let token = try ProviderToken.parse(
       unsigned(
@@ -87,7 +87,7 @@ struct ProviderTokenParsingTests {
   }
 
   @Test(
-    "Only ES256 is taken, and ES512 as a kind of its own",
+    "Only ES256 is accepted, and ES512 as a separate algorithm",
     arguments: [
       #"{"alg":"none","kid":"ABC123DEFG"}"#, #"{"alg":"ES384","kid":"ABC123DEFG"}"#,
       #"{"alg":"HS256","kid":"ABC123DEFG"}"#, #"{"alg":"RS256","kid":"ABC123DEFG"}"#,
@@ -99,7 +99,7 @@ struct ProviderTokenParsingTests {
   }
 
   @Test(
-    "A missing or misshapen member is named",
+    "A missing or invalid member is named in the fault",
     arguments: [
       (#"{"alg":"ES256"}"#, #"{"iss":"DEF123GHIJ","iat":1}"#, .keyID),
       (#"{"alg":"ES256","kid":"ABC"}"#, #"{"iss":"DEF123GHIJ","iat":1}"#, .keyID),
@@ -134,13 +134,13 @@ struct ProviderTokenParsingTests {
   }
 
   @Test(
-    "Anything but three segments is refused",
+    "A text that does not have three segments is rejected",
     arguments: ["", ".", "a", "a.b", Fixtures.rawToken + ".", Fixtures.rawToken + ".AAAA"])
   func segments(text: String) {
     #expect(fault(text) == .segments)
   }
 
-  @Test("A segment that is not base64url is named")
+  @Test("A segment that is not base64url is named in the fault")
   func base64() {
     let parts = Fixtures.rawToken.split(separator: ".").map(String.init)
     #expect(fault("e+J." + parts[1] + "." + parts[2]) == .base64(.header))
@@ -150,7 +150,7 @@ struct ProviderTokenParsingTests {
     #expect(fault(parts[0] + "." + parts[1] + "." + parts[2] + "AAA") == .base64(.signature))
   }
 
-  @Test("Text that is not UTF-8 is refused")
+  @Test("Text that is not UTF-8 is rejected")
   func notUTF8() {
     let claims = Array(#"{"iss":"DEF123GHIJ","iat":1,"x":""#.utf8) + [0xff] + Array("\"}".utf8)
     let parts = Fixtures.rawToken.split(separator: ".").map(String.init)
@@ -159,20 +159,20 @@ struct ProviderTokenParsingTests {
     #expect(fault(String(repeating: "é", count: 10) + ".e30.AA") == .base64(.header))
   }
 
-  @Test("A token longer than the limit is refused unread")
+  @Test("A token longer than the limit is rejected unread")
   func length() {
     let limit = Limits.providerTokenBytes
     #expect(fault(String(repeating: "A", count: limit + 1)) == .tooLong)
     #expect(fault(String(repeating: "A", count: limit)) == .segments)
   }
 
-  @Test("No prefix and no single changed byte of a token stops the reader")
+  @Test("No prefix and no single changed byte of a token makes the reader trap")
   func damage() {
     let bytes = Array(Fixtures.derToken.utf8)
     for count in bytes.indices {
       let cut = Array(bytes[..<count])
       let token = try? ProviderToken.parse(cut.span)
-      // Cut inside the signature the text is still a token, whose signature fails.
+      // Cut inside the signature, the text is still a token, whose signature is invalid.
       #expect(token == nil || count > 110)
     }
     for index in bytes.indices {
@@ -185,7 +185,7 @@ struct ProviderTokenParsingTests {
   }
 }
 
-@Suite("Provider tokens are verified")
+@Suite("Verifying provider tokens")
 struct ProviderKeyVerifierTests {
   private func verifies(_ text: String, lenient: Bool = false) throws -> Bool {
     let key = try PublicKey(spkiPEM: Fixtures.spkiPEM)
@@ -193,13 +193,13 @@ struct ProviderKeyVerifierTests {
     return try verifier.verifies(text)
   }
 
-  @Test("A signature is good as r and s, and as DER")
+  @Test("A signature is valid as r and s, and as DER")
   func forms() throws {
     #expect(try verifies(Fixtures.rawToken))
     #expect(try verifies(Fixtures.derToken))
   }
 
-  @Test("A token labelled ES512 is good only for a lenient verifier")
+  @Test("A token with ES512 is valid only for a lenient verifier")
   func es512() throws {
     #expect(try ProviderToken.parse(Fixtures.es512Token).algorithm == .es512)
     #expect(try !verifies(Fixtures.es512Token))
@@ -207,7 +207,7 @@ struct ProviderKeyVerifierTests {
     #expect(try verifies(Fixtures.rawToken, lenient: true))
   }
 
-  @Test("No other claims pass under a signature, and no other signature under the claims")
+  @Test("A signature does not verify other claims, nor another signature these claims")
   func forged() throws {
     for text in [Fixtures.rawToken, Fixtures.derToken] {
       let parts = text.split(separator: ".").map(String.init)
@@ -223,7 +223,7 @@ struct ProviderKeyVerifierTests {
     }
   }
 
-  @Test("A signature of another length, or of zeros, is refused")
+  @Test("A signature of another length, or of zeros, is rejected")
   func shapes() throws {
     let parts = Fixtures.rawToken.split(separator: ".").map(String.init)
     for count in [1, 32, 63, 64, 65, 72, 128, 132] {
@@ -232,7 +232,7 @@ struct ProviderKeyVerifierTests {
     }
   }
 
-  @Test("Another key does not verify, and one that is not P-256 is no provider key")
+  @Test("Another key does not verify, and one that is not P-256 is not a provider key")
   func keys() throws {
     let other = try PrivateKey.generateP256().publicKey
     #expect(try !ProviderKeyVerifier(publicKey: other).verifies(Fixtures.rawToken))
@@ -240,19 +240,20 @@ struct ProviderKeyVerifierTests {
     #expect(throws: TrustFault.unsupportedKey) { try ProviderKeyVerifier(publicKey: p384) }
   }
 
-  @Test("What a client signs is what a service reads")
+  @Test("A token signed by a client is read by a service")
   func signs() throws {
     let key = try PrivateKey(pem: Fixtures.p8)
     let text = try ProviderToken.sign(
       teamID: "DEF123GHIJ", keyID: "ABC123DEFG", issuedAt: 1_437_179_036, key: key)
-    // ES256 is randomised: all but the signature is the text that the command line made.
+    // ES256 is randomised: everything except the signature equals the command line's text.
     let cut = try #require(text.lastIndex(of: "."))
     #expect(Fixtures.rawToken.hasPrefix(text[...cut]))
     #expect(try ProviderToken.parse(text).signature.count == 64)
     #expect(try verifies(text))
   }
 
-  @Test("No token is signed for an id that could break out of the JSON, nor with another key")
+  @Test(
+    "No token is signed for an id that could break out of the JSON, nor with another type of key")
   func signingFaults() throws {
     let key = try PrivateKey(pem: Fixtures.p8)
     for id in ["", "ABC", "ABC123DEF\"", "ABC123DEFGH", "ABC123DÉF"] {

@@ -5,7 +5,7 @@ import Testing
 @Suite("JSON of a token's header and claims")
 struct FlatObjectTests {
   @Test(
-    "Text that RFC 8259 does not allow is refused",
+    "Text that RFC 8259 does not allow is rejected",
     arguments: [
       "", " ", "[]", "1", "{", "{}{}", "{} x", "{,}", "{\"a\"}", "{\"a\":}", "{\"a\":1,}",
       "{a:1}", "{'a':1}", "{\"a\":01}", "{\"a\":1.}", "{\"a\":.5}", "{\"a\":+1}", "{\"a\":1e}",
@@ -23,7 +23,7 @@ struct FlatObjectTests {
     }
   }
 
-  @Test("Strings are unescaped, numbers kept as spelled, the rest passed over")
+  @Test("Strings are unescaped, numbers kept as spelled, and other values skipped")
   func values() throws {
     let text =
       #"{"s":"a\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00","n":-12.5e+3,"o":{"x":[null,{}]},"z":0}"#
@@ -56,7 +56,7 @@ struct FlatObjectTests {
   }
 }
 
-@Suite("The topics extension of provider certificates")
+@Suite("Topics extension of provider certificates")
 struct TopicsExtensionTests {
   /// The value in pushy's test certificate.
   static let pushy = Fixtures.hex(
@@ -70,7 +70,7 @@ struct TopicsExtensionTests {
     300E 0C0C 636F6D706C69636174696F6E
     """)
 
-  @Test("The value in a certificate in use is read, and written the same")
+  @Test("The value in a certificate in use is read, and written identically")
   func pushy() throws {
     #expect(Self.pushy.count == 117)
     let topics = try TopicsExtension.parse(Self.pushy.span)
@@ -83,7 +83,7 @@ struct TopicsExtensionTests {
     #expect(topics.der == Self.pushy)
   }
 
-  @Test("A list without topics, and a topic with two labels, are lists")
+  @Test("A list may have no topics, and a topic two labels")
   func small() throws {
     #expect(try TopicsExtension.parse([0x30, 0]).entries == [])
     let two = Fixtures.hex("300b 0C0161 3006 0C0162 0C0163")
@@ -92,7 +92,7 @@ struct TopicsExtensionTests {
   }
 
   @Test(
-    "What is not strict DER of this shape is refused",
+    "A value that is not strict DER of this form is rejected",
     arguments: [
       ("", .der(.truncated(at: 0))),
       ("0500", .der(.tag(expected: 0x30, found: 0x05, at: 0))),
@@ -137,7 +137,7 @@ struct TopicsExtensionTests {
     #expect(throws: TopicsExtensionFault.self) { try read(value(topics: 1, labelBytes: 65)) }
   }
 
-  @Test("No prefix of a value is one, and no changed byte stops the reader")
+  @Test("No prefix of a value is valid, and no changed byte makes the reader trap")
   func damage() {
     for count in 0..<Self.pushy.count {
       let cut = Array(Self.pushy[..<count])
@@ -147,14 +147,14 @@ struct TopicsExtensionTests {
       for value in UInt8.min...UInt8.max {
         var changed = Self.pushy
         changed[index] = value
-        // Whatever is accepted is written back as it came: there is one form of each list.
+        // Everything accepted is written back unchanged: each list has one encoding.
         if let topics = try? TopicsExtension.parse(changed.span) { #expect(topics.der == changed) }
       }
     }
   }
 }
 
-@Suite("DER as it is written")
+@Suite("DER encoding")
 struct DERTests {
   @Test(
     "Times are UTCTime from 1950 to 2049 and GeneralizedTime outside",
@@ -180,7 +180,7 @@ struct DERTests {
     #expect(DER.namedBits(0x80) == [3, 2, 7, 0x80])
   }
 
-  @Test("A signature in DER has one form")
+  @Test("A signature has one DER encoding")
   func signatures() throws {
     let one = Fixtures.hex("3006 020101 020102")
     let signature = try #require(ECDSASignature(der: one))

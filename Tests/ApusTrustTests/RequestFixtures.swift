@@ -1,7 +1,7 @@
-// Certificate requests that the openssl command line made.
+// Certificate requests created by the openssl command line.
 
 extension Fixtures {
-  /// P-256, with a subject and extensions that ask for everything.
+  /// P-256, with a subject and extensions that request everything.
   static let request = """
     -----BEGIN CERTIFICATE REQUEST-----
     MIIBRDCB6wIBADBRMRYwFAYDVQQDDA1JIGFtIHRoZSByb290MRUwEwYDVQQKDAxB
@@ -49,7 +49,7 @@ extension Fixtures {
     -----END CERTIFICATE REQUEST-----
     """
 
-  /// P-256 with the curve spelled out in place of its name.
+  /// P-256 with explicit curve parameters in place of its name.
   static let requestExplicitCurve = """
     -----BEGIN CERTIFICATE REQUEST-----
     MIIBuzCCAWICAQAwDDEKMAgGA1UEAwwBeDCCAUswggEDBgcqhkjOPQIBMIH3AgEB

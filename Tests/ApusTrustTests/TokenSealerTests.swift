@@ -25,9 +25,9 @@ private let claims = TokenClaims(
   device: DeviceID(0x0123_4567_89ab_cdef), topic: TopicKey(app: AppID(7), suffix: .voip),
   environment: .development, generation: 0x0203)
 
-@Suite("Device tokens are sealed by AES-128-SIV")
+@Suite("Device tokens sealed by AES-128-SIV")
 struct TokenSealerTests {
-  @Test("One block: FIPS 197, appendix C.1, and RFC 5297, appendix A.1")
+  @Test("One block is encrypted as in FIPS 197, appendix C.1, and RFC 5297, appendix A.1")
   func blocks() {
     let fips = Array(UInt8(0)...15)
     let cipher = AESBlock(key: fips.span)
@@ -42,7 +42,7 @@ struct TokenSealerTests {
         == block("51e218d2c5a2ab8c4345c4a623b2f08f"))
   }
 
-  @Test("Doubling: RFC 5297, appendix A.1, and the subkeys of RFC 4493")
+  @Test("Doubling matches RFC 5297, appendix A.1, and the subkeys of RFC 4493")
   func doubling() {
     #expect(
       block("0e04dfafc1efbf040140582859bf073a").doubled
@@ -54,7 +54,7 @@ struct TokenSealerTests {
     #expect(block("00000000000000008000000000000000").doubled == Block128(high: 1, low: 0))
   }
 
-  @Test("A token is what an implementation from the RFC's text makes of the claims")
+  @Test("A token equals that of an implementation written from the RFC")
   func vectors() throws {
     let sealer = try sealer([.init(id: 5, bytes: rfcKey)])
     let text = "051f3390bb967baff76a63ad14abb16f480940fa58f409d004e220b836421395"
@@ -67,7 +67,7 @@ struct TokenSealerTests {
     #expect(sealer.open(try token(zeroText)) == zero)
   }
 
-  @Test("An authentic token with reserved bits or an unknown suffix does not open")
+  @Test("An authentic token with reserved bits or an unknown suffix is rejected")
   func reserved() throws {
     let sealer = try sealer([.init(id: 5, bytes: rfcKey)])
     // The flags are 2f and 12: bit 5 is set, and the suffix is 9.
@@ -79,7 +79,7 @@ struct TokenSealerTests {
     }
   }
 
-  @Test("A token with any one bit changed does not open")
+  @Test("A token with any one bit changed is rejected")
   func forged() throws {
     let sealer = try sealer([.init(id: 5, bytes: rfcKey), .init(id: 4, bytes: Array(0..<32))])
     let bytes = sealer.seal(claims).bytes
@@ -91,14 +91,14 @@ struct TokenSealerTests {
     }
   }
 
-  @Test("Many tokens at once are opened as each by itself", arguments: [0, 1, 2, 31, 32, 33, 200])
+  @Test("Many tokens are opened together like one by one", arguments: [0, 1, 2, 31, 32, 33, 200])
   func batch(count: Int) throws {
     let old = TokenSealingKeys.Key(id: 4, bytes: Array(0..<32))
     let both = try sealer([old, .init(id: 5, bytes: rfcKey)])
     let sealers = [try sealer([old]), both, try sealer([.random(id: 6)])]
     var random = SplitMix64(state: UInt64(count))
     var opened: [TokenClaims?] = [claims]
-    // Twice, as the memory is used again.
+    // Twice, because the memory is reused.
     for _ in 0..<2 {
       let tokens = (0..<count).map { index in
         var token = sealers[index % 3].seal(
@@ -117,7 +117,7 @@ struct TokenSealerTests {
     }
   }
 
-  @Test("All claims come back as they went in", arguments: Environment.allCases)
+  @Test("All claims are sealed and opened unchanged", arguments: Environment.allCases)
   func roundTrip(environment: Environment) throws {
     let sealer = try sealer([.random(id: 0)])
     for suffix in TopicSuffix.allCases {
@@ -132,7 +132,7 @@ struct TokenSealerTests {
     }
   }
 
-  @Test("The last key seals, every key opens, and a key that was left out does not")
+  @Test("The last key seals, every key opens, and a removed key does not")
   func rotation() throws {
     let old = TokenSealingKeys.Key.random(id: 200)
     let new = TokenSealingKeys.Key.random(id: 3)
@@ -147,7 +147,7 @@ struct TokenSealerTests {
     #expect(try sealer([new]).seal(claims) == after)
   }
 
-  @Test("Keys without an order, or of another length, are refused, and none is ever printed")
+  @Test("An empty, duplicate or wrongly sized set of keys is rejected, and no key is ever printed")
   func keys() {
     typealias Fault = TokenSealingKeys.Fault
     let key = TokenSealingKeys.Key(id: 1, bytes: rfcKey)
@@ -185,7 +185,7 @@ struct TokenSealerTests {
     (0..<count).map { UInt8(truncatingIfNeeded: value >> UInt64(8 * (count - 1 - $0))) }
   }
 
-  /// Tag and ciphertext by OpenSSL's own mode.
+  /// Tag and ciphertext from OpenSSL's own mode.
   private func sivByOpenSSL(key: [UInt8], _ plain: [UInt8]) -> [UInt8] {
     let cipher = EVP_CIPHER_fetch(nil, "AES-128-SIV", nil)
     defer { EVP_CIPHER_free(cipher) }
@@ -202,7 +202,7 @@ struct TokenSealerTests {
   }
 }
 
-/// A small generator with a seed, for walks that can be repeated.
+/// A small random generator that is reproducible from its seed.
 struct SplitMix64 {
   var state: UInt64
 

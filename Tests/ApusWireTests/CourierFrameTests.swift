@@ -31,7 +31,7 @@ struct CourierFrameTests {
 
   private let expected = FrameFixture.all.map { Frame(command: $0[0], fields: Array($0[5...])) }
 
-  @Test("Several frames in one input come out in their order")
+  @Test("Several frames in one input are returned in order")
   func several() throws {
     #expect(try frames([FrameFixture.all.flatMap(\.self)]) == expected)
   }
@@ -56,7 +56,7 @@ struct CourierFrameTests {
     }
   }
 
-  @Test("Between frames a framer keeps nothing")
+  @Test("A framer keeps no memory between frames")
   func keepsNothing() throws {
     var framer = CourierFramer()
     _ = try frames([Array(FrameFixture.filter[..<20])], &framer)
@@ -74,7 +74,7 @@ struct CourierFrameTests {
   }
 
   @Test(
-    "A longer one is refused at its header",
+    "A longer frame is rejected at its header",
     arguments: [("0a 00010001", 65537), ("09 ffffffff", 4_294_967_295)])
   func tooLong(header: String, length: Int) {
     let fault = CourierFault.frameTooLong(command: hex(header)[0], length: length)
@@ -82,7 +82,7 @@ struct CourierFrameTests {
     #expect(throws: fault) { try frames(hex(header).map { [$0] }) }
   }
 
-  @Test("Command 0 is refused at its first byte")
+  @Test("Command 0 is rejected at its first byte")
   func commandZero() {
     #expect(throws: CourierFault.commandZero) { try frames([[0]]) }
     #expect(throws: CourierFault.commandZero) { try frames([FrameFixture.keepAlive + [0]]) }
@@ -102,7 +102,7 @@ struct CourierFieldTests {
     return found
   }
 
-  @Test("Fields come in their order, repeated and empty ones too")
+  @Test("Fields are returned in order, including repeated and empty ones")
   func order() throws {
     #expect(try fields([]) == [])
     #expect(
@@ -112,7 +112,7 @@ struct CourierFieldTests {
   }
 
   @Test(
-    "A field that is cut off is a fault",
+    "A truncated field is a fault",
     arguments: ["01", "0100", "010001", "01000201", "01ffff"])
   func truncated(field: String) {
     #expect(throws: CourierFault.truncatedField(command: 9, offset: 0)) { try fields(hex(field)) }
@@ -121,7 +121,7 @@ struct CourierFieldTests {
     }
   }
 
-  /// What a reader makes of a field of `length` bytes, each 1: its value as text, or its fault.
+  /// The result of reading a field of `length` bytes, each 1: its value as text, or its fault.
   private func reading(_ kind: String, _ length: Int) throws(CourierFault) -> String {
     let bytes = [9, 0, UInt8(length)] + [UInt8](repeating: 1, count: length)
     var fields = CourierFields(.filter, bytes.span)
@@ -156,7 +156,7 @@ struct CourierFieldTests {
 
 @Suite("Reading and writing bytes")
 struct ByteTests {
-  @Test("A reader gives nil, and moves nothing, when too little is left")
+  @Test("With too few bytes left, a reader returns nil and does not advance")
   func reader() {
     let bytes = hex("01 0203 04050607 08090a0b0c0d0e0f ff")
     var reader = ByteReader(bytes.span)

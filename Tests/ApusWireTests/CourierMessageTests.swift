@@ -31,7 +31,7 @@ private func decode<Message: CourierMessage>(
 
 @Suite("Courier messages: connect")
 struct CourierConnectTests {
-  @Test("The first connect of a device under the service's own ALPN")
+  @Test("The first connect of a device under the service's own ALPN is read and written")
   func first() throws {
     let fields = "02 0001 01" + "05 0004 00000041"
     let message = try decode(CourierConnect.self, fields: fields)
@@ -40,7 +40,7 @@ struct CourierConnectTests {
     #expect(frame(message) == hex("07 0000000b" + fields))
   }
 
-  @Test("A connect with the certificate, nonce and signature inside")
+  @Test("A connect with certificate, nonce and signature is read and written")
   func inBand() throws {
     let nonce = "00 0000018bcfe56800 0102030405060708"
     let fields =
@@ -59,7 +59,7 @@ struct CourierConnectTests {
     #expect(read?.bytes == hex(nonce))
   }
 
-  @Test("Reports and unknown fields are skipped, in any order")
+  @Test("Informational and unknown fields are skipped, in any order")
   func skipped() throws {
     let fields =
       "63 0003 010203" + "08 0004 57694669" + "09 0002 3130" + "0a 0000" + "0b 0001 4d"
@@ -71,7 +71,7 @@ struct CourierConnectTests {
   }
 
   @Test(
-    "A token of another length is none",
+    "A token of another length reads as no token",
     arguments: ["01 0000", "01 0001 ff", "01 0014 \(topicHex)"])
   func malformedToken(field: String) throws {
     let message = try decode(CourierConnect.self, fields: field + "05 0004 00000041")
@@ -86,7 +86,7 @@ struct CourierConnectTests {
     #expect(CourierNonce([UInt8]().span) == nil)
   }
 
-  @Test("An acceptance carries fields 1, 3, 4, 5, 6, 8 and 10")
+  @Test("An accepting response contains fields 1, 3, 4, 5, 6, 8 and 10")
   func accepted() throws {
     let fields =
       "01 0001 00" + "03 0020 \(tokenHex)" + "04 0002 1400" + "05 0002 0002" + "06 0004 00000000"
@@ -97,7 +97,7 @@ struct CourierConnectTests {
     #expect(try decode(CourierConnectResponse.self, fields: fields) == message)
   }
 
-  @Test("A refusal carries 1, 4, 5, 6, 8 and 10, and the time where the nonce's was wrong")
+  @Test("A refusing response contains 1, 4, 5, 6, 8 and 10, and the time if the nonce's was wrong")
   func refused() throws {
     let fields =
       "01 0001 02" + "04 0002 1400" + "05 0002 0002" + "06 0004 00000000"
@@ -110,7 +110,7 @@ struct CourierConnectTests {
   }
 
   @Test(
-    "A response without one of the fields that are always sent is refused",
+    "A response without one of the required fields is rejected",
     arguments: [1, 4, 5, 6, 8, 10])
   func incomplete(id: UInt8) {
     let fields: [(UInt8, String)] = [
@@ -126,7 +126,7 @@ struct CourierConnectTests {
 
 @Suite("Courier messages: filter")
 struct CourierFilterTests {
-  @Test("Each list has its field, and topics repeat it")
+  @Test("Each list has its field, which repeats for each topic")
   func lists() throws {
     let fields =
       "01 0020 \(tokenHex)" + "02 0014 \(topicHex)" + "02 0014 \(otherTopicHex)"
@@ -142,7 +142,7 @@ struct CourierFilterTests {
     #expect(frame(filter) == hex("09 000000ad" + fields))
   }
 
-  @Test("Several topics in a row in one field are taken, and none is legal")
+  @Test("A field may have several topics in a row, or none")
   func row() throws {
     let filter = try decode(
       CourierFilter.self,
@@ -166,7 +166,7 @@ struct CourierFilterTests {
     }
   }
 
-  @Test("Topics are bounded over all lists")
+  @Test("The number of topics is bounded over all lists")
   func bound() throws {
     let half = Limits.courierFilterTopics / 2
     let list = String(repeating: "02 0014 \(topicHex)", count: half)
@@ -222,7 +222,7 @@ struct CourierNotificationTests {
       decoding: hex(fields).span, direction: direction, extensions: extensions)
   }
 
-  @Test("A notification with every field, under the service's own ALPN")
+  @Test("A notification with every field is encoded under the service's own ALPN")
   func extended() throws {
     let fields = plainFields + extensionFields
     let sent = encode(try full(), collapseID: "lunch", extensions: true)
@@ -235,7 +235,7 @@ struct CourierNotificationTests {
     #expect(Array(hex(fields)[received.collapseID]) == Array("lunch".utf8))
   }
 
-  @Test("Under the other ALPNs no field from 0x40 is sent, and none is read")
+  @Test("Under the other ALPNs fields from 0x40 are neither sent nor read")
   func compatible() throws {
     #expect(
       encode(try full(), collapseID: "lunch", extensions: false) == hex("0a 00000068" + plainFields)
@@ -248,7 +248,7 @@ struct CourierNotificationTests {
     #expect(received.notification == expected && received.collapseID.isEmpty)
   }
 
-  @Test("No expiry is 0xffffffff, and absent reads the same")
+  @Test("No expiry is 0xffffffff, and an absent field means the same")
   func expiry() throws {
     let least = CourierNotification(token: try token(), topic: try topic(), messageID: 1)
     let head = "01 0020 \(tokenHex)" + "02 0014 \(topicHex)" + payloadField + "04 0004 00000001"
@@ -258,7 +258,7 @@ struct CourierNotificationTests {
     #expect(try view(head).notification == least)
   }
 
-  @Test("Towards the server the first two fields swap")
+  @Test("In the direction to the server the first two fields are swapped")
   func toServer() throws {
     let message = CourierNotification(token: try token(), topic: try topic(), messageID: 7)
     let fields =
@@ -269,7 +269,7 @@ struct CourierNotificationTests {
     #expect(throws: CourierFault.badField(command: 10, id: 1, length: 20)) { try view(fields) }
   }
 
-  @Test("Values of another version read as none")
+  @Test("Unknown values read as none")
   func unknownValues() throws {
     let received = try view(
       "01 0020 \(tokenHex)" + "02 0014 \(topicHex)" + payloadField + "04 0004 00000001"
@@ -286,7 +286,7 @@ struct CourierNotificationTests {
     for (type, number) in numbers { #expect(type.rawValue == number) }
   }
 
-  @Test("A notification that lacks a field is refused", arguments: [1, 2, 3, 4])
+  @Test("A notification that lacks a field is rejected", arguments: [1, 2, 3, 4])
   func missing(id: Int) {
     let fields = [
       "01 0020 \(tokenHex)", "02 0014 \(topicHex)", payloadField, "04 0004 00000001",
@@ -309,7 +309,7 @@ struct CourierNotificationTests {
     }
   }
 
-  @Test("An acknowledgement, with and without the token")
+  @Test("An acknowledgement is read with and without the token")
   func acknowledgement() throws {
     let fields = "01 0020 \(tokenHex)" + "04 0004 7fffff00" + "08 0001 00"
     let message = CourierAcknowledgement(token: try token(), messageID: 0x7fff_ff00)
@@ -325,7 +325,7 @@ struct CourierNotificationTests {
         == .rejected)
   }
 
-  @Test("An acknowledgement of nothing, or without a status, is refused")
+  @Test("An acknowledgement without a message id or a status is rejected")
   func emptyAcknowledgement() {
     #expect(throws: CourierFault.missingField(command: 11, id: 4)) {
       try decode(CourierAcknowledgement.self, fields: "08 0001 00")
@@ -339,9 +339,9 @@ struct CourierNotificationTests {
   }
 }
 
-@Suite("Courier messages: the rest")
+@Suite("Courier messages: control")
 struct CourierControlTests {
-  @Test("A keep-alive says nothing, or its interval in one, two or four bytes")
+  @Test("A keep-alive is empty, or contains its interval in one, two or four bytes")
   func keepAlive() throws {
     #expect(frame(CourierKeepAlive()) == hex("0c 00000000"))
     #expect(try decode(CourierKeepAlive.self, fields: "") == CourierKeepAlive())
@@ -358,7 +358,7 @@ struct CourierControlTests {
     #expect(answer == hex("0d 00000000"))
   }
 
-  @Test("No storage names the connection's token")
+  @Test("No storage contains the connection's token")
   func noStorage() throws {
     let fields = "01 0020 \(tokenHex)"
     let message = CourierNoStorage(token: try token())
@@ -366,7 +366,7 @@ struct CourierControlTests {
     #expect(try decode(CourierNoStorage.self, fields: fields) == message)
   }
 
-  @Test("A flush is answered with the padding that it asks for, within the limit")
+  @Test("A flush is answered with the padding requested, within the limit")
   func flush() throws {
     let fields = "01 0002 0040" + "02 0003 000000"
     let message = CourierFlush(answerPaddingBytes: 64, paddingBytes: 3)
@@ -382,7 +382,7 @@ struct CourierControlTests {
     #expect(answer == hex("10 00000203" + "02 0200 \(run("00", 512))"))
   }
 
-  @Test("An app token is asked for and answered")
+  @Test("An app token is requested and answered")
   func appToken() throws {
     let asked = "01 0020 \(tokenHex)" + "02 0014 \(topicHex)" + "03 0002 0000"
     let request = CourierAppTokenRequest(token: try token(), topic: try topic())
@@ -403,7 +403,7 @@ struct CourierControlTests {
     #expect(try decode(CourierAppTokenAnswer.self, fields: granted) == answer)
   }
 
-  @Test("A refused app token still has fields 1, 2 and 3")
+  @Test("The answer without an app token still has fields 1, 2 and 3")
   func refusedAppToken() throws {
     let fields = "01 0001 01" + "02 0000" + "03 0014 \(topicHex)"
     let answer = CourierAppTokenAnswer(status: 1, token: nil, topic: try topic(), appID: nil)
@@ -414,7 +414,7 @@ struct CourierControlTests {
     }
   }
 
-  @Test("State and active interval")
+  @Test("State and active interval are read and written")
   func state() throws {
     let fields = "01 0001 01" + "02 0004 7fffffff"
     #expect(frame(CourierSetState(.active)) == hex("14 0000000b" + fields))
@@ -433,7 +433,7 @@ struct CourierControlTests {
         == CourierSetActiveInterval(interval: 60))
   }
 
-  @Test("A goodbye tells why, and when to come back")
+  @Test("A goodbye has a reason, and a time to reconnect")
   func goodbye() throws {
     let fields = "40 000d 7368757474696e6720646f776e"
     #expect(frame(CourierGoodbye(reason: "shutting down")) == hex("80 00000010" + fields))
@@ -446,7 +446,7 @@ struct CourierControlTests {
     #expect(decoded.reason == "bye" && decoded.reconnectMilliseconds == 1500)
   }
 
-  @Test("Dialects are told by name; the packed one is never selected")
+  @Test("Dialects are identified by name, and the packed one is never selected")
   func dialects() {
     for (name, dialect) in [
       ("apus-courier/1", CourierALPN.apus), ("apns-security-v3", .securityV3),
@@ -458,7 +458,7 @@ struct CourierControlTests {
     #expect(CourierALPN.allCases.filter(\.allowsExtensions) == [.apus])
   }
 
-  @Test("Every decoder refuses a field that is cut off")
+  @Test("Every decoder rejects a truncated field")
   func truncated() {
     func check<Message: CourierMessage>(_ type: Message.Type, _ command: UInt8) {
       #expect(throws: CourierFault.truncatedField(command: command, offset: 4)) {

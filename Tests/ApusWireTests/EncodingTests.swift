@@ -8,7 +8,7 @@ private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8
 @Suite("Base64, hexadecimal and decimal")
 struct EncodingTests {
   @Test(
-    "The vectors of RFC 4648, section 10",
+    "The vectors of RFC 4648, section 10, are encoded and decoded",
     arguments: [
       ("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="),
       ("fooba", "Zm9vYmE="), ("foobar", "Zm9vYmFy"),
@@ -35,7 +35,7 @@ struct EncodingTests {
   }
 
   @Test(
-    "What is not exactly an encoding is refused",
+    "A text that is not exactly an encoding is rejected",
     arguments: [
       "A", "AAAAA", "Zg=", "Zg===", "Zm8==", "Zm9v=", "=", "====", "Z=g=", "Zg==Zg==", "Zh", "Zm9",
       "Zg\n", " Zg", "Zg.", "Zö",
@@ -45,7 +45,7 @@ struct EncodingTests {
     #expect(Base64.decode(Array(spelling.utf8).span) == nil)
   }
 
-  @Test("Every byte survives, beside Foundation's encoding")
+  @Test("Every byte is encoded and decoded as Foundation does")
   func everyByte() {
     for count in 0...256 {
       let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 7) }
@@ -55,7 +55,7 @@ struct EncodingTests {
     }
   }
 
-  @Test("Hexadecimal is written in lower case and read in either")
+  @Test("Hexadecimal is written in lower case and read in either case")
   func hexadecimal() {
     #expect(text(Hex.encode([0x00, 0x9a, 0xff].span)) == "009aff")
     #expect(Hex.decode(Array("009aFf".utf8).span) == [0x00, 0x9a, 0xff])
@@ -65,7 +65,7 @@ struct EncodingTests {
   }
 
   @Test(
-    "Decimal numbers are digits with at most a minus",
+    "Decimal numbers are digits with an optional minus",
     arguments: [
       ("0", 0), ("-0", 0), ("007", 7), ("10", 10), ("-10", -10), ("1700000000", 1_700_000_000),
       ("9223372036854775807", Int64.max), ("-9223372036854775808", Int64.min),
@@ -103,13 +103,13 @@ struct EncodingTests {
   }
 }
 
-@Suite("JSON read into a tree and written")
+@Suite("JSON trees")
 struct JSONTests {
   private func parse(_ text: String) throws(JSONFault) -> JSONValue {
     try JSONValue(parsing: Array(text.utf8).span)
   }
 
-  @Test("Every kind of value")
+  @Test("Every kind of value is read")
   func kinds() throws {
     let tree = try parse(
       #" {"n":null,"t":true,"f":false,"i":-12,"d":1.5e1,"s":"a\u00e9\n","a":[1,[]],"o":{"x":{}}} "#)
@@ -121,12 +121,12 @@ struct JSONTests {
     #expect(tree["s"]?["x"] == nil && tree["s"]?.integer == nil && tree["i"]?.string == nil)
   }
 
-  @Test("A scalar alone is a text too", arguments: ["null", "true", "0", "\"\"", "[]"])
+  @Test("A single value is a complete text", arguments: ["null", "true", "0", "\"\"", "[]"])
   func scalars(text spelling: String) throws {
     #expect(text(try parse(spelling).bytes) == spelling)
   }
 
-  @Test("Numbers that no integer holds become floating")
+  @Test("Numbers that do not fit an integer become floating-point")
   func numbers() throws {
     #expect(try parse("9223372036854775807") == .integer(Int64.max))
     #expect(try parse("9223372036854775808") == .number(9_223_372_036_854_775_808))
@@ -136,7 +136,7 @@ struct JSONTests {
   }
 
   @Test(
-    "Escapes decode, surrogates in pairs",
+    "Escapes are decoded, surrogates in pairs",
     arguments: [
       (#""\ud83d\ude00""#, "😀"), (#""\ud83dx""#, "\u{fffd}x"), (#""\ude00""#, "\u{fffd}"),
       (#""\ud83d\ud83d\ude00""#, "\u{fffd}😀"), (#""\ud83d\n""#, "\u{fffd}\n"),
@@ -147,7 +147,7 @@ struct JSONTests {
   }
 
   @Test(
-    "Faults say what is wrong and where",
+    "Faults report what is wrong and where",
     arguments: [
       ("", .empty), (" ", .empty), ("[", .truncated), ("[1", .truncated), ("{\"a\":1", .truncated),
       ("\"", .truncated), ("nul", .truncated), ("-", .truncated),
@@ -161,14 +161,14 @@ struct JSONTests {
     #expect(throws: expected) { try parse(spelling) }
   }
 
-  @Test("Bytes that are no UTF-8 are refused where they are")
+  @Test("Bytes that are not UTF-8 are rejected at their offset")
   func badUTF8() {
     #expect(throws: JSONFault.badUTF8(offset: 4)) {
       try JSONValue(parsing: (Array(#""é\n"#.utf8).dropLast(2) + hex("62 ff 22")).span)
     }
   }
 
-  @Test("Depth is bounded")
+  @Test("The depth is bounded")
   func depth() throws {
     let deepest = String(repeating: "[", count: Limits.payloadDepth)
     _ = try parse(deepest + String(repeating: "]", count: Limits.payloadDepth))
@@ -182,7 +182,7 @@ struct JSONTests {
     #expect(text(tree.bytes) == #"{"a":1,"b":2,"a":3}"#)
   }
 
-  @Test("Written JSON escapes what must be, and puts the commas in")
+  @Test("The writer escapes what it must, and inserts the commas")
   func writer() {
     var writer = JSONWriter()
     writer.beginObject()

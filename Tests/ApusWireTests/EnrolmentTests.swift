@@ -16,7 +16,7 @@ private func decode<Message: CourierMessage>(
 
 @Suite("Courier messages: certificates")
 struct EnrolmentMessageTests {
-  @Test("A request with a code, and one without")
+  @Test("A request with a code is read and written, and one without")
   func request() throws {
     let fields = "40 0004 41424344" + "41 0003 300101" + "42 0005 70686f6e65"
     let message = CourierEnrolmentRequest(
@@ -28,14 +28,14 @@ struct EnrolmentMessageTests {
     #expect(try decode(CourierEnrolmentRequest.self, fields: "63 0001 ff 41 0003 300101") == bare)
   }
 
-  @Test("A renewal")
+  @Test("A renewal request is read and written")
   func renewal() throws {
     let message = CourierRenewalRequest(certificateRequest: hex("3000"))
     #expect(frame(message) == hex("83 00000005" + "41 0002 3000"))
     #expect(try decode(CourierRenewalRequest.self, fields: "41 0002 3000") == message)
   }
 
-  @Test("The advice to renew")
+  @Test("Renewal advice is read and written")
   func advice() throws {
     let message = CourierRenewalAdvice(withinSeconds: 300)
     #expect(frame(message) == hex("85 00000007" + "44 0004 0000012c"))
@@ -46,7 +46,7 @@ struct EnrolmentMessageTests {
     }
   }
 
-  @Test("Every answer, to a first request (0x82) and to a renewal (0x84)")
+  @Test("Every answer to a first request (0x82) and to a renewal (0x84) is read and written")
   func answers() throws {
     let cases: [(CourierIssuance, String)] = [
       (
@@ -80,7 +80,7 @@ struct EnrolmentMessageTests {
   }
 
   @Test(
-    "What lacks something, or has too much of it, is refused",
+    "A message with a missing or oversized field is rejected",
     arguments: [
       ("40 0001 41", CourierFault.missingField(command: 0x81, id: 0x41)),
       ("40 0041 \(run("41", 65)) 41 0001 30", .badField(command: 0x81, id: 0x40, length: 65)),
@@ -92,7 +92,7 @@ struct EnrolmentMessageTests {
     #expect(throws: fault) { try decode(CourierEnrolmentRequest.self, fields: fields) }
   }
 
-  @Test("Answers and renewals that say nothing")
+  @Test("Empty answers and renewals are rejected")
   func badAnswers() {
     #expect(throws: CourierFault.missingField(command: 0x83, id: 0x41)) {
       try decode(CourierRenewalRequest.self, fields: "40 0001 00")
@@ -112,14 +112,14 @@ struct EnrolmentMessageTests {
   }
 }
 
-@Suite("One-time codes")
+@Suite("Enrolment codes")
 struct EnrolmentCodeTests {
   private func read(_ text: String) -> EnrolmentCode? {
     let bytes = Array(text.utf8)
     return EnrolmentCode(text: bytes.span)
   }
 
-  /// The texts were made by another program, from the description.
+  /// The texts were created by another program, from the description.
   @Test(
     "Bits become letters and back",
     arguments: [
@@ -134,7 +134,7 @@ struct EnrolmentCodeTests {
     #expect(read(text) == code)
   }
 
-  @Test("Case, hyphens, spaces and look-alikes do not count")
+  @Test("Case, hyphens, spaces and look-alikes are ignored")
   func typed() throws {
     let code = EnrolmentCode(bytes: hex("0123456789abcdeffedcba9876543210"))
     for text in [
@@ -145,7 +145,7 @@ struct EnrolmentCodeTests {
     }
   }
 
-  @Test("A slip in any character, and two that changed places, are found")
+  @Test("An error in any character, and any swap of two characters, is detected")
   func slips() {
     let text = Array("04HMASW9NF6YZZPWQAC7CN1J205A".utf8)
     let letters = Array("0123456789ABCDEFGHJKMNPQRSTVWXYZ".utf8)
@@ -164,7 +164,7 @@ struct EnrolmentCodeTests {
   }
 
   @Test(
-    "What can be no code",
+    "A text that cannot be a code is rejected",
     arguments: [
       "", "-", "04HM", "04HM-ASW9-NF6Y-ZZPW-QAC7-CN1J-205", "04HM-ASW9-NF6Y-ZZPW-QAC7-CN1J-205AA",
       "U4HM-ASW9-NF6Y-ZZPW-QAC7-CN1J-205A", "04HM_ASW9-NF6Y-ZZPW-QAC7-CN1J-205A",

@@ -1,4 +1,4 @@
-/// Bytes written as hexadecimal digits; whatever else stands in the text only separates them.
+/// Bytes written as hexadecimal digits; any other character is a separator.
 func hex(_ text: String) -> [UInt8] {
   let digits = text.compactMap(\.hexDigitValue)
   precondition(digits.count.isMultiple(of: 2), "half a byte in \(text)")

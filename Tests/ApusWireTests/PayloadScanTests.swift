@@ -4,7 +4,7 @@ import Testing
 
 import ApusWire
 
-@Suite("The payload scan")
+@Suite("Payload scan")
 struct PayloadScanTests {
   private func scan(_ text: String) throws(JSONFault) -> PayloadScan {
     try PayloadScan(Array(text.utf8).span)
@@ -19,7 +19,7 @@ struct PayloadScanTests {
     }
   }
 
-  @Test("The summary of aps")
+  @Test("The scan summarises aps")
   func summary() throws {
     let alert = try scan(#"{"aps":{"alert":{"title":"a","body":"b"},"badge":9,"sound":"x"}}"#)
     #expect(alert.hasAPS && alert.hasAlert && alert.hasBadge && alert.hasSound)
@@ -36,7 +36,7 @@ struct PayloadScanTests {
   }
 
   @Test(
-    "Whether there is an object aps",
+    "The scan tells whether there is an object aps",
     arguments: [
       (#"{"aps":{}}"#, true),
       (" \t\r\n{ \"aps\" : { } } \n", true),
@@ -62,7 +62,7 @@ struct PayloadScanTests {
     #expect(try scan(text).hasAPS == expected)
   }
 
-  @Test("Where aps repeats, the last one counts alone")
+  @Test("If aps repeats, only the last one counts")
   func repeated() throws {
     let found = try scan(
       #"{"mdm":"m","aps":{"alert":"a","badge":1,"content-available":1},"aps":{"sound":"s"}}"#)
@@ -71,7 +71,7 @@ struct PayloadScanTests {
   }
 
   @Test(
-    "content-available is the number 1",
+    "content-available counts only as the number 1",
     arguments: [
       ("1", true), ("1.0", true), ("1.000", true), ("1e0", true), ("10E-1", true), ("0", false),
       ("10", false), ("1.5", false),
@@ -85,7 +85,7 @@ struct PayloadScanTests {
     #expect(try scan(escaped).contentAvailable == expected || value.contains(","))
   }
 
-  @Test("Null is as good as absent, and keys of deeper objects do not count")
+  @Test("Null counts as absent, and keys of nested objects do not count")
   func absent() throws {
     let found = try scan(
       #"{"aps":{"alert":null,"badge":null,"x":{"sound":"s","content-available":1}},"mdm":null}"#)
@@ -96,7 +96,7 @@ struct PayloadScanTests {
   }
 
   @Test(
-    "Faults say what is wrong and where",
+    "Faults report what is wrong and where",
     arguments: [
       ("", .empty), (" \n", .empty),
       ("[]", .notObject), ("1", .notObject), ("x", .notObject), ("\u{feff}{}", .notObject),
@@ -125,7 +125,7 @@ struct PayloadScanTests {
   }
 
   @Test(
-    "What the grammar has is accepted",
+    "Everything that the grammar allows is accepted",
     arguments: [
       #"{"a":-0,"b":0.0,"c":1E5,"d":1e-5,"e":-1.5e+10,"f":1234567890123456789012345678901234567890}"#,
       #"{"":"","a":"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00"}"#,
@@ -139,7 +139,7 @@ struct PayloadScanTests {
   }
 
   @Test(
-    "UTF-8 is held to RFC 3629, section 4",
+    "UTF-8 is checked against RFC 3629, section 4",
     arguments: [
       "80", "bf", "c0 80", "c1 bf", "c2 41", "e0 9f bf", "e0 a0 41", "e1 80 c0", "ed a0 80",
       "ef 41 80", "f0 8f bf bf", "f0 90 80 41", "f4 90 80 80", "f5 80 80 80", "ff", "fe",
@@ -150,11 +150,11 @@ struct PayloadScanTests {
       let found = fault(head + hex(sequence) + Array("          \"}".utf8))
       #expect(found == .badUTF8(offset: 6 + padding))
     }
-    // Outside a string it is no token at all.
+    // Outside a string it is not a token at all.
     #expect(fault(Array("{".utf8) + hex(sequence)) == .badToken(offset: 1))
   }
 
-  @Test("Depth is bounded, objects and arrays alike")
+  @Test("The depth of objects and arrays is bounded")
   func depth() {
     // The scan keeps a bit for each level in one word.
     #expect(Limits.payloadDepth <= 64)
@@ -173,14 +173,14 @@ struct PayloadScanTests {
     #expect(fault(objects(Limits.payloadDepth + 1)) == .tooDeep(offset: 5 * Limits.payloadDepth))
   }
 
-  @Test("Mixed nesting closes with the brackets it was opened with")
+  @Test("Mixed nesting closes with the brackets that opened it")
   func mixed() {
     #expect(fault(Array(#"{"a":[{"b":[{"c":[]}]}]}"#.utf8)) == nil)
     #expect(fault(Array(#"{"a":[{"b":[{"c":[}]]}]}"#.utf8)) == .badToken(offset: 18))
     #expect(fault(Array(#"{"a":[{"b":[{"c":[]]}]}"#.utf8)) == .badToken(offset: 19))
   }
 
-  @Test("Every cut of a payload is truncated, and every position of a special byte is found")
+  @Test("Every truncated payload is detected, and a special byte is found at every position")
   func everyPosition() {
     let text = Array(
       #"{"aps":{"alert":"a text that is longer than two words of eight"},"n":1}"#.utf8)
@@ -202,9 +202,9 @@ struct PayloadScanTests {
     }
   }
 
-  @Test("Mutated payloads are accepted just when Foundation accepts them")
+  @Test("Mutated payloads are accepted exactly if Foundation accepts them")
   func againstFoundation() {
-    // Foundation takes a comma in front of a closing bracket, which the grammar does not have.
+    // Foundation accepts a comma before a closing bracket, which the grammar does not allow.
     func hasTrailingComma(_ text: [UInt8]) -> Bool {
       let dense = text.filter { $0 != 0x20 }
       return zip(dense, dense.dropFirst()).contains { $0 == 0x2c && ($1 == 0x5d || $1 == 0x7d) }
@@ -212,7 +212,7 @@ struct PayloadScanTests {
     var random = SplitMix(seed: UInt64.random(in: 0...UInt64.max))
     let seed = random.seed
     let base = Array(#"{"aps":{"alert":{"a":[1,-2.5e3,true,null]},"badge":0},"k":[{},[]]}"#.utf8)
-    // No digit but 0: a larger exponent would leave the range of a double, which Foundation refuses.
+    // No digit but 0: a larger exponent would exceed the range of a double, which Foundation rejects.
     let alphabet = Array(#"{}[]:,"0.-+eE truefalsn "#.utf8)
     for round in 0..<20000 {
       var text = base
@@ -233,7 +233,7 @@ struct PayloadScanTests {
   }
 }
 
-/// A small generator whose walk can be repeated from its seed.
+/// A small random generator that is reproducible from its seed.
 struct SplitMix {
   let seed: UInt64
   private var state: UInt64

@@ -5,7 +5,7 @@ import ApusWire
 
 @Suite("A series of payloads")
 struct PayloadSeriesTests {
-  /// What a scan comes to: what it found, or its fault.
+  /// The outcome of a scan: its findings, or its fault.
   private enum Outcome: Equatable {
     case found(PayloadScan)
     case fault(JSONFault)
@@ -15,7 +15,7 @@ struct PayloadSeriesTests {
     }
   }
 
-  /// Scans payloads one behind the other, each of them must come to what it comes to by itself.
+  /// Scans consecutive payloads; each must have the same outcome as on its own.
   private func check(_ payloads: [String], _ note: Comment? = nil) {
     let input = payloads.flatMap { Array($0.utf8) }
     var series = PayloadSeries(input.span)
@@ -35,7 +35,7 @@ struct PayloadSeriesTests {
     }
   }
 
-  @Test("What is found does not depend on what came before")
+  @Test("The outcome does not depend on earlier payloads")
   func template() {
     check([
       #"{"aps":{"alert":{"title":"a","body":"b"},"sound":"x"},"id":1}"#,
@@ -48,7 +48,7 @@ struct PayloadSeriesTests {
     ])
   }
 
-  @Test("A payload that is the beginning of the last one, or goes on where that ended")
+  @Test("A payload may be a prefix of the previous one, or extend it")
   func lengths() {
     let whole = #"{"aps":{"alert":"a","badge":3},"k":[1,2,{"a":[],"b":null}],"z":"end"}"#
     for count in 0...whole.utf8.count {
@@ -57,7 +57,7 @@ struct PayloadSeriesTests {
     }
   }
 
-  @Test("Each byte of the second payload spoiled")
+  @Test("A changed byte anywhere in the second payload is found")
   func spoiled() {
     let whole = #"{"aps":{"alert":{"loc-args":["a","b"],"n":-1.5e3},"sound":"s"},"d":[true,{}]}"#
     for index in whole.utf8.indices {
@@ -69,7 +69,7 @@ struct PayloadSeriesTests {
     }
   }
 
-  @Test("Random templates, filled in at random")
+  @Test("Random templates, filled in at random, are scanned like single payloads")
   func random() {
     var generator = SystemRandomNumberGenerator()
     let seed = generator.next() as UInt64

@@ -1,7 +1,7 @@
 import Testing
 
-/// Each rule against a sample that breaks it: a rule that cannot fail would hold nothing.
-@Suite("The rules can fail")
+/// Checks each rule with a sample that breaks it: a rule that cannot fail would be useless.
+@Suite("Each rule can fail")
 struct CanaryTests {
   private func swift(_ text: String, in path: String) -> SourceText {
     SourceText(path: "Sources/" + path, text: text)
@@ -98,7 +98,7 @@ struct CanaryTests {
   }
 
   @Test(
-    "A name of the wire in a literal is found",
+    "A wire name in a literal is found",
     arguments: [
       ("ApusServer", "let a = \"apns-topic\"", 1),
       ("ApusClient", "let a = \"\\(b)\\r\\napns-collapse-id: x\"", 1),
@@ -115,7 +115,7 @@ struct CanaryTests {
   }
 
   @Test(
-    "A reference that leads out of the repository is found",
+    "A reference to something outside the repository is found",
     arguments: [
       ("See /" + "work/notes.txt.", 1),
       ("in `/" + "home/somebody/apus`", 1),
@@ -130,23 +130,23 @@ struct CanaryTests {
   }
 }
 
-@Suite("Swift is told apart from comments and literals")
+@Suite("Swift scanner: comments and literals")
 struct SwiftScannerTests {
-  @Test("Comments vanish, lines stay")
+  @Test("Comments are removed, and lines stay")
   func comments() {
     let file = SourceText(
       path: "Sources/A.swift", text: "let a = 1  // one\n/* two\n /* three */\n */ let b = 2\n")
     #expect(file.code == ["let a = 1  ", "", "", " let b = 2"])
   }
 
-  @Test("Interpolations are code, and what stands between them is text")
+  @Test("Interpolations are code, and the text between them is not")
   func interpolation() {
     let file = SourceText(path: "Sources/A.swift", text: #"print("a \(f("b", (c))) d") // e"#)
     #expect(file.code == [#"print("(f(", (c)))) "#])
     #expect(file.literals.map(\.text) == ["a ", "b", " d"])
   }
 
-  @Test("Raw and multi-line strings end where they end")
+  @Test("Raw and multi-line strings end at their delimiters")
   func rawStrings() {
     let text = "let a = #\"b\"c\\(d\"#, e = \"\"\"\n  \"f\"\n  \"\"\"\nlet g = \"\\\"//\""
     let file = SourceText(path: "Sources/A.swift", text: text)

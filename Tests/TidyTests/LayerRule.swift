@@ -1,18 +1,18 @@
 /// Imports point down only.
 ///
-/// The build holds each import against the dependencies that Package.swift declares; this holds Package.swift, through
-/// the sources, against the picture of the layers, so that an edge cannot be added to the picture by accident.
+/// The build checks each import against the dependencies declared in Package.swift; this checks Package.swift, through
+/// the sources, against the layers, so that an edge cannot be added by accident.
 enum LayerRule {
   struct Layer {
     /// Modules of this package that the target may import.
     var own: Set<String> = []
     /// Modules of the toolchain that it may import.
     var system: Set<String> = []
-    /// Whether it owns C handles, and so may mark what the compiler cannot check as `unsafe`.
+    /// Whether it owns C handles, and so may use `unsafe`.
     var mayBeUnsafe = false
   }
 
-  /// Layers with effects see the system; those below them get time, randomness and bytes from their callers.
+  /// Layers with effects use the system; those below them get time, randomness and bytes from their callers.
   private static let effects: Set = ["Glibc", "Synchronization"]
   private static let pure: Set = ["ApusModel", "ApusWire", "ApusCore"]
   private static let bytes: Set = ["ApusTLS", "ApusHTTP2", "ApusTrust"]
@@ -70,13 +70,13 @@ enum LayerRule {
       own: pure.union(bytes).union(control).union([
         "ApusLoop", "ApusStore", "ApusServer", "ApusClient", "ApusDevice",
       ]), system: effects, mayBeUnsafe: true),
-    // A stand-in for APNs in development.
+    // The development service.
     "ApusDev": Layer(
       own: pure.union(control).union([
         "ApusTLS", "ApusTrust", "ApusLoop", "ApusWeb", "ApusServer", "ApusClient", "ApusDevice",
         "ApusConsole",
       ]), system: effects, mayBeUnsafe: true),
-    // Executables, and what of them is pure.
+    // Executables, and their pure parts.
     "ApusCommand": Layer(own: ["ApusModel", "ApusWire"]),
     "apus": Layer(
       own: pure.union(control).union([

@@ -7,14 +7,14 @@ enum Repository {
 
   /// Every text file that is committed, or would be by `git add --all`, in the order of paths.
   static let files: [SourceText] = paths().sorted().compactMap { path in
-    // A file that is not UTF-8 is a fixture in binary, and a listed one that is not there was deleted just now.
+    // A file that is not UTF-8 is a binary fixture, and a listed file that does not exist was just deleted.
     guard let text = try? String(contentsOf: root.appending(path: path), encoding: .utf8) else {
       return nil
     }
     return SourceText(path: path, text: text)
   }
 
-  /// The Swift and C files below `Sources`.
+  /// The Swift and C files in `Sources`.
   static let sources = files.filter { file in
     file.path.hasPrefix("Sources/") && [".swift", ".c", ".h"].contains { file.path.hasSuffix($0) }
   }
@@ -41,7 +41,7 @@ enum Repository {
     return String(decoding: data, as: UTF8.self).split(separator: "\0").map(String.init)
   }
 
-  /// What there is without git, as in an unpacked source archive.
+  /// The files without git, as in an unpacked source archive.
   private static func walkedPaths() -> [String] {
     let generated: Set = [".build", ".venv", ".apus", ".git"]
     guard let walk = FileManager.default.enumerator(atPath: root.path) else { return [] }

@@ -1,6 +1,6 @@
-/// The repository explains itself: it points to nothing that a reader of a clone does not have.
+/// The repository is self-contained: it refers to nothing that a reader of a clone does not have.
 enum SelfContainedRule {
-  /// What is looked for, put together so that this file does not find itself, with what to do about it.
+  /// The patterns, assembled so that this file does not match itself, and how to fix a match.
   private static let banned: [(text: String, remedy: String)] = {
     let path = "Name paths from the root of the repository"
     let reason = "Say here what the reader has to know, or point to a section of ARCHITECTURE.md"
@@ -22,7 +22,7 @@ enum SelfContainedRule {
     }
   }
 
-  /// Whether `word` stands in `text` other than as the end of a longer word or path.
+  /// Whether `word` occurs in `text` other than as the end of a longer word or path.
   private static func contains(_ text: String, _ word: String) -> Bool {
     text.ranges(of: word).contains { range in
       guard range.lowerBound > text.startIndex else { return true }

@@ -1,15 +1,15 @@
-/// Files have one subject and fit a reader's patience; lines fit two windows side by side.
+/// Files have one subject and a readable length; lines fit two windows side by side.
 enum SizeRule {
   static let maximumLines = 400
   static let maximumColumns = 120
 
   struct Exception {
-    /// The number of lines now: the file may shrink, never grow.
+    /// The current number of lines: the file may shrink, never grow.
     var lines: Int
     var reason: String
   }
 
-  /// Longer files, each with the reason why it is one subject all the same.
+  /// Longer files, each with the reason why it is still one subject.
   static let exceptions: [String: Exception] = [:]
 
   static func lengthFindings(

@@ -1,6 +1,6 @@
 import Foundation
 
-/// One text file of the repository, with what is code in it told apart from comments and string literals.
+/// A text file of the repository, with its code separated from comments and string literals.
 struct SourceText {
   /// A string literal, or the part of one between two interpolations.
   struct Literal: Equatable {
@@ -8,11 +8,11 @@ struct SourceText {
     var text: String
   }
 
-  /// The path from the root of the repository, with `/` between its parts.
+  /// The path from the root of the repository, with `/` as separator.
   let path: String
-  /// The lines as they stand in the file.
+  /// The lines of the file.
   let lines: [Substring]
-  /// The same lines with comments and the contents of string literals left out. Empty for a file that is not Swift of
+  /// The same lines without comments and the contents of string literals. Empty for a file that is not Swift in
   /// `Sources`.
   let code: [Substring]
   let literals: [Literal]
@@ -20,7 +20,7 @@ struct SourceText {
   init(path: String, text: String) {
     self.path = path
     lines = Self.lines(of: text)
-    // Only the rules for sources look at more than lines.
+    // Only the rules for sources need more than lines.
     if path.hasPrefix("Sources/") && path.hasSuffix(".swift") {
       var scanner = SwiftScanner(text)
       scanner.scan()
@@ -38,7 +38,7 @@ struct SourceText {
     return parts.count >= 3 && parts[0] == "Sources" ? String(parts[1]) : nil
   }
 
-  /// The lines without their ends. A line feed at the very end begins no further line.
+  /// The lines without their terminators. A line feed at the very end begins no further line.
   private static func lines(of text: String) -> [Substring] {
     var lines = text.split(separator: "\n", omittingEmptySubsequences: false)
     if lines.last?.isEmpty == true { lines.removeLast() }
@@ -46,11 +46,11 @@ struct SourceText {
   }
 }
 
-/// Splits Swift into code, comments and string literals, as far as that needs no grammar.
+/// Splits Swift into code, comments and string literals, as far as possible without a grammar.
 ///
-/// It knows nested block comments, escapes, raw and multi-line strings and interpolations, which hold code again. It
-/// does not know regular expression literals: the sources have none. It works on bytes, for every character that means
-/// something here is ASCII, and a debug build compares bytes many times faster than characters.
+/// It supports nested block comments, escapes, raw and multi-line strings and interpolations, which contain code
+/// again. It does not support regular expression literals, which the sources do not use. It works on bytes, because
+/// every significant character is ASCII, and a debug build compares bytes many times faster than characters.
 struct SwiftScanner {
   private let bytes: [UInt8]
   private var position = 0
@@ -69,7 +69,7 @@ struct SwiftScanner {
 
   init(_ text: String) { bytes = Array(text.utf8) }
 
-  /// The text with comments and the contents of string literals left out.
+  /// The text without comments and the contents of string literals.
   var code: String { String(decoding: codeBytes, as: UTF8.self) }
 
   mutating func scan() { scanCode(isInterpolation: false) }
@@ -78,7 +78,7 @@ struct SwiftScanner {
     position + offset < bytes.count ? bytes[position + offset] : nil
   }
 
-  /// Takes one byte, which is kept in the code if `isCode` holds. The ends of lines are always kept.
+  /// Consumes one byte, which is kept in the code if `isCode` is true. Line ends are always kept.
   @discardableResult
   private mutating func take(isCode: Bool) -> UInt8 {
     let byte = bytes[position]
@@ -92,7 +92,7 @@ struct SwiftScanner {
     for _ in 0..<count { take(isCode: false) }
   }
 
-  /// Reads code to the end, or to the parenthesis that closes the interpolation it stands in.
+  /// Reads code to the end, or to the parenthesis that closes its interpolation.
   private mutating func scanCode(isInterpolation: Bool) {
     var depth = 0
     while let next = byte() {
@@ -144,7 +144,7 @@ struct SwiftScanner {
     skip(pounds)
     let quotes = quoteCount()
     skip(quotes)
-    // A placeholder keeps the words on both sides of the literal apart.
+    // A placeholder separates the words on both sides of the literal.
     codeBytes.append(Self.quote)
     var literal: [UInt8] = []
     var start = line
@@ -167,7 +167,8 @@ struct SwiftScanner {
         literal = []
         start = line
       } else if escapes {
-        // What is escaped may be a quotation mark. No rule asks what it is, only that `\n` does not lengthen a word.
+        // An escaped character may be a quotation mark. No rule depends on it, except that `\n` must not extend a
+        // word.
         skip(min(2 + pounds, bytes.count - position))
         literal.append(UInt8(ascii: " "))
       } else {

@@ -1,9 +1,9 @@
 import Testing
 
-/// The rules against the repository as it is.
+/// Checks the rules against the repository.
 @Suite("The repository is tidy")
 struct TidyTests {
-  @Test("The sources were found")
+  @Test("The sources are found")
   func sourcesFound() {
     #expect(Repository.targets.contains("ApusModel"))
     #expect(Repository.files.contains { $0.path == "Package.swift" })
@@ -17,7 +17,7 @@ struct TidyTests {
     #expect(Set(LayerRule.table.keys).subtracting(Repository.targets).isEmpty)
   }
 
-  @Test("`unsafe` stands only in layers that own C handles")
+  @Test("`unsafe` occurs only in layers that own C handles")
   func unsafeWords() { expectNone(Repository.sources.flatMap(UnsafeRule.findings)) }
 
   @Test("Source files stay short")
@@ -34,13 +34,13 @@ struct TidyTests {
         .flatMap(SizeRule.columnFindings))
   }
 
-  @Test("The names of the wire are spelled in ApusModel only")
+  @Test("Wire names are spelled only in ApusModel")
   func vocabulary() { expectNone(Repository.sources.flatMap(VocabularyRule.findings)) }
 
   @Test("The repository speaks of itself alone")
   func selfContained() { expectNone(Repository.files.flatMap(SelfContainedRule.findings)) }
 
-  @Test("Each exception names a file that is there")
+  @Test("Each exception names an existing file")
   func exceptionsAreAlive() {
     let listed =
       Array(UnsafeRule.exceptions.keys) + SizeRule.exceptions.keys + VocabularyRule.exceptions.keys

@@ -1,4 +1,4 @@
-/// `unsafe` stands only where C handles are owned, so that a reviewer of memory safety knows where to look.
+/// `unsafe` occurs only where C handles are owned, so that a reviewer of memory safety knows where to look.
 enum UnsafeRule {
   /// Files of other layers, each with the reason.
   static let exceptions = [

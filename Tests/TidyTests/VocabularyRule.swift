@@ -1,6 +1,6 @@
 import ApusModel
 
-/// The names of the wire are spelled once, in ApusModel: a misspelt copy would compile and be wrong on the wire.
+/// Wire names are spelled once, in ApusModel: a misspelt copy would compile and be wrong on the wire.
 enum VocabularyRule {
   /// Files that may spell a name, each with the reason.
   static let exceptions: [String: String] = [:]
@@ -8,10 +8,10 @@ enum VocabularyRule {
   static let headerNames = HeaderName.allCases.map { "\($0.text)" }.filter { $0.hasPrefix("apns-") }
   static let reasons = Reason.allCases.map { "\($0.text)" }
 
-  /// Where to take a word from; nil for a literal that spells none.
+  /// Where to take a word from; nil for a literal that contains none.
   ///
-  /// Header names and reasons of several words count anywhere in a literal. `Forbidden` and the like are words of
-  /// English too, so they count only where they are the whole literal.
+  /// Header names and reasons of several words count anywhere in a literal. `Forbidden` and similar ones are also
+  /// English words, so they count only as whole literals.
   private static func source(of literal: String) -> (word: String, spelling: String)? {
     let words = literal.split { !($0.isLetter || $0.isNumber || $0 == "-") }.map(String.init)
     if let name = words.first(where: headerNames.contains) { return (name, "HeaderName") }

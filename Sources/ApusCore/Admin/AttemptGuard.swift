@@ -1,13 +1,13 @@
 import ApusModel
 
-/// Whom failed attempts are counted for: an IPv4 address, or the 64 bits of an IPv6 address that one site has.
+/// The source that failed attempts are counted for: an IPv4 address, or the first 64 bits of an IPv6 address.
 ///
-/// Whoever has a /64 has all of its addresses (RFC 6177), so the rest of them says nothing.
+/// A site with a /64 controls all of its addresses (RFC 6177), so the remaining bits identify nobody.
 package struct AddressPrefix: Sendable, Hashable {
   private let bits: UInt64
   private let isIPv6: Bool
 
-  /// - Parameter address: 4 or 16 bytes in the order of the network.
+  /// - Parameter address: 4 or 16 bytes in network order.
   package init(_ address: Span<UInt8>) {
     isIPv6 = address.count == 16
     var bits: UInt64 = 0
@@ -18,33 +18,33 @@ package struct AddressPrefix: Sendable, Hashable {
   }
 }
 
-/// Slows down whoever guesses at secrets.
+/// Slows down attempts to guess secrets.
 ///
-/// The first failures are answered at once: somebody has taken the wrong file. Each further one is answered later,
-/// and from the tenth on the address is refused for a time, whatever it shows, so that it cannot even learn that it was
-/// right. Failures are forgotten one by one. Time is given, and runs on a clock that nobody sets.
+/// The first failures are answered at once: a user may have taken the wrong file. Each further one is answered later,
+/// and from the tenth on the address is refused for a time, whatever it presents, so that it cannot even learn that a
+/// guess was right. Failures are forgotten one by one. The caller passes the time, from a monotonic clock.
 ///
-/// The table is bounded. When it is full, whoever failed least and longest ago makes room, so an attacker with
-/// addresses without end gets a few guesses from each; the secrets are made for that (256 bits).
+/// The table is bounded. When it is full, the entry with the fewest and oldest failures makes room, so an attacker
+/// with unlimited addresses gets a few guesses from each; the secrets (256 bits) withstand that.
 package struct AttemptGuard: Sendable {
-  /// What to do with an attempt before the secret is looked at.
+  /// What to do with an attempt before checking the secret.
   package enum Verdict: Sendable, Hashable {
     case look
-    /// Refuse it unseen.
+    /// Refuse it without a check.
     case refuse(retryAfterSeconds: Int64)
   }
 
-  /// What to do about an attempt that failed.
+  /// What to do about a failed attempt.
   package enum Penalty: Sendable, Hashable {
     case answer
-    /// Answer after so many milliseconds.
+    /// Answer after this many milliseconds.
     case hold(milliseconds: Int64)
-    /// From now on the address is refused for so long.
+    /// Answer, and refuse the address for this long.
     case refuse(retryAfterSeconds: Int64)
   }
 
   private struct Record {
-    /// Failures that are not forgotten, as of `sinceMilliseconds`.
+    /// Failures not yet forgotten as of `sinceMilliseconds`.
     var failures: Int
     var sinceMilliseconds: Int64
     var refusedUntilMilliseconds = Int64.min
@@ -55,13 +55,13 @@ package struct AttemptGuard: Sendable {
 
   package init(capacity: Int = Limits.guardedAddresses) { self.capacity = capacity }
 
-  /// Somebody at that address wants to show a secret.
+  /// Call it before an attempt from that address is checked.
   package func attempt(from prefix: AddressPrefix, nowMilliseconds now: Int64) -> Verdict {
     guard let record = records[prefix], record.refusedUntilMilliseconds > now else { return .look }
     return .refuse(retryAfterSeconds: Self.seconds(record.refusedUntilMilliseconds - now))
   }
 
-  /// The secret was a wrong one.
+  /// The secret was wrong.
   package mutating func failed(from prefix: AddressPrefix, nowMilliseconds now: Int64) -> Penalty {
     var record =
       records[prefix].map { Self.aged($0, now) }
@@ -84,10 +84,10 @@ package struct AttemptGuard: Sendable {
     return .hold(milliseconds: Limits.firstHoldMilliseconds << Int64(doublings))
   }
 
-  /// The secret was right: what came before were mistakes.
+  /// The secret was right: earlier failures were mistakes.
   package mutating func succeeded(from prefix: AddressPrefix) { records[prefix] = nil }
 
-  /// Addresses that are remembered.
+  /// Addresses with remembered failures.
   package var count: Int { records.count }
 
   private static func aged(_ record: Record, _ now: Int64) -> Record {

@@ -1,15 +1,16 @@
 package import ApusModel
 
-/// Which connections a process takes while their peers have not proved who they are.
+/// Decides which untrusted connections a process accepts.
 ///
 /// A site (an address, or the /64 of an IPv6 one) may hold untrusted connections up to `Limits.untrustedPerFree` times
-/// what is still free, a listener up to `Limits.untrustedPerFreeOfListener` times, and all listeners of an environment
-/// twice as much; a site that holds none may have one beyond that, up to `Limits.untrustedFirstPerFreeOfListener`
-/// times. One site alone gets four fifths of everything, and a fleet behind one address reconnects as if there were no
-/// limit. Each further site that wants much lowers what all of them get, so that something is always free for a site
-/// that has little. Trusted connections are counted, and never refused or ended.
+/// the number still free, a listener up to `Limits.untrustedPerFreeOfListener` times, and all listeners of an
+/// environment twice as many as one. Beyond that, a site without a connection may have one, up to
+/// `Limits.untrustedFirstPerFreeOfListener` times. One site alone gets four fifths of everything, so a fleet behind
+/// one address reconnects as if there were no limit. Each further site that wants many lowers the share of all of
+/// them, so some always remain free for sites that have few. Trusted connections are counted, but never refused or
+/// closed.
 package struct ConnectionBudget<Site: Hashable & Sendable>: Sendable {
-  /// Connections that the process can have: its descriptors less those that are reserved.
+  /// The most connections of the process: its descriptors without the reserved ones.
   package let capacity: Int
   package private(set) var trustedCount = 0
   package private(set) var untrustedCount = 0
@@ -18,7 +19,7 @@ package struct ConnectionBudget<Site: Hashable & Sendable>: Sendable {
   private var byEnvironment: [Environment: Int] = [:]
 
   package struct Listener: Sendable, Hashable {
-    /// What it listens for: one number for each kind.
+    /// A number for each kind of listener.
     package var kind: Int
     package var environment: Environment
 
@@ -30,7 +31,7 @@ package struct ConnectionBudget<Site: Hashable & Sendable>: Sendable {
 
   package init(capacity: Int) { self.capacity = capacity }
 
-  /// Connections of a process that may have so many descriptors: the store, the administration and the rest of it keep
+  /// The most connections of a process with this many descriptors: the store, the administration and other parts keep
   /// some.
   package static func capacity(ofDescriptors count: Int) -> Int {
     count - min(Limits.reservedDescriptors, count / 4)
@@ -40,13 +41,13 @@ package struct ConnectionBudget<Site: Hashable & Sendable>: Sendable {
 
   package func untrustedCount(of site: Site) -> Int { bySite[site, default: 0] }
 
-  /// Counts one more untrusted connection; false, and nothing counted, where there is no room for it.
+  /// Counts one more untrusted connection; false, without counting it, if there is no room.
   package mutating func accept(from site: Site, listener: Listener) -> Bool {
     let free = freeCount
     let held = bySite[site, default: 0]
     let share =
       held == 0 ? Limits.untrustedFirstPerFreeOfListener : Limits.untrustedPerFreeOfListener
-    // Not multiplied out: the capacity may be without bound.
+    // Divided instead of multiplied: the capacity may be unbounded, so a product could overflow.
     guard held / Limits.untrustedPerFree < free,
       byListener[listener, default: 0] / share < free,
       byEnvironment[listener.environment, default: 0] / (2 * share) < free
@@ -58,16 +59,16 @@ package struct ConnectionBudget<Site: Hashable & Sendable>: Sendable {
     return true
   }
 
-  /// The peer of an untrusted connection has proved who it is.
+  /// An untrusted connection became trusted.
   package mutating func trust(_ site: Site, listener: Listener) {
     forget(site, listener)
     trustedCount += 1
   }
 
-  /// A connection of a trusted peer came from elsewhere in the process.
+  /// A trusted connection was handed over from another part of the process.
   package mutating func adopt() { trustedCount += 1 }
 
-  /// A connection has ended.
+  /// A connection ended.
   package mutating func close(_ site: Site, listener: Listener, isTrusted: Bool) {
     if isTrusted { trustedCount -= 1 } else { forget(site, listener) }
   }
@@ -77,7 +78,7 @@ package struct ConnectionBudget<Site: Hashable & Sendable>: Sendable {
     byListener[listener, default: 0] -= 1
     byEnvironment[listener.environment, default: 0] -= 1
     let left = bySite[site, default: 0] - 1
-    // Only sites that hold something are remembered: the table is bounded by the descriptors.
+    // Only sites with connections are stored, so the descriptors bound the table.
     bySite[site] = left > 0 ? left : nil
   }
 }

@@ -1,11 +1,11 @@
-/// A queue in which each key has a line of its own, and the lines take turns.
+/// A queue that serves its keys in turn, each with a line of its own.
 ///
-/// An element waits for at most one of each other key, and for those of its own key that came before: a key with a
-/// thousand elements does not delay one with a single element. Adding and taking cost the same however many wait.
+/// An element waits for at most one of each other key, and for earlier ones of its own key: a key with a thousand
+/// elements does not delay one with a single element. Appending and removing cost the same at any length.
 package struct FairQueue<Key: Hashable & Sendable, Element: Sendable>: Sendable {
-  /// Only keys with waiting elements have a line: the memory is bounded by the elements.
+  /// Only keys with waiting elements have a line, so the elements bound the memory.
   private var lines: [Key: FIFO<Element>] = [:]
-  /// The keys of the lines, the one whose turn is next first.
+  /// The keys of the lines, in the order of their turns.
   private var turns = FIFO<Key>()
 
   package init() {}
@@ -17,7 +17,7 @@ package struct FairQueue<Key: Hashable & Sendable, Element: Sendable>: Sendable 
     lines[key, default: FIFO()].append(element)
   }
 
-  /// Takes the first element of the line whose turn it is.
+  /// Removes the first element of the line whose turn it is.
   package mutating func popFirst() -> Element? {
     guard let key = turns.popFirst(), let element = lines[key]?.popFirst() else { return nil }
     if lines[key]?.isEmpty == false {
@@ -25,7 +25,7 @@ package struct FairQueue<Key: Hashable & Sendable, Element: Sendable>: Sendable 
     } else {
       lines[key] = nil
     }
-    // What a crowd took is given back with it.
+    // Frees the memory after a burst.
     if isEmpty { lines = [:] }
     return element
   }

@@ -1,7 +1,7 @@
-/// First in, first out, of elements that may be over long before they are the first.
+/// First in, first out, for elements that may end long before they reach the front.
 ///
-/// Those that are over are dropped when they come to the front, with each call. So the queue is as long as what came
-/// since its oldest living element did.
+/// Each call drops ended elements from the front. So the queue is as long as the number of elements added since its
+/// oldest live element.
 package struct LiveQueue<Element: Sendable>: Sendable {
   private var elements = FIFO<Element>()
 
@@ -14,7 +14,7 @@ package struct LiveQueue<Element: Sendable>: Sendable {
     elements.append(element)
   }
 
-  /// The oldest one that is not over; it stays.
+  /// The oldest live element; it stays in the queue.
   package mutating func first(where isLive: (Element) -> Bool) -> Element? {
     while let element = elements.first {
       if isLive(element) { return element }

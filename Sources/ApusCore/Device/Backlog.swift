@@ -2,22 +2,22 @@ import ApusModel
 
 /// Notifications that found the queue of a connected device full. None of them is accepted yet: their providers wait.
 ///
-/// It also knows since when the device has made no progress. A device that acknowledges keeps its providers waiting for
-/// `Limits.heldBackMilliseconds` at most; then its queue grows beyond its usual length, so that nothing is lost and
-/// nobody behind it on a binary connection waits longer. A device without an acknowledgement for
+/// It also tracks the device's progress. A device that acknowledges keeps its providers waiting for at most
+/// `Limits.heldBackMilliseconds`; then its queue grows beyond its usual length, so that nothing is lost and nothing
+/// behind it on a binary connection waits longer. A device without an acknowledgement for
 /// `Limits.courierStallMilliseconds` has stalled: HTTP/2 requests for it are answered 429 TooManyRequests, and frames
-/// of the binary interface, which has no such answer, go on to the queue at once.
+/// of the binary interface, which has no such answer, enter the queue at once.
 struct Backlog {
   private var queue = DeliveryQueue()
-  /// Loop milliseconds of the newest acknowledgement, or of the moment from which there was one to wait for.
+  /// Loop milliseconds of the newest acknowledgement, or since when one has been due.
   private var progressMilliseconds: UInt64 = 0
 
   var count: Int { queue.count }
 
-  /// The device acknowledged something, or something waits for its acknowledgement for the first time.
+  /// The device acknowledged a notification, or an acknowledgement became due.
   mutating func noteProgress(nowMilliseconds: UInt64) { progressMilliseconds = nowMilliseconds }
 
-  /// Whether the device, for which something waits, has acknowledged nothing for too long.
+  /// Whether an acknowledgement is overdue.
   func hasStalled(nowMilliseconds: UInt64) -> Bool { stallMilliseconds <= nowMilliseconds }
 
   private var stallMilliseconds: UInt64 { progressMilliseconds + Limits.courierStallMilliseconds }
@@ -25,7 +25,7 @@ struct Backlog {
   /// What to do with a notification that found the queue full, or others waiting here.
   enum Entry {
     case wait
-    /// Into the queue, although it is full.
+    /// Enters the queue although it is full.
     case crowdIn
     case refuse
   }
@@ -52,7 +52,8 @@ struct Backlog {
 
   func holds(order: UInt64) -> Bool { queue.contains { $0.notification.order == order } }
 
-  /// The first, if its wait is over, and what follows. `hasSpace`: whether a crowded queue still takes one.
+  /// The first notification, if its wait is over, and what to do with it. `hasSpace`: whether a crowded queue still
+  /// takes one.
   mutating func popOverdue(
     hasSpace: Bool, nowMilliseconds: UInt64
   ) -> (delivery: Delivery, entry: Entry)? {
@@ -70,7 +71,7 @@ struct Backlog {
     return popFirst().map { ($0, entry) }
   }
 
-  /// When `popOverdue` has something to give; nil while nothing waits.
+  /// When `popOverdue` will return something; nil if nothing waits.
   func deadlineMilliseconds(hasSpace: Bool) -> UInt64? {
     guard let first = queue.first else { return nil }
     let end = hasSpace ? waitEnd(of: first) : lastEnd(of: first)

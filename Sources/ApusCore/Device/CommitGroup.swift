@@ -1,37 +1,37 @@
 import ApusModel
 
-/// One thing to be written with a commit group.
+/// One write of a commit group.
 package struct GroupEntry {
   package enum Kind: Equatable, Sendable {
-    /// The notification takes its slot.
+    /// The notification is written to its slot.
     case put
-    /// The slot is emptied: what it held has ended.
+    /// The slot is emptied: its notification has ended.
     case delete
-    /// The slot is emptied for newer notifications, with the put that follows.
+    /// The slot is emptied to make room for the put that follows.
     case evict
-    /// Nothing is written: as many newer notifications have the slots, or get them with this group.
+    /// Nothing is written: enough newer notifications have the slots, or get them with this group.
     case outdated
-    /// The device's record, where nothing has changed it since.
+    /// The device's record, unless it has changed since.
     case record(version: UInt64)
-    /// Nothing is written: somebody waits for everything that gathered before.
+    /// Nothing is written: a caller waits for everything gathered before.
     case milestone
 
-    /// A pattern: `==` copies the whole.
+    /// A pattern match, because `==` copies the whole entry.
     @inlinable package var isPut: Bool { if case .put = self { true } else { false } }
   }
 
   package var kind: Kind
   package var device: Device
-  /// That of a put is known once `Shard.assignSlots` was called.
+  /// For a put, known once `Shard.assignSlots` has run.
   package var slot: MailboxSlot
   package var delivery: Delivery?
-  /// The place in the order of acceptance of what is put or taken out; else 0.
+  /// The order of acceptance of the notification that is written or removed; 0 for other kinds.
   package var order: UInt64
 
-  /// Whether a notification takes its slot. Of an entry in a list ask its kind: the whole would be copied for the call.
+  /// Whether a notification takes its slot. For an entry in a list use its kind: a call would copy the whole.
   package var isPut: Bool { kind.isPut }
 
-  /// Whether both are about the same slot of one device in one environment.
+  /// Whether both concern the same slot of one device in one environment.
   package func hasSlot(of other: borrowing GroupEntry) -> Bool {
     device === other.device && slot == other.slot
   }
@@ -39,7 +39,7 @@ package struct GroupEntry {
   var key: SlotKey { SlotKey(device: ObjectIdentifier(device), slot: slot) }
 }
 
-/// One device's slot in one environment, to look it up by.
+/// One device's slot in one environment, as a key of tables.
 struct SlotKey: Hashable {
   let device: ObjectIdentifier
   let slot: MailboxSlot
@@ -51,16 +51,16 @@ struct SlotKey: Hashable {
 
 }
 
-/// What gathers while the previous group is being written.
+/// The writes that gather while the previous group is being written.
 ///
-/// Two lists, because of the rule that what a device acknowledges before its group is sealed never touches the disk:
-/// `urgent` goes with the next group, for its provider waits and no acknowledgement can come; `lingering` was sent to
-/// a connected device and waits a moment for its answer. Within a group deletions stand before puts, so that emptying
-/// a slot for an old notification cannot take a newer one with it.
+/// There are two lists, because a notification that the device acknowledges before its group is sealed never touches
+/// the disk. `urgent` goes into the next group: its provider waits and no acknowledgement can come. `lingering` was
+/// sent to a connected device and waits a moment for its acknowledgement. Within a group deletions precede puts, so
+/// that emptying a slot for an old notification cannot remove a newer one.
 package struct CommitGroup {
   private var deletions: [GroupEntry] = []
-  /// Deletions of a group that failed. They go along with the next one that is due for other reasons: by themselves
-  /// they would keep a failing store busy.
+  /// Deletions of a failed group. They join the next group that is due for other reasons: on their own they would keep
+  /// a failing store busy.
   private var retries: [GroupEntry] = []
   private var retriedSlots: Set<SlotKey> = []
   private var urgent: [GroupEntry] = []
@@ -74,10 +74,10 @@ package struct CommitGroup {
     deletions.isEmpty && urgent.isEmpty && lingeringHead == lingering.count
   }
 
-  /// Whether a deletion waits for another group to go with.
+  /// Whether deletions wait to join another group.
   package var hasRetries: Bool { !retries.isEmpty }
 
-  /// Gathers a notification.
+  /// Adds a notification.
   package mutating func put(_ delivery: Delivery, urgent isUrgent: Bool, nowMilliseconds: UInt64) {
     delivery.storage = .gathering
     delivery.groupReferences += 1
@@ -91,7 +91,7 @@ package struct CommitGroup {
     }
   }
 
-  /// Moves a lingering notification to those that are written next.
+  /// Moves a lingering notification to the urgent ones.
   package mutating func promote(_ delivery: Delivery) {
     guard delivery.storage == .gathering, !delivery.isUrgent else { return }
     delivery.isUrgent = true
@@ -99,7 +99,7 @@ package struct CommitGroup {
     urgent.append(Self.putEntry(delivery))
   }
 
-  /// Takes a notification out before it is sealed: it never touches the disk.
+  /// Removes a notification before its group is sealed: it never touches the disk.
   package mutating func cancel(_ delivery: Delivery) {
     guard delivery.storage == .gathering else { return }
     delivery.storage = .none
@@ -108,14 +108,14 @@ package struct CommitGroup {
 
   /// Empties `slot`.
   ///
-  /// `order` is that of the notification which has ended.
+  /// `order` is that of the notification that ended.
   package mutating func delete(_ slot: MailboxSlot, order: UInt64, of device: Device) {
     device.pendingWrites += 1
     deletions.append(
       GroupEntry(kind: .delete, device: device, slot: slot, delivery: nil, order: order))
   }
 
-  /// Empties `slot`, which a group that failed was to do.
+  /// Empties `slot` again, after a failed group.
   package mutating func deleteAgain(_ slot: MailboxSlot, order: UInt64, of device: Device) {
     let entry = GroupEntry(kind: .delete, device: device, slot: slot, delivery: nil, order: order)
     guard retriedSlots.insert(entry.key).inserted else { return }
@@ -123,10 +123,10 @@ package struct CommitGroup {
     retries.append(entry)
   }
 
-  /// Takes back the deletions of slots that have a notification which has not ended.
+  /// Cancels the deletions of slots whose notification has not ended.
   ///
-  /// To be called when a group was not written: what they were gathered for never came into the store, and the slot has
-  /// an older notification.
+  /// Call it when a group was not written: the notifications that they made room for never reached the store, so the
+  /// slot still has an older one.
   package mutating func keepStored() {
     func isWanted(_ entry: GroupEntry) -> Bool {
       guard entry.device.stored(entry.slot) != nil else { return false }
@@ -141,12 +141,12 @@ package struct CommitGroup {
     }
   }
 
-  /// Gathers the device's record as it is now.
+  /// Adds the device's record in its current version.
   package mutating func record(_ device: Device) {
     append(.record(version: device.recordVersion), device)
   }
 
-  /// Makes sure that there is a group with what has gathered for the device, and that it is written soon.
+  /// Ensures that a group covers everything gathered for the device, and that it is written soon.
   package mutating func milestone(_ device: Device) { append(.milestone, device) }
 
   private mutating func append(_ kind: GroupEntry.Kind, _ device: Device) {
@@ -157,16 +157,16 @@ package struct CommitGroup {
         order: 0))
   }
 
-  /// Whether a group is due: something urgent is there, or something has lingered long enough.
+  /// Whether a group is due: something is urgent, or has lingered long enough.
   ///
-  /// Exact after `trim`; what lingers is in the order of time, so its head is the oldest.
+  /// Exact after `trim`; lingering notifications are in order of time, so the first is the oldest.
   package func isDue(nowMilliseconds: UInt64) -> Bool {
     if !urgent.isEmpty || !deletions.isEmpty { return true }
     guard lingeringHead < lingering.count else { return false }
     return lingering[lingeringHead].gatheredMilliseconds + lingerMilliseconds <= nowMilliseconds
   }
 
-  /// Forgets what was cancelled at the head of the lingering list, so that it cannot grow with idle entries.
+  /// Drops cancelled notifications from the front of the lingering list, so that it cannot grow with idle entries.
   package mutating func trim(_ released: (Delivery) -> Void) {
     while lingeringHead < lingering.count {
       let delivery = lingering[lingeringHead]
@@ -183,9 +183,9 @@ package struct CommitGroup {
     }
   }
 
-  /// Closes the group: what is due moves into `entries`, deletions first.
+  /// Closes the group: due writes move into `entries`, deletions first.
   ///
-  /// `released` gets each notification that stands in no group any more without having been written.
+  /// `released` gets each notification that is no longer in any group and was not written.
   package mutating func seal(
     into entries: inout [GroupEntry], nowMilliseconds: UInt64, all: Bool = false,
     released: (Delivery) -> Void
@@ -206,7 +206,7 @@ package struct CommitGroup {
     trim(released)
   }
 
-  /// Whether what is to be written still is: a notification may have been taken out since.
+  /// Whether the write is still wanted: its notification may have been cancelled since.
   private static func close(_ entry: GroupEntry, _ released: (Delivery) -> Void) -> Bool {
     guard let delivery = entry.delivery else { return true }
     guard delivery.storage == .gathering else {
@@ -222,14 +222,14 @@ package struct CommitGroup {
     while index < lingering.count {
       let delivery = lingering[index]
       let isOld = delivery.gatheredMilliseconds + lingerMilliseconds <= nowMilliseconds
-      // Gathered in order of time: behind the first young one there is no old one.
+      // In order of time: after the first young one there is no old one.
       guard all || isOld || delivery.storage != .gathering else { break }
       promote(delivery)
       index += 1
     }
   }
 
-  /// Takes one reference; a promoted notification has two, and must be given back once.
+  /// Drops one reference. A promoted notification has two and must be released once.
   private static func drop(_ delivery: Delivery, _ released: (Delivery) -> Void) {
     delivery.groupReferences -= 1
     if delivery.groupReferences == 0 { released(delivery) }

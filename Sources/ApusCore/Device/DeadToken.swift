@@ -1,13 +1,13 @@
 package import ApusModel
 
-/// A token whose app was found gone from its device.
+/// A token whose app was removed from its device.
 package struct DeadToken: Sendable, Hashable {
-  /// Whose it is: the list that it belongs to is that of its topic and environment.
+  /// The device and app of the token. It is listed under its topic and environment.
   package var claims: TokenClaims
-  /// As its provider addressed it. Nil when the service found it dead by itself: then it is the one that the claims
-  /// are sealed to.
+  /// The token as its provider sent it. Nil if the service itself found it dead: then it is the one that seals the
+  /// claims.
   package var token: DeviceToken?
-  /// Unix milliseconds: the same as in the 410 of the HTTP/2 interface.
+  /// Unix milliseconds, equal to the time in the 410 of the HTTP/2 interface.
   package var sinceMilliseconds: Int64
 
   package init(claims: TokenClaims, token: DeviceToken?, sinceMilliseconds: Int64) {
@@ -19,13 +19,12 @@ package struct DeadToken: Sendable, Hashable {
 
 /// Topics that devices have dropped and may list again for a while.
 ///
-/// In memory alone: after a restart a token is found dead at the next push to it. The same holds for those that a full
-/// queue does not take.
+/// In memory only: after a restart, or if the queue was full, a token is found dead at the next push to it.
 struct GraceQueue: Sendable {
   struct Entry: Sendable {
     var device: DeviceKey
     var topic: TopicKey
-    /// Unix milliseconds at which the device dropped it.
+    /// Unix milliseconds of the drop.
     var droppedMilliseconds: Int64
   }
 
@@ -36,7 +35,7 @@ struct GraceQueue: Sendable {
     entries.append(entry)
   }
 
-  /// The oldest, if it was dropped at that time or before.
+  /// The oldest entry, if it was dropped at or before that time.
   mutating func next(droppedBy milliseconds: Int64) -> Entry? {
     guard let first = entries.first, first.droppedMilliseconds <= milliseconds else { return nil }
     return entries.popFirst()

@@ -1,22 +1,22 @@
 package import ApusModel
 
-/// Where an answer goes: the worker that read the request or the frame, and what it was there.
+/// Where an answer goes: the worker that read the request or the frame, and its identity there.
 package struct Answer: Sendable, Equatable {
   package enum Kind: UInt8, Sendable {
-    /// A request of the HTTP/2 interface: `slot` is its place in the worker's table of open requests.
+    /// A request of the HTTP/2 interface: `slot` is its index in the worker's table of open requests.
     case request
-    /// A frame of the binary interface: `slot` is its connection's place in the worker's table.
+    /// A frame of the binary interface: `slot` is its connection's index in the worker's table.
     case frame
-    /// A push of the service's own administration: `slot` is its number.
+    /// A push of the service's administration: `slot` is its number.
     case testPush
   }
 
   package var worker: UInt16
   package var kind: Kind
   package var slot: UInt32
-  /// Tells a request or a connection from an earlier one in the same place.
+  /// Distinguishes successive requests or connections in the same slot.
   package var generation: UInt32
-  /// The place of a frame among those of its connection.
+  /// The number of a frame on its connection.
   package var sequence: UInt32
 
   package init(worker: UInt16, slot: UInt32, generation: UInt32) {
@@ -44,12 +44,12 @@ package struct Answer: Sendable, Equatable {
   }
 }
 
-/// What a provider is told.
+/// The decision for a provider.
 package struct Verdict: Sendable, Equatable {
   package var answer: Answer
-  /// Nil when the notification was accepted.
+  /// Nil if the notification was accepted.
   package var rejection: Rejection?
-  /// This decides nothing yet: it tells the reader of a flood for one device to go slowly.
+  /// Not a decision yet: asks the reader of a flood for one device to slow down.
   package var asksForPause: Bool
 
   package init(answer: Answer, rejection: Rejection?, asksForPause: Bool = false) {
@@ -59,15 +59,15 @@ package struct Verdict: Sendable, Equatable {
   }
 }
 
-/// One accepted notification in the hands of the worker that owns its device.
+/// One notification, owned by the worker of its device.
 ///
-/// The object is reused. It is free when it is neither in a session nor in a commit group.
+/// The object is reused. It is free when neither a session nor a commit group has it.
 package final class Delivery {
-  /// Where the notification's record is.
+  /// The state of the notification's record.
   package enum Storage: Equatable, Sendable {
-    /// Not in the store, and not on its way there.
+    /// Neither stored nor gathered.
     case none
-    /// In the group that gathers; may still be taken out without a trace.
+    /// In the gathering group; can still be cancelled without a trace.
     case gathering
     /// In a group that is being written.
     case sealed
@@ -75,7 +75,7 @@ package final class Delivery {
     case durable
     /// A newer notification of the same device and app took its slot.
     case superseded
-    /// Its write failed, and the store may have kept it all the same: see `Shard.settleDoubt`.
+    /// Its write failed, but the store may have kept it: see `Shard.settleDoubt`.
     case inDoubt
   }
 
@@ -83,27 +83,27 @@ package final class Delivery {
     case none
     case ready
     case held
-    /// Not accepted yet, for the session is full.
+    /// Not accepted yet, because the session is full.
     case heldBack
     case inFlight
   }
 
   package var notification: Notification
-  /// Nil once the provider has been answered.
+  /// Nil once the provider was answered.
   package var answer: Answer?
-  /// Answers for older notifications that this one replaced before they were durable: they were accepted if it is.
+  /// Answers for older notifications that this one replaced before they were durable: they share its outcome.
   var riders: [Answer] = []
   package var device: Device
   package var storage = Storage.none
   package var place = Place.none
-  /// Whether it waits in the part of the group that is written without delay.
+  /// Whether it is in the part of the group that is written without delay.
   package var isUrgent = false
-  /// Entries of a commit group that point here, whether they still mean anything or not.
+  /// Entries of a commit group that refer to it, cancelled ones included.
   package var groupReferences = 0
   package var gatheredMilliseconds: UInt64 = 0
-  /// Whether it has reached its last state, and only its record is still to be seen to.
+  /// Whether it reached a final state, so that only its record remains to be handled.
   package var hasEnded = false
-  /// The stored notification that this one replaces with the group that brings it in. It stays where that fails.
+  /// The stored notification that this one replaces with its group. It stays if the group fails.
   var replaced: StoredFacts? {
     get { replacedBox?.facts }
     set {
@@ -114,7 +114,7 @@ package final class Delivery {
       }
     }
   }
-  /// In an object of its own: few have one, and to look whether a value of such a size is there copies it.
+  /// In a separate object: few deliveries have one, and testing an optional of this size copies it.
   private var replacedBox: ReplacedBox?
   private final class ReplacedBox {
     let facts: StoredFacts
@@ -130,19 +130,19 @@ package final class Delivery {
     self.device = device
   }
 
-  /// Bytes that it takes in memory, its notification's included. The same for as long as it has that notification.
+  /// Bytes of memory, its notification included. Constant for as long as it has that notification.
   var byteCount: Int { Self.objectBytes + notification.payload.capacity }
-  /// Bytes of the two objects, their collapse id and what the heap adds.
+  /// Bytes of the two objects, their collapse id and the heap's overhead.
   private static let objectBytes = 640
 
-  /// What is to be known of it while it is stored.
+  /// The facts kept in memory while it is stored.
   var storedFacts: StoredFacts {
     var stored = notification.storedFacts
     stored.unacknowledgedEnds = unacknowledgedEnds
     return stored
   }
 
-  /// Whether it is to be sent by itself.
+  /// Whether it is to be sent alone.
   var isSuspect: Bool { unacknowledgedEnds >= Limits.unacknowledgedEndsTogether }
 
   package var isFree: Bool { place == .none && groupReferences == 0 && storage != .sealed }

@@ -1,11 +1,11 @@
 import ApusModel
 
-/// What notifications take in memory, and what one device or provider may have of it.
+/// The memory of notifications, and the share that one device or provider may use.
 ///
-/// The bound is the whole service's; a shard counts what is its own, and learns at the end of each turn what all have.
-/// A queue may take a fraction of what is still free. So the longest queues meet their bound first: their providers are
-/// held back, while a device with a short queue is served as ever. What providers may have undecided shrinks with the
-/// same fraction, and at the bound each keeps `Limits.undecidedGuaranteed`.
+/// The bound applies to the whole service; a shard counts its own use, and learns the total at the end of each turn. A
+/// queue may take a fraction of what is still free. So the longest queues reach their bound first: their providers are
+/// held back, while a device with a short queue is served as before. The number of undecided notifications per
+/// provider shrinks with the same fraction; at the bound each keeps `Limits.undecidedGuaranteed`.
 package struct DeliveryMemory: Sendable {
   package let limitBytes: Int
   /// Bytes in the whole service, as far as this shard knows.
@@ -23,25 +23,25 @@ package struct DeliveryMemory: Sendable {
 
   mutating func give(_ byteCount: Int) { take(-byteCount) }
 
-  /// What this shard took since it was last asked; less than 0 where it gave more back.
+  /// Bytes that this shard took since the last call; negative if it returned more.
   package mutating func takeUnreported() -> Int {
     defer { reportedBytes = ownBytes }
     return ownBytes - reportedBytes
   }
 
-  /// All shards together take so much.
+  /// Sets the bytes used by all shards.
   package mutating func learn(usedBytes: Int) {
     self.usedBytes = usedBytes + ownBytes - reportedBytes
   }
 
   package var freeBytes: Int { max(0, limitBytes - usedBytes) }
-  /// Bytes that the queue of one device may take.
+  /// The most bytes of one device's queue.
   package var queueBytes: Int { freeBytes / Limits.queuesPerFreeMemory }
-  /// Notifications that one provider connection may have undecided before nothing more is read from it.
+  /// Undecided notifications of one provider connection beyond which the service stops reading from it.
   package var undecidedCount: Int {
     max(
       Limits.undecidedGuaranteed, queueBytes / Limits.payloadBytes * Limits.undecidedPerQueued)
   }
-  /// Whether the operator is to know: little is left.
+  /// Whether to warn the operator that little is left.
   package var isScarce: Bool { freeBytes < limitBytes / 8 }
 }

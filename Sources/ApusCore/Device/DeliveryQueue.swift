@@ -1,8 +1,8 @@
-/// First in, first out, on one array whose memory stays.
+/// First in, first out, on an array that keeps its memory.
 struct DeliveryQueue {
   private var items: [Delivery] = []
   private var head = 0
-  /// What its notifications take in memory.
+  /// Bytes of memory of its notifications.
   private(set) var byteCount = 0
 
   var count: Int { items.count - head }
@@ -24,10 +24,10 @@ struct DeliveryQueue {
     return first
   }
 
-  /// There must be one.
+  /// - Precondition: the queue is not empty.
   mutating func removeFirst() {
     byteCount -= items[head].byteCount
-    // Most often it is the only one.
+    // Usually it is the only one.
     guard items.count > 1 else {
       items.removeLast()
       return

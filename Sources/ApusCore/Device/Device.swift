@@ -1,6 +1,6 @@
 package import ApusModel
 
-/// One device in one environment, as its owner knows it.
+/// One device in one environment: the key of its owner's tables.
 package struct DeviceKey: Hashable, Sendable {
   package var id: DeviceID
   package var environment: Environment
@@ -11,39 +11,39 @@ package struct DeviceKey: Hashable, Sendable {
   }
 }
 
-/// A device that was looked at lately, connected or not.
+/// A recently used device, connected or not.
 ///
 /// The object is reused; see `renew`.
 package final class Device {
   package private(set) var key: DeviceKey
   package var registration: Registration
-  /// Whether only that is known of it which most notifications need: `registration` has no times, and key and
-  /// certificate are not known. See `canJudge`.
+  /// Whether only the part that most notifications need is known: `registration` has no times, and key and certificate
+  /// are unknown. See `canJudge`.
   package var isAbridged = false
-  // These three stand together, and first: each notification looks at them, and most devices are in no cache of the
-  // processor when it does.
-  /// Unix milliseconds since which the device is gone for good; nil while it is not.
+  // These three come first and together: each notification reads them, and most devices are in no processor cache
+  // then.
+  /// Unix milliseconds of the device's retirement; nil if it is not retired.
   package var retiredMilliseconds: Int64?
   package var requests = RequestBuckets()
   /// SHA-256 of the certificate's public key at its last connection; empty before the first.
   package var keyFingerprint: [UInt8] = []
-  /// From when on the newest certificate is valid by which it was let in, Unix seconds.
+  /// Unix seconds since when the newest certificate that it used has been valid.
   package var issuedSeconds: Int64 = 0
-  /// Present while the device is connected.
+  /// Set while the device is connected.
   package var session: DeviceSession?
-  /// The place of its connection in the worker's table; meaningful while `session` is there.
+  /// The index of its connection in the worker's table; meaningful while `session` is set.
   package var connectionSlot: Int32 = -1
-  /// The newest notification that a group had for it.
+  /// The newest of its notifications that was in a group.
   var newestGrouped: UInt64 = 0
   /// Writes of this device that are not yet durable, deletions included.
   package var pendingWrites = 0
-  /// Counts changes of `registration`; what the store holds follows behind.
+  /// Counts changes of `registration`; the store lags behind.
   package var recordVersion: UInt64 = 0
   package var durableRecordVersion: UInt64 = 0
   package var takeovers = RateLimit.Bucket()
-  /// Unix milliseconds of the end of its last connection; nil where that is not remembered.
+  /// Unix milliseconds of the end of its last connection; nil if unknown.
   package var lastSeenMilliseconds: Int64?
-  /// Background pushes while nobody uses it, for each app.
+  /// Background pushes while the device is idle, for each app.
   package var backgroundPushes: [TopicKey: RateLimit.Bucket] = [:]
   static let backgroundLimit = RateLimit(
     capacity: Limits.backgroundPushesPerHour, refill: Limits.backgroundPushesPerHour,
@@ -51,32 +51,33 @@ package final class Device {
   package static let takeoverLimit = RateLimit(
     capacity: Limits.courierTakeoversPerMinute, refill: Limits.courierTakeoversPerMinute,
     perSeconds: 60)
-  /// The newest notification of each slot that waits in the store alone, or on its way there, although the device is
+  /// The newest notification of each slot that is only in the store, or being written, although the device is
   /// connected.
   package var overflowOrders: [MailboxSlot: UInt64] = [:]
-  /// For each slot, up to which order its notifications have ended although the store may still show them: what takes
-  /// them out of it is on its way, with that group at the latest.
+  /// For each slot, the order up to which its notifications have ended although the store may still have them: they
+  /// are removed with that group at the latest.
   var endedOrders: [MailboxSlot: (order: UInt64, group: UInt64)] = [:]
-  /// Who has the slots of the device in the store, as far as they have not ended. Exact where `knowsStored`.
+  /// The notifications in the device's slots of the store that have not ended. Exact if `knowsStored`.
   package private(set) var stored: [StoredFacts] = []
-  /// Whether `stored` was read since the device was taken into memory. Before a group with a put or a drain is carried
-  /// out, it must have been.
+  /// Whether `stored` was read since the device was loaded. Required before a group with a put, or a drain, is carried
+  /// out.
   package var knowsStored = false
-  /// Notifications of failed groups that have ended: none of them is to be in the store. Kept while writes are pending.
+  /// Ended notifications of failed groups: none of them may be in the store. Kept while writes are pending.
   var unwrittenOrders: Set<UInt64> = []
-  /// Who took each slot, while writes are pending: what it had before is in the store no more.
+  /// The order that each slot was last written with, while writes are pending: earlier content is no longer in the
+  /// store.
   var writtenOrders: [MailboxSlot: UInt64] = [:]
-  /// The drain that its connection waits for. A drain that an earlier connection asked for is not its own.
+  /// The drain that its connection waits for. A drain requested by an earlier connection does not count.
   var drain = Drain.none
   enum Drain: Equatable {
     case none
     case waiting(group: UInt64)
     case due
   }
-  /// Whether it stands in the list of devices for which something is to be tried again, and whether that is a drain.
+  /// Whether it is in the list of devices with a retry pending, and whether that is a drain.
   var awaitsRetry = false
   var mustDrainAgain = false
-  /// Whether it stands in the worker's list of sessions that have something to send.
+  /// Whether it is in the worker's list of sessions that have something to send.
   package var isDirty = false
 
   package init(key: DeviceKey, registration: Registration) {
@@ -84,9 +85,9 @@ package final class Device {
     self.registration = registration
   }
 
-  /// Makes the object another device's, which is new to the memory: one is made and dropped for nearly every
-  /// notification where the devices are many. It must be at rest, and nothing may refer to it. What is not named here
-  /// is then as it is in a new one.
+  /// Reuses the object for another device that is new in memory: with many devices, nearly every notification would
+  /// otherwise create one and drop one. It must be at rest and unreferenced. Properties not set here then have their
+  /// initial values.
   package func renew(_ key: DeviceKey, _ registration: Registration) {
     precondition(isAtRest && !isDirty, "a device in use cannot become another")
     self.key = key
@@ -104,7 +105,7 @@ package final class Device {
     forgetStored()
   }
 
-  /// Whether its registration and what is stored say all about it.
+  /// Whether its registration and its stored notifications are its whole state.
   package var isAtRest: Bool {
     session == nil && hasNothingUnderWay
   }
@@ -115,33 +116,33 @@ package final class Device {
       && overflowOrders.isEmpty && endedOrders.isEmpty && unwrittenOrders.isEmpty
   }
 
-  /// Whether its record, its power state and the limits on its take-overs and background pushes say all about it, while
-  /// it is connected: then its owner may keep these elsewhere, and let the object go.
+  /// Whether its record, its power state and its limits on takeovers and background pushes are its whole state while
+  /// connected: then its owner may keep these elsewhere and release the object.
   package func mayFallDormant(atMilliseconds now: Int64) -> Bool {
     session?.isQuiet == true && hasNothingUnderWay && drain == .none && !isDirty && !isAbridged
       && knowsStored && stored.isEmpty && requests.areFull(atMilliseconds: now)
   }
 
-  /// Makes a new object that of a device which was dormant; the rest of what its owner kept is set by him.
+  /// Makes a new object that of a dormant device; its owner sets the rest of what it kept.
   package func wake(power: PowerState, slot: Int32) {
     session = DeviceSession(quiet: power)
     connectionSlot = slot
     knowsStored = true
   }
 
-  // Looked at with every flush: through `session` another module copies all of it, and counts its parts.
-  /// How many notifications wait for its acknowledgement.
+  // For each flush: through `session`, another module would copy all of it and retain its parts.
+  /// Notifications that wait for its acknowledgement.
   package var inFlightCount: Int { session?.inFlightCount ?? 0 }
   /// See `DeviceSession.deadlineMilliseconds`.
   package var sessionDeadlineMilliseconds: UInt64? { session?.deadlineMilliseconds }
 
-  /// Whether what is known of the device is enough to judge a token's claims. Else its record is to be read first.
+  /// Whether enough is known to judge a token's claims. If not, read the device's record first.
   @inline(__always)
   package func canJudge(_ claims: TokenClaims) -> Bool {
     !isAbridged || retiredMilliseconds == nil && registration.isSurelyActive(claims)
   }
 
-  /// Judges a token's claims, by the registration and by the device's retirement.
+  /// Judges a token's claims by the registration and the device's retirement.
   @inline(__always)
   func standing(
     of claims: TokenClaims, nowMilliseconds: Int64, graceMilliseconds: Int64
@@ -150,40 +151,40 @@ package final class Device {
     let standing = registration.standing(
       of: claims, nowMilliseconds: now, graceMilliseconds: graceMilliseconds)
     guard let retired = retiredMilliseconds else { return standing }
-    // What died before its device keeps its time: it may be in the feedback list already.
+    // A token that died before its device keeps that time: it may already be in the feedback list.
     if case .dead(let since) = standing, since < retired { return standing }
     return .dead(sinceMilliseconds: retired)
   }
 
-  /// Whether a notification newer than `order`, which is in no session, has the slot.
+  /// Whether a notification newer than `order` that is in no session has the slot.
   func hasOverflow(of slot: MailboxSlot, newerThan order: UInt64) -> Bool {
     guard !overflowOrders.isEmpty, let newest = overflowOrders[slot] else { return false }
     return newest > order
   }
 
-  /// Notes that a notification that has a slot waits in the store alone.
+  /// Records that a notification with a slot is only in the store.
   func overflowed(_ notification: Notification) {
     overflowOrders[notification.slot] = max(
       overflowOrders[notification.slot] ?? 0, notification.order)
   }
 
-  /// Forgets that anything up to `order` waits in the store alone.
+  /// Forgets overflowed notifications up to `order`.
   func clearOverflow(of slot: MailboxSlot, upTo order: UInt64) {
     if let newest = overflowOrders[slot], newest <= order { overflowOrders[slot] = nil }
   }
 
-  /// Who has the slot in the store and has not ended.
+  /// The notification in the slot of the store, unless it has ended.
   func stored(_ slot: MailboxSlot) -> StoredFacts? {
     place(of: slot).map { stored[$0] }
   }
 
-  /// The same without what few have, and without counting references.
+  /// The same without the rarely needed parts, and without reference counting.
   func storedFacts(_ slot: MailboxSlot) -> NotificationFacts? {
     guard let place = place(of: slot) else { return nil }
     return stored[place].facts
   }
 
-  /// By their places: to go through the elements themselves copies each.
+  /// By index: iterating over the elements copies each.
   private func place(of slot: MailboxSlot) -> Int? {
     var place = 0
     while place < stored.count {
@@ -193,17 +194,17 @@ package final class Device {
     return nil
   }
 
-  /// Whether what is stored has another slot of the topic than the first.
+  /// Whether a stored notification has a slot of the topic other than the first.
   func hasFurtherSlots(of topic: TopicKey) -> Bool {
     for place in stored.indices
     where stored[place].slot.index > 0 && stored[place].slot.topic == topic { return true }
     return false
   }
 
-  /// How many notifications are known to be stored.
+  /// Notifications known to be stored.
   package var storedCount: Int { stored.count }
 
-  /// What is stored, where that is one notification whose facts say all about it.
+  /// The stored notification, if there is exactly one and its facts are its whole state.
   package var onlyStored: NotificationFacts? {
     guard stored.count == 1, stored[0].isPlain else { return nil }
     return stored[0].facts
@@ -211,7 +212,7 @@ package final class Device {
 
   func addStored(_ facts: StoredFacts) { stored.append(facts) }
 
-  /// Puts `newer` in the place of who had its slot, and returns that.
+  /// Puts `newer` into its slot and returns the previous notification.
   func replaceStored(by newer: consuming StoredFacts) -> NotificationFacts? {
     guard let place = place(of: newer.slot) else {
       stored.append(newer)
@@ -222,7 +223,7 @@ package final class Device {
     return older
   }
 
-  /// Notes that who had the slot has it no more, or has ended.
+  /// Records that the slot's notification left it or ended.
   func removeStored(_ slot: MailboxSlot) -> NotificationFacts? {
     guard let place = place(of: slot) else { return nil }
     let older = stored[place].facts
@@ -230,7 +231,7 @@ package final class Device {
     return older
   }
 
-  /// Keeps the count of what leaves its session for when it comes back from the store.
+  /// Keeps the count of a notification that leaves its session, for when it is read from the store again.
   func keepUnacknowledgedEnds(of delivery: Delivery) {
     let (slot, order) = (delivery.notification.slot, delivery.notification.order)
     for index in stored.indices
@@ -239,19 +240,19 @@ package final class Device {
     }
   }
 
-  /// Forgets what is stored, as a device does that is read anew.
+  /// Forgets what is stored, so that it is read again.
   package func forgetStored() {
     if !stored.isEmpty { stored.removeAll(keepingCapacity: true) }
     knowsStored = false
   }
 
-  /// Says who has the slots of the device in the store, as it was before any group that is not yet written.
+  /// Sets the notifications in the device's slots of the store, as of before any group that is not yet written.
   package func loadStored(_ facts: [StoredFacts]) {
     stored = facts
     knowsStored = true
   }
 
-  /// The same of one notification at most, into the memory that is there.
+  /// The same with at most one notification, reusing the memory.
   package func loadStored(only facts: NotificationFacts?) {
     forgetStored()
     if let facts { stored.append(StoredFacts(facts: facts)) }

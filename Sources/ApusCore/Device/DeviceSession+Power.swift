@@ -1,14 +1,15 @@
 package import ApusModel
 
-// What is sent when. "10: immediately. 5: grouped and sent in bursts, with regard to the device's power. 1: its power
-// comes first, and the device is never woken." ("Sending notification requests to APNs", apns-priority.)
+// When notifications are sent. Source: "Sending notification requests to APNs", apns-priority: 10 is sent immediately;
+// 5 may be grouped and sent in bursts, with regard to the device's power; 1 puts the device's power first and never
+// wakes it.
 //
 //             | active | idle                                    | low power
-// priority 10 | sent   | sent, where the topic may wake          | sent, where the topic may wake
+// priority 10 | sent   | sent, if the topic may wake             | sent, if the topic may wake
 // priority 5  | sent   | when the radio is in use, or in a burst | when that is over
 // priority 1  | sent   | when it is active                       | when it is active
 //
-// A topic that does not wake, and one that is opportunistic, makes of 10 what 5 is.
+// For nonwaking and opportunistic topics, 10 is treated as 5.
 
 extension DeviceSession {
   func maySendNow(_ delivery: Delivery, state: TopicState) -> Bool {
@@ -22,15 +23,16 @@ extension DeviceSession {
     if burstMilliseconds == nil { burstMilliseconds = nowMilliseconds + Limits.burstMilliseconds }
   }
 
-  /// Set state (0x14). What waited for use is sent now.
+  /// Set state (0x14). When the device becomes active, everything held is sent.
   package mutating func setPower(_ power: PowerState, nowMilliseconds: UInt64) {
     self.power = power
     if power == .active { release(nowMilliseconds: nowMilliseconds) { _ in true } }
   }
 
-  /// The radio is in use: a keep-alive came, or an immediate notification goes out. What is held goes along.
+  /// The radio is in use: a keep-alive came, or an immediate notification is being sent. Held notifications are sent
+  /// along.
   ///
-  /// `mayWake` is asked about each background push: there is a budget for them.
+  /// `mayWake` is called for each background push, because these have a budget.
   package mutating func radioIsInUse(
     nowMilliseconds: UInt64, mayWake: (Notification) -> Bool
   ) {
@@ -41,7 +43,7 @@ extension DeviceSession {
     }
   }
 
-  /// Whether what is held has waited for long enough to be a burst of its own.
+  /// Whether held notifications have waited long enough for a burst of their own.
   package func burstIsDue(nowMilliseconds: UInt64) -> Bool {
     burstMilliseconds.map { $0 <= nowMilliseconds } ?? false
   }

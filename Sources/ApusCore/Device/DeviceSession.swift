@@ -1,50 +1,51 @@
 package import ApusModel
 
-/// The delivery side of one device's connection: what is sent, what is awaited, what is held back.
+/// The delivery side of one device's connection: what is sent, awaited and held.
 ///
 /// ```
 /// awaitingFilter --filter--> draining --drained--> serving --overflow emptied--> draining
 /// ```
 ///
-/// Notifications wait in `ready` for a place in the window and in `held` for a better moment (`DeviceSession+Power`).
-/// When `ready` has `Limits.courierQueueFrames`, or takes `queueBytes`, the next ones are not accepted yet: they wait
-/// in `backlog`, and their providers for the answer. A wait that is over crowds `ready`, up to
-/// `Limits.courierCrowdedFrames`. What finds no place at all, and what finds `held` full, waits in the store alone, as
-/// for a device that is away; `needsDrain` remembers it.
+/// Notifications wait in `ready` for the window and in `held` for a better moment (`DeviceSession+Power`). When
+/// `ready` has `Limits.courierQueueFrames` notifications or `queueBytes` bytes, further ones are not accepted yet:
+/// they wait in `backlog`, and their providers for the answer. When such a wait is over they crowd into `ready`, up to
+/// `Limits.courierCrowdedFrames`. Notifications that find no room there, or find `held` full, are only stored, as for
+/// an offline device; `needsDrain` records that.
 package struct DeviceSession {
-  /// Can transition to: `awaitingFilter` → `draining` → `serving` → `draining`.
+  /// Transitions: `awaitingFilter` → `draining` → `serving` → `draining`.
   package enum Phase: Equatable, Sendable {
     /// Nothing is delivered before the first filter.
     case awaitingFilter
-    /// What is stored is being fetched; newer notifications queue behind it.
+    /// Stored notifications are being read; newer ones queue behind them.
     case draining
     case serving
   }
 
   package private(set) var phase = Phase.awaitingFilter
-  /// A connection that never says otherwise counts as active.
+  /// A connection that never reports its state counts as active.
   package internal(set) var power = PowerState.active
   package private(set) var needsDrain = false
   var ready = DeliveryQueue()
   var held = DeliveryQueue()
-  /// When the burst is due that takes along what is held; nil while nothing is.
+  /// When the held notifications are due as a burst; nil if none are held.
   var burstMilliseconds: UInt64?
   private var backlog = Backlog()
   private var inFlight: [Delivery] = []
-  /// Bytes of payload that were sent and are not acknowledged yet.
+  /// Bytes of payload sent and not yet acknowledged.
   private(set) var inFlightBytes = 0
-  /// Bytes that `ready` may take before providers are held back. The shard sets it from what the service has left.
+  /// The bytes that `ready` may take before providers are held back. The shard sets it from the memory left in the
+  /// service.
   var queueBytes = Int.max
 
   package init() {}
 
-  /// That of a device for which nothing waits, behind its filter; see `isQuiet`.
+  /// The session of a device with nothing pending, after its filter; see `isQuiet`.
   package init(quiet power: PowerState) {
     phase = .serving
     self.power = power
   }
 
-  /// Whether its power state says all about it: nothing is on its way, and nothing waits anywhere.
+  /// Whether its power state is its whole state: nothing is in flight or waiting.
   package var isQuiet: Bool {
     phase == .serving && !needsDrain && inFlight.isEmpty && ready.count == 0 && held.count == 0
       && backlog.count == 0 && burstMilliseconds == nil
@@ -52,12 +53,12 @@ package struct DeviceSession {
 
   package var inFlightCount: Int { inFlight.count }
   package var queuedCount: Int { ready.count + held.count }
-  /// Whether something waits that an acknowledgement may let go.
+  /// Whether notifications wait that an acknowledgement may release.
   var awaitsWindow: Bool { ready.count + backlog.count > 0 }
 
   // MARK: Filter and drain
 
-  /// A filter arrived; true when a drain is to begin.
+  /// A filter arrived. Returns whether a drain must begin.
   package mutating func filterReceived(opensTopics: Bool) -> Bool {
     switch phase {
     case .awaitingFilter:
@@ -73,9 +74,9 @@ package struct DeviceSession {
     }
   }
 
-  /// The stored notifications, oldest first, go before everything that came meanwhile.
+  /// Queues the stored notifications, oldest first, before everything that arrived since.
   ///
-  /// `more` says that not all of them fitted. `state` gives the state of a topic.
+  /// `more`: not all of them fitted. `state` returns the state of a topic.
   package mutating func drained(
     _ stored: [Delivery], more: Bool, nowMilliseconds: UInt64, state: (TopicKey) -> TopicState
   ) {
@@ -98,7 +99,7 @@ package struct DeviceSession {
   /// The store may hold more than the last drain found.
   mutating func drainAgain() { needsDrain = true }
 
-  /// Whether everything in memory is on its way and the store holds more.
+  /// Begins another drain if everything ready was sent and the store holds more. Returns whether it did.
   package mutating func beginFurtherDrain() -> Bool {
     guard phase == .serving, needsDrain, ready.count == 0 else { return false }
     needsDrain = false
@@ -106,7 +107,7 @@ package struct DeviceSession {
     return true
   }
 
-  /// Whether a notification of that order is already in the session.
+  /// Whether a notification of that order is in the session.
   package func holds(order: UInt64) -> Bool {
     inFlight.contains { $0.notification.order == order }
       || ready.contains { $0.notification.order == order }
@@ -119,21 +120,21 @@ package struct DeviceSession {
   package enum Offer: Equatable, Sendable {
     /// Will be sent as soon as the window allows.
     case queued
-    /// Waits for the device to wake, or for the radio to be in use anyway.
+    /// Waits until the device wakes, or its radio is in use anyway.
     case held
-    /// There is no room: it is not accepted yet.
+    /// No room: not accepted yet.
     case heldBack
-    /// There is no room, and the device makes no progress: it is not accepted (429).
+    /// No room, and the device is stalled: rejected (429).
     case refused
-    /// There is no room anywhere, or no later for what may not be stored.
+    /// No room at all, or it must not be stored and cannot be sent now.
     case overflow
   }
 
-  /// Decides about a notification of a topic whose notifications flow.
+  /// Decides on a notification whose topic may be delivered.
   package mutating func offer(
     _ delivery: Delivery, state: TopicState, nowMilliseconds: UInt64
   ) -> Offer {
-    // Behind what waits already, so that the order of acceptance stays.
+    // Queued after those that already wait, to keep the order of acceptance.
     if backlog.count == 0, hasRoom {
       return take(delivery, state: state, nowMilliseconds: nowMilliseconds)
     }
@@ -159,7 +160,7 @@ package struct DeviceSession {
       ready.append(delivery)
       return .queued
     }
-    // "Try once if connected and active": what may not be stored has no later.
+    // A notification that must not be stored gets one attempt ("Sending notification requests to APNs").
     guard delivery.notification.mayBeStored else { return .overflow }
     guard !isHeldFull else {
       needsDrain = true
@@ -173,34 +174,34 @@ package struct DeviceSession {
   var hasRoom: Bool {
     ready.count < Limits.courierQueueFrames && (ready.byteCount < queueBytes || ready.count == 0)
   }
-  /// Whether it takes one of those whose wait is over.
+  /// Whether it takes one whose wait is over.
   private var hasSpace: Bool {
     ready.count < Limits.courierCrowdedFrames
       && (ready.byteCount / Limits.crowdedQueueShares < queueBytes || ready.count == 0)
   }
-  /// Whether those that wait for a better moment are as many as they may be.
+  /// Whether the list of held notifications is full.
   var isHeldFull: Bool {
     held.count >= Limits.courierQueueFrames
       || held.count > 0 && held.byteCount >= queueBytes
   }
 
-  /// To be called before something is put into an empty queue: from now on the device is expected to acknowledge.
+  /// Call it before adding to an empty queue: from now on an acknowledgement is due.
   mutating func noteWaiting(nowMilliseconds: UInt64) {
     guard ready.count == 0, inFlight.isEmpty else { return }
     backlog.noteProgress(nowMilliseconds: nowMilliseconds)
   }
 
-  /// The next notification that was held back and for which there is room now.
+  /// The next held-back notification, if there is room now.
   package mutating func takeHeldBack() -> Delivery? { hasRoom ? backlog.popFirst() : nil }
 
-  /// Offers what was held back and is to wait no longer.
+  /// Offers a notification whose time in the backlog is over.
   package mutating func offerHeldBack(
     _ delivery: Delivery, state: TopicState, nowMilliseconds: UInt64
   ) -> Offer {
     take(delivery, state: state, nowMilliseconds: nowMilliseconds)
   }
 
-  /// The next notification that was held back for as long as may be, and whether it is to be refused.
+  /// The next held-back notification whose wait is over, and whether to refuse it.
   package mutating func takeOverdue(
     nowMilliseconds: UInt64
   ) -> (delivery: Delivery, isRefused: Bool)? {
@@ -209,12 +210,12 @@ package struct DeviceSession {
     }
   }
 
-  /// The next notification that was held back, whether there is room or not; for the end.
+  /// The next held-back notification, whether there is room or not; for closing the session.
   package mutating func takeFirstHeldBack() -> Delivery? { backlog.popFirst() }
 
   package var heldBackCount: Int { backlog.count }
 
-  /// When `takeOverdue` or `burstIsDue` has something to do; nil where nothing waits for a time.
+  /// When `takeOverdue` or `burstIsDue` will have something to do; nil if nothing is timed.
   package var deadlineMilliseconds: UInt64? {
     guard let overdue = backlog.deadlineMilliseconds(hasSpace: hasSpace) else {
       return burstMilliseconds
@@ -222,11 +223,12 @@ package struct DeviceSession {
     return min(burstMilliseconds ?? overdue, overdue)
   }
 
-  /// The waiting notification whose place a newer one takes, if there is one: one with the same collapse id anywhere in
-  /// the queue, and of background pushes one that waits for a better moment, of which the device would keep only
-  /// the newest. What is in flight stays: the device replaces what it shows.
+  /// Removes and returns the waiting notification that a newer one replaces, if any: one with the same collapse id
+  /// anywhere in the queue; for background pushes, of which a device keeps only the newest, one that is held.
+  /// Notifications in flight stay: the device replaces what it shows.
   ///
-  /// What may not be stored never replaces what may: if the device left before it acknowledged, neither would come.
+  /// One that must not be stored never replaces one that may: if the device left before acknowledging it, neither
+  /// would arrive.
   package mutating func takeReplaced(by newer: Notification) -> Delivery? {
     let topic = newer.claims.topic
     func isReplaceable(_ older: Notification) -> Bool {
@@ -251,17 +253,17 @@ package struct DeviceSession {
 
   // MARK: Sending and acknowledgements
 
-  /// What becomes of the notification that has waited longest.
+  /// The next step for the notification that has waited longest.
   enum Next {
     /// Nothing waits, or the window is full.
     case nothing
-    /// It is in flight from now on.
+    /// It is now in flight.
     case send(Delivery)
-    /// Its time is over, and the session has it no more.
+    /// It has expired and was removed from the session.
     case expired(Delivery)
   }
 
-  /// Looks at it once: each of these objects is in no cache of the processor when its turn comes.
+  /// Accesses the delivery once: each of these objects is outside the processor's caches when its turn comes.
   mutating func next(nowSeconds: Int64) -> Next {
     guard let delivery = ready.first else { return .nothing }
     let notification = delivery.notification
@@ -280,17 +282,17 @@ package struct DeviceSession {
     return .send(delivery)
   }
 
-  /// What is on the wire takes memory a second time.
+  /// Frames on the wire use memory a second time.
   private var windowBytes: Int { max(1, min(Limits.courierWindowBytes, queueBytes)) }
 
-  /// Whether the next notification may be sent beside what is in flight: a suspect is sent by itself, so that whatever
-  /// becomes of the connection is its doing.
+  /// Whether the next notification may be sent beside those in flight. A suspect is sent alone, so that a connection
+  /// that ends identifies it as the cause.
   private func mayGoAlong(_ next: Delivery) -> Bool {
     guard let first = inFlight.first else { return true }
     return !first.isSuspect && !next.isSuspect
   }
 
-  /// The connection is over: takes out a notification that was in flight once too often.
+  /// The connection ended: removes a notification that was in flight too often.
   mutating func takePoison() -> Delivery? {
     guard
       let index = inFlight.firstIndex(where: {
@@ -307,7 +309,7 @@ package struct DeviceSession {
     return delivery
   }
 
-  /// The device answered for `messageID`; nil for an id that is unknown or was answered before.
+  /// The device acknowledged `messageID`. Nil if the id is unknown or was acknowledged before.
   package mutating func acknowledge(
     _ messageID: UInt32, nowMilliseconds: UInt64
   ) -> Delivery? {
@@ -317,7 +319,7 @@ package struct DeviceSession {
     return takeInFlight(at: index)
   }
 
-  /// Takes back what waits for a topic to which nothing may be sent any more; what is in flight stays so.
+  /// Removes what waits for a topic that must receive nothing more; notifications in flight stay.
   package mutating func withdraw(_ topic: TopicKey) -> [Delivery] {
     let taken =
       ready.remove { $0.notification.claims.topic == topic }
@@ -326,7 +328,7 @@ package struct DeviceSession {
     return taken
   }
 
-  /// Calls `body` for every notification in the session that has the slot of `topic` in the store.
+  /// Calls `body` for every notification in the session that has a slot of `topic` in the store.
   package func forEach(of topic: TopicKey, _ body: (Delivery) -> Void) {
     for delivery in inFlight where delivery.notification.claims.topic == topic { body(delivery) }
     ready.forEach { if $0.notification.claims.topic == topic { body($0) } }
@@ -340,10 +342,10 @@ package struct DeviceSession {
     held.forEach(body)
   }
 
-  /// Whether a notification waits for a better moment.
+  /// Whether notifications are held.
   package var holdsSome: Bool { held.count > 0 }
 
-  /// The connection is over: everything unacknowledged, in the order of acceptance.
+  /// The connection ended: everything unacknowledged, in the order of acceptance.
   package mutating func close() -> [Delivery] {
     var all = inFlight
     for delivery in inFlight { delivery.unacknowledgedEnds += 1 }

@@ -1,9 +1,9 @@
 package import ApusModel
 
-/// One of the places that an app has in a device's mailbox.
+/// One slot of an app in a device's mailbox.
 ///
-/// "APNs stores only one notification per bundle ID" ("Viewing the status of push notifications"): an app has one
-/// place, number 0, and a newer notification takes it. An app whose retention is higher has as many.
+/// APNs stores one notification per bundle id ("Viewing the status of push notifications"): an app has one slot,
+/// number 0, and a newer notification replaces the older one. An app with a higher retention has as many slots.
 package struct MailboxSlot: Hashable, Sendable {
   package var topic: TopicKey
   package var index: UInt8
@@ -14,15 +14,15 @@ package struct MailboxSlot: Hashable, Sendable {
   }
 }
 
-/// What is known in memory of a notification that has a slot in the store.
+/// The facts in memory of a stored notification.
 package struct StoredFacts: Sendable, Hashable {
   package var facts: NotificationFacts
   package var slot: MailboxSlot
   package var isBackground: Bool
-  /// Empty where there is none.
+  /// Empty if there is none.
   package var collapseID: [UInt8]
-  /// Connections that ended before the device acknowledged what it had been sent. In memory alone: after a restart, and
-  /// for a device that was not looked at for long, it begins anew, and the device is given as many tries again.
+  /// Connections that ended before the device acknowledged it. In memory only: it starts again at 0 after a restart,
+  /// or if the device was unloaded, and the device gets as many attempts again.
   var unacknowledgedEnds: UInt8 = 0
 
   package init(
@@ -35,10 +35,10 @@ package struct StoredFacts: Sendable, Hashable {
     self.collapseID = collapseID
   }
 
-  /// Whether its facts say all about it.
+  /// Whether its facts are its whole state.
   package var isPlain: Bool { slot.index == 0 && !isBackground && collapseID.isEmpty }
 
-  /// Whether a newer notification takes this one's place wherever it waits: it has the same collapse id, or both are
+  /// Whether a newer notification replaces this one wherever it waits: both have the same collapse id, or both are
   /// background pushes, of which a device keeps the newest.
   func isMerged(into newer: StoredFacts) -> Bool {
     guard facts.order < newer.facts.order else { return false }
@@ -48,7 +48,7 @@ package struct StoredFacts: Sendable, Hashable {
 }
 
 extension Notification {
-  /// The slot that it has in the store, or gets with the group that is being written.
+  /// Its slot in the store, or the one that it gets with the group being written.
   var slot: MailboxSlot { MailboxSlot(topic: claims.topic, index: slotIndex) }
 
   package var storedFacts: StoredFacts {

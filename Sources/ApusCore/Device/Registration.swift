@@ -1,15 +1,15 @@
 package import ApusModel
 
-/// How a token stands with its device.
+/// The status of a token on its device.
 package enum Standing: Equatable, Sendable {
   case active(TopicState)
-  /// The token is of no use any more, since that time.
+  /// The token is dead since that time.
   case dead(sinceMilliseconds: Int64)
-  /// The device never heard of the topic.
+  /// The device never listed the topic and has no token for it.
   case unknown
 }
 
-/// The topics of one device in one environment: the last filter, and the tokens minted.
+/// The topics of one device in one environment: the last filter, and the tokens issued.
 package struct Registration: Sendable, Equatable {
   /// Ordered by app and suffix.
   package private(set) var topics: [TopicRegistration]
@@ -18,14 +18,14 @@ package struct Registration: Sendable, Equatable {
     self.topics = topics.sorted { Self.sortKey($0.topic) < Self.sortKey($1.topic) }
   }
 
-  /// Takes what another one has, in its order.
+  /// Takes topics that are already in order.
   package init(ordered topics: [TopicRegistration]) { self.topics = topics }
 
   private static func sortKey(_ topic: TopicKey) -> UInt64 {
     UInt64(topic.app.rawValue) << 8 | UInt64(topic.suffix.rawValue)
   }
 
-  /// The place of `topic`, or where it would be put.
+  /// The index of `topic`, or where to insert it.
   @inline(__always)
   private func place(of topic: TopicKey) -> (index: Int, found: Bool) {
     let key = Self.sortKey(topic)
@@ -49,10 +49,9 @@ package struct Registration: Sendable, Equatable {
 
   /// Judges a token's claims.
   ///
-  /// Generation 0 stands for the device's base token, which has no generation of its own: a provider may address it
-  /// together with any topic that the device has listed.
-  /// `graceMilliseconds` passes between the filter that drops a topic and the token's death, so that an app update,
-  /// which removes and lists a topic again, kills no token.
+  /// Generation 0 is the device's base token, which has no generation of its own: a provider may use it with any topic
+  /// that the device has listed. `graceMilliseconds` pass between the filter that drops a topic and the token's death,
+  /// so that an app update, which removes and lists a topic again, kills no token.
   @inline(__always)
   package func standing(
     of claims: TokenClaims, nowMilliseconds: Int64, graceMilliseconds: Int64
@@ -67,17 +66,17 @@ package struct Registration: Sendable, Equatable {
     return .active(entry.state)
   }
 
-  /// Whether the token is active whatever the time: what an abridged registration can tell.
+  /// Whether the token is active at any time: all that an abridged registration can tell.
   ///
-  /// Not so of a topic that was dropped, whose grace may be over, nor of a generation that is another, whose time of
-  /// death is to be named.
+  /// Not so for a dropped topic, whose grace may be over, nor for another generation, whose time of death must be
+  /// reported.
   package func isSurelyActive(_ claims: TokenClaims) -> Bool {
     guard let entry = self[claims.topic] else { return false }
     return (claims.generation == 0 || claims.generation == entry.generation)
       && (entry.state != .unlisted || !entry.wasListed)
   }
 
-  /// The same without its times, which need not be known to say that a token is active.
+  /// The same without times, which are not needed to say that a token is active.
   package func abridged() -> Registration {
     var topics = topics
     for index in topics.indices {
@@ -87,7 +86,7 @@ package struct Registration: Sendable, Equatable {
     return Registration(topics: topics)
   }
 
-  /// Whether both say the same, apart from times.
+  /// Whether both are equal apart from times.
   package func isAbridged(of other: Registration) -> Bool {
     guard topics.count == other.topics.count else { return false }
     for index in topics.indices where !topics[index].isSame(other.topics[index]) { return false }
@@ -96,19 +95,19 @@ package struct Registration: Sendable, Equatable {
 
   /// What a new filter changed.
   package struct FilterChange: Equatable {
-    /// Topics from which stored notifications may flow now and could not before.
+    /// Topics whose stored notifications may be delivered now and could not before.
     package var opened: [TopicKey] = []
-    /// Topics to which nothing may be sent any more.
+    /// Topics that must receive nothing more.
     package var closed: [TopicKey] = []
-    /// Topics that are in no list any more.
+    /// Topics that are no longer in any list.
     package var dropped: [TopicKey] = []
     package var isEmpty: Bool = true
   }
 
-  /// Replaces all lists at once: `lists` names the state of every topic in them, topics not named are in none.
+  /// Replaces all lists at once: `lists` has the state of every topic in them; other topics are in none.
   ///
-  /// An app that comes back when its grace is over was installed anew, whether it lists its topic or asks for a token
-  /// first: the old token stays dead.
+  /// An app that returns after its grace was reinstalled, whether it lists its topic or requests a token first: the
+  /// old token stays dead.
   package mutating func apply(
     lists: [TopicKey: TopicState], nowMilliseconds: Int64, graceMilliseconds: Int64
   ) -> FilterChange {
@@ -150,11 +149,12 @@ package struct Registration: Sendable, Equatable {
       at: place(of: topic).index)
   }
 
-  /// The generation for which an app's token is to be issued.
+  /// The generation for issuing an app's token.
   ///
-  /// The same as before for as long as the app is there. An app that was gone and asks again was installed anew: its
-  /// old token was reported dead and stays so. An app that was dropped and asks within its grace is back, and that is
-  /// on record before it gets its token: else the token would die if the filter that lists the app is lost.
+  /// It is unchanged for as long as the app is installed. An app that was removed and requests a token again was
+  /// reinstalled: its old token was reported dead and stays dead. An app that was dropped and requests one within its
+  /// grace is back; this is recorded before it gets its token, because the token would die if the filter that lists
+  /// the app were lost.
   package mutating func generationForToken(
     of topic: TopicKey, nowMilliseconds: Int64, graceMilliseconds: Int64
   ) -> (generation: UInt16, changed: Bool) {
@@ -185,15 +185,15 @@ extension TopicRegistration {
     state == .unlisted && wasListed && nowMilliseconds - stateSinceMilliseconds >= graceMilliseconds
   }
 
-  /// Tokens of older generations are dead since that time. For an app that was dropped it is the time of the drop, and
-  /// does not move: it is in the feedback list already.
+  /// Tokens of older generations are dead since that time. For a dropped app it is the time of the drop and does not
+  /// change: it is already in the feedback list.
   fileprivate mutating func renewGeneration(sinceMilliseconds: Int64) {
-    // Generation 0 means "none", so the counter wraps from 65535 to 1.
+    // Generation 0 means none, so the counter wraps from 65535 to 1.
     generation = generation == .max ? 1 : generation + 1
     generationSinceMilliseconds = sinceMilliseconds
   }
 
-  /// Whether both say the same, apart from times.
+  /// Whether both are equal apart from times.
   fileprivate func isSame(_ other: TopicRegistration) -> Bool {
     topic == other.topic && generation == other.generation && state == other.state
       && wasListed == other.wasListed
@@ -201,7 +201,7 @@ extension TopicRegistration {
 }
 
 extension TopicState {
-  /// Whether notifications of such a topic are sent at all.
+  /// Whether notifications of such a topic are delivered.
   package var flows: Bool {
     switch self {
     case .enabled, .nonWaking, .opportunistic: true

@@ -1,18 +1,18 @@
 package import ApusModel
 
-/// Requests for one device, a bucket for each app: "too many consecutive requests to the same device token", and an app
-/// has a token of its own. What one app's provider does costs no other app's anything.
+/// Rate limits for one device, one bucket per app, because an app has a token of its own. One app's provider does not
+/// use up another app's limit. Source: "Handling notification responses from APNs", TooManyRequests.
 ///
-/// The bucket of the app that was pushed to last lies here, the others in a table while they are not full: nearly all
-/// devices have none there.
+/// The bucket of the app that was last pushed to is inline, the others are in a table while they are not full; for
+/// nearly all devices that table is empty.
 package struct RequestBuckets: Sendable, Hashable {
   private var topic = TopicKey(app: .base)
   private var bucket = RateLimit.Bucket()
   private var others: [TopicKey: RateLimit.Bucket] = [:]
-  /// So many in the table have it looked through for full ones.
+  /// The size at which full buckets are removed from the table.
   private var crowd = 16
 
-  /// Takes a request out of the bucket of `topic`; false where it is empty.
+  /// Takes a request from the bucket of `topic`; false if it is empty.
   @inline(__always)
   package mutating func take(_ limit: RateLimit, of topic: TopicKey, atMilliseconds now: Int64)
     -> Bool
@@ -21,7 +21,7 @@ package struct RequestBuckets: Sendable, Hashable {
     return limit.take(from: &bucket, atMilliseconds: now)
   }
 
-  /// Whether nothing was taken lately: they are as good as new ones.
+  /// Whether all buckets are full, like new ones.
   package func areFull(atMilliseconds now: Int64) -> Bool {
     bucket.isFull(atMilliseconds: now)
       && others.allSatisfy { $0.value.isFull(atMilliseconds: now) }
@@ -33,7 +33,7 @@ package struct RequestBuckets: Sendable, Hashable {
     bucket = RateLimit.Bucket()
     guard !others.isEmpty else { return }
     if let kept = others.removeValue(forKey: next) { bucket = kept }
-    // So as many remain as twice the apps of the device that are pushed to at this moment.
+    // The table therefore holds at most twice as many buckets as the device has apps that are being pushed to.
     guard others.count >= crowd else { return }
     others = others.filter { !$0.value.isFull(atMilliseconds: now) }
     crowd = max(16, 2 * others.count)

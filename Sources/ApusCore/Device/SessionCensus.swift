@@ -1,14 +1,14 @@
 package import ApusModel
 
-/// How many devices of a worker are connected, what they say of their use, and what is on its way to them.
+/// Counts of a worker's connected devices, their power states, and notifications in flight.
 ///
-/// It is kept up with each change: to look through all sessions would hold up everybody where there are a million.
+/// Updated with each change: iterating over a million sessions would delay everything else.
 package struct SessionCensus: Sendable {
-  /// By the raw values of the environments.
+  /// Indexed by the raw values of the environments.
   private var byEnvironment = InlineArray<2, Int>(repeating: 0)
-  /// By the raw values of the power states.
+  /// Indexed by the raw values of the power states.
   private var byPower = InlineArray<3, Int>(repeating: 0)
-  /// Notifications that were sent to devices and are not acknowledged yet.
+  /// Notifications sent to devices and not yet acknowledged.
   package private(set) var inFlight = 0
 
   package init() {}

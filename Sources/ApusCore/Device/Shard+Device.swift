@@ -3,7 +3,7 @@ package import ApusModel
 extension Shard {
   // MARK: What devices say
 
-  /// A device connected; whoever held its place before was disconnected first.
+  /// A device connected; an earlier connection of it was ended first.
   package mutating func connect(_ device: Device, slot: Int32) {
     let session = DeviceSession()
     device.session = session
@@ -30,10 +30,10 @@ extension Shard {
     mark(dirty: device)
   }
 
-  /// What waited for a topic stays in the store, if it may be stored at all.
+  /// Notifications waiting for a topic stay in the store, if they may be stored at all.
   private mutating func withdraw(_ topic: TopicKey, from device: Device) {
     let withdrawn = device.session?.withdraw(topic) ?? []
-    // What stays in flight is older: it must not take the slot after what is withdrawn has taken it.
+    // Those in flight are older: they must not take the slot after a withdrawn one has taken it.
     device.session?.forEach(of: topic) { group.promote($0) }
     for delivery in withdrawn {
       if delivery.storage == .sealed || delivery.storage == .durable {
@@ -43,7 +43,7 @@ extension Shard {
     }
   }
 
-  /// A topic whose grace is over, and the device that dropped it; nil when none is due.
+  /// A topic whose grace is over, and the device that dropped it; nil if none is due.
   package mutating func nextDropped(
     nowMilliseconds: Int64
   ) -> (device: DeviceKey, topic: TopicKey)? {
@@ -51,16 +51,16 @@ extension Shard {
       .map { ($0.device, $0.topic) }
   }
 
-  /// Notes the death of the token that `device` had for `topic`, unless it has listed the topic again.
+  /// Records the death of the token that `device` had for `topic`, unless the topic was listed again.
   package mutating func graceIsOver(
     _ topic: TopicKey, of device: Device, nowMilliseconds: Int64
   ) {
-    // The tokens of a retired device were noted when it was retired.
+    // The tokens of a retired device were recorded at its retirement.
     guard device.retiredMilliseconds == nil, let entry = device.registration[topic] else { return }
     noteIfDead(entry, of: device, nowMilliseconds: nowMilliseconds)
   }
 
-  /// Notes the token that was minted for the topic of `entry`, if it is dead.
+  /// Records the token issued for the topic of `entry`, if it is dead.
   mutating func noteIfDead(
     _ entry: TopicRegistration, of device: Device, nowMilliseconds: Int64
   ) {
@@ -74,10 +74,10 @@ extension Shard {
     deadTokens.append(DeadToken(claims: claims, token: nil, sinceMilliseconds: since))
   }
 
-  /// The app asks for its token; the generation to mint it with.
+  /// The app requests its token: the generation to issue it with.
   ///
-  /// The token may leave once `device.durableRecordVersion` has reached `device.recordVersion`: a token that the
-  /// service itself forgets would be called dead.
+  /// Send the token only once `device.durableRecordVersion` has reached `device.recordVersion`: a token that the
+  /// service itself forgets would be reported dead.
   package mutating func generationForToken(
     of topic: TopicKey, on device: Device, nowMilliseconds: Int64
   ) -> UInt16 {
@@ -87,7 +87,7 @@ extension Shard {
     return generation
   }
 
-  /// The device's record is to be written.
+  /// Adds the device's record to the next group.
   package mutating func recordChanged(_ device: Device) {
     device.recordVersion += 1
     group.record(device)
@@ -113,7 +113,7 @@ extension Shard {
     mark(dirty: device)
   }
 
-  /// The time of `DeviceSession.deadlineMilliseconds` has come: a burst, or the end of a provider's patience.
+  /// `DeviceSession.deadlineMilliseconds` has passed: a burst is due, or a held-back provider has waited long enough.
   package mutating func deadlineReached(_ device: Device, loopMilliseconds: UInt64) {
     device.session?.queueBytes = memory.queueBytes
     while let overdue = device.session?.takeOverdue(nowMilliseconds: loopMilliseconds) {
@@ -129,7 +129,7 @@ extension Shard {
     }
   }
 
-  /// There is room in the queue: what was held back is accepted.
+  /// There is room in the queue: accepts held-back notifications.
   private mutating func admitHeldBack(_ device: Device, loopMilliseconds: UInt64) {
     while let delivery = device.session?.takeHeldBack() {
       admit(heldBack: delivery, loopMilliseconds: loopMilliseconds)
@@ -151,9 +151,9 @@ extension Shard {
     settle(delivery, offer, state: .paused, loopMilliseconds: loopMilliseconds)
   }
 
-  /// The next notification to send; nil when the window is full or nothing waits.
+  /// The next notification to send; nil if the window is full or nothing waits.
   ///
-  /// What is past its time ends here: "expired while queued: drop, count". What is on the wire is not recalled.
+  /// Expired notifications end here and are counted; those on the wire are not recalled.
   package mutating func nextToSend(
     _ device: Device, nowSeconds: Int64, loopMilliseconds: UInt64
   ) -> Delivery? {
@@ -175,12 +175,12 @@ extension Shard {
     }
   }
 
-  /// The device answered for a notification; `status` 0 means taken.
+  /// The device answered for a notification; `status` 0 means delivered.
   ///
-  /// An id that is unknown, or was answered before, is ignored. One that was refused is not sent again: "a poison
-  /// message must not loop".
+  /// An unknown id, or one already answered, is ignored. A refused notification is not sent again, because a poison
+  /// message must not loop.
   ///
-  /// - Returns: Unix milliseconds of its acceptance, where it was taken and had not waited in the store.
+  /// - Returns: Unix milliseconds of its acceptance, if it was delivered and had not waited in the store.
   @discardableResult
   package mutating func acknowledge(
     _ device: Device, messageID: UInt32, status: UInt8, loopMilliseconds: UInt64
@@ -198,12 +198,12 @@ extension Shard {
       note(notification.isFromStorage ? .deliveredFromStorage : .delivered, notification)
     }
     forget(delivery)
-    // Who heard the answer looks after the connection at once. While sending waits, something may be left to do for it.
+    // The connection that received the answer is looked at next. While sending is deferred, work may remain for it.
     if device.session?.awaitsWindow == true { mark(dirty: device) }
     return acceptedMilliseconds
   }
 
-  /// Ends a notification's time in memory and in the store.
+  /// Ends a notification in memory and in the store.
   mutating func forget(_ delivery: Delivery) {
     delivery.hasEnded = true
     answer(delivery)
@@ -219,9 +219,9 @@ extension Shard {
     releaseIfFree(delivery)
   }
 
-  /// Takes a notification that has ended out of the store, unless a newer one has the slot.
+  /// Removes an ended notification from the store, unless a newer one has the slot.
   ///
-  /// Until that is written, a drain may still read the notification; it is remembered that it has ended.
+  /// Until that is written, a drain may still read the notification, so its end is remembered.
   mutating func emptySlot(_ slot: MailboxSlot, order: UInt64, _ device: Device) {
     endStored(slot, order: order, device)
     device.endedOrders[slot] = (max(device.endedOrders[slot]?.order ?? 0, order), gatheringGroup)
@@ -230,7 +230,7 @@ extension Shard {
     }
   }
 
-  /// What only gathers does not count: it may yet be taken out, and a deletion stands before it in its group.
+  /// A gathering put does not count: it may be cancelled, and a deletion precedes it in its group.
   private func isTaken(
     _ slot: MailboxSlot, byNewerThan order: UInt64, _ device: Device
   ) -> Bool {
@@ -244,9 +244,9 @@ extension Shard {
     return taken
   }
 
-  /// The connection is over: what was not acknowledged goes back to the store.
+  /// The connection ended: unacknowledged notifications return to the store.
   ///
-  /// Of each app its newest stay, as many as its retention says; the others count as replaced.
+  /// The newest of each app stay, up to its retention; the others count as replaced.
   package mutating func disconnect(_ device: Device, loopMilliseconds: UInt64) {
     setAside(from: device)
     let heldBack = takeHeldBack(of: device)
@@ -266,8 +266,8 @@ extension Shard {
     for delivery in heldBack { settleHeldBack(delivery, nil, loopMilliseconds: loopMilliseconds) }
   }
 
-  /// For each of `left`, which are in the order of acceptance: the newest of its app, where as many newer ones as the
-  /// app retains may be stored.
+  /// For each of `left`, in the order of acceptance: the newest of its app, if as many newer ones as the app retains
+  /// may be stored; otherwise nil.
   private func heirs(of left: [Delivery]) -> [Delivery?] {
     var heirs = [Delivery?](repeating: nil, count: left.count)
     var newer: [TopicKey: (newest: Delivery, count: Int)] = [:]
@@ -282,8 +282,8 @@ extension Shard {
     return heirs
   }
 
-  /// "A poison message must not loop": what the device was sent on connection after connection, each of which ended
-  /// before it answered, ends here. While there is a session, which knows who has the slots.
+  /// Ends notifications that were sent on several connections, each of which ended before the device acknowledged
+  /// them: a poison message must not loop. Call it while the session, which knows the slots, exists.
   private mutating func setAside(from device: Device) {
     while let delivery = device.session?.takePoison() {
       sessions.answered()
@@ -293,14 +293,14 @@ extension Shard {
     }
   }
 
-  /// Takes what a session has not accepted out of it.
+  /// Removes and returns notifications that a session has not accepted.
   mutating func takeHeldBack(of device: Device) -> [Delivery] {
     var heldBack: [Delivery] = []
     while let delivery = device.session?.takeFirstHeldBack() { heldBack.append(delivery) }
     return heldBack
   }
 
-  /// Takes a device's session away; returns what it held, in the order of acceptance.
+  /// Removes a device's session; returns its notifications in the order of acceptance.
   mutating func endSession(of device: Device) -> [Delivery] {
     guard var session = device.session else { return [] }
     sessions.end(device.key.environment, session)
@@ -308,7 +308,7 @@ extension Shard {
     let left = session.close()
     device.session = nil
     device.connectionSlot = -1
-    // A drain that this connection waited for must not be taken for one that the next has asked for.
+    // A drain that this connection waited for must not be taken for one requested by the next.
     if device.drain == .due { drains.removeAll { $0 === device } }
     device.drain = .none
     device.overflowOrders.removeAll()
@@ -316,7 +316,7 @@ extension Shard {
     return left
   }
 
-  /// A notification leaves its session unacknowledged: the store keeps it, or nobody does.
+  /// A notification leaves its session unacknowledged: it stays in the store, or ends.
   mutating func leaveSession(_ delivery: Delivery, cause: LedgerCause) {
     let notification = delivery.notification
     if delivery.unacknowledgedEnds > 0 { delivery.device.keepUnacknowledgedEnds(of: delivery) }
@@ -329,7 +329,7 @@ extension Shard {
       note(.replaced, notification)
       endSuperseded(delivery)
     case .none, .inDoubt:
-      // What was to be stored and is not met a failing store; its provider was told so.
+      // A notification that should be stored and is not met a failing store; its provider got an error.
       note(
         notification.mayBeStored ? .discardedStoreFailed : .discardedNotStored, notification,
         cause: cause)

@@ -1,21 +1,21 @@
 import ApusModel
 
-// After a write that failed nobody can tell whether the disk kept it: an error of a sync says nothing of what had
-// reached the disk before. So the store is asked again, before anything else is written: what it kept is accepted after
-// all, or taken out if it has ended meanwhile. Else an acknowledged notification would come again with the next
-// connection, and what is stored would not be what the counters beside it say.
+// After a failed write it is unknown whether the disk kept it: a sync error does not tell what had reached the disk
+// before. So the store is read again before anything else is written. What it kept is accepted after all, or removed
+// if it has ended meanwhile. Otherwise an acknowledged notification would be sent again with the next connection, and
+// the stored data would contradict the counters stored with it.
 
-/// A slot of which nobody knows what it holds.
+/// A slot whose content is unknown.
 package struct SlotInDoubt {
   package var device: Device
   package var slot: MailboxSlot
 }
 
 extension Shard {
-  /// A slot that is to be read for `settleDoubt`; nil where all are known.
+  /// A slot to read for `settleDoubt`; nil if all are known.
   package var doubt: SlotInDoubt? { doubts.last }
 
-  /// What an entry of a failed group was about. It counts as a write under way until it was read.
+  /// Marks the slot of an entry of a failed group. It counts as a pending write until it is read.
   mutating func doubt(_ entry: GroupEntry) {
     switch entry.kind {
     case .put, .delete, .evict: break
@@ -25,7 +25,7 @@ extension Shard {
     doubts.append(SlotInDoubt(device: entry.device, slot: entry.slot))
   }
 
-  /// Takes in what the slot of `doubt` holds, while no group is being written.
+  /// Processes the content of the slot of `doubt`, while no group is being written.
   package mutating func settleDoubt(found: StoredFacts?) {
     guard let doubt = doubts.popLast() else { return }
     let (device, slot) = (doubt.device, doubt.slot)
@@ -47,7 +47,7 @@ extension Shard {
     if doubts.isEmpty { group.keepStored() }
   }
 
-  /// The write that failed is in the store.
+  /// The failed write is in the store.
   private mutating func wasKept(_ found: StoredFacts, _ device: Device, isInSession: Bool) {
     let (slot, order) = (found.slot, found.facts.order)
     let hasEnded =
@@ -68,7 +68,7 @@ extension Shard {
     addStored(found, device)
   }
 
-  /// What was known to have the slot is not there any more: the write that failed has replaced it.
+  /// The known notification of the slot is gone: the failed write has replaced it.
   mutating func endOverwritten(_ slot: MailboxSlot, _ device: Device) {
     guard let known = device.stored(slot)?.facts else { return }
     endStored(slot, order: known.order, device)

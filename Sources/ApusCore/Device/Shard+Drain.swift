@@ -4,8 +4,8 @@ package import ApusModel
 extension Shard {
   mutating func requestDrain(_ device: Device) {
     guard device.pendingWrites > 0 else { return drainIsDue(device) }
-    // The drain must find what is on its way to the disk. It waits for the group that gathers now, not for a moment
-    // without pending writes: under a steady flow of pushes there is none.
+    // The drain must find what is being written. It waits for the group that gathers now, not for a moment without
+    // pending writes: under a steady flow of pushes there is none.
     device.session?.forEach { group.promote($0) }
     group.milestone(device)
     device.drain = .waiting(group: gatheringGroup)
@@ -17,7 +17,7 @@ extension Shard {
     drains.append(device)
   }
 
-  /// How many of the notifications that were found for the device its session takes now: one at least.
+  /// How many of the notifications found for the device its session takes now: at least one.
   package func room(for found: [Notification], of device: Device) -> Int {
     let most = max(1, Limits.courierQueueFrames - (device.session?.queuedCount ?? 0))
     var bytes = memory.queueBytes
@@ -28,7 +28,7 @@ extension Shard {
     return min(found.count, max(1, taken.count))
   }
 
-  /// The device's stored notifications, oldest first, expired ones removed; `more` when not all were fetched.
+  /// The device's stored notifications, oldest first, without expired ones; `more`: not all were read.
   package mutating func drained(
     _ device: Device, _ stored: [Notification], more: Bool, loopMilliseconds: UInt64
   ) {
@@ -41,7 +41,7 @@ extension Shard {
     var more = more
     for notification in stored {
       let slot = notification.slot
-      // Came while the drain was under way and is queued behind it, or was acknowledged since it was asked for.
+      // It arrived during the drain and is queued behind it, or was acknowledged since the drain was requested.
       if device.session?.holds(order: notification.order) == true
         || device.hasEnded(slot, order: notification.order)
       {
@@ -68,10 +68,11 @@ extension Shard {
     mark(dirty: device)
   }
 
-  /// Whether the shard knows a notification that was read from the store as the one that has its slot.
+  /// Whether the shard knows a notification read from the store as the one in its slot.
   ///
-  /// The store may be ahead: it has written a group and not said so yet. What came in with that is for the next drain.
-  /// With no write under way it is what a write kept that had been reported as failed, and is accepted after all.
+  /// The store may be ahead: it has written a group and not reported it yet. What that group contains is left to the
+  /// next drain. With no write pending, the notification was kept by a write reported as failed, and is accepted after
+  /// all.
   mutating func isSettled(_ found: StoredFacts, _ device: Device) -> Bool {
     let known = device.stored(found.slot)?.facts
     if known?.order == found.facts.order { return true }
@@ -82,13 +83,13 @@ extension Shard {
     return true
   }
 
-  /// A stored notification was found to be past its time. One that is in the session as well ends there, and one that
-  /// the shard does not know as stored is on its way: it is found the next time.
+  /// A stored notification has expired. If it is in the session as well, it ends there. If the shard does not know it
+  /// as stored, its group has not been reported yet: it is found the next time.
   package mutating func expired(_ notification: Notification, of device: Device) {
     endStored(notification, of: device, .expired)
   }
 
-  /// A stored notification has a token of the app's earlier installation: it is not for the one that is there now.
+  /// A stored notification has a token of an earlier installation of the app: it is not for the current one.
   package mutating func outlived(_ notification: Notification, of device: Device) {
     endStored(notification, of: device, .discardedTokenUnregistered)
   }
@@ -106,7 +107,7 @@ extension Shard {
     emptySlot(slot, order: order, device)
   }
 
-  /// To be called when everything ready was sent: fetches what waits in the store alone.
+  /// Call it when everything ready was sent: reads what is only in the store.
   package mutating func continueDrain(_ device: Device) {
     if device.session?.beginFurtherDrain() == true { requestDrain(device) }
   }

@@ -3,7 +3,7 @@ package import ApusModel
 extension Shard {
   // MARK: The ledger
 
-  /// Notes that a notification reached a state: the only way to count one.
+  /// Records that a notification reached a state: the only way to count one.
   package mutating func note(
     _ state: DeliveryState, _ notification: Notification, cause: LedgerCause = .none
   ) {
@@ -15,7 +15,7 @@ extension Shard {
       LedgerEvent(state: state, causeCode: cause.rawValue, facts: notification.facts))
   }
 
-  /// The same of one that was received and ends at once.
+  /// The same for a notification that is received and ends at once.
   mutating func notePassing(
     _ state: DeliveryState, _ facts: NotificationFacts, cause: LedgerCause
   ) {
@@ -32,9 +32,9 @@ extension Shard {
     events.append(LedgerEvent(state: state, causeCode: causeCode, facts: facts))
   }
 
-  /// Notes that the group which was just written replaced a notification that was in no session.
+  /// Records that the group just written replaced a notification that was in no session.
   ///
-  /// The group has the line already, so that no crash can come between the two; see `forecast`.
+  /// The group already contains the ledger line, so a crash cannot come between the two; see `forecast`.
   mutating func noteReplaced(_ facts: NotificationFacts) {
     // It was in the session when the group was sealed, and left it since.
     guard !traces.isExpected(facts.order) else { return note(.replaced, facts) }
@@ -46,22 +46,22 @@ extension Shard {
 
   // MARK: Superseded notifications
 
-  /// A superseded notification has ended.
+  /// A superseded notification ended.
   mutating func endSuperseded(_ delivery: Delivery) {
     let facts = delivery.notification.facts
     counters.countStored(facts, -1)
     traces.remove(facts)
   }
 
-  /// Ends a notification of which an earlier run left a trace: the service stopped without warning before the device
-  /// acknowledged it. `counters` must be restored.
+  /// Ends a notification of which an earlier run left a trace: the service crashed before the device acknowledged it.
+  /// `counters` must be restored first.
   package mutating func endTraced(_ facts: NotificationFacts) {
     counters.countStored(facts, -1)
     note(.replaced, facts, causeCode: LedgerCause.serviceEnded.rawValue)
   }
 
-  /// Calls `body` with each change to the traces of superseded notifications. They are to be written with the group
-  /// that `takeDurableCounters` was called for, and after that call.
+  /// Calls `body` with each change to the traces of superseded notifications. Write them with the group that
+  /// `takeDurableCounters` was called for, and call it after that.
   package mutating func takeTraces(_ body: (SupersededTrace) -> Void) { traces.seal(body) }
 
   // MARK: What is stored
@@ -71,15 +71,15 @@ extension Shard {
     counters.countStored(stored.facts, 1)
   }
 
-  /// What had the slot, under that place in the order, has ended.
+  /// The notification in the slot, with that order of acceptance, has ended.
   mutating func endStored(_ slot: MailboxSlot, order: UInt64, _ device: Device) {
     guard let stored = device.storedFacts(slot), stored.order == order else { return }
     _ = device.removeStored(slot)
     counters.countStored(stored, -1)
   }
 
-  /// Calls `body` for each topic whose counters changed since the last call, as a crash would leave them once
-  /// `entries`, which were just sealed, are written. They are to be written with the same group.
+  /// Calls `body` for each topic whose counters changed since the last call, with the values that must survive a crash
+  /// once `entries`, just sealed, are written. Write them with the same group.
   package mutating func takeDurableCounters(
     with entries: [GroupEntry], _ body: (TopicCounters) -> Void
   ) {
@@ -90,11 +90,11 @@ extension Shard {
     forecasts.removeAll(keepingCapacity: true)
   }
 
-  /// What `written` will make of the group, where nothing comes between.
+  /// What `written` will change for the group, if nothing intervenes.
   private mutating func forecast(_ entries: [GroupEntry]) {
     let entries = entries.span
     for index in entries.indices {
-      // By their parts: a whole entry would be copied for a call.
+      // By property: a call would copy the whole entry.
       switch entries[index].kind {
       case .put:
         let facts = entries[index].delivery?.notification.facts
@@ -117,10 +117,10 @@ extension Shard {
   private mutating func forecast(
     _ slot: MailboxSlot, of device: Device, holding facts: NotificationFacts?
   ) {
-    // Another one of the group for the same slot stands between only where the device has several writes pending.
+    // Another entry of the group for the same slot can precede only if the device has several writes pending.
     let key =
       device.pendingWrites > 1 ? SlotKey(device: ObjectIdentifier(device), slot: slot) : nil
-    // The outer nil says that nothing is known of the slot yet, the inner one that it is empty.
+    // The outer nil means that the slot is not known yet, the inner one that it is empty.
     let earlier = key.flatMap { forecastSlots[$0] }
     if let key { forecastSlots[key] = .some(facts) }
     var isAdded = facts != nil
@@ -129,7 +129,7 @@ extension Shard {
         // It counts as stored for as long as the store has its trace.
         traces.expect(previous)
       } else {
-        // One more and one less of the same are none.
+        // Adding and removing one of the same kind cancel out.
         let isEven = facts?.isCounted(with: previous) == true
         if isEven { isAdded = false }
         StoreForecast.add(to: &forecasts, previous, stored: isEven ? 0 : -1, isReplaced: true)
@@ -141,7 +141,7 @@ extension Shard {
     StoreForecast.add(to: &forecasts, facts, stored: 1, isReplaced: false)
   }
 
-  /// The line that the group is to have.
+  /// The ledger line for the group.
   private mutating func forecastReplaced(_ facts: NotificationFacts) {
     guard recordsEvents else { return }
     groupEvents.append(

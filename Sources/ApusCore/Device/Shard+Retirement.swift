@@ -1,10 +1,10 @@
 import ApusModel
 
 extension Shard {
-  /// The operator says that a device is gone for good.
+  /// The operator retired a device.
   ///
-  /// Its tokens are dead from now on, and its session is over: its connection is to be ended as well. What is stored
-  /// for it, or is about to be, waits for `purge`.
+  /// Its tokens are dead from now on, and its session ends: the caller closes its connection. What is stored or
+  /// gathered for it waits for `purge`.
   package mutating func retire(_ device: Device, sinceMilliseconds: Int64) {
     device.retiredMilliseconds = sinceMilliseconds
     let heldBack = takeHeldBack(of: device)
@@ -19,10 +19,9 @@ extension Shard {
     }
   }
 
-  /// Notes the deaths of a retired device's tokens, and asks for what is stored for it.
+  /// Records the deaths of a retired device's tokens, and requests its stored notifications.
   ///
-  /// It comes with `drains`, like a connected device, once what is on its way to the disk is there; `purged` is the
-  /// answer.
+  /// The request is in `drains`, as for a connected device, once pending writes are done; `purged` takes the result.
   package mutating func purge(_ device: Device) {
     guard let since = device.retiredMilliseconds else { return }
     for entry in device.registration.topics {
@@ -31,14 +30,14 @@ extension Shard {
     requestDrain(device)
   }
 
-  /// What is stored for a retired device, and the slots of rows that cannot be read. All of it ends.
+  /// The stored notifications of a retired device, and the slots of unreadable rows. All of them end.
   package mutating func purged(
     _ device: Device, _ stored: [StoredFacts], unreadable: [MailboxSlot] = []
   ) {
     device.drain = .none
     for found in stored {
       let (slot, order) = (found.slot, found.facts.order)
-      // Ended before, and is in the store only until that is written.
+      // It ended before, and is in the store only until that is written.
       guard !device.hasEnded(slot, order: order) else { continue }
       guard isSettled(found, device) else { continue }
       note(.discardedTokenUnregistered, found.facts)

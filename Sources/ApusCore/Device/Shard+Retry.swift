@@ -1,8 +1,10 @@
-// What a failing disk refused, and for what nobody asks again, is tried again once a second: a device that stays
-// connected must not wait for its next connection, and a disk that stays away must not keep the processor busy.
+// Operations that a failing disk refused and that no other event repeats are retried once a second: a device that
+// stays connected must not wait for its next connection, and a disk that keeps failing must not keep the processor
+// busy.
 
 extension Shard {
-  /// What waits for the device could not be read. Its session goes on with what comes, and the drain is repeated.
+  /// The device's stored notifications could not be read. Its session goes on with new ones, and the drain is
+  /// repeated.
   package mutating func drainFailed(_ device: Device, loopMilliseconds: UInt64) {
     drained(device, [], more: false, loopMilliseconds: loopMilliseconds)
     guard device.session != nil else { return }
@@ -10,7 +12,7 @@ extension Shard {
     retryLater(device)
   }
 
-  /// The device's record could not be written. Tokens that it makes good wait for it.
+  /// The device's record could not be written. Tokens that depend on it wait for it.
   mutating func recordFailed(_ device: Device) {
     if device.recordVersion > device.durableRecordVersion { retryLater(device) }
   }
@@ -21,7 +23,7 @@ extension Shard {
     retries.append(device)
   }
 
-  /// Tries it again.
+  /// Retries all of them.
   package mutating func retry() {
     guard !retries.isEmpty else { return }
     let devices = retries

@@ -1,21 +1,20 @@
 import ApusModel
 
-// "If you send multiple notifications to the same device [while it is offline], APNs stores the newest one." (Courier:
-// "only the latest per topic, or n per topic, is configuration".) An app has one slot, or the n of its retention, and
-// the slots of what a group brings are chosen when it is sealed: no group is being written then, so that what is known
-// of the store is exact.
+// APNs stores the newest notification for an offline device ("Viewing the status of push notifications"). Here an app
+// has one slot, or as many as its retention. The slots for a group's notifications are chosen when it is sealed: no
+// group is being written then, so the known state of the store is exact.
 
 extension Shard {
-  /// How many notifications of an app wait for a device at most.
+  /// The most notifications of an app stored for a device.
   func retention(of topic: TopicKey) -> Int {
     retentions.isEmpty ? 1 : retentions[topic.app] ?? 1
   }
 
-  /// Gives the notifications of a group that was just sealed their slots, and adds the evictions that this takes.
+  /// Assigns slots to the notifications of a group just sealed, and adds the evictions that this requires.
   ///
-  /// A newer notification gets the slot of what it replaces, else an empty one, else that of the oldest. Where an app's
-  /// retention became lower, what is too much falls out with the next notification for it, the oldest first. What is
-  /// stored for the devices of the puts must be known.
+  /// A newer notification gets the slot of the one that it replaces, else an empty one, else that of the oldest. After
+  /// an app's retention was lowered, the excess is evicted with the next notification for it, oldest first. The stored
+  /// notifications of the devices of the puts must be known.
   package mutating func assignSlots(_ entries: inout [GroupEntry]) {
     var evictions: [(index: Int, entry: GroupEntry)] = []
     let disordered = disorderedDevices(entries)
@@ -40,10 +39,10 @@ extension Shard {
     for (index, entry) in evictions.reversed() { entries.insert(entry, at: index) }
   }
 
-  /// Devices of which the group has a notification that is older than one before it.
+  /// Devices for which the group has a notification older than one before it.
   ///
-  /// What was held back behind a full queue may come after newer ones, which found that full as well and went to the
-  /// store at once.
+  /// Notifications held back behind a full queue may come after newer ones, which found the backlog full as well and
+  /// went to the store at once.
   private func disorderedDevices(_ entries: [GroupEntry]) -> Set<ObjectIdentifier> {
     var disordered: Set<ObjectIdentifier> = []
     let entries = entries.span
@@ -65,7 +64,7 @@ extension Shard {
     let device = delivery.device
     let topic = delivery.notification.claims.topic
     let limit = retention(of: topic)
-    // Nearly all apps, for which nothing need be looked at.
+    // The common case, in which nothing needs to be examined.
     if limit == 1, isOrdered, !device.hasFurtherSlots(of: topic) {
       return MailboxSlot(topic: topic)
     }
@@ -87,7 +86,7 @@ struct SlotTable {
     taken = stored.filter { $0.slot.topic == topic }
   }
 
-  /// Finds a slot for `newer` and says what has to go from others; nil where it is too old for any.
+  /// Finds a slot for `newer` and reports evictions from others; nil if it is too old for any slot.
   mutating func place(
     _ newer: StoredFacts, limit: Int, evict: (MailboxSlot, UInt64) -> Void
   ) -> UInt8? {

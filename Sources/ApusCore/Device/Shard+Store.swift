@@ -3,17 +3,17 @@ import ApusModel
 extension Shard {
   // MARK: Group commit
 
-  /// Whether a group is to be sealed as soon as the store can take one.
+  /// Whether to seal a group as soon as the store can take one.
   package func isGroupDue(nowMilliseconds: UInt64) -> Bool {
     group.isDue(nowMilliseconds: nowMilliseconds)
   }
 
   package var isGroupEmpty: Bool { group.isEmpty }
 
-  /// Whether something that a failed group was to take out of the store waits for another group.
+  /// Whether deletions of a failed group wait to join another one.
   package var hasRetries: Bool { group.hasRetries }
 
-  /// Closes the group that gathered and returns its number; its entries are to be written in this order.
+  /// Closes the gathering group and returns its number; write its entries in this order.
   package mutating func sealGroup(
     into entries: inout [GroupEntry], nowMilliseconds: UInt64, all: Bool = false
   ) -> UInt64 {
@@ -24,12 +24,12 @@ extension Shard {
     return gatheringGroup - 1
   }
 
-  /// Drops what was acknowledged before its group was sealed.
+  /// Drops notifications that were acknowledged before their group was sealed.
   package mutating func trimGroup() {
     collectReleased { group, collect in group.trim(collect) }
   }
 
-  /// Runs `body` on the group and frees what it let go; the list keeps its memory.
+  /// Runs `body` on the group and frees what it released; the list keeps its memory.
   private mutating func collectReleased(
     _ body: (inout CommitGroup, (Delivery) -> Void) -> Void
   ) {
@@ -41,9 +41,9 @@ extension Shard {
     released = list
   }
 
-  /// The group of that number was written, or could not be. Groups end in the order in which they were sealed.
+  /// The group of that number was written, or failed. Groups end in the order in which they were sealed.
   ///
-  /// `isInDoubt`: the store tried and failed, so that nobody can tell what it kept; else it has kept nothing.
+  /// `isInDoubt`: the store tried and failed, so what it kept is unknown; otherwise it kept nothing.
   package mutating func committed(
     _ entries: [GroupEntry], number: UInt64, succeeded: Bool, isInDoubt: Bool = false
   ) {
@@ -60,7 +60,7 @@ extension Shard {
     drainWaiters.removeAll { $0.group <= number }
   }
 
-  /// By the entry's parts: the whole would be copied for the call.
+  /// By the entry's properties: a call would copy the whole.
   private mutating func committed(
     _ entries: Span<GroupEntry>, at index: Int, _ number: UInt64, succeeded: Bool, isInDoubt: Bool
   ) {
@@ -95,21 +95,21 @@ extension Shard {
     if device.pendingWrites == 0 { settle(device, succeeded: succeeded) }
   }
 
-  /// Nothing is on its way to the disk any more.
+  /// No write of the device is pending any more.
   func settle(_ device: Device, succeeded: Bool) {
     if succeeded, !device.endedOrders.isEmpty { device.endedOrders.removeAll() }
     if !device.unwrittenOrders.isEmpty { device.unwrittenOrders.removeAll() }
     if !device.writtenOrders.isEmpty { device.writtenOrders.removeAll() }
   }
 
-  /// What had ended is out of the store now.
+  /// The notification that had ended is out of the store now.
   private func settleEnded(_ slot: MailboxSlot, of device: Device, _ number: UInt64) {
     guard !device.endedOrders.isEmpty, let ended = device.endedOrders[slot] else { return }
     if ended.group <= number { device.endedOrders[slot] = nil }
   }
 
-  /// After a failed group its slots are as they were. What has not ended stays; what has ended is taken out with a
-  /// later group, and not taken for anything else until then.
+  /// After a failed group its slots are unchanged. Notifications that have not ended stay; ended ones are removed with
+  /// a later group, and are ignored until then.
   private mutating func repair(_ entries: [GroupEntry]) {
     group.keepStored()
     for entry in entries {
@@ -147,7 +147,7 @@ extension Shard {
     releaseIfFree(delivery)
   }
 
-  /// It had no slot beside the newer ones, which are durable now.
+  /// It got no slot beside newer notifications, which are durable now.
   private mutating func outdated(_ delivery: Delivery) {
     delivery.groupReferences -= 1
     delivery.replaced = nil
@@ -164,7 +164,7 @@ extension Shard {
     releaseIfFree(delivery)
   }
 
-  /// Whoever had the slot has it no more. One that is in the session as well may still arrive, the others end.
+  /// Removes the slot's notification. If it is also in the session it may still be delivered; otherwise it ends.
   private mutating func giveUpSlot(
     _ slot: MailboxSlot, of device: Device, olderThan order: UInt64
   ) {
@@ -172,7 +172,7 @@ extension Shard {
     endPrevious(previous, in: slot, of: device, olderThan: order, for: nil)
   }
 
-  /// Counts who had a slot, and who has it now.
+  /// Counts the previous and the new notification of a slot.
   private mutating func endPrevious(
     _ previous: NotificationFacts?, in slot: MailboxSlot, of device: Device,
     olderThan order: UInt64, for newer: NotificationFacts?
@@ -188,14 +188,14 @@ extension Shard {
       traces.confirm(previous.order)
     } else if let previous {
       noteReplaced(previous)
-      // One more and one less of the same are none.
+      // Adding and removing one of the same kind cancel out.
       if let newer, newer.isCounted(with: previous) { return }
       counters.countStored(previous, -1)
     }
     if let newer { counters.countStored(newer, 1) }
   }
 
-  /// The provider keeps the notification: it was not accepted. A copy that is in the session may still arrive.
+  /// The notification was rejected and stays with its provider. A copy in the session may still be delivered.
   private mutating func unwritten(_ delivery: Delivery, isInDoubt: Bool) {
     delivery.groupReferences -= 1
     delivery.storage = isInDoubt && delivery.place != .none ? .inDoubt : .none
@@ -215,8 +215,8 @@ extension Shard {
     releaseIfFree(delivery)
   }
 
-  /// What was to replace a stored notification was not written, and its provider told so: the old one stays. It left
-  /// the session for the newer one, so a device that is there gets it from the store.
+  /// The notification that should replace a stored one was not written and was rejected: the old one stays. It left
+  /// the session for the newer one, so a connected device gets it from the store.
   private mutating func keep(_ replaced: StoredFacts, _ device: Device) {
     guard device.stored(replaced.slot) == nil,
       device.writtenOrders[replaced.slot] ?? 0 < replaced.facts.order,

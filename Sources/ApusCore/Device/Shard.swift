@@ -2,8 +2,8 @@ package import ApusModel
 
 /// The mailbox rules: every decision about the devices that one worker owns.
 ///
-/// A value in the sense that matters: verbs go in, and what is to be done comes out in `verdicts`, `dirty` and
-/// `drains`, which the driver empties after each turn. It touches no socket, no disk and no clock.
+/// Calls go in, and results come out in `verdicts`, `dirty` and `drains`, which the driver empties after each turn. It
+/// touches no socket, no disk and no clock.
 ///
 /// Noncopyable for speed: across modules a nonmutating call would copy the value and retain every field.
 package struct Shard: ~Copyable {
@@ -11,25 +11,25 @@ package struct Shard: ~Copyable {
   package var verdicts: [Verdict] = []
   /// Connected devices whose sessions may have something to send.
   package var dirty: [Device] = []
-  /// How often one of those was to be marked again.
+  /// How often a device in `dirty` was marked again.
   package var joinedCount = 0
-  /// Devices whose stored notifications are to be fetched; handed out once what they had pending is written.
+  /// Devices whose stored notifications are to be read; listed once their pending writes are done.
   package var drains: [Device] = []
   /// Tokens found dead, for the feedback list; the driver empties it.
   package var deadTokens: [DeadToken] = []
   package private(set) var deadTokenPushes = DeadTokenPushes()
-  /// What became of which notification, in order; the driver empties it.
+  /// State changes of notifications, in order; the driver empties it.
   package var events: [LedgerEvent] = []
-  /// Lines for the ledger that are true once the group which was just sealed is written; the driver empties it.
+  /// Ledger lines that become true once the group just sealed is written; the driver empties it.
   package var groupEvents: [LedgerEvent] = []
-  /// Those that were written with their group and came true; the driver empties it.
+  /// Those that were written with their group and became true; the driver empties it.
   package var writtenEvents: [LedgerEvent] = []
   var traces = SupersededTraces()
   package var counters = DeliveryCounters()
   package internal(set) var sessions = SessionCensus()
-  /// What its notifications take; a driver of several shards passes on what all take.
+  /// The memory of its notifications; a driver of several shards passes on the total.
   package var memory: DeliveryMemory
-  /// Requests to one device token; nil for no limit.
+  /// The limit on requests to one device token; nil for none.
   package var requestLimit: RateLimit? = RateLimit(
     capacity: Limits.requestsPerToken, refill: Limits.requestsPerTokenPerSecond)
   /// Whether `events` is filled. The counters count anyway.
@@ -37,24 +37,23 @@ package struct Shard: ~Copyable {
 
   var group: CommitGroup
   let unregisterGraceMilliseconds: Int64
-  /// The number of the group that gathers; groups are written in order.
+  /// The number of the gathering group; groups are written in order.
   var gatheringGroup: UInt64 = 1
   /// Devices whose drain waits for a group.
   var drainWaiters: [(group: UInt64, device: Device)] = []
-  /// Topics that devices dropped, in the order of time: their tokens die when the grace is over.
+  /// Topics that devices dropped, in order of time: their tokens die when the grace is over.
   var graces = GraceQueue()
-  /// Slots of which nobody knows what a write that failed has left there.
+  /// Slots whose content is unknown after a failed write.
   var doubts: [SlotInDoubt] = []
-  /// Devices for which a disk that failed is to be asked again.
+  /// Devices with an operation to retry after the disk failed.
   var retries: [Device] = []
   var released: [Delivery] = []
-  /// Memory for `takeDurableCounters`.
+  /// Memory reused by `takeDurableCounters`.
   var forecasts: [StoreForecast] = []
   var forecastSlots: [SlotKey: NotificationFacts?] = [:]
-  /// How many notifications of an app wait for a device, where it is more than one: at most
-  /// `Limits.retainedNotifications`.
+  /// Retention per app, if more than one notification per device: at most `Limits.retainedNotifications`.
   package var retentions: [AppID: Int] = [:]
-  /// Memory for `assignSlots`.
+  /// Memory reused by `assignSlots`.
   var slotTables: [SlotKey: SlotTable] = [:]
   private var freeDeliveries: [Delivery] = []
   private var freeNotifications: [Notification] = []
@@ -78,27 +77,27 @@ package struct Shard: ~Copyable {
     freeNotifications.popLast() ?? Notification()
   }
 
-  /// Gives a notification back that never became a delivery.
+  /// Returns a notification that never became a delivery.
   package mutating func release(_ notification: consuming Notification) {
     freeNotifications.append(notification)
   }
 
-  /// Notifications that can be filled without making one.
+  /// Notifications available without allocating one.
   package var freeNotificationCount: Int { freeNotifications.count }
 
-  /// Takes over notifications to fill.
+  /// Adds notifications to the pool.
   package mutating func adopt(_ notifications: [Notification]) {
     freeNotifications += notifications
   }
 
-  /// Parts with some of those that can be filled: `count` at most.
+  /// Removes up to `count` notifications from the pool.
   package mutating func surrender(_ count: Int) -> [Notification] {
     let first = max(0, freeNotifications.count - count)
     defer { freeNotifications.removeLast(freeNotifications.count - first) }
     return Array(freeNotifications[first...])
   }
 
-  /// Frees what is kept for reuse. A delivery that is kept has its device, which may be no more.
+  /// Frees the pools. A pooled delivery keeps a reference to its device, which may no longer exist.
   package mutating func forgetFree() {
     freeDeliveries = []
     freeNotifications = []
@@ -133,10 +132,10 @@ package struct Shard: ~Copyable {
 
   // MARK: From providers
 
-  /// Takes an admitted notification for `device`, or refuses it.
+  /// Accepts an admitted notification for `device`, or rejects it.
   ///
-  /// The provider's answer comes through `verdicts`: at once for what is not to be stored, else when the notification
-  /// is durable or the device acknowledged it, whichever is first.
+  /// The provider's answer comes through `verdicts`: at once if it is not stored, else when it is durable or the
+  /// device has acknowledged it, whichever is first.
   package mutating func submit(
     _ notification: consuming Notification, answer: Answer, device: Device,
     nowMilliseconds: Int64, loopMilliseconds: UInt64
@@ -147,8 +146,8 @@ package struct Shard: ~Copyable {
     if let verdict { verdicts.append(verdict) }
   }
 
-  /// The same for a caller who waits for the verdict: it is the result where the notification ends, or is refused,
-  /// before it has a place anywhere. Nil where it comes through `verdicts`.
+  /// The same for a caller that can use the verdict directly: the result is the verdict if the notification ends, or
+  /// is rejected, before it is queued anywhere; nil if it comes through `verdicts`.
   package mutating func decide(
     _ notification: consuming Notification, answer: Answer, device: Device,
     nowMilliseconds: Int64, loopMilliseconds: UInt64
@@ -164,7 +163,7 @@ package struct Shard: ~Copyable {
         notification.claims, deadSince: since, nowMilliseconds: nowMilliseconds)
       return refuseDead(notification, answer, sinceMilliseconds: since)
     case .unknown:
-      // A base token addresses any topic of the device, but only one that the device has.
+      // A base token addresses any topic that the device has listed.
       guard notification.claims.generation != 0 else {
         return refuse(notification, answer, Rejection(.deviceTokenNotForTopic))
       }
@@ -180,7 +179,7 @@ package struct Shard: ~Copyable {
       note(.received, notification)
       return finishAtOnce(notification, answer, .discardedDisabled)
     }
-    // Neither can be sent now nor may be stored: it needs no place anywhere.
+    // It can neither be sent now nor be stored: no object is needed.
     if !notification.mayBeStored, !state.flows || device.session == nil {
       note(.received, notification)
       return finishAtOnce(
@@ -192,7 +191,7 @@ package struct Shard: ~Copyable {
     return nil
   }
 
-  /// Whether another request for the app's token may come; it is counted then.
+  /// Whether the limit allows another request for the app's token; counts it.
   @inline(__always)
   private func takeRequest(
     _ topic: TopicKey, _ device: Device, _ loopMilliseconds: UInt64
@@ -202,11 +201,11 @@ package struct Shard: ~Copyable {
       requestLimit, of: topic, atMilliseconds: Int64(loopMilliseconds))
   }
 
-  /// Ends a notification that must not be stored, where its device is away and nothing else is to be said: it needs
-  /// not even an object. False where it is to be submitted; then nothing was done.
+  /// Ends a notification that must not be stored, for an offline device and without any other result: it needs not
+  /// even an object. False if it must be submitted; then nothing was done.
   ///
-  /// `facts` are the notification's. Its ids and its order are for the ledger alone. An abridged device has no times,
-  /// and only these tell whether a topic that is in no list any more is still in its grace.
+  /// `facts` are the notification's. Its ids and its order are only for the ledger. An abridged device has no times,
+  /// which are needed to tell whether a topic that is no longer listed is still within its grace.
   package mutating func discard(
     _ facts: NotificationFacts, claims: TokenClaims, device: Device, nowMilliseconds: Int64,
     loopMilliseconds: UInt64
@@ -233,7 +232,7 @@ package struct Shard: ~Copyable {
     settle(delivery, offer, state: state, loopMilliseconds: loopMilliseconds)
   }
 
-  /// Carries out what the session decided; nil where there is none, or where nothing flows.
+  /// Carries out the session's decision; `offer` is nil without a session, or if the topic is not delivered.
   mutating func settle(
     _ delivery: Delivery, _ offer: DeviceSession.Offer?, state: TopicState,
     loopMilliseconds: UInt64
@@ -241,7 +240,7 @@ package struct Shard: ~Copyable {
     let device = delivery.device
     let notification = delivery.notification
     let mayBeStored = notification.mayBeStored
-    // Not accepted yet. The connection looks at the time.
+    // Not accepted yet. The connection watches its deadline.
     if offer == .heldBack { return mark(dirty: device) }
     if offer == .refused { return refuse(delivery) }
     note(.received, notification)
@@ -263,7 +262,7 @@ package struct Shard: ~Copyable {
       _ = replaceOlder(by: delivery)
       note(.storedPowerConsiderations, notification)
       store(delivery, loopMilliseconds: loopMilliseconds)
-      // Rather a burst too early than one that replaces what was accepted.
+      // An early burst is better than one that replaces accepted notifications.
       if device.session?.isHeldFull == true {
         radioIsInUse(device, loopMilliseconds: loopMilliseconds)
       }
@@ -278,9 +277,9 @@ package struct Shard: ~Copyable {
     }
   }
 
-  /// Ends what waits and is replaced; whether some of it is in the store, or on its way there.
+  /// Ends waiting notifications that are replaced. Returns whether one of them is stored or being stored.
   ///
-  /// That is taken out by the group which brings the newer one in: written apart, a crash could leave neither.
+  /// A stored one is removed by the group that writes the newer one: written apart, a crash could leave neither.
   private mutating func replaceOlder(by newer: Delivery) -> Bool {
     guard newer.notification.mayReplace else { return false }
     var isDurableReplaced = false
@@ -289,12 +288,12 @@ package struct Shard: ~Copyable {
       case .gathering:
         group.cancel(older)
         if newer.notification.mayBeStored { inherit(older, to: newer) } else { answer(older) }
-      // Its own group answers for one that is being written.
+      // If it is being written, its own group answers.
       case .sealed, .durable:
         isDurableReplaced = true
         newer.replaced = older.storedFacts
         emptySlot(older.notification.slot, order: older.notification.order, older.device)
-      // If the store kept it, that is taken out with the group that brings the newer one in.
+      // If the store kept it, it is removed with the group that writes the newer one.
       case .inDoubt:
         isDurableReplaced = true
         older.device.unwrittenOrders.insert(older.notification.order)
@@ -308,7 +307,7 @@ package struct Shard: ~Copyable {
     return isDurableReplaced
   }
 
-  /// The provider of a notification that was replaced is answered with that of the newer one.
+  /// The provider of a replaced notification gets its answer together with the newer one's.
   mutating func inherit(_ older: Delivery, to newer: Delivery) {
     guard newer.storage != .durable else { return answer(older) }
     if let answer = older.answer { newer.riders.append(answer) }
@@ -318,14 +317,14 @@ package struct Shard: ~Copyable {
     older.riders.removeAll()
   }
 
-  /// Why a notification is not sent now: `offer` is nil where its topic does not flow.
+  /// Why a notification is not sent now; `offer` is nil if its topic is not delivered.
   private func reasonToWait(_ device: Device, _ offer: DeviceSession.Offer?) -> LedgerCause {
     guard let session = device.session else { return .deviceAway }
     if offer == nil { return .topicHeldBack }
     return session.hasRoom ? .deviceIdle : .queueFull
   }
 
-  /// Writes with the next group, behind everything older of the same device that still gathers.
+  /// Writes it with the next group, after all older notifications of the same device that still gather.
   mutating func store(_ delivery: Delivery, loopMilliseconds: UInt64) {
     if let session = delivery.device.session {
       session.forEach(of: delivery.notification.claims.topic) { group.promote($0) }
@@ -333,7 +332,7 @@ package struct Shard: ~Copyable {
     group.put(delivery, urgent: true, nowMilliseconds: loopMilliseconds)
   }
 
-  /// Its device makes no progress: its provider is to come again later.
+  /// Its device is stalled: the provider should retry later.
   mutating func refuse(_ delivery: Delivery) {
     answer(delivery, rejection: Rejection(.tooManyRequests))
     releaseIfFree(delivery)
@@ -346,7 +345,7 @@ package struct Shard: ~Copyable {
     return Verdict(answer: answer, rejection: rejection)
   }
 
-  /// The app is gone: said at once, or found by the sender in the feedback list.
+  /// The app was removed: rejected at once, or reported by the feedback list.
   private mutating func refuseDead(
     _ notification: consuming Notification, _ answer: Answer, sinceMilliseconds: Int64
   ) -> Verdict {

@@ -1,7 +1,7 @@
 package import ApusModel
 
-/// Counts pushes to tokens that have been dead for longer than `Limits.deadTokenDays`: their providers do not take the
-/// feedback list, or an answer of 410, into account. Since the start of the service; a number for each topic.
+/// Counts pushes to tokens that have been dead for longer than `Limits.deadTokenDays`: their providers ignore the
+/// feedback list or the 410. Counted per topic since the start of the service.
 package struct DeadTokenPushes: Sendable {
   package struct Key: Hashable, Sendable {
     package var topic: TopicKey

@@ -1,19 +1,19 @@
 package import ApusModel
 
-/// Counts what became of the notifications of one worker's devices: by state, topic, push type and priority.
+/// Counts the notifications of one worker's devices by state, topic, push type and priority.
 ///
-/// Beside what happened it knows how many are stored, for what a crash leaves: see `takeChanged`. Counting allocates
-/// nothing once a topic was met.
+/// It also counts stored notifications, to know the state after a crash: see `takeChanged`. Counting a known topic
+/// allocates nothing.
 package struct DeliveryCounters {
-  /// Rows in the order in which their topics were met.
+  /// Rows in the order in which their topics first occurred.
   private var rows: [Row] = []
   private var cells: [UInt64] = []
   /// Stored notifications that have not ended, by push type and priority.
   private var stored: [Int64] = []
-  /// Places of rows by a hash of their topic, with linear probing; -1 where there is none. At most half full.
+  /// Indices of rows by a hash of their topic, with linear probing; -1 if empty. At most half full.
   private var places = [Int32](repeating: -1, count: 16)
   private var changed: [Int32] = []
-  /// The topic that was counted last, and its row: as a rule the next one is the same.
+  /// The topic counted last, and its row: the next one is usually the same.
   private var lastKey = UInt64.max
   private var lastRow = 0
 
@@ -27,7 +27,7 @@ package struct DeliveryCounters {
 
   package init() {}
 
-  /// By the raw value of the state, over all topics.
+  /// Totals over all topics, indexed by the raw value of the state.
   package var states: [UInt64] {
     var states = [UInt64](repeating: 0, count: DeliveryState.allCases.count)
     for index in cells.indices {
@@ -39,7 +39,7 @@ package struct DeliveryCounters {
   /// Whether anything changed since `takeChanged`.
   package var hasChanged: Bool { !changed.isEmpty }
 
-  /// Notifications that are stored and have not ended, of all topics.
+  /// Stored notifications of all topics that have not ended.
   package var storedCount: Int64 { stored.reduce(0, +) }
 
   // MARK: Counting
@@ -49,7 +49,7 @@ package struct DeliveryCounters {
     count(state, of: facts.topic, facts.environment, facts.pushType, facts.priority)
   }
 
-  /// The same of a notification whose facts are not at hand.
+  /// The same for a notification whose facts are not available.
   mutating func count(
     _ state: DeliveryState, of topic: TopicKey, _ environment: Environment, _ pushType: PushType?,
     _ priority: Priority
@@ -72,16 +72,17 @@ package struct DeliveryCounters {
     let first =
       row * TopicCounters.cellCount
       + TopicCounters.offset(pushType: facts.pushType, priority: facts.priority)
-    // One look at who owns the array for both.
+    // One uniqueness check of the array for both.
     var cells = cells.mutableSpan
     cells[first + Int(DeliveryState.received.rawValue) * TopicCounters.stateStride] &+= 1
     cells[first + Int(state.rawValue) * TopicCounters.stateStride] &+= 1
     markChanged(row)
   }
 
-  /// Counts a line that a journal has and the store does not, of a run that ended before its counters were written.
+  /// Counts a line that a journal has and the store does not, from a run that ended before its counters were written.
   ///
-  /// Accepted is what ended or is stored; what neither ended nor is stored went with that run, as in `takeChanged`.
+  /// Accepted is what ended or is stored; a notification that neither ended nor is stored was lost with that run, as
+  /// in `takeChanged`.
   package mutating func countJournaled(_ event: LedgerEvent) {
     guard event.state != .received else { return }
     if event.state.isTerminal {
@@ -91,7 +92,7 @@ package struct DeliveryCounters {
     }
   }
 
-  /// Counts a notification that came into the store, or left it.
+  /// Counts a notification that was stored, or removed from the store.
   mutating func countStored(_ facts: NotificationFacts, _ change: Int64) {
     let row = row(facts.topic, facts.environment)
     stored[
@@ -170,7 +171,7 @@ package struct DeliveryCounters {
 
   // MARK: Reading and restoring
 
-  /// All topics as they are now.
+  /// The current values of all topics.
   package func snapshot() -> [TopicCounters] { rows.indices.map(counters) }
 
   private func counters(_ row: Int) -> TopicCounters {
@@ -181,11 +182,11 @@ package struct DeliveryCounters {
     return counters
   }
 
-  /// Calls `body` with each topic that changed since the last call, as a crash would leave it.
+  /// Calls `body` with each topic that changed since the last call, with the values as after a crash.
   ///
-  /// Pending is what is stored, and accepted what ended and what is stored. What is in memory alone goes with the
-  /// crash and is in neither: its provider was not answered, or it was not to be stored, or it is in the store's slot
-  /// no more.
+  /// Pending is what is stored, and accepted is what ended plus what is stored. Notifications that are only in memory
+  /// are lost in a crash and are in neither: their providers were not answered, or they were not to be stored, or they
+  /// no longer have a slot in the store.
   package mutating func takeChanged(_ body: (TopicCounters) -> Void) {
     for row in changed {
       rows[Int(row)].isChanged = false
@@ -210,10 +211,10 @@ package struct DeliveryCounters {
     return counters
   }
 
-  /// All topics count as changed: what was taken was not written.
+  /// Marks all topics as changed: what was taken was not written.
   package mutating func markAllChanged() { for row in rows.indices { markChanged(row) } }
 
-  /// Takes up what an earlier run left: a value that `takeChanged` gave. Several for one topic are added up.
+  /// Restores values of an earlier run, from `takeChanged`. Several for one topic are added up.
   package mutating func restore(_ counters: TopicCounters) {
     let row = row(counters.topic, counters.environment)
     rows[row].pending += counters.pending
@@ -222,7 +223,7 @@ package struct DeliveryCounters {
         let cell = Int(state.rawValue) * TopicCounters.stateStride + offset
         let number = counters.cells[cell]
         cells[row * TopicCounters.cellCount + cell] &+= number
-        // Stored is what was accepted and has not ended.
+        // Stored is accepted minus ended.
         let change: UInt64 = state == .received ? number : state.isTerminal ? 0 &- number : 0
         stored[row * TopicCounters.stateStride + offset] &+= Int64(bitPattern: change)
       }

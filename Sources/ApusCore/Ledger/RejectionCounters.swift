@@ -1,6 +1,6 @@
 package import ApusModel
 
-/// Counts refused requests by their reason. What was refused was never accepted: it is in no balance.
+/// Counts rejected requests by reason. They were never accepted, so no balance includes them.
 package struct RejectionCounters: Sendable {
   private var numbers = [UInt64](repeating: 0, count: Reason.allCases.count)
   private var changed: Set<Reason> = []
@@ -13,7 +13,7 @@ package struct RejectionCounters: Sendable {
 
   package mutating func count(_ reason: Reason) { add(1, to: reason) }
 
-  /// Takes up what an earlier run left. It counts as written; `add` does not.
+  /// Restores the value of an earlier run. Unlike `add`, it counts as written.
   package mutating func restore(_ number: UInt64, of reason: Reason) {
     numbers[Int(reason.rawValue)] &+= number
   }
@@ -29,7 +29,7 @@ package struct RejectionCounters: Sendable {
     changed.removeAll(keepingCapacity: true)
   }
 
-  /// What was taken was not written.
+  /// Marks all as changed: what was taken was not written.
   package mutating func markAllChanged() {
     for reason in Reason.allCases where self[reason] > 0 { changed.insert(reason) }
   }

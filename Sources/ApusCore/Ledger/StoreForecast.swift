@@ -1,14 +1,14 @@
 import ApusModel
 
-/// What a group that is being written makes of the notifications of one topic, push type and priority.
+/// The changes of a group being written for one topic, push type and priority.
 struct StoreForecast {
   let topic: TopicKey
   let environment: Environment
   let pushType: PushType?
   let priority: Priority
-  /// How many more will be stored.
+  /// The change in the number of stored notifications.
   var stored: Int64 = 0
-  /// How many end as replaced.
+  /// The number that will end as replaced.
   var replaced: Int64 = 0
 
   private init(_ facts: NotificationFacts) {
@@ -23,8 +23,8 @@ struct StoreForecast {
       && priority == facts.priority
   }
 
-  /// Adds a notification's part. Of a group most are alike, and alike to those that they replace: so the newest
-  /// forecast is looked at, and not all.
+  /// Adds a notification's part. Most notifications of a group are alike, and like those that they replace, so only
+  /// the newest forecast is compared.
   static func add(
     to forecasts: inout [StoreForecast], _ facts: NotificationFacts, stored: Int64,
     isReplaced: Bool
@@ -37,7 +37,7 @@ struct StoreForecast {
 }
 
 extension NotificationFacts {
-  /// Whether the numbers of stored notifications have both in the same place.
+  /// Whether both are in the same count of stored notifications.
   func isCounted(with other: NotificationFacts) -> Bool {
     topic == other.topic && environment == other.environment && pushType == other.pushType
       && priority == other.priority

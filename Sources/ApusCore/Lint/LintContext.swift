@@ -1,7 +1,7 @@
 package import ApusModel
 import ApusWire
 
-/// What the header says of a push whose payload is looked at. Nil is a field that is not there.
+/// The header fields of a push whose payload is checked. Nil means that the field is absent.
 package struct LintContext: Sendable, Hashable {
   package var pushType: PushType?
   package var topic: String?
@@ -9,7 +9,7 @@ package struct LintContext: Sendable, Hashable {
   /// Unix seconds.
   package var expirationSeconds: Int64?
   package var collapseIDByteCount: Int?
-  /// Unix seconds of now; without it times are not compared with it.
+  /// The current time in Unix seconds; if nil, times are not compared with it.
   package var nowSeconds: Int64?
 
   package init(
@@ -24,7 +24,7 @@ package struct LintContext: Sendable, Hashable {
     self.nowSeconds = nowSeconds
   }
 
-  /// The fields of a request as it came. A value that cannot be read counts as absent: it is refused anyway.
+  /// The fields of a received request. An unreadable value counts as absent: the request is rejected anyway.
   package init(_ fields: borrowing RequestFields, nowSeconds: Int64? = nil) {
     self.init(nowSeconds: nowSeconds)
     pushType = PushType(headerValue: fields.value(.apnsPushType))
@@ -37,7 +37,7 @@ package struct LintContext: Sendable, Hashable {
     }
   }
 
-  /// "Sending notification requests to APNs": 10 where the field is absent.
+  /// "Sending notification requests to APNs": 10 if the field is absent.
   var effectivePriority: Priority { priority ?? .immediate }
 
   var payloadLimit: Int {

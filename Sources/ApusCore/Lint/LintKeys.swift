@@ -1,7 +1,7 @@
 import ApusWire
 
-/// The keys that the system reads, and what their values may be. "Generating a remote notification", tables 1 to 3, and
-/// the pages of the kinds of push that have keys of their own.
+/// The keys that the system reads, and the kinds of their values. "Generating a remote notification", tables 1 to 3,
+/// and the pages about push types with keys of their own.
 enum LintKeys {
   /// The kinds of JSON value.
   enum Kind: String {
@@ -12,7 +12,7 @@ enum LintKeys {
     case strings = "an array of strings"
     case other = "null"
 
-    /// Nil for null, which counts as a key that is not there.
+    /// Nil for null, which counts as an absent key.
     init?(_ value: JSONValue) {
       switch value {
       case .null: return nil
@@ -54,7 +54,7 @@ enum LintKeys {
     "critical": [.number], "name": [.string], "volume": [.number],
   ]
 
-  /// Keys of `aps` that are hardly an app's own where they stand beside it. Words such as `category` may be.
+  /// Keys of `aps` that are unlikely to be an app's own outside it. Words such as `category` may be.
   static let unmistakable: Set<String> = [
     "alert", "badge", "sound", "content-available", "mutable-content", "thread-id",
     "target-content-id", "interruption-level", "relevance-score", "filter-criteria",
@@ -66,7 +66,7 @@ enum LintKeys {
     "input-push-channel", "input-push-token",
   ]
 
-  /// The key that was meant: one that differs in case, hyphens and underscores alone.
+  /// The key that was probably intended: one that differs only in case, hyphens and underscores.
   static func meant(by key: String, among known: some Sequence<String>) -> String? {
     func plain(_ text: String) -> String {
       text.lowercased().filter { $0 != "-" && $0 != "_" }
@@ -75,7 +75,7 @@ enum LintKeys {
     return known.sorted().first { plain($0) == wanted }
   }
 
-  /// Whether a time in seconds is after the year 5000, as one in milliseconds of our days is.
+  /// Whether a time in seconds is after the year 5000, as a current time in milliseconds would be.
   static func areMilliseconds(_ seconds: Int64) -> Bool { seconds > 95_617_584_000 }
 }
 
@@ -91,6 +91,6 @@ extension JSONObject {
   /// Whether the value of a key is the number 1.
   func isOne(_ key: String) -> Bool { self[key]?.number == 1 }
 
-  /// Whether there is something that a person sees or hears.
+  /// Whether the user sees or hears something.
   var isVisible: Bool { has("alert") || has("badge") || has("sound") }
 }

@@ -1,10 +1,10 @@
 import ApusModel
 import ApusWire
 
-// Keys that nobody reads, and values that nobody takes.
+// Keys that nothing reads, and values of the wrong kind.
 
 extension PayloadLint {
-  /// Holds the members of an object of the system against the keys that it may have.
+  /// Checks the members of a system object against its known keys.
   mutating func checkKeys(
     _ object: JSONObject, _ known: [String: [LintKeys.Kind]], at place: String
   ) {
@@ -14,16 +14,16 @@ extension PayloadLint {
         checkType(member.value, kinds, at: path)
       } else if let meant = LintKeys.meant(by: member.key, among: known.keys) {
         add(
-          .keyMisspelt, at: path, "is no key that the system reads; \(meant) is",
-          "Call it \(meant).")
+          .keyMisspelt, at: path, "is not a key that the system reads; \(meant) is",
+          "Rename it to \(meant).")
       } else if place == "aps", LintKeys.alert[member.key] != nil {
         add(
-          .keyOutsideAlert, at: path, "is read inside aps.alert only, and ignored here",
+          .keyOutsideAlert, at: path, "is read only inside aps.alert and ignored here",
           "Move it into aps.alert.")
       } else {
         add(
-          .keyUnknown, at: path, "is no key that is known, and is ignored",
-          "Put keys of the app beside aps.")
+          .keyUnknown, at: path, "is not a known key and is ignored",
+          "Put the app's own keys outside aps.")
       }
     }
   }
@@ -32,23 +32,25 @@ extension PayloadLint {
     _ value: JSONValue, _ kinds: [LintKeys.Kind], at path: String
   ) {
     guard let kind = LintKeys.Kind(value), !kinds.contains(kind) else { return }
-    // What is wrong with a switch is told with its value.
+    // The check of a flag's value reports its kind.
     guard !LintFlags.all.contains(where: { path == "aps.\($0)" }) else { return }
     let wanted = kinds.map(\.rawValue).joined(separator: " or ")
-    let found = kind == .other ? "something else" : kind.rawValue
-    add(.valueType, at: path, "is \(found), and is ignored", "Write \(wanted).")
+    let found = kind == .other ? "another type" : kind.rawValue
+    add(.valueType, at: path, "is \(found) and is ignored", "Write \(wanted).")
   }
 
-  /// Looks for keys of the system among those of the app.
+  /// Finds system keys among the app's keys.
   mutating func checkOuterKeys(_ object: JSONObject, _ aps: JSONObject) {
     for member in object.members where member.key != "aps" {
       if LintKeys.unmistakable.contains(member.key) {
         guard aps[member.key] == nil else { continue }
         add(
-          .keyOutsideAPS, at: member.key, "stands beside aps, where the system does not look",
+          .keyOutsideAPS, at: member.key, "is outside aps, where the system does not read it",
           "Move it into aps.")
       } else if LintKeys.meant(by: member.key, among: ["aps"]) != nil {
-        add(.keyMisspelt, at: member.key, "is no key that the system reads; aps is", "Call it aps.")
+        add(
+          .keyMisspelt, at: member.key, "is not a key that the system reads; aps is", "Call it aps."
+        )
       }
     }
   }
@@ -58,7 +60,7 @@ extension PayloadLint {
   mutating func checkAlert(_ aps: JSONObject) {
     switch aps.present("alert") {
     case .string("")?:
-      add(.alertEmpty, at: "aps.alert", "is empty, so that nothing is shown", "Give it a text.")
+      add(.alertEmpty, at: "aps.alert", "is empty, so nothing is shown", "Give it a text.")
     case .object(let alert)?:
       checkRepeated(of: alert)
       var known = LintKeys.alert
@@ -77,7 +79,7 @@ extension PayloadLint {
     for member in alert.members where !seen.insert(member.key).inserted {
       add(
         .keyRepeated, at: "aps.alert.\(member.key)",
-        "stands there twice, and readers differ in which one they take", "Write it once.")
+        "occurs twice, and parsers differ in which one they use", "Write it once.")
     }
   }
 
@@ -89,7 +91,7 @@ extension PayloadLint {
     }
     guard !isShown else { return }
     add(
-      .alertEmpty, at: "aps.alert", "has neither a title nor a body, so that nothing is shown",
+      .alertEmpty, at: "aps.alert", "has neither a title nor a body, so nothing is shown",
       "Give it a body.")
   }
 
@@ -104,7 +106,7 @@ extension PayloadLint {
   }
 }
 
-/// Keys whose only value with a meaning is the number 1.
+/// Keys whose only meaningful value is the number 1.
 enum LintFlags {
   static let all = ["content-available", "mutable-content", "input-push-token"]
 }

@@ -1,7 +1,7 @@
 import ApusModel
 import ApusWire
 
-// What a push says it is, against what it carries.
+// The push type against the content.
 
 extension PayloadLint {
   mutating func checkPushType(_ aps: JSONObject) {
@@ -22,13 +22,13 @@ extension PayloadLint {
   mutating func checkManagement(_ object: JSONObject) {
     if context.pushType == .mdm, object["mdm"]?.string == nil {
       add(
-        .mdmKey, at: "mdm", "is missing, so that the device does not call its server",
+        .mdmKey, at: "mdm", "is missing, so the device does not contact its server",
         "Send {\"mdm\":\"the device's push magic\"}.")
     } else if let type = context.pushType, type != .mdm, object.has("mdm"), object["aps"] == nil {
       add(
         .mdmKey, at: HeaderName.apnsPushType.text.description,
-        "is \(type.name), and the payload is one for a managed device",
-        "Name the type \(PushType.mdm.name).")
+        "is \(type.name), but the payload is for a managed device",
+        "Set the type to \(PushType.mdm.name).")
     }
   }
 
@@ -37,13 +37,14 @@ extension PayloadLint {
     if aps.has("content-available") {
       add(
         .alertInvisible, at: "aps",
-        "has content-available alone, which with priority 10 or without the type "
+        "has only content-available, which with priority 10 or without the type "
           + "\(PushType.background.name) is accepted and dropped",
         "Send it as \(PushType.background.name), with priority 5.")
     } else if context.pushType == .alert {
       add(
-        .alertInvisible, at: "aps", "has neither alert nor badge nor sound: nothing is seen of it",
-        "Add an alert, or name the kind of push that it is.")
+        .alertInvisible, at: "aps",
+        "has neither alert nor badge nor sound, so the user notices nothing",
+        "Add an alert, or set another push type.")
     }
   }
 
@@ -55,19 +56,19 @@ extension PayloadLint {
         context.priority == nil ? "10 by default" : "\(context.effectivePriority.rawValue)"
       add(
         .backgroundPriority, at: HeaderName.apnsPriority.text.description,
-        "is \(priority): a background push is refused with it, or accepted and dropped",
+        "is \(priority): a background push with it is rejected, or accepted and dropped",
         "Send it with 5.")
     }
     if !aps.isOne("content-available") {
       add(
         .backgroundNotSilent, at: "aps.content-available",
-        "is missing, so that the app is not woken", "Add \"content-available\":1 to aps.")
+        "is missing, so the app is not woken", "Add \"content-available\":1 to aps.")
     }
     for key in ["alert", "badge", "sound"] where aps.has(key) {
       add(
         .backgroundVisible, at: "aps.\(key)",
-        "does not belong into a background push, which may be delayed or dropped for it",
-        "Leave it out, or send the push as \(PushType.alert.name).")
+        "does not belong in a background push and may get it delayed or dropped",
+        "Remove it, or send the push as \(PushType.alert.name).")
     }
   }
 
@@ -78,8 +79,8 @@ extension PayloadLint {
     for key in ["alert", "badge", "sound"] where aps.has(key) {
       add(
         .shownByApp, at: "aps.\(key)",
-        "is not shown: a push of type \(type.name) goes to the app and not to the person",
-        "Put what the app needs beside aps.")
+        "is not shown: a push of type \(type.name) goes to the app, not to the user",
+        "Put the app's data outside aps.")
     }
   }
 
@@ -88,7 +89,7 @@ extension PayloadLint {
     if context.expirationSeconds != 0 {
       add(
         .voipStored, at: HeaderName.apnsExpiration.text.description,
-        "lets the service keep a call for a device that is away, and ring later",
+        "lets the service store a call for an offline device, which then rings too late",
         "Send it with 0, or a few seconds from now.")
     }
   }
@@ -98,12 +99,12 @@ extension PayloadLint {
     if context.effectivePriority != .immediate {
       add(
         .pushToTalkHeaders, at: HeaderName.apnsPriority.text.description,
-        "lets the service delay what somebody is saying now", "Send it with 10.")
+        "lets the service delay live speech", "Send it with 10.")
     }
     if context.expirationSeconds != 0 {
       add(
         .pushToTalkHeaders, at: HeaderName.apnsExpiration.text.description,
-        "is not 0, so that it may come when nobody speaks any more", "Send it with 0.")
+        "is not 0, so it may arrive after the speaker has stopped", "Send it with 0.")
     }
   }
 
@@ -111,7 +112,7 @@ extension PayloadLint {
     checkShownByApp(aps)
     guard aps["content-changed"]?.bool != true else { return }
     add(
-      .contentChanged, at: "aps.content-changed", "is not true, so that nothing is loaded anew",
+      .contentChanged, at: "aps.content-changed", "is not true, so nothing is reloaded",
       "Add \"content-changed\":true to aps.")
   }
 
@@ -123,7 +124,7 @@ extension PayloadLint {
       add(
         .liveActivityKey, at: "aps.\(member.key)",
         "is a key of Live Activities, and ignored in a push of type \(type.name)",
-        "Name the type \(PushType.liveactivity.name), or leave it out.")
+        "Set the type to \(PushType.liveactivity.name), or remove it.")
     }
   }
 
@@ -131,31 +132,32 @@ extension PayloadLint {
     if aps["timestamp"]?.number == nil {
       add(
         .liveActivityTimestamp, at: "aps.timestamp",
-        "is missing, so that the device cannot tell new from old and ignores the push",
-        "Give the Unix seconds of now.")
+        "is missing, so the device cannot tell new from old and ignores the push",
+        "Set it to the current time in Unix seconds.")
     }
     let event = aps["event"]?.string
     guard let event, ["start", "update", "end"].contains(event) else {
       return add(
-        .liveActivityEvent, at: "aps.event", "is none of start, update and end",
-        "Say what happens to the activity.")
+        .liveActivityEvent, at: "aps.event", "is not start, update or end",
+        "Set it to the event of the activity.")
     }
     if event != "end", !aps.has("content-state") {
       add(
-        .liveActivityState, at: "aps.content-state", "is missing: there is nothing to show",
-        "Give what the app's ContentState decodes from.")
+        .liveActivityState, at: "aps.content-state", "is missing, so there is nothing to show",
+        "Add the JSON that the app's ContentState decodes.")
     }
     if event == "start" {
       for key in ["attributes-type", "attributes", "alert"] where !aps.has(key) {
         add(
-          .liveActivityStart, at: "aps.\(key)", "is missing, and no activity starts without it",
+          .liveActivityStart, at: "aps.\(key)",
+          "is missing, and the activity cannot start without it",
           "Add it.")
       }
     }
     if event != "end", aps.has("dismissal-date") {
       add(
-        .liveActivityDismissal, at: "aps.dismissal-date", "counts only where event is end",
-        "Leave it out, or end the activity.")
+        .liveActivityDismissal, at: "aps.dismissal-date", "has an effect only if event is end",
+        "Remove it, or end the activity.")
     }
   }
 }

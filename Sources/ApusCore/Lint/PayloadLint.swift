@@ -1,22 +1,23 @@
 package import ApusModel
 import ApusWire
 
-/// Holds a push against every rule of ``LintRule``.
+/// Checks a push against every rule of ``LintRule``.
 ///
-/// Works on the bytes that are sent, whoever made them. Not for hot paths: it builds the payload's tree. Services
-/// accept most of what is found here, and the device then drops it without a word; that is why it is said.
+/// It works on the bytes as sent, whatever created them. It builds a tree of the payload, so do not use it on hot
+/// paths. Services accept most of the pushes that break a rule, and the device then drops them silently; the findings
+/// make that visible.
 package struct PayloadLint {
   let context: LintContext
   private(set) var findings: [LintFinding] = []
 
-  /// What is wrong with a push, what a service refuses first; empty where nothing is.
+  /// The violations of a push, errors first; empty if there are none.
   package static func findings(
     in payload: Span<UInt8>, _ context: LintContext
   ) -> [LintFinding] {
     var lint = PayloadLint(context: context)
     lint.checkHeader()
     lint.check(payload)
-    // A stable order in which like stays beside like.
+    // A stable order, which keeps related findings together.
     let order: [LintRule.Severity] = [.error, .warning, .note]
     return order.flatMap { severity in lint.findings.filter { $0.severity == severity } }
   }
@@ -32,13 +33,13 @@ package struct PayloadLint {
   private mutating func check(_ payload: Span<UInt8>) {
     guard payload.count > 0 else {
       return add(
-        .payloadEmpty, at: "payload", "is empty, which is refused with \(Reason.payloadEmpty.text)",
+        .payloadEmpty, at: "payload", "is empty, which is rejected as \(Reason.payloadEmpty.text)",
         "Send a JSON object with aps.")
     }
     if payload.count > context.payloadLimit {
       add(
         .payloadTooLarge, at: "payload",
-        "has \(payload.count) bytes of \(context.payloadLimit), and is refused with "
+        "has \(payload.count) bytes, more than \(context.payloadLimit), and is rejected as "
           + "\(Reason.payloadTooLarge.text)", "Shorten the body, or let the app fetch the rest.")
     }
     let json: JSONValue
@@ -69,7 +70,7 @@ package struct PayloadLint {
       add(
         .apsMissing, at: "aps",
         object["aps"] == nil ? "is missing" : "is not an object",
-        "Put the keys of the system into an object called aps; it may be empty.")
+        "Put the system's keys into an object called aps; it may be empty.")
     }
     checkOuterKeys(object, aps ?? JSONObject())
     checkManagement(object)
@@ -80,7 +81,7 @@ package struct PayloadLint {
     for member in object.members where !seen.insert(member.key).inserted {
       add(
         .keyRepeated, at: "\(place).\(member.key)",
-        "stands there twice, and readers differ in which one they take", "Write it once.")
+        "occurs twice, and parsers differ in which one they use", "Write it once.")
     }
   }
 
@@ -90,14 +91,14 @@ package struct PayloadLint {
     if context.pushType == nil {
       add(
         .pushTypeMissing, at: HeaderName.apnsPushType.text.description,
-        "is missing, which watchOS 6 and later need", "Name the kind of push.")
+        "is missing, but watchOS 6 and later require it", "Set the push type.")
     }
     checkTopic()
     if let count = context.collapseIDByteCount, count > Limits.collapseIDBytes {
       add(
         .collapseIDTooLong, at: HeaderName.apnsCollapseID.text.description,
-        "has \(count) bytes of \(Limits.collapseIDBytes), and is refused with "
-          + "\(Reason.badCollapseID.text)", "Shorten it, or hash what it is made of.")
+        "has \(count) bytes, more than \(Limits.collapseIDBytes), and is rejected as "
+          + "\(Reason.badCollapseID.text)", "Shorten it, or use a hash of it.")
     }
     checkExpiration()
   }
@@ -111,13 +112,13 @@ package struct PayloadLint {
     if type.topicSuffix != .none {
       add(
         .topicSuffix, at: place,
-        "does not end in \(type.topicSuffix.text), as that of a push of type \(type.name) must",
-        "Send to the bundle id with \(type.topicSuffix.text) behind it.")
+        "does not end in \(type.topicSuffix.text), as the topic of a push of type \(type.name) must",
+        "Append \(type.topicSuffix.text) to the bundle id.")
     } else {
       add(
         .topicOfOtherType, at: place,
-        "ends in \(suffix.text), which belongs to another kind of push than \(type.name)",
-        "Send to the bundle id alone, or name the kind that the suffix stands for.")
+        "ends in \(suffix.text), which belongs to another push type than \(type.name)",
+        "Use only the bundle id, or set the push type of the suffix.")
     }
   }
 
@@ -127,11 +128,11 @@ package struct PayloadLint {
     if LintKeys.areMilliseconds(expiration) {
       add(
         .millisecondsForSeconds, at: place,
-        "lies thousands of years ahead: it looks like milliseconds", "Give Unix seconds.")
+        "is thousands of years ahead and looks like milliseconds", "Give Unix seconds.")
     } else if let now = context.nowSeconds, expiration != 0, expiration < now {
       add(
-        .expirationPast, at: place, "is in the past: there is one attempt, and nothing is kept",
-        "Give a time to come, or 0 where one attempt is meant.")
+        .expirationPast, at: place, "is in the past, so there is one attempt and no storage",
+        "Use a future time, or 0 for a single attempt.")
     }
   }
 }

@@ -1,26 +1,26 @@
 package import ApusModel
 package import ApusWire
 
-// The binary interface's way into the same admission. The order of its checks: framing, device token, payload size
+// Admission for the binary interface. The order of its checks: framing, device token, payload size
 // (`BinaryFrame.scan`), then topic, the token's authenticity, payload content.
 
-/// What a frame asks for.
+/// The content of an admitted frame.
 package struct AdmittedFrame: Sendable {
   package var head: AdmittedHead
   package var claims: TokenClaims
 }
 
 extension Admission {
-  /// Decides about a frame whose shape is good. Its payload lies at `payload` of the input that `payloads` are in;
-  /// `claims` are what its device token says, nil for one that this service did not mint.
+  /// Decides on a well-formed frame. Its payload is at `payload` of the input of `payloads`; `claims` are those of its
+  /// device token, nil if this service did not issue it.
   package static func admit(
     _ frame: BinaryFrame, payload: Range<Int>, of payloads: inout PayloadSeries,
     token: DeviceToken, claims: TokenClaims?, sender: borrowing BinarySender
   ) throws(Refusal) -> AdmittedFrame {
     let topic = try sender.requiredTopic()
     let claims = try authentic(claims, environment: sender.environment)
-    // A base token names the device to the courier. The interface knows tokens of apps alone; whether the device has
-    // the app would be found out only after later frames were under way.
+    // A base token names the device to the courier. The interface accepts only tokens of apps: whether the device has
+    // the app would be known only after later frames were already being processed.
     guard claims.topic == topic.key else {
       throw Refusal(.deviceTokenOfOtherTopic(token: claims.topic, request: topic.key))
     }
@@ -29,7 +29,7 @@ extension Admission {
       sender: sender)
   }
 
-  /// The same for a stand-in that takes any certificate, or none: the topic is the device token's.
+  /// The same for the development service, which accepts any certificate, or none: the topic is the device token's.
   package static func admit(
     _ frame: BinaryFrame, payload: Range<Int>, of payloads: inout PayloadSeries,
     token: DeviceToken, claims: TokenClaims?, directory: Directory,
@@ -57,14 +57,14 @@ extension Admission {
     return AdmittedFrame(head: head, claims: claims)
   }
 
-  /// Unsigned seconds, so that what old senders mean by -1 is far ahead. Only an explicit 0 asks not to store:
-  /// command 0, and command 2 without item 4, are stored as the newest notification ("Quality of Service"), like
-  /// a request without `apns-expiration`.
+  /// Unsigned seconds, so that -1 from a legacy sender is far in the future. Only an explicit 0 prevents storage:
+  /// command 0, and command 2 without item 4, are stored as the newest notification ("Quality of Service"), like a
+  /// request without `apns-expiration`.
   private static func expirationSeconds(_ frame: BinaryFrame) -> Int64? {
     frame.expiration.map { Int64($0) }
   }
 
-  /// Nil for a payload that is none, where the rules take any.
+  /// Nil for an invalid payload, if the rules accept any.
   private static func scan(
     _ payload: Range<Int>, of payloads: inout PayloadSeries, _ rules: BinaryRules, needsAPS: Bool
   ) throws(Refusal) -> PayloadScan? {
@@ -84,7 +84,7 @@ extension Admission {
     }
   }
 
-  /// "The priority: 10 or 5." Commands 0 and 1 have none, and are sent at once.
+  /// The priority is 10 or 5. Commands 0 and 1 have none, and are sent at once.
   private static func priority(
     _ frame: BinaryFrame, isBackground: Bool, _ rules: BinaryRules
   ) throws(Refusal) -> Priority {
@@ -93,8 +93,8 @@ extension Admission {
     case nil: return isBackground ? .powerSaving : .immediate
     case 10:
       guard isBackground else { return .immediate }
-      // "It is an error to use this priority for a push that contains only the content-available key": APNs took such
-      // pushes all the same.
+      // "Binary Provider API" calls priority 10 an error for a push that contains only content-available; APNs
+      // accepted such pushes anyway.
       guard !rules.refusesImmediateContentAvailable else { throw Refusal(.backgroundAtOnce) }
       return .powerSaving
     case let other?: throw Refusal(.priorityUnknown(other))

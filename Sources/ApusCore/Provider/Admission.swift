@@ -3,32 +3,32 @@ import ApusWire
 
 /// Decides whether a request of the HTTP/2 provider API becomes a notification.
 ///
-/// The order in which faults are looked for is part of the API: of two faults the provider learns the earlier. It is
-/// split where the driver has something to do:
+/// The order of the checks is part of the API: of two faults the provider is told the earlier. The checks are split
+/// where the driver has to act:
 ///
-/// 1. ``messageID(of:)`` and ``examineHead(_:headerListTooLarge:)``: steps 1 to 4, when the head is there
+/// 1. ``messageID(of:)`` and ``examineHead(_:headerListTooLarge:)``: steps 1 to 4, once the head is complete
 /// 2. ``ProviderConnection/authenticate(_:directory:nowSeconds:)``: step 5
-/// 3. ``examine(_:connection:directory:bodyByteCount:body:)``: steps 6 to 9, when the body is there
+/// 3. ``examine(_:connection:directory:bodyByteCount:body:)``: steps 6 to 9, once the body is complete
 /// 4. the driver unseals the device token
 /// 5. ``admit(_:claims:grant:connection:directory:)``: the end of step 9, to step 11
 /// 6. the driver looks the token up: 410 and 429, steps 12 and 13
 /// 7. ``fill(_:from:claims:fields:payload:nowMilliseconds:)``
 ///
 /// Sources: "Sending notification requests to APNs", "Handling notification responses from APNs". Apple documents no
-/// order; where captures show one (authentication before all but the head, the key's environment before the device
-/// token) it is kept.
+/// order; where captures show one (authentication before everything but the head, the key's environment before the
+/// device token), this follows it.
 package enum Admission {
   // MARK: Steps 1 to 4
 
-  /// Step 1: the id that the answer carries.
+  /// Step 1: the id for the response.
   package static func messageID(of fields: borrowing RequestFields) -> MessageIDField {
     guard fields.contains(.apnsID) else { return .absent }
     return NotificationID(text: fields.value(.apnsID)).map { .given($0) } ?? .malformed
   }
 
-  /// Steps 2 to 4: path, method, fields that came twice.
+  /// Steps 2 to 4: path, method, repeated fields.
   ///
-  /// A header list beyond the limit comes before all: of such a request not all fields are known.
+  /// A header list beyond the limit is rejected first: not all fields of such a request are known.
   package static func examineHead(
     _ fields: borrowing RequestFields, headerListTooLarge: Bool
   ) throws(Refusal) {
@@ -44,8 +44,8 @@ package enum Admission {
     }
   }
 
-  /// The fields of "Sending notification requests to APNs": "DuplicateHeaders: one or more headers are repeated".
-  /// Fields that APNs ignores may come as often as they like.
+  /// DuplicateHeaders concerns the fields of "Sending notification requests to APNs". Fields that APNs ignores may be
+  /// repeated.
   private static let singleFields: InlineArray<12, HeaderName> = [
     .method, .path, .scheme, .authority, .host, .authorization, .apnsID, .apnsPushType,
     .apnsExpiration, .apnsPriority, .apnsTopic, .apnsCollapseID,
@@ -54,14 +54,14 @@ package enum Admission {
   private static let devicePath: StaticString = "/3/device/"
   static let devicePathByteCount = 10
 
-  /// Whether the path is `/3/device/` and one more segment. The segment may be empty, and the last `/` missing: then
-  /// it is the token that is missing, and told so at step 9.
+  /// Whether the path is `/3/device/` and one more segment. The segment may be empty, and the last `/` missing: that
+  /// is a missing token, which step 9 reports.
   private static func isDevicePath(_ path: Span<UInt8>) -> Bool {
     let length = devicePathByteCount
     guard path.count >= length else { return path.equals("/3/device") }
     guard path.extracting(0..<length).equals(devicePath) else { return false }
     // A further segment, a query or a fragment makes it another path: the least difference from their first bytes is
-    // zero. Without an early end the loop runs in vectors.
+    // zero. Without an early exit the loop is vectorised.
     var least: UInt8 = .max
     for index in length..<path.count {
       let byte = path[index]
@@ -72,9 +72,9 @@ package enum Admission {
 
   // MARK: Steps 6 to 9
 
-  /// Steps 6 to 9: what the fields and the body say, each by itself.
-  /// `bodyByteCount` is the size of the body as received; `body` may end early once that is beyond
-  /// `Limits.voipPayloadBytes`, the largest payload of any type.
+  /// Steps 6 to 9: checks of the fields and the body, independent of each other. `bodyByteCount` is the size of the
+  /// body as received; `body` may end early once that is beyond `Limits.voipPayloadBytes`, the largest payload of any
+  /// type.
   package static func examine(
     _ fields: borrowing RequestFields, connection: borrowing ProviderConnection,
     directory: Directory, bodyByteCount: Int, body: Span<UInt8>
@@ -84,7 +84,7 @@ package enum Admission {
       body: body, standIn: nil)
   }
 
-  /// The same with another device token in place of the path's, for a stand-in that takes any.
+  /// The same with another device token in place of the path's, for the development service, which accepts any.
   package static func examine(
     _ fields: borrowing RequestFields, connection: borrowing ProviderConnection,
     directory: Directory, bodyByteCount: Int, body: Span<UInt8>, standIn: DeviceToken
@@ -106,7 +106,7 @@ package enum Admission {
     let pushType =
       fields.contains(.apnsPushType)
       ? PushType(headerValue: fields.value(.apnsPushType)) : nil
-    // "background: … always use priority 5. Using priority 10 is an error."
+    // "Sending notification requests to APNs": priority 10 is an error for a background push.
     if pushType == .background && explicitPriority == .immediate {
       throw Refusal(.backgroundAtOnce)
     }
@@ -125,7 +125,7 @@ package enum Admission {
       pushType == .fileprovider || topic.resolved?.key.suffix == .fileProvider
     let scan = try scan(
       body, byteCount: bodyByteCount, limit: limit, needsAPS: !isForFileProvider)
-    // Step 9, as far as it goes without the token's key.
+    // Step 9, as far as possible without the sealing key.
     let token = if let standIn { standIn } else { try deviceToken(fields.value(.path)) }
     return AdmittedHead(
       messageID: messageID, expirationSeconds: expiration,
@@ -136,15 +136,15 @@ package enum Admission {
 
   // MARK: Steps 9 to 11
 
-  /// The end of step 9 to step 11: what the device token and the credential are good for.
+  /// The end of step 9 to step 11: whether the device token and the credential allow the push.
   ///
-  /// `claims` are nil for a token that this service did not mint. A device's base token names no topic: it stands for
-  /// the requested one, with generation 0, and whether the device has that topic is found where the device is known.
+  /// `claims` is nil for a token that this service did not issue. A device's base token names no topic: it is used for
+  /// the requested one, with generation 0, and whether the device has that topic is checked where the device is known.
   package static func admit(
     _ head: borrowing AdmittedHead, claims: TokenClaims?, grant: Grant,
     connection: borrowing ProviderConnection, directory: Directory
   ) throws(Refusal) -> TokenClaims {
-    // The credential is good: whoever has none was refused before.
+    // The credential is valid: requests without one were rejected before.
     if claims == nil, head.token.isZero { throw Refusal(.deviceTokenOfProbe) }
     let claims = try authentic(claims, environment: connection.environment)
     guard let topic = head.topic else { throw Refusal(.topicUnknown) }
@@ -174,7 +174,7 @@ package enum Admission {
     return addressed
   }
 
-  /// "BadDeviceToken: … the device token matches the environment."
+  /// BadDeviceToken also covers a token of the other environment.
   static func authentic(
     _ claims: TokenClaims?, environment: Environment
   ) throws(Refusal) -> TokenClaims {
@@ -187,8 +187,8 @@ package enum Admission {
 
   // MARK: Accepted
 
-  /// Fills a notification with what was asked for. The service's own parts (`uniqueID`, `order`, an `id` that the
-  /// provider did not give) are the driver's. `collapseID` is empty where there is none.
+  /// Fills a notification from a request. The driver sets the service's own parts: `uniqueID`, `order`, and `id` if
+  /// the provider sent none. `collapseID` is empty if there is none.
   package static func fill(
     _ notification: Notification, from head: borrowing AdmittedHead, claims: TokenClaims,
     interface: ProviderInterface, collapseID: Span<UInt8>, payload: Span<UInt8>,
@@ -211,8 +211,8 @@ package enum Admission {
 
   /// Unix seconds until which a notification is kept, 0 for not at all.
   ///
-  /// Absent: for as long as anything is ("Viewing the status of push notifications": 30 days). 0: one attempt, no
-  /// storage. A date that has passed is an attempt too and nothing to store. A far one is cut to 30 days.
+  /// Absent: the maximum ("Viewing the status of push notifications": 30 days). 0: one attempt, no storage. A past
+  /// date also means one attempt and no storage. A later date is cut to 30 days.
   package static func storedUntil(_ expirationSeconds: Int64?, nowSeconds: Int64) -> Int64 {
     let latest = nowSeconds + Limits.storageSeconds
     guard let expirationSeconds else { return latest }

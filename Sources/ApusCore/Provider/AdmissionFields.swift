@@ -1,10 +1,10 @@
 import ApusModel
 import ApusWire
 
-// The single fields of a request, in the order in which `Admission.examine` looks at them.
+// The fields of a request, in the order in which `Admission.examine` checks them.
 
 extension Admission {
-  /// "apns-id: a canonical UUID". An empty field is a malformed one.
+  /// `apns-id` is a canonical UUID. An empty field is malformed.
   static func requestedID(_ fields: borrowing RequestFields) throws(Refusal) -> NotificationID? {
     switch messageID(of: fields) {
     case .absent: return nil
@@ -13,7 +13,7 @@ extension Admission {
     }
   }
 
-  /// "apns-expiration: a UNIX epoch date in seconds". Nil where the field is absent.
+  /// `apns-expiration` is in Unix seconds. Nil if the field is absent.
   static func expirationSeconds(_ fields: borrowing RequestFields) throws(Refusal) -> Int64? {
     guard fields.contains(.apnsExpiration) else { return nil }
     guard let seconds = DecimalInteger.parse(fields.value(.apnsExpiration)), seconds >= 0 else {
@@ -22,7 +22,7 @@ extension Admission {
     return seconds
   }
 
-  /// "apns-priority: 10, 5 or 1". Nil where the field is absent.
+  /// `apns-priority` is 10, 5 or 1. Nil if the field is absent.
   static func priority(_ fields: borrowing RequestFields) throws(Refusal) -> Priority? {
     guard fields.contains(.apnsPriority) else { return nil }
     let value = fields.value(.apnsPriority)
@@ -32,37 +32,37 @@ extension Admission {
     throw Refusal(.malformed(.apnsPriority))
   }
 
-  /// The priority to deliver with.
+  /// The priority for delivery.
   static func effectivePriority(
     _ explicit: Priority?, _ pushType: PushType?, _ scan: PayloadScan
   ) -> Priority {
     switch pushType {
     case .background:
-      // The default is 10, which would be an error for this type. The request did not say so, and 5 is the one value
-      // that the type is documented for: a sender that left the field out means that.
+      // The default is 10, which would be an error for this type. The request did not ask for it, and 5 is the only
+      // value documented for the type, so a provider that omits the field means 5.
       return explicit ?? .powerSaving
     case nil where scan.onlyContentAvailable && explicit != .whenActive:
-      // "Specifying priority 10 for a notification that contains only content-available is an error", says the page;
-      // the service accepts such requests of old senders and treats them as 5.
+      // The page calls priority 10 an error for a notification that contains only content-available; APNs accepts such
+      // requests of older providers and treats them as 5.
       return .powerSaving
     default:
       return explicit ?? .immediate
     }
   }
 
-  /// What step 7 finds out about a topic that is there and well-formed.
+  /// The result of step 7 for a well-formed topic.
   struct TopicFacts {
-    /// Nil when no registered app is behind it.
+    /// Nil if no registered app has it.
     var resolved: ResolvedTopic?
     var suitsPushType: Bool
-    /// Whether the payload may have the size of a VoIP push. Where no push type is named the topic's text tells.
+    /// Whether the payload may have the size of a VoIP push. Without a push type, the topic's suffix decides.
     var isVoIP: Bool
 
     init(_ topic: Span<UInt8>, _ pushType: PushType?, _ directory: Directory) {
       resolved = directory.resolve(topic)
       if let pushType {
-        // Either reading of a registered bundle id that ends in a suffix will do: an app may be registered by its VoIP
-        // topic alone.
+        // If a registered bundle id ends in a suffix, both readings are allowed: an app may be registered only under
+        // its VoIP topic.
         suitsPushType =
           resolved?.key.suffix == pushType.topicSuffix
           || TopicSuffix(of: topic) == pushType.topicSuffix
@@ -74,14 +74,14 @@ extension Admission {
     }
   }
 
-  /// The request's topic, or else that of its certificate.
+  /// The request's topic, or else its certificate's.
   static func topic(
     _ fields: borrowing RequestFields, _ pushType: PushType?,
     _ connection: borrowing ProviderConnection, _ directory: Directory
   ) throws(Refusal) -> TopicFacts {
     guard fields.contains(.apnsTopic) else {
-      // "If you're using certificate-based authentication and omit this header, APNs uses the certificate's Subject
-      // UID"; with a certificate for several topics that is MissingTopic.
+      // "Sending notification requests to APNs": without apns-topic, the UID of the certificate's subject is the
+      // topic; with a certificate for several topics this is MissingTopic.
       guard let certificate = connection.certificate else { throw Refusal(.topicMissing) }
       guard !certificate.listsSeveralTopics else { throw Refusal(.topicMissingOfSeveral) }
       return TopicFacts(certificate.defaultTopic.span, pushType, directory)
@@ -92,7 +92,7 @@ extension Admission {
     return TopicFacts(topic, pushType, directory)
   }
 
-  /// The body: there, not too large, a JSON object with `aps`.
+  /// The body must be present, not too large, and a JSON object with `aps`.
   static func scan(
     _ body: Span<UInt8>, byteCount: Int, limit: Int, needsAPS: Bool
   ) throws(Refusal) -> PayloadScan {
@@ -110,19 +110,19 @@ extension Admission {
     return scan
   }
 
-  /// A payload is about a notification, or a push to a managed device: that has the one key `mdm`. Not asked of pushes
-  /// to a file provider, which name a container and a domain ("Using push notifications to signal changes").
+  /// A payload is for a notification, or for a managed device with the single key `mdm`. Pushes to a file provider
+  /// need neither: they name a container and a domain ("Using push notifications to signal changes").
   static func requireKeys(_ scan: PayloadScan) throws(Refusal) {
     guard scan.hasAPS || scan.hasMDM else { throw Refusal(.payloadWithoutAPS) }
   }
 
-  /// The last segment of the path, of which `examineHead` found the shape good.
+  /// The last segment of the path, whose shape `examineHead` has checked.
   static func deviceToken(_ path: Span<UInt8>) throws(Refusal) -> DeviceToken {
     let start = Self.devicePathByteCount
     guard path.count > start else { throw Refusal(.deviceTokenMissing) }
     let digits = path.extracting(start..<path.count)
     if let token = DeviceToken(hex: digits) { return token }
-    // The service mints tokens of 32 bytes only; Apple allows up to 100, so any other length is a foreign token.
+    // The service issues only tokens of 32 bytes; Apple allows up to 100, so a token of another length is foreign.
     throw digits.count == 2 * DeviceToken.byteCount
       ? Refusal(.deviceTokenNotHex) : Refusal(.deviceTokenLength(digitCount: digits.count))
   }

@@ -1,48 +1,49 @@
 package import ApusModel
 package import ApusWire
 
-/// One connection of the binary provider interface: bytes and decisions go in, and what is said to the provider comes
-/// out in the order of its frames.
+/// One connection of the binary provider interface: bytes and decisions go in, and packets for the provider come out
+/// in the order of its frames.
 ///
-/// The interface is silent about success, so a provider that reads "frame k was bad" takes everything before k for
-/// accepted, and sends everything behind k again. Hence the one rule here: nothing is said about a frame until each
-/// frame before it was accepted for good (durable, or acknowledged by its device). Decisions come in any order; the
-/// ring of pending frames puts what follows from them in order.
+/// The interface does not report success: a provider that reads an error for frame k assumes that everything before k
+/// was accepted, and resends everything after k. Hence the one rule here: nothing is reported about a frame until each
+/// frame before it was accepted for good (durable, or acknowledged by its device). Decisions arrive in any order; the
+/// ring of pending frames restores the order of their effects.
 ///
-/// The driver, for each input: ``next(_:at:nowSeconds:)`` until it says `wait` or `over`; for each frame either
-/// ``submit(_:nowSeconds:)``, ``accept(_:nowSeconds:)`` or ``refuse(_:status:nowSeconds:)``; ``decide(_:status:)`` when
-/// a decision comes back; and at the turn's end ``nextEffect()`` until it says `none`. Before each `next` it may take
-/// the frames of a ``lookAhead(_:from:into:)``, in their order and up to the first that is refused.
+/// The driver calls, for each input: ``next(_:at:nowSeconds:)`` until it returns `wait` or `over`; for each frame
+/// either ``submit(_:nowSeconds:)``, ``accept(_:nowSeconds:)`` or ``refuse(_:status:nowSeconds:)``;
+/// ``decide(_:status:)`` when a decision comes back; and at the turn's end ``nextEffect()`` until it returns `none`.
+/// Before each `next` it may process the frames of a ``lookAhead(_:from:into:)``, in order and up to the first that is
+/// rejected.
 ///
 /// Sources: "Binary Provider API"; "Communicating with APNs".
 package struct BinaryConnection: ~Copyable, Sendable {
   package enum Step: Sendable, Hashable {
-    /// Everything that came was taken; more is needed.
+    /// The whole input was consumed; more is needed.
     case wait
     /// A frame to judge: its bytes are ``bytes(of:in:before:)`` until the next call.
     case frame(BinaryFrame)
-    /// A frame that is none. It is refused already; the fault is for the log.
+    /// An invalid frame. It is already rejected; the fault is for the log.
     case fault(BinaryFrameFault)
-    /// Nothing more is taken from this connection: what came is thrown away.
+    /// The connection accepts nothing more: input is discarded.
     case over
   }
 
   package enum Effect: Sendable, Hashable {
     case none
-    /// A notification was accepted: said where the listener confirms.
+    /// A notification was accepted; sent only if the listener confirms.
     case confirm(BinaryErrorPacket)
-    /// The connection's end: the packet, if there is one, as a record of its own; then close_notify and FIN.
+    /// End the connection: send the packet, if any, as a record of its own; then close_notify and FIN.
     case end(BinaryErrorPacket?)
   }
 
-  /// Whether frames are taken, and what ends the connection once those that were taken are settled.
+  /// Whether frames are accepted, and what ends the connection once the accepted ones are settled.
   private enum Intake: Sendable, Hashable {
     case open
-    /// The last pending frame is one that was refused.
+    /// The last pending frame was rejected.
     case failed
-    /// ``finish()``, or a frame that stopped on its way. There is nothing left to be said.
+    /// ``finish()``, or a frame that stopped half-way. No packet follows.
     case finished
-    /// The service stops.
+    /// The service is shutting down.
     case draining
     case ended
   }
@@ -51,8 +52,8 @@ package struct BinaryConnection: ~Copyable, Sendable {
   private let confirmsAccepted: Bool
   private var intake = Intake.open
   private var pending = FrameRing()
-  /// The beginning of a frame whose end has not come, or a frame that was put together and handed out. Memory grows
-  /// with what has come, not with what a header announces.
+  /// The beginning of an incomplete frame, or an assembled frame that was handed out. Memory grows with the bytes
+  /// received, not with what a header announces.
   private var partial: [UInt8] = []
   private var partialSinceSeconds: Int64 = 0
   private var isPartialHandedOut = false
@@ -66,20 +67,19 @@ package struct BinaryConnection: ~Copyable, Sendable {
     self.confirmsAccepted = confirmsAccepted
   }
 
-  /// Frames that are not settled.
+  /// Frames not yet settled.
   package var pendingCount: Int { pending.count }
 
-  /// Whether the connection has said its last.
+  /// Whether the connection has sent its last packet.
   package var isEnded: Bool { intake == .ended }
 
   // MARK: Frames
 
-  /// Finds the whole frames that stand in `input` from `offset` on, up to a batch of them. The caller takes each in its
-  /// turn and moves `offset` behind it by its `byteCount`.
+  /// Finds the complete frames in `input` from `offset` on, up to a batch of them. The caller processes each in turn
+  /// and advances `offset` by its `byteCount`.
   ///
-  /// This is no more than a look: where something else than a frame follows, it is left to ``next(_:at:nowSeconds:)``.
-  /// A fault is noted as the last of the pending frames, so it must not be found before those in front of it are
-  /// submitted.
+  /// This only looks ahead: anything other than a frame is left to ``next(_:at:nowSeconds:)``. A fault becomes the
+  /// last of the pending frames, so it must not be found before the frames preceding it are submitted.
   package mutating func lookAhead(
     _ input: Span<UInt8>, from offset: Int, into batch: inout FrameBatch
   ) {
@@ -89,7 +89,7 @@ package struct BinaryConnection: ~Copyable, Sendable {
     batch.fill(input, from: offset, limits: limits)
   }
 
-  /// The next frame of `input` from `offset` on, and moves `offset` behind what was taken.
+  /// The next frame of `input` from `offset` on; moves `offset` past the bytes consumed.
   package mutating func next(
     _ input: Span<UInt8>, at offset: inout Int, nowSeconds: Int64
   ) -> Step {
@@ -139,11 +139,12 @@ package struct BinaryConnection: ~Copyable, Sendable {
 
   private mutating func dropPartial() {
     isPartialHandedOut = false
-    // A sender whose frames are cut by its records has one cut in each: the memory of a usual frame stays for the next.
+    // A provider whose frames are split by its TLS records has one split in each: keep the memory of a usual frame for
+    // the next.
     partial.removeAll(keepingCapacity: partial.capacity <= 2 * Limits.binaryPayloadBytes)
   }
 
-  /// The bytes of the frame that `next` handed out last, which took it from `input` and moved to `offset`.
+  /// The bytes of the frame that `next` last returned after consuming `input` up to `offset`.
   @_lifetime(copy input, borrow self)
   package func bytes(
     of frame: BinaryFrame, in input: Span<UInt8>, before offset: Int
@@ -154,7 +155,7 @@ package struct BinaryConnection: ~Copyable, Sendable {
 
   // MARK: Decisions
 
-  /// The frame was admitted and is on its way. Returns the number under which its decision comes back.
+  /// The frame was admitted and is being processed. Returns the number for its decision.
   package mutating func submit(_ frame: BinaryFrame, nowSeconds: Int64) -> UInt32 {
     pending.append(
       PendingFrame(
@@ -162,19 +163,19 @@ package struct BinaryConnection: ~Copyable, Sendable {
         startedSeconds: nowSeconds))
   }
 
-  /// The number that `submit` gives next.
+  /// The number that `submit` returns next.
   package var nextSequence: UInt32 { pending.nextSequence }
 
-  /// The frame was admitted and is accepted for good already: `submit` and `decide` at once.
+  /// The frame was admitted and is already accepted for good: `submit` and `decide` in one call.
   package mutating func accept(_ frame: BinaryFrame, nowSeconds: Int64) {
-    // With nothing before it, and nothing to be said about it, it is settled: it needs no place among the pending.
+    // Settled at once: nothing precedes it and nothing is reported, so it need not be pending.
     guard pending.count == 0, !confirmsAccepted else {
       return decide(submit(frame, nowSeconds: nowSeconds), status: nil)
     }
     if frame.isSimple { hasAcceptedSimple = true } else { lastAccepted = frame.identifier ?? 0 }
   }
 
-  /// The frame is bad. "Notifications already sent after it are discarded."
+  /// The frame is rejected. Notifications after it are discarded.
   package mutating func refuse(_ frame: BinaryFrame, status: BinaryStatus, nowSeconds: Int64) {
     refuse(
       PendingFrame(
@@ -201,21 +202,21 @@ package struct BinaryConnection: ~Copyable, Sendable {
     partial = []
   }
 
-  /// A submitted frame was decided about; nil for "accepted for good".
+  /// The decision on a submitted frame; nil means accepted for good.
   ///
-  /// Only a fault of the service, such as a disk that fails, refuses a frame so late. What came behind it may be on its
-  /// way already, and its sender will send that again: better than to keep silent about what was lost.
+  /// Only a fault of the service, such as a failing disk, rejects a frame this late. Later frames may already be
+  /// delivered, and the provider will resend them: that is better than hiding a loss.
   package mutating func decide(_ sequence: UInt32, status: BinaryStatus?) {
     pending.decide(sequence, status.map { .failed($0) } ?? .accepted)
   }
 
   // MARK: The end
 
-  /// Nothing more is taken: the provider sends no more, or is trusted no longer. What came is still decided, and an
-  /// error still said.
+  /// Accepts nothing more: the provider has closed its side, or is no longer trusted. Pending frames are still
+  /// decided, and an error is still reported.
   package mutating func finish() { stopTaking(.finished) }
 
-  /// The service stops. "Shutdown: the identifier is that of the last notification that was accepted."
+  /// The service shuts down: the Shutdown packet names the last accepted notification.
   package mutating func drain() { stopTaking(.draining) }
 
   private mutating func stopTaking(_ reason: Intake) {
@@ -223,7 +224,7 @@ package struct BinaryConnection: ~Copyable, Sendable {
     intake = reason
   }
 
-  /// Time has passed: gives up on a frame that was begun and does not go on, and on a decision that does not come.
+  /// Checks the time: gives up on a frame that is not completed, and on a decision that does not come.
   package mutating func tick(nowSeconds: Int64) {
     if let first = pending.first, first.outcome == .undecided,
       nowSeconds - first.startedSeconds >= Int64(Limits.answerSeconds)
@@ -235,7 +236,7 @@ package struct BinaryConnection: ~Copyable, Sendable {
     }
   }
 
-  /// When ``tick(nowSeconds:)`` has something to do; nil while nothing is under way.
+  /// When ``tick(nowSeconds:)`` will have something to do; nil while nothing is pending.
   package var deadlineSeconds: Int64? {
     let answer = pending.first.map { $0.startedSeconds + Int64(Limits.answerSeconds) }
     guard hasPartialFrame, intake == .open else { return answer }
@@ -247,7 +248,7 @@ package struct BinaryConnection: ~Copyable, Sendable {
 
   // MARK: Effects
 
-  /// What is to be said next. After `end` there is nothing any more.
+  /// The next packet or end of the connection. After `end` there is nothing more.
   package mutating func nextEffect() -> Effect {
     while let frame = pending.first {
       switch frame.outcome {
@@ -279,9 +280,10 @@ package struct BinaryConnection: ~Copyable, Sendable {
     }
   }
 
-  /// The packet of a shutdown: everything behind the notification that it names must be sent again. Where nothing was
-  /// accepted that is identifier 0, whether or not a frame came: one may be under way, and its sender is to know that
-  /// it was not taken. Where a notification without identifier was accepted, 0 would have that sent twice.
+  /// The packet of a shutdown: the provider must resend everything after the notification that it names. If nothing
+  /// was accepted that is identifier 0, whether or not a frame came: one may be on its way, and its provider must
+  /// learn that it was not accepted. If a notification without identifier was accepted, 0 would make the provider send
+  /// that one twice.
   private var lastWords: BinaryErrorPacket? {
     if let lastAccepted { return BinaryErrorPacket(status: .shutdown, identifier: lastAccepted) }
     return hasAcceptedSimple ? nil : BinaryErrorPacket(status: .shutdown, identifier: 0)

@@ -1,29 +1,29 @@
 import ApusModel
 
-/// How a listener of the binary interface judges notifications: where Apple's pages and what senders really send
-/// disagree, the operator decides.
+/// How a listener of the binary interface judges notifications: where Apple's pages and real providers disagree, the
+/// operator decides.
 package struct BinaryRules: Sendable, Hashable {
   /// Bytes of a payload with commands 0 and 1.
   package var simplePayloadBytes = Limits.binaryPayloadBytes
   /// Bytes of a payload with command 2.
   package var framedPayloadBytes = Limits.binaryPayloadBytes
-  /// Bytes of a payload, with any command, where the certificate's topic is one for VoIP.
+  /// Bytes of a payload, with any command, if the certificate's topic is a VoIP topic.
   package var voipPayloadBytes = Limits.binaryVoIPPayloadBytes
-  /// Whether items of a number that nobody defined are passed over, instead of ending the connection.
+  /// Whether undefined items are skipped, instead of ending the connection.
   package var skipsUnknownItems = false
-  /// Whether a payload that is no JSON object with `aps` is taken as it is, instead of "Processing error".
+  /// Whether a payload that is not a JSON object with `aps` is accepted as it is, instead of "Processing error".
   package var acceptsAnyPayload = false
-  /// Whether a notification that only has `content-available` is refused at priority 10, instead of being taken for 5.
+  /// Whether a notification with only `content-available` is rejected at priority 10, instead of being treated as 5.
   package var refusesImmediateContentAvailable = false
-  /// Whether each accepted notification is confirmed with status 0 and its identifier. Apple never did.
+  /// Whether each accepted notification is confirmed with status 0 and its identifier. Apple never does.
   package var confirmsAccepted = false
 
   package init() {}
 
-  /// What senders were seen to rely on.
+  /// What providers were seen to rely on.
   package static let standard = BinaryRules()
 
-  /// The letter of Apple's pages: 256 bytes for commands 0 and 1, priority 10 only with something to be seen or heard.
+  /// As Apple's pages state: 256 bytes for commands 0 and 1, priority 10 only with something to see or hear.
   package static var strict: BinaryRules {
     var rules = BinaryRules()
     rules.simplePayloadBytes = Limits.binarySimplePayloadBytes
@@ -31,7 +31,7 @@ package struct BinaryRules: Sendable, Hashable {
     return rules
   }
 
-  /// As forgiving as can be without guessing.
+  /// As lenient as possible without guessing.
   package static var lenient: BinaryRules {
     var rules = BinaryRules()
     rules.skipsUnknownItems = true

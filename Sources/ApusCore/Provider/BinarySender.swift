@@ -1,25 +1,25 @@
 package import ApusModel
 package import ApusWire
 
-/// Who is at the other end of a binary connection: one certificate, and by it one environment and one topic.
+/// The peer of a binary connection: one certificate, and through it one environment and one topic.
 ///
-/// "One connection serves exactly one topic: the one in the certificate." A certificate for several topics counts by
-/// its UID here, as the interface has no place to name another.
+/// A connection serves the topic of its certificate only. For a certificate with several topics the UID counts,
+/// because the interface has no field to name another.
 package struct BinarySender: Sendable {
   package let environment: Environment
   package let rules: BinaryRules
-  /// Nil for a certificate that names no topic.
+  /// Nil for a certificate without a topic.
   private let certificate: CertificateCredential?
   private var topic: ResolvedTopic?
-  /// Where the first look at the certificate went wrong, or the last one.
+  /// Why the last examination of the certificate found no topic.
   private var topicExplanation = Explanation.certificateTopicMissing
-  /// What frames are held to: the rules, and the size that VoIP pushes may have.
+  /// The limits on frames: the rules, and the size of VoIP pushes.
   package let frameLimits: BinaryFrameLimits
   private var generation: UInt64 = 0
 
-  /// - Throws: why the connection is to be closed at once, without a packet: "Wrong-environment certificate: the
-  ///   handshake succeeds, then the server closes." A certificate without a usable topic is refused with status 3 at
-  ///   the first notification.
+  /// - Throws: why to close the connection at once, without a packet. As with APNs, a certificate for the other
+  ///   environment passes the handshake, and then the server closes. A certificate without a usable topic is rejected
+  ///   with status 3 at the first notification.
   package init(
     certificate: CertificateCredential?, environment: Environment, rules: BinaryRules,
     directory: Directory
@@ -28,7 +28,7 @@ package struct BinarySender: Sendable {
     try examine(directory: directory)
   }
 
-  /// A sender whose certificate is not looked at, for a stand-in that takes any.
+  /// A provider whose certificate is not examined, for the development service, which accepts any.
   package init(
     unexamined certificate: CertificateCredential?, environment: Environment, rules: BinaryRules
   ) {
@@ -42,25 +42,25 @@ package struct BinarySender: Sendable {
       skipsUnknownItems: rules.skipsUnknownItems)
   }
 
-  /// The topic that the certificate names, whoever has it.
+  /// The topic that the certificate names, registered or not.
   package var topicText: [UInt8]? { certificate?.defaultTopic }
 
-  /// The same as a directory has it, for a stand-in; nil where no app there is meant.
+  /// The same resolved in a directory, for the development service; nil if it has no such app.
   package func namedTopic(in directory: Directory) -> TopicKey? {
     topicText.flatMap { directory.resolve($0.span)?.key }
   }
 
-  /// The topic that everything on the connection is about.
+  /// The topic of everything on the connection.
   package func requiredTopic() throws(Refusal) -> ResolvedTopic {
     guard let topic else { throw Refusal(topicExplanation) }
     return topic
   }
 
-  /// The last second in which the certificate is valid, Unix seconds; nil where there is none that names a topic.
+  /// The last Unix second in which the certificate is valid; nil without a certificate that names a topic.
   package var notAfterSeconds: Int64? { certificate?.notAfterSeconds }
 
-  /// Looks at the certificate again, under another directory or at a later time: that by which handshakes judge
-  /// certificates.
+  /// Examines the certificate again, after a change of the directory or of the time. Use the clock by which handshakes
+  /// judge certificates.
   package mutating func reexamine(directory: Directory, nowSeconds: Int64) throws(Refusal) {
     try examine(directory: directory)
     if let certificate, nowSeconds > certificate.notAfterSeconds {

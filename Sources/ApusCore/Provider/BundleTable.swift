@@ -1,17 +1,17 @@
 import ApusModel
 
-/// Finds the place of a bundle id by its bytes: a closed hash table over one run of bytes.
+/// Finds the index of a bundle id by its bytes: an open-addressing hash table over one byte array.
 ///
-/// A Dictionary would need an owned key for each look-up; this one borrows, and takes about 20 ns for 25 bytes. The
+/// A Dictionary would need an owned key for each lookup; this one borrows, and takes about 20 ns for 25 bytes. The
 /// entries come from the operator, never from the network, so a plain mixing hash is enough.
 struct BundleTable: Sendable {
   private var bytes: [UInt8] = []
-  /// Where the text of each entry ends in `bytes`; it begins where the one before ends.
+  /// The end of each entry's text in `bytes`; it begins where the previous one ends.
   private var ends: [Int] = []
-  /// Places of entries, -1 where free. A power of two, at least twice as many as entries: probes stay short.
+  /// Indices of entries, -1 if free. A power of two, at least twice the number of entries, so that probes stay short.
   private var slots: [Int]
 
-  /// The texts must be distinct.
+  /// - Precondition: the texts are distinct.
   init(_ texts: [[UInt8]]) {
     var size = 4
     while size < 2 * texts.count { size *= 2 }
@@ -25,7 +25,7 @@ struct BundleTable: Sendable {
     }
   }
 
-  /// The place of `text` in the list that the table was made from.
+  /// The index of `text` in the list that the table was built from.
   func place(of text: Span<UInt8>) -> Int? {
     let mask = slots.count - 1
     var slot = Self.hash(text) & mask
@@ -38,7 +38,7 @@ struct BundleTable: Sendable {
     }
   }
 
-  /// Eight bytes a step, each folded in by a multiplication with the 64-bit golden ratio.
+  /// Eight bytes per step, each mixed in by a multiplication with the 64-bit golden ratio.
   private static func hash(_ text: Span<UInt8>) -> Int {
     let factor: UInt64 = 0x9e37_79b9_7f4a_7c15
     var hash = UInt64(text.count) &* factor

@@ -1,10 +1,10 @@
 package import ApusModel
 
-/// What a provider's certificate lets it do, as read from the certificate at the handshake.
+/// What a provider's certificate permits, as read from it at the handshake.
 ///
-/// Topics stand here as text: which apps they are is asked of each snapshot of the ``Directory`` anew.
+/// Topics are kept as text and resolved again in each ``Directory``.
 package struct CertificateCredential: Sendable {
-  /// The UID of the subject: the topic of requests that name none.
+  /// The UID of the subject: the topic of requests without one.
   package var defaultTopic: [UInt8]
   /// The UID, and the topics of extensions 1.2.840.113635.100.6.3.6 and 6.3.4.
   package var topics: [[UInt8]]
@@ -15,15 +15,15 @@ package struct CertificateCredential: Sendable {
   /// The OU of the subject.
   package var team: ShortID
   package var fingerprint: CertificateFingerprint
-  /// The SHA-256 of issuer and serial number, by which revocation lists name it.
+  /// The SHA-256 of issuer and serial number, as revocation lists identify it.
   package var place: CertificateFingerprint
-  /// The authorities that may have issued it: the one that did, or all that were trusted where it is not known which.
-  /// As in ``Directory/authorities``.
+  /// The authorities that may have issued it: the one that did, or all trusted ones if unknown. As in
+  /// ``Directory/authorities``.
   package var authorities: [UInt64]
-  /// The last second in which it is valid, Unix seconds.
+  /// The last Unix second in which it is valid.
   package var notAfterSeconds: Int64
 
-  /// `listedTopics` are those of the extensions; the default topic is allowed in any case.
+  /// `listedTopics` are those of the extensions; the default topic is always allowed.
   package init(
     defaultTopic: [UInt8], listedTopics: [[UInt8]], listsSeveralTopics: Bool,
     environments: EnvironmentSet, team: ShortID, fingerprint: CertificateFingerprint,

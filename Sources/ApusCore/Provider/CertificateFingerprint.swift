@@ -1,12 +1,12 @@
-/// A SHA-256 that names a certificate, and by which it can be revoked: the one over its DER, or the one over its
-/// issuer's name and its serial number, which is how revocation lists name it (RFC 5280, section 5.3).
+/// A SHA-256 that identifies a certificate for revocation: of its DER, or of its issuer's name and serial number,
+/// which is how revocation lists identify it (RFC 5280, section 5.3).
 package struct CertificateFingerprint: Sendable, Hashable {
   /// The bytes in order, the first the most significant.
   private var words: InlineArray<4, UInt64>
 
   package static let byteCount = 32
 
-  /// Takes a digest's words, the first byte the most significant of the first.
+  /// Takes the words of a digest, big-endian.
   package init(words: (UInt64, UInt64, UInt64, UInt64)) {
     self.words = [words.0, words.1, words.2, words.3]
   }
@@ -27,7 +27,7 @@ package struct CertificateFingerprint: Sendable, Hashable {
   }
 
   package func hash(into hasher: inout Hasher) {
-    // SHA-256 spreads evenly: one word tells certificates apart as well as four.
+    // SHA-256 is evenly distributed: one word distinguishes certificates as well as four.
     hasher.combine(words[0])
   }
 }

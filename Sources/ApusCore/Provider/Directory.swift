@@ -3,15 +3,15 @@ package import ApusWire
 
 /// Who may push what: teams, provider keys, apps and revocations at one moment.
 ///
-/// Immutable: a change makes a new directory of a higher generation, which is swapped in whole (``DirectoryBuilder``).
-/// What was decided under an older generation is decided again.
+/// Immutable: a change builds a new directory of a higher generation, which replaces the old one as a whole
+/// (``DirectoryBuilder``). Decisions made under an older generation are made again.
 package final class Directory: Sendable {
   /// Rises with every snapshot.
   package let generation: UInt64
   package let teams: [Team]
   package let keys: [ProviderKey]
   package let apps: [App]
-  /// The authorities whose certificates providers may show, each by a number that its name and key make.
+  /// The authorities whose certificates providers may use, each as a number derived from its name and key.
   package let authorities: Set<UInt64>
 
   private let keyPlaces: [ShortID: Int]
@@ -20,12 +20,12 @@ package final class Directory: Sendable {
   private let topics: [TopicHash: TopicKey]
   private let topicHashes: [TopicKey: TopicHash]
   private let revokedCertificates: Set<CertificateFingerprint>
-  /// The apps of which more than the newest notification waits for a device, and how many do.
+  /// The apps that may have more than one notification stored per device, and how many.
   package let retentions: [AppID: Int]
-  /// Devices that are gone for good, and since when: Unix milliseconds.
+  /// Retired devices, each with its time of retirement in Unix milliseconds.
   package let retirements: [DeviceID: Int64]
 
-  /// Takes records that ``DirectoryBuilder`` has found free of contradictions.
+  /// Takes records that ``DirectoryBuilder`` has checked for contradictions.
   init(
     checked records: DirectoryBuilder, generation: UInt64, sha1: (Span<UInt8>) -> TopicHash
   ) {
@@ -53,7 +53,7 @@ package final class Directory: Sendable {
     for app in records.apps {
       for suffix in TopicSuffix.allCases {
         let text = app.bundleID + suffix.text.bytes
-        // A bundle id may end in what is a suffix elsewhere: the registered bundle id owns the text.
+        // A bundle id may end in a suffix: the registered bundle id has precedence.
         if suffix != .none && bundles.place(of: text.span) != nil { continue }
         let key = TopicKey(app: app.id, suffix: suffix)
         let hash = sha1(text.span)
@@ -65,14 +65,14 @@ package final class Directory: Sendable {
     self.topicHashes = topicHashes
   }
 
-  /// The key of that id, revoked or not.
+  /// The key with that id, revoked or not.
   package func key(_ id: ShortID) -> ProviderKey? {
     keyPlaces[id].map { keys[$0] }
   }
 
-  /// The key to check a token's signature with: known, the issuer's, not revoked.
+  /// The key to verify a token's signature with: registered, the issuer's, not revoked.
   ///
-  /// Asked before the signature is checked, which is the dear part.
+  /// Checked before the signature, which is the expensive part.
   package func verificationKey(
     _ id: ShortID, issuer: ShortID
   ) throws(Refusal) -> ProviderKey {
@@ -84,7 +84,7 @@ package final class Directory: Sendable {
     return key
   }
 
-  /// Whether a topic-specific key was given the app. A team-scoped key has every app of its team.
+  /// Whether the key covers the app. A team-scoped key covers every app of its team.
   func covers(_ app: AppID, key id: ShortID) -> Bool {
     guard let place = keyPlaces[id] else { return false }
     guard let topics = keys[place].topics else { return true }
@@ -97,7 +97,7 @@ package final class Directory: Sendable {
     return low < topics.count && topics[low] == app
   }
 
-  /// The app of that bundle id. Builds no String and allocates nothing.
+  /// The app with that bundle id. Allocates nothing.
   package func app(bundleID: Span<UInt8>) -> App? {
     bundles.place(of: bundleID).map { apps[$0] }
   }
@@ -106,22 +106,22 @@ package final class Directory: Sendable {
     appPlaces[id].map { apps[$0] }
   }
 
-  /// The topic whose text has that SHA-1: how a device's filter names it.
+  /// The topic whose text has that SHA-1, as in a device's filter.
   package func topic(_ hash: TopicHash) -> TopicKey? { topics[hash] }
 
-  /// The SHA-1 of the topic's text; nil for an app that is not registered, and for a topic whose text is the bundle
-  /// id of another app.
+  /// The SHA-1 of the topic's text; nil for an unregistered app, and for a topic whose text is the bundle id of
+  /// another app.
   package func topicHash(of topic: TopicKey) -> TopicHash? { topicHashes[topic] }
 
-  /// The topic as a header field spells it: bundle id and suffix.
+  /// The topic as in a header field: bundle id and suffix.
   package func topicText(_ topic: TopicKey) -> [UInt8]? {
     app(topic.app).map { $0.bundleID + topic.suffix.text.bytes }
   }
 
-  /// Certificates that are worth nothing any more.
+  /// The number of revoked certificates.
   package var revokedCount: Int { revokedCertificates.count }
 
-  /// Whether a certificate was revoked by that name of it.
+  /// Whether a certificate with that fingerprint was revoked.
   package func isRevoked(_ certificate: CertificateFingerprint) -> Bool {
     revokedCertificates.contains(certificate)
   }
@@ -135,8 +135,8 @@ package final class Directory: Sendable {
     !revokedCertificates.isSubset(of: previous.revokedCertificates)
   }
 
-  /// Why a certificate that the handshake found valid is good no longer, or not in that environment; nil where it is.
-  /// Its end is for the caller to look at.
+  /// Why a certificate that passed the handshake is no longer valid, or not for that environment; nil if it is. The
+  /// caller checks its expiry.
   func fault(
     of certificate: CertificateCredential, in environment: Environment
   ) -> Explanation? {
@@ -146,15 +146,15 @@ package final class Directory: Sendable {
       ? nil : .certificateEnvironment(door: environment)
   }
 
-  /// Since when the device is gone for good, in Unix milliseconds; nil when it is not.
+  /// The time of the device's retirement in Unix milliseconds; nil if it is not retired.
   package func retiredMilliseconds(of device: DeviceID) -> Int64? {
     retirements.isEmpty ? nil : retirements[device]
   }
 
-  /// What a topic's text means here; nil when no registered app is behind it.
+  /// Resolves a topic's text; nil if no registered app has it.
   ///
-  /// A registered bundle id wins over a shorter one with a suffix: `com.example.voip` is the app of that name where
-  /// there is one, and else the VoIP topic of `com.example`.
+  /// A registered bundle id has precedence over a shorter one with a suffix: `com.example.voip` is the app of that
+  /// name if there is one, and else the VoIP topic of `com.example`.
   func resolve(_ topic: Span<UInt8>) -> ResolvedTopic? {
     if let place = bundles.place(of: topic) { return resolved(place, suffix: .none) }
     let suffix = TopicSuffix(of: topic)
@@ -169,7 +169,7 @@ package final class Directory: Sendable {
   }
 }
 
-/// A topic that is registered, and the team that owns its app.
+/// A registered topic, and the team that owns its app.
 package struct ResolvedTopic: Sendable, Hashable {
   package var key: TopicKey
   package var team: ShortID

@@ -1,7 +1,7 @@
 import ApusModel
 package import ApusWire
 
-/// Gathers the records of a directory, finds what contradicts itself, and makes the snapshot.
+/// Collects the records of a directory, checks them for contradictions, and builds the snapshot.
 package struct DirectoryBuilder: Sendable {
   package var teams: [Team] = []
   package var keys: [ProviderKey] = []
@@ -13,9 +13,9 @@ package struct DirectoryBuilder: Sendable {
 
   package init() {}
 
-  /// Makes the snapshot. `sha1` hashes a topic's text: hashing is not this layer's trade.
+  /// Builds the snapshot. `sha1` hashes a topic's text, because this layer has no hash functions.
   ///
-  /// Throws every contradiction at once, so that an operator corrects a file in one go.
+  /// Throws all contradictions together, so that an operator can correct a file in one go.
   package func build(
     generation: UInt64, sha1: (Span<UInt8>) -> TopicHash
   ) throws(DirectoryFaults) -> Directory {
@@ -102,8 +102,8 @@ package struct DirectoryBuilder: Sendable {
     }
   }
 
-  /// "At most one related key": the relation is between two topic-specific keys of a team, and it is mutual even
-  /// where only one of the two names it.
+  /// A key has at most one related key: the relation is between two topic-specific keys of a team, and mutual even if
+  /// only one of the two declares it.
   private func checkRelations(_ faults: inout [DirectoryFault]) {
     let byID = Dictionary(keys.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
     var namedBy: [ShortID: ShortID] = [:]
@@ -128,7 +128,7 @@ package struct DirectoryBuilder: Sendable {
   }
 
   /// "Establishing a token-based connection to APNs": 2 team-scoped and 200 topic-specific keys per environment.
-  /// Revoked keys are gone and do not count.
+  /// Revoked keys do not count.
   private func checkKeyCounts(_ faults: inout [DirectoryFault]) {
     for team in teams {
       for environment in Environment.allCases {

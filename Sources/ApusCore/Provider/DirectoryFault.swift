@@ -1,6 +1,6 @@
 package import ApusModel
 
-/// Everything that keeps records from making a directory.
+/// All contradictions that prevent building a directory.
 package struct DirectoryFaults: Error, Sendable, Equatable, CustomStringConvertible {
   /// At least one.
   package var faults: [DirectoryFault]
@@ -36,19 +36,19 @@ package enum DirectoryFault: Sendable, Hashable, CustomStringConvertible {
   case tooManyTopicKeys(team: ShortID, environment: Environment, count: Int)
   case deviceRetiredTwice(DeviceID)
 
-  /// What is wrong, where, and what to do about it.
+  /// What is wrong, where, and how to fix it.
   package var description: String {
     switch self {
     case .teamTwice(let team): "team \(team.text) is listed twice: remove one entry"
     case .appNumberZero(let bundleID):
-      "app \(shown(bundleID)) has number 0, which stands for no app: give it another"
+      "app \(shown(bundleID)) has the reserved number 0: give it another"
     case .appNumberTwice(let app):
       "app number \(app.rawValue) is given to two apps: each needs its own"
     case .bundleIDTwice(let bundleID):
       "bundle id \(shown(bundleID)) is registered twice: remove one entry"
     case .bundleIDSyntax(let bundleID, let longest):
       "bundle id \(shown(bundleID)) is not valid: use 1 to \(longest) letters, digits, hyphens "
-        + "and underscores, parted by single full stops"
+        + "and underscores, separated by single full stops"
     case .appOfUnknownTeam(let bundleID, let team):
       "app \(shown(bundleID)) belongs to team \(team.text), which is not registered: add the team"
     case .appRetention(let bundleID, let count):
@@ -60,7 +60,7 @@ package enum DirectoryFault: Sendable, Hashable, CustomStringConvertible {
     case .keyOfUnknownTeam(let key, let team):
       "key \(key.text) belongs to team \(team.text), which is not registered: add the team"
     case .keyWithoutEnvironment(let key):
-      "key \(key.text) is good for no environment: name production, development or both"
+      "key \(key.text) is valid in no environment: name production, development or both"
     case .keyWithoutTopics(let key):
       "topic-specific key \(key.text) has no topics: assign some, or make it team-scoped"
     case .tooManyTopics(let key, let count):
@@ -93,7 +93,7 @@ package enum DirectoryFault: Sendable, Hashable, CustomStringConvertible {
   }
 }
 
-/// Bytes from a record or a request as they may stand in a log: printable ASCII, at most 100 bytes of it.
+/// Bytes from a record or a request, safe for a log: printable ASCII, at most 100 bytes.
 func shown(_ bytes: [UInt8]) -> String { shown(bytes.span) }
 
 func shown(_ bytes: Span<UInt8>) -> String {

@@ -3,7 +3,7 @@ package import ApusModel
 /// A team: the owner of apps and of the keys that may push to them.
 package struct Team: Sendable, Hashable {
   package var id: ShortID
-  /// What operators call it; for logs and the console.
+  /// The operator's name for it; for logs and the console.
   package var name: String
 
   package init(id: ShortID, name: String = "") {
@@ -12,14 +12,13 @@ package struct Team: Sendable, Hashable {
   }
 }
 
-/// An app: a bundle id, and with it every topic that the id and a ``TopicSuffix`` make.
+/// An app: a bundle id, and every topic made of that id and a ``TopicSuffix``.
 package struct App: Sendable, Hashable {
   package var id: AppID
   /// ASCII letters, digits, `.`, `-`, `_`.
   package var bundleID: [UInt8]
   package var team: ShortID
-  /// How many of its notifications wait for a device that is away: the newest, or as many of the newest. From 1 to
-  /// `Limits.retainedNotifications`.
+  /// How many of its newest notifications are stored for an offline device. From 1 to `Limits.retainedNotifications`.
   package var retention: Int
 
   package init(id: AppID, bundleID: [UInt8], team: ShortID, retention: Int = 1) {
@@ -30,7 +29,7 @@ package struct App: Sendable, Hashable {
   }
 }
 
-/// The public half of a key that signs provider tokens, and what it is good for.
+/// The public half of a key that signs provider tokens, and what it permits.
 ///
 /// "Establishing a token-based connection to APNs": a team-scoped key covers all topics of its team; a topic-specific
 /// key covers those assigned to it, and may have one related key to rotate to on the same connection.
@@ -40,14 +39,14 @@ package struct ProviderKey: Sendable, Hashable {
   package var environments: EnvironmentSet
   /// The apps of a topic-specific key, in ascending order once built; nil for a team-scoped one.
   package var topics: [AppID]?
-  /// Of a topic-specific key only.
+  /// Only for a topic-specific key.
   package var relatedKey: ShortID?
-  /// Revocation is permanent: a revoked key stays listed so that its tokens are refused by name.
+  /// Revocation is permanent: a revoked key stays listed, so that its tokens are rejected with that reason.
   package var isRevoked: Bool
-  /// The slot of its verifier in the driver's table for this snapshot.
+  /// The index of its verifier in the driver's table for this snapshot.
   package var index: Int
-  /// Tells its public key from another one under the same id: the first bytes of its SHA-256. What was trusted under
-  /// an older snapshot stays trusted only while this is the same.
+  /// Distinguishes public keys under the same id: the first bytes of its SHA-256. What was trusted under an older
+  /// snapshot stays trusted only while this is unchanged.
   package var publicKey: UInt64
 
   package var isTeamScoped: Bool { topics == nil }
@@ -68,7 +67,7 @@ package struct ProviderKey: Sendable, Hashable {
   }
 }
 
-/// A device that is gone for good, because its operator says so.
+/// A device that its operator has retired.
 package struct RetiredDevice: Sendable, Hashable {
   package var id: DeviceID
   /// Unix seconds.

@@ -1,22 +1,22 @@
 import ApusModel
 
-/// How a provider's HTTP/2 connection is ended without losing a request.
+/// Ends a provider's HTTP/2 connection without losing a request.
 ///
-/// RFC 9113, section 6.8: a GOAWAY with stream id 2^31-1 announces the end, and a PING behind it shows when the client
-/// knows; what it sent before is still answered. Then the final GOAWAY names the last stream.
+/// RFC 9113, section 6.8: a GOAWAY with stream id 2^31-1 announces the end, and a PING after it shows when the client
+/// has read it; requests sent before are still answered. Then the final GOAWAY names the last stream.
 ///
-/// Some clients tear a connection down on the first GOAWAY that they read and fail whatever is in flight. So the
-/// announcement leaves together with the answer to the last open stream, at once where none is open, and where streams
-/// are always open with the next answer after `Limits.drainPatienceSeconds`. Behind that answer, in a record of its
-/// own, it would find clients that have one request at a time with their next one under way.
+/// Some clients close a connection on the first GOAWAY that they read and fail everything in flight. So the
+/// announcement is sent together with the answer to the last open stream: at once if none is open, and if streams are
+/// always open, with the next answer after `Limits.drainPatienceSeconds`. Sent after that answer, in a record of its
+/// own, it would reach clients that send one request at a time while their next one is under way.
 ///
-/// After carrying out an action the driver asks ``flush(openStreams:isWriting:)`` again until the answer is `none`.
+/// After carrying out an action the driver calls ``flush(openStreams:isWriting:)`` again until it returns `none`.
 package struct Drain: Sendable {
   package enum Action: Sendable, Hashable {
     case none
-    /// Send GOAWAY with last stream id 2^31-1, and a PING; go on answering, new streams too.
+    /// Send GOAWAY with last stream id 2^31-1, and a PING; keep answering, new streams too.
     case announce
-    /// Send GOAWAY with the id of the last stream that is answered; refuse streams above it.
+    /// Send GOAWAY with the id of the last stream to be answered; refuse streams above it.
     case sendFinalGoAway
     /// Flush, then close_notify and FIN.
     case close
@@ -25,7 +25,7 @@ package struct Drain: Sendable {
   private enum State: Sendable {
     case serving
     case waitingForGap(sinceSeconds: Int64)
-    /// `isSeen`: the client has read the announcement, or does not answer.
+    /// `isSeen`: the client has read the announcement, or does not respond.
     case announced(sinceSeconds: Int64, isSeen: Bool)
     case ending(sinceSeconds: Int64)
     case closed
@@ -36,13 +36,12 @@ package struct Drain: Sendable {
 
   package init() {}
 
-  /// Whether the end has begun.
+  /// Whether the drain has begun.
   package var isDraining: Bool {
     if case .serving = state { false } else { true }
   }
 
-  /// Whether a stream that opens now is still answered. Those that come after the final GOAWAY were told to go
-  /// elsewhere.
+  /// Whether a new stream is still answered. Streams after the final GOAWAY were told to go elsewhere.
   package var acceptsStreams: Bool {
     switch state {
     case .serving, .waitingForGap, .announced: true
@@ -50,24 +49,24 @@ package struct Drain: Sendable {
     }
   }
 
-  /// The connection is to end.
+  /// Begins the drain.
   package mutating func begin(nowSeconds: Int64) {
     guard case .serving = state else { return }
     lastSeconds = nowSeconds
     state = .waitingForGap(sinceSeconds: nowSeconds)
   }
 
-  /// The client has answered the PING.
+  /// The client has acknowledged the PING.
   package mutating func announcementSeen() {
     guard case .announced(let since, _) = state else { return }
     state = .announced(sinceSeconds: since, isSeen: true)
   }
 
-  /// To be asked before what is to be written leaves, so that the action's frame goes along.
+  /// Call it before pending output is sent, so that the action's frame is sent along.
   ///
   /// - Parameters:
-  ///   - openStreams: Those whose answers are not among it.
-  ///   - isWriting: Whether anything is to be written.
+  ///   - openStreams: Streams whose answers are not in that output.
+  ///   - isWriting: Whether there is output to send.
   package mutating func flush(openStreams: Int, isWriting: Bool) -> Action {
     switch state {
     case .serving, .closed: return .none
@@ -87,8 +86,8 @@ package struct Drain: Sendable {
     }
   }
 
-  /// Time has passed. Each wait takes at most `Limits.drainGapSeconds`, so a drain ends within three of them. Where the
-  /// clock was set back the wait begins anew.
+  /// Checks the time. Each wait takes at most `Limits.drainGapSeconds`, so a drain ends within three of them. If the
+  /// clock was set back the wait restarts.
   package mutating func tick(nowSeconds: Int64) -> Action {
     lastSeconds = nowSeconds
     switch state {

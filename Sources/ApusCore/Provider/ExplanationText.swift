@@ -2,37 +2,37 @@ package import ApusModel
 import ApusWire
 
 extension Explanation {
-  /// The reason in a sentence: what was wrong, and what to do. For logs and the console, never for a hot path.
+  /// The reason as a sentence: what was wrong, and what to do. For logs and the console, not for hot paths.
   ///
-  /// Header values are shown escaped and cut; an authorization field and a device token are never shown.
+  /// Header values are shown escaped and truncated; an authorization field or a device token is never shown.
   package func text(fields: borrowing RequestFields, directory: Directory) -> String {
     if let text = authenticationText { return text }
     if let text = topicText(fields: fields, directory: directory) { return text }
     return requestText(fields: fields)
   }
 
-  /// Of step 5; nil for all others.
+  /// For step 5; nil for all others.
   private var authenticationText: String? {
     switch self {
     case .authorizationMissing:
       "the connection has no certificate and the request no provider token: send an "
         + "authorization field"
     case .authorizationNotBearer:
-      "the authorization field is not \"bearer\" and a provider token"
+      "the authorization field is not \"bearer\" followed by a provider token"
     case .token(let fault): fault.text
     case .signature(let key, let issuer):
-      "the provider token says key \(key.text) of team \(issuer.text), and its signature is not that key's: "
-        + "sign with the key of that id"
+      "the provider token names key \(key.text) of team \(issuer.text), but its signature does not match that key: "
+        + "sign with the key that it names"
     case .unknownKey(let key):
       "the provider token is signed with key \(key.text), which is not registered: check the key id"
     case .keyOfOtherTeam(let key, let owner, let issuer):
-      "key \(key.text) belongs to team \(owner.text); the provider token says \(issuer.text)"
-    case .revokedKey(let key): "key \(key.text) is revoked: sign with another"
+      "key \(key.text) belongs to team \(owner.text); the provider token names team \(issuer.text)"
+    case .revokedKey(let key): "key \(key.text) is revoked: sign with another key"
     case .tokenInFuture(let seconds):
-      "the provider token was issued \(seconds) s in the future, and may be at most "
+      "the provider token was issued \(seconds) s in the future, but may be at most "
         + "\(Limits.providerTokenAheadSeconds) s ahead: check the provider's clock"
     case .tokenTooOld(let seconds):
-      "the provider token is \(seconds) s old; it lives \(Limits.providerTokenSeconds) s: "
+      "the provider token is \(seconds) s old, but is valid for \(Limits.providerTokenSeconds) s: "
         + "issue a new one"
     case .keyEnvironment(let key, let door):
       "key \(key.text) is for \(door.other.name); this listener is for \(door.name)"
@@ -49,7 +49,7 @@ extension Explanation {
       "the provider token changed too soon: use one token for at least "
         + "\(Limits.providerTokenRefreshSeconds) s; the next may come in \(seconds) s"
     case .certificateUnusable:
-      "the connection's certificate is no push certificate, or an extension of it is broken: it "
+      "the connection's certificate is not a push certificate, or has a broken extension: it "
         + "needs a bundle id as UID, a team id as OU and an environment"
     case .certificateTopicMissing:
       "the connection's certificate names no topic and team: it needs a bundle id as UID and a "
@@ -61,13 +61,13 @@ extension Explanation {
     case .certificateExpired:
       "the connection's certificate has expired: connect with one that is valid"
     case .certificateEnvironment(let door):
-      "the certificate is for \(door.other.name), and this listener is for \(door.name): use the other listener, or "
+      "the certificate is for \(door.other.name), but this listener is for \(door.name): use the other listener, or "
         + "have it issued for both"
     default: nil
     }
   }
 
-  /// Of steps 10 and 11, which name topics; nil for all others.
+  /// For steps 10 and 11, which concern topics; nil for all others.
   private func topicText(fields: borrowing RequestFields, directory: Directory) -> String? {
     func name(_ topic: TopicKey) -> String {
       directory.topicText(topic).map { shown($0) } ?? "of app \(topic.app.rawValue)"
@@ -83,7 +83,7 @@ extension Explanation {
       "topic \(name(topic)) is not in the connection's certificate"
     case .topicForOtherPushType(let type):
       "a push of type \(type.name) needs a topic that ends in "
-        + "\"\(type.topicSuffix.text)\", and not in the suffix of another type; it was "
+        + "\"\(type.topicSuffix.text)\", not in the suffix of another type; it was "
         + shown(fields.value(.apnsTopic))
     case .deviceTokenOfOtherTopic(let token, let request):
       "the device token was issued for topic \(name(token)); the request is for \(name(request))"
@@ -91,7 +91,7 @@ extension Explanation {
     }
   }
 
-  /// Of the head, the fields, the body and the device token.
+  /// For the head, the fields, the body and the device token.
   private func requestText(fields: borrowing RequestFields) -> String {
     switch self {
     case .headerListTooLarge:
@@ -99,7 +99,7 @@ extension Explanation {
     case .pathUnknown:
       "the path is not /3/device/ and a device token: \(Self.pathHead(fields))"
     case .methodNotPost: "the method is \(shown(fields.value(.method))), not POST"
-    case .duplicate(let name): "field \(name.text) came \(fields.occurrences(of: name)) times"
+    case .duplicate(let name): "field \(name.text) occurs \(fields.occurrences(of: name)) times"
     case .malformed(let name):
       "field \(name.text) has the invalid value \(shown(fields.value(name)))"
     case .collapseIDTooLong(let count):
@@ -108,7 +108,7 @@ extension Explanation {
     case .topicMissing:
       "the request names no topic: send \(HeaderName.apnsTopic.text)"
     case .topicMissingOfSeveral:
-      "the certificate is for several topics and the request names none: send "
+      "the certificate is for several topics, but the request has none: send "
         + "\(HeaderName.apnsTopic.text)"
     case .frame(let fault): fault.description
     case .priorityUnknown(let priority): "the priority is \(priority): it must be 10 or 5"
@@ -125,18 +125,18 @@ extension Explanation {
     case .deviceTokenForeign:
       "this service did not issue the device token, or its sealing key has since been removed"
     case .deviceTokenOfProbe:
-      "the device token is all zeros: the sender tests its credential, which is good; more of these "
-        + "on its connection are not written down, and none of them is counted"
+      "the device token is all zeros: the provider is testing its credential, which is valid; further ones "
+        + "on this connection are not logged, and none is counted"
     case .deviceTokenEnvironment(let issued):
       "token is for the other environment: it was issued for \(issued.name), this listener is for "
         + issued.other.name
-    case .inactiveToken: "the app was removed from the device, or the token is an old one"
+    case .inactiveToken: "the app was removed from the device, or the token is outdated"
     case .tooManyToDevice: "too many requests to one device token"
-    default: "refused as \(reason.text)"
+    default: "rejected as \(reason.text)"
     }
   }
 
-  /// The path up to the eighth digit of what may be a device token.
+  /// The path up to the eighth digit of a possible device token.
   private static func pathHead(_ fields: borrowing RequestFields) -> String {
     let count = min(fields.value(.path).count, 18)
     return shown(fields.value(.path).extracting(0..<count))
@@ -147,10 +147,10 @@ extension TokenFault {
   var text: String {
     switch self {
     case .tooLong: "the provider token is longer than \(Limits.providerTokenBytes) bytes"
-    case .malformed: "the provider token cannot be read: it is three base64url parts of a JWT"
+    case .malformed: "the provider token cannot be read: it must be a JWT of three base64url parts"
     case .wrongAlgorithm: "the provider token's alg is not ES256"
     case .missingClaims: "the provider token lacks kid, iss or iat, or one is not valid"
-    case .badSignature: "the provider token's signature is not that of its key"
+    case .badSignature: "the provider token's signature does not match its key"
     }
   }
 }

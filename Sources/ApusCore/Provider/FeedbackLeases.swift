@@ -1,20 +1,20 @@
 package import ApusModel
 
-/// Who reads which feedback at the moment.
+/// Which connection is reading which feedback.
 ///
-/// A row of a list (one topic in one environment) that a connection was given is kept from all others until that
-/// connection is over: a second reader gets only what the first was not given. Rows are known by their tokens, of which
-/// a list has one each. Nothing here is stored: after a restart all rows are free again.
+/// While a connection reads a row of a list (one topic in one environment), no other connection gets it: a second
+/// reader gets only rows that the first was not given. Rows are identified by their tokens, of which a list has one
+/// each. Leases are not stored: after a restart all rows are free again.
 ///
-/// A row is to be offered (`take`) as soon as it was read from the store. One that was set aside may have gone to
-/// another reader, and out of the store, before it is offered; it then goes out twice, which readers put up with.
+/// Offer a row (`take`) as soon as it is read from the store. A row that is kept back may go to another reader and be
+/// removed from the store before it is offered; it is then sent twice, which readers tolerate.
 package struct FeedbackLeases: Sendable {
-  /// Names a lease. Never used again.
+  /// Identifies a lease. Never reused.
   package struct ID: Hashable, Sendable {
     fileprivate var number: UInt64
   }
 
-  /// A row as the reader was given it.
+  /// A row as it was given to the reader.
   package struct Row: Hashable, Sendable {
     package var token: DeviceToken
     /// Unix milliseconds.
@@ -36,7 +36,7 @@ package struct FeedbackLeases: Sendable {
     var rows: [Row] = []
   }
 
-  /// What all leases of one list hold.
+  /// The tokens of all leases of one list.
   private struct Held {
     var tokens: Set<DeviceToken> = []
     var leases = 1
@@ -47,15 +47,15 @@ package struct FeedbackLeases: Sendable {
   private var leases: [ID: Lease] = [:]
   private var held: [List: Held] = [:]
 
-  /// - Parameter maximumRows: rows of one lease.
+  /// - Parameter maximumRows: The rows of one lease.
   package init(maximumRows: Int = Limits.feedbackTuplesPerConnection) {
     self.maximumRows = maximumRows
   }
 
-  /// Leases that are open.
+  /// Open leases.
   package var count: Int { leases.count }
 
-  /// Begins a lease of the list.
+  /// Opens a lease of the list.
   package mutating func open(_ topic: TopicKey, _ environment: Environment) -> ID {
     lastNumber += 1
     let lease = ID(number: lastNumber)
@@ -65,10 +65,10 @@ package struct FeedbackLeases: Sendable {
     return lease
   }
 
-  /// Whether the row is for this lease, which then holds it. False where
+  /// Adds the row to this lease. False if
   /// - another lease of the list holds the token;
-  /// - this lease holds it, at another time: the token was renewed meanwhile. Its new row is for the next reader. Were
-  ///   it given out here, a token that is renewed all the time would keep a reader for ever;
+  /// - this lease holds it with another time: the token was renewed meanwhile. Its new row is for the next reader; if
+  ///   it were given to this one, a token that is renewed all the time would keep a reader for ever;
   /// - the lease is full (`isFull`) or closed.
   package mutating func take(
     _ token: DeviceToken, milliseconds: Int64, for lease: ID
@@ -80,17 +80,16 @@ package struct FeedbackLeases: Sendable {
     return true
   }
 
-  /// Whether the lease takes no more rows; those that follow are for the next connection.
+  /// Whether the lease takes no more rows; further ones are for the next connection.
   package func isFull(_ lease: ID) -> Bool {
     leases[lease].map { $0.rows.count >= maximumRows } ?? true
   }
 
-  /// The lease's rows in the order in which it took them: to be removed from the store once the reader took them all,
-  /// each by its time. Empty for a closed lease. Costs no copy as long as the lease takes nothing more.
+  /// The lease's rows in the order of taking: remove them from the store, each with its time, once the reader has
+  /// received them all. Empty for a closed lease. Not copied unless the lease takes more rows.
   package func rows(of lease: ID) -> [Row] { leases[lease]?.rows ?? [] }
 
-  /// Ends the lease: its rows were removed from the store or go back, and others may have them. Closing again does
-  /// nothing.
+  /// Closes the lease: its rows were removed from the store or are free for others. Closing it again has no effect.
   package mutating func close(_ lease: ID) {
     guard let closed = leases.removeValue(forKey: lease),
       let place = held.index(forKey: closed.list)

@@ -1,11 +1,11 @@
 package import ApusModel
 package import ApusWire
 
-/// Frames that stand one behind the other in one piece of input, and whose tokens are opened together.
+/// Consecutive frames of one input, whose tokens are unsealed together.
 ///
-/// Memory that is used again and again: a worker has one, and lends it to one connection at a time.
+/// The memory is reused: a worker has one batch, and lends it to one connection at a time.
 package struct FrameBatch: Sendable {
-  /// Frames at a time: with so many the fixed cost of opening tokens is next to nothing for each.
+  /// Frames per batch: this many make the fixed cost of unsealing negligible.
   package static let capacity = 32
 
   package private(set) var frames: [BinaryFrame] = []
@@ -19,12 +19,12 @@ package struct FrameBatch: Sendable {
 
   package var count: Int { frames.count }
 
-  /// Takes the whole frames that stand in `input` from `offset` on, up to the first that is none.
+  /// Takes the complete frames in `input` from `offset` on, up to the first invalid one.
   mutating func fill(_ input: Span<UInt8>, from offset: Int, limits: BinaryFrameLimits) {
     Self.fill(&frames, &tokens, input, from: offset, limits)
   }
 
-  /// The room is asked for once, and not for each frame.
+  /// Reserves the memory once, not per frame.
   private static func fill(
     _ frames: inout [BinaryFrame], _ tokens: inout [DeviceToken], _ input: Span<UInt8>,
     from offset: Int, _ limits: BinaryFrameLimits

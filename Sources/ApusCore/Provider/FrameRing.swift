@@ -1,26 +1,26 @@
 import ApusModel
 
-/// What became of a frame so far.
+/// The outcome of a frame so far.
 enum FrameOutcome: Sendable, Hashable {
   case undecided
   case accepted
   case failed(BinaryStatus)
 }
 
-/// A frame between its arrival and the moment when it is settled: decided, and everything before it too.
+/// A frame from its arrival until it is settled: it and everything before it are decided.
 struct PendingFrame: Sendable, Hashable {
-  /// Zero where the frame has none: it is what an error packet says then.
+  /// Zero if the frame has none, as in an error packet.
   var identifier: UInt32
-  /// Whether nothing may be said about it: command 0 has no identifier.
+  /// Whether nothing may be reported about it: command 0 has no identifier.
   var isSilent: Bool
   var startedSeconds: Int64
   var outcome = FrameOutcome.undecided
 }
 
-/// The frames of one connection that are not settled, in the order in which they came.
+/// The unsettled frames of one connection, in order of arrival.
 ///
-/// A ring that doubles where it is too small. Frames are numbered from 0, modulo 2^32; so few are pending at a time
-/// that a number is never ambiguous.
+/// A ring that doubles when full. Frames are numbered from 0, modulo 2^32; so few are pending at a time that a number
+/// is never ambiguous.
 struct FrameRing: Sendable {
   private var frames: [PendingFrame] = []
   private var head = 0
@@ -30,10 +30,10 @@ struct FrameRing: Sendable {
   /// The oldest.
   var first: PendingFrame? { count > 0 ? frames[head] : nil }
 
-  /// The number of the frame that is taken in next.
+  /// The number of the next frame.
   var nextSequence: UInt32 { headSequence &+ UInt32(count) }
 
-  /// Takes a frame in and returns its number.
+  /// Appends a frame and returns its number.
   mutating func append(_ frame: PendingFrame) -> UInt32 {
     if count == frames.count { grow() }
     frames[(head + count) & (frames.count - 1)] = frame
@@ -41,7 +41,7 @@ struct FrameRing: Sendable {
     return headSequence &+ UInt32(count - 1)
   }
 
-  /// Notes what became of a frame. The first word counts: a frame that was given up on may still be decided later.
+  /// Records the outcome of a frame. The first one counts: a frame that was given up may still be decided later.
   mutating func decide(_ sequence: UInt32, _ outcome: FrameOutcome) {
     let distance = sequence &- headSequence
     guard distance < UInt32(count) else { return }

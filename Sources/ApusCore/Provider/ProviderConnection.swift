@@ -1,8 +1,8 @@
 package import ApusModel
 
-/// What a request's credential was found to be good for.
+/// What a request's credential permits.
 ///
-/// A request carries its own from the head to the body: meanwhile another request may have brought another token.
+/// A request keeps its own from the head to the body: meanwhile another request may have brought another token.
 package struct Grant: Sendable, Hashable {
   package enum Scope: Sendable, Hashable {
     /// Every topic of the team.
@@ -26,36 +26,36 @@ package struct Grant: Sendable, Hashable {
 package enum Authentication: Sendable, Hashable {
   case trusted(Grant)
   case refused(Refusal)
-  /// The token, at this place in the authorization field, was not seen on this connection before: the driver reads it,
-  /// checks its signature, and calls `verified` or `verificationFailed`.
+  /// The token, at this range of the authorization field, is new on this connection: the driver reads it, verifies its
+  /// signature, and calls `verified` or `verificationFailed`.
   case needsVerification(token: Range<Int>)
 }
 
-/// Who is at the other end of a provider's HTTP/2 connection: the rules of "Establishing a token-based connection to
-/// APNs" and "Establishing a certificate-based connection to APNs" that hold over a connection's life.
+/// The peer of a provider's HTTP/2 connection: the rules of "Establishing a token-based connection to APNs" and
+/// "Establishing a certificate-based connection to APNs" over a connection's life.
 ///
-/// A value without I/O or clock, and not to be copied: trust belongs to one connection. The driver calls
+/// A noncopyable value without I/O or clock: trust belongs to one connection. The driver calls
 /// ``authenticate(_:directory:nowSeconds:)`` for every request.
 package struct ProviderConnection: ~Copyable, Sendable {
-  /// That of the door.
+  /// That of the listener.
   package let environment: Environment
   /// Whether a request was ever trusted: then the driver raises the limit of concurrent streams.
   package private(set) var isTrusted = false
 
   let certificate: CertificateCredential?
-  /// The certificate's topics that are registered in the directory last seen.
+  /// The certificate's topics that are registered in the last directory used.
   private(set) var certificateTopics: [TopicKey] = []
   private var certificateExplanation: Explanation?
 
-  /// The directory for which `current` and the certificate were last judged; 0 for none.
+  /// The directory under which `current` and the certificate were last judged; 0 for none.
   private var generation: UInt64 = 0
-  /// The last token that was trusted, and what for.
+  /// The last trusted token, and what it permits.
   private var current = CheckedToken()
   private var currentGrant: Grant?
-  /// Another token with a good signature: the one before, or one that was refused for another cause. It saves a
-  /// signature check for each request of a provider whose processes take turns with two tokens.
+  /// Another token with a valid signature: the previous one, or one rejected for another reason. It saves a signature
+  /// check for each request of a provider whose processes alternate between two tokens.
   private var spare = CheckedToken()
-  /// The key of the first push; tokens of later ones must be related to it.
+  /// The key of the first push; keys of later tokens must be related to it.
   private var firstKey: ProviderKey?
   /// When the current token counts as changed. See `clockAfter`.
   private var changedSeconds: Int64 = 0
@@ -66,7 +66,7 @@ package struct ProviderConnection: ~Copyable, Sendable {
     certificate = nil
   }
 
-  /// A connection with a certificate that the handshake has found valid. Its requests' authorization is ignored.
+  /// A connection with a certificate that passed the handshake. The authorization of its requests is ignored.
   ///
   /// Throws BadCertificate and BadCertificateEnvironment: the reason of the GOAWAY.
   package init(
@@ -79,20 +79,20 @@ package struct ProviderConnection: ~Copyable, Sendable {
     isTrusted = true
   }
 
-  /// A connection whose certificate is not good here, for a stand-in that takes any: its requests are refused for that,
-  /// each by itself.
+  /// A connection whose certificate is not valid here, for the development service, which accepts any: each of its
+  /// requests is rejected for that reason.
   package init(environment: Environment, refused certificate: CertificateCredential) {
     self.environment = environment
     self.certificate = certificate
   }
 
-  /// Whether a certificate speaks for its requests.
+  /// Whether its requests are authorized by a certificate.
   package var hasCertificate: Bool { certificate != nil }
 
-  /// The topic of requests that name none.
+  /// The topic of requests without one.
   package var defaultTopic: [UInt8]? { certificate?.defaultTopic }
 
-  /// Whether a request may go on as far as its sender is concerned.
+  /// Decides whether the credential of a request is valid.
   package mutating func authenticate(
     _ fields: borrowing RequestFields, directory: Directory, nowSeconds: Int64
   ) -> Authentication {
@@ -105,8 +105,7 @@ package struct ProviderConnection: ~Copyable, Sendable {
       return judgeSpare(directory: directory, nowSeconds: nowSeconds)
     }
     switch BearerField(field) {
-    // "MissingProviderToken: no provider certificate was used to connect, and the authorization header is missing or
-    // no provider token is specified."
+    // MissingProviderToken: no certificate, and the authorization field is missing or has no token.
     case .missing: return .refused(Refusal(.authorizationMissing))
     case .notBearer: return .refused(Refusal(.authorizationNotBearer))
     case .token(let range):
@@ -117,7 +116,7 @@ package struct ProviderConnection: ~Copyable, Sendable {
     }
   }
 
-  /// The driver found the signature good, with the key that `directory.verificationKey` gave.
+  /// The driver verified the signature with the key from `directory.verificationKey`.
   package mutating func verified(
     _ token: VerifiedToken, fields: borrowing RequestFields, directory: Directory,
     nowSeconds: Int64
@@ -131,20 +130,20 @@ package struct ProviderConnection: ~Copyable, Sendable {
     return judgeSpare(directory: directory, nowSeconds: nowSeconds)
   }
 
-  /// The driver could not read the token, or its signature is not good. What was trusted before stays so.
+  /// The driver could not read the token, or its signature is invalid. Earlier trust remains.
   package func verificationFailed(_ fault: TokenFault) -> Authentication {
     .refused(Refusal(.token(fault)))
   }
 
-  /// The last second in which the certificate is valid, Unix seconds; nil where there is none.
+  /// The last Unix second in which the certificate is valid; nil without a certificate.
   package var certificateNotAfterSeconds: Int64? { certificate?.notAfterSeconds }
 
-  /// Looks again at what the connection was trusted for, after a new directory came or the certificate's time was over.
-  /// The time is that by which handshakes judge certificates.
+  /// Re-examines the connection's trust after a new directory or the expiry of the certificate. Use the clock by which
+  /// handshakes judge certificates.
   ///
-  /// Returns the reason for which the driver should end the connection: a key that is revoked, removed or another one
-  /// now, a certificate that is revoked or has expired, an authority that is no longer trusted. Requests would be
-  /// refused for it one by one; a connection that nothing authorizes any more is not to stay open.
+  /// Returns the reason for which the driver should close the connection: a key that was revoked, removed or replaced,
+  /// a certificate that was revoked or has expired, an authority that is no longer trusted. Its requests would be
+  /// rejected one by one; a connection without valid credentials should not stay open.
   package mutating func reexamine(directory: Directory, nowSeconds: Int64) -> Refusal? {
     if let certificate {
       examineCertificate(certificate, directory)
@@ -190,7 +189,7 @@ extension ProviderConnection {
 // MARK: - Tokens
 
 extension ProviderConnection {
-  /// Decides about the token that was trusted last: under the same directory only time can have changed anything.
+  /// Decides on the last trusted token: under the same directory only time can change the result.
   @inline(__always)
   private mutating func recheckCurrent(
     directory: Directory, nowSeconds: Int64
@@ -214,11 +213,11 @@ extension ProviderConnection {
     }
   }
 
-  /// A refused token does not replace the bound one: it stays the spare.
+  /// A rejected token does not replace the current one: it stays the spare.
   private mutating func judgeSpare(
     directory: Directory, nowSeconds: Int64
   ) -> Authentication {
-    // A clock that was set back must not hold the next token off for longer than the rule says.
+    // After the clock was set back, the next token must not be delayed for longer than the rule says.
     changedSeconds = min(changedSeconds, nowSeconds)
     switch judge(spare, directory: directory, nowSeconds: nowSeconds) {
     case .refused(let refusal): return .refused(refusal)
@@ -243,7 +242,7 @@ extension ProviderConnection {
 
   private enum Judgement {
     case refused(Refusal)
-    /// The key is another one now than that which found the signature good.
+    /// The key has changed since it verified the signature.
     case outdated(Range<Int>)
     case good(ProviderKey)
   }
@@ -264,26 +263,26 @@ extension ProviderConnection {
     }
   }
 
-  /// The decision table of a token whose signature is good, from top to bottom.
+  /// The decision table for a token with a valid signature, from top to bottom.
   private func examine(
     _ token: VerifiedToken, directory: Directory, nowSeconds: Int64
   ) throws(Refusal) -> ProviderKey {
-    // "InvalidProviderToken": unknown kid, kid not of iss, revoked key.
+    // InvalidProviderToken: unknown kid, kid of another team than iss, or revoked key.
     let key = try directory.verificationKey(token.keyID, issuer: token.issuer)
-    // "ExpiredProviderToken", and InvalidProviderToken for the future.
+    // ExpiredProviderToken, or InvalidProviderToken for an issue time in the future.
     if let explanation = token.ageExplanation(nowSeconds: nowSeconds) {
       throw Refusal(explanation)
     }
-    // Before the device token is looked at: a made-up one gets this answer at the wrong door.
+    // Before the device token is checked: a made-up one gets this answer at the wrong listener too.
     guard key.environments.contains(environment) else {
       throw Refusal(.keyEnvironment(key: key.id, door: environment))
     }
     if var first = firstKey {
-      // A related key may be named after the first push: that is how a key is rotated out.
+      // A related key may be declared after the first push, so that a key can be rotated out.
       first.relatedKey = directory.key(first.id)?.relatedKey ?? first.relatedKey
       if let explanation = Self.relation(of: key, to: first) { throw Refusal(explanation) }
     }
-    // "TooManyProviderTokenUpdates".
+    // TooManyProviderTokenUpdates.
     if currentGrant != nil, !token.isSameIssue(as: current.token) {
       let wait = saturatingDifference(
         changedSeconds + Limits.providerTokenRefreshSeconds, nowSeconds)
@@ -292,17 +291,16 @@ extension ProviderConnection {
     return key
   }
 
-  /// Nil where pushes with both keys may share a connection.
+  /// Nil if pushes with both keys may share a connection.
   ///
-  /// "UnrelatedKeyIdInToken: the key ID in the provider token isn't related to the key ID of the token used in the
-  /// first push of this connection."
+  /// UnrelatedKeyIdInToken: the key of the token is not related to that of the first push on this connection.
   private static func relation(of key: ProviderKey, to first: ProviderKey) -> Explanation? {
     guard key.id != first.id || key.team != first.team else { return nil }
     guard key.team == first.team else { return .otherTeam(first: first.team, now: key.team) }
     guard key.isTeamScoped == first.isTeamScoped else {
       return .otherKeyKind(first: first.id, now: key.id)
     }
-    // Two team-scoped keys cover the same topics: that is how a team rotates.
+    // Two team-scoped keys cover the same topics, so that a team can rotate them.
     guard !key.isTeamScoped else { return nil }
     guard key.relatedKey == first.id || first.relatedKey == key.id else {
       return .unrelatedKey(first: first.id, now: key.id)
@@ -310,12 +308,12 @@ extension ProviderConnection {
     return nil
   }
 
-  /// When a token that is trusted now counts as changed: when it was issued, but not before the last change allowed
-  /// another.
+  /// When a token that is trusted now counts as changed: when it was issued, but not before the previous change
+  /// allowed another.
   ///
-  /// "Refresh your token no more than once every 20 minutes" binds the provider's own clock. Counting from the
-  /// request would refuse one that keeps to it: a token issued 19 minutes ago may be the first of a new connection,
-  /// and its successor follows a minute later. Changes remain 20 minutes apart on this count, and never in the future.
+  /// The limit of one change every 20 minutes binds the provider's own clock. Counting from the request would reject a
+  /// provider that keeps to it: a token issued 19 minutes ago may be the first on a new connection, and its successor
+  /// follows a minute later. By this count changes remain 20 minutes apart, and never in the future.
   private func clockAfter(_ token: VerifiedToken, nowSeconds: Int64) -> Int64 {
     let issued = min(token.issuedAtSeconds, nowSeconds)
     guard currentGrant != nil else { return issued }

@@ -1,6 +1,6 @@
 import ApusModel
 
-/// What a provider token says, after its signature was found to be that of its key.
+/// The content of a provider token whose signature was verified.
 ///
 /// "Establishing a token-based connection to APNs": `kid` of the header, `iss` and `iat` of the claims.
 package struct VerifiedToken: Sendable, Hashable {
@@ -15,20 +15,20 @@ package struct VerifiedToken: Sendable, Hashable {
     self.issuedAtSeconds = issuedAtSeconds
   }
 
-  /// Whether both were issued as one: ES256 signatures are random, so several processes that sign in one second send
-  /// different bytes for the same token.
+  /// Whether both have the same key and issue time: ES256 signatures are random, so processes that sign within one
+  /// second send different bytes for the same token.
   func isSameIssue(as other: VerifiedToken) -> Bool {
     keyID == other.keyID && issuedAtSeconds == other.issuedAtSeconds
   }
 
-  /// Seconds since the token was issued; negative for one from the future.
+  /// Seconds since the token was issued; negative if that is in the future.
   func ageSeconds(at nowSeconds: Int64) -> Int64 {
     saturatingDifference(nowSeconds, issuedAtSeconds)
   }
 
-  /// Nil while the token is neither too old nor from the future.
+  /// Nil unless the token is too old or from the future.
   ///
-  /// A token ends an hour after it was issued, by its own date: one from the future lives as long as any other.
+  /// A token expires an hour after its own issue time: one from the future is valid as long as any other.
   @inline(__always)
   func ageExplanation(nowSeconds: Int64) -> Explanation? {
     let age = ageSeconds(at: nowSeconds)
@@ -37,7 +37,7 @@ package struct VerifiedToken: Sendable, Hashable {
     return nil
   }
 
-  /// The same of a token of which nothing else is known.
+  /// The same for a token of which only the issue time is known.
   package static func ageExplanation(issuedAtSeconds: Int64, nowSeconds: Int64) -> Explanation? {
     let nobody = ShortID(high: 0, low: 0)
     return VerifiedToken(keyID: nobody, issuer: nobody, issuedAtSeconds: issuedAtSeconds)
@@ -45,22 +45,22 @@ package struct VerifiedToken: Sendable, Hashable {
   }
 }
 
-/// `left - right`, held within Int64.
+/// `left - right`, saturated to Int64.
 func saturatingDifference(_ left: Int64, _ right: Int64) -> Int64 {
   let (difference, overflow) = left.subtractingReportingOverflow(right)
   guard overflow else { return difference }
   return left < 0 ? -.max : .max
 }
 
-/// A token whose signature was checked on this connection, with the field that it came in.
+/// A token whose signature was verified on this connection, with the field that contained it.
 ///
-/// An identical field needs one comparison in place of a signature check.
+/// An identical field needs one comparison instead of a signature check.
 struct CheckedToken: Sendable {
-  /// The whole authorization field; empty where there is no token yet.
+  /// The whole authorization field; empty if there is no token yet.
   var field = ByteStore(capacity: 0)
   var token = VerifiedToken(
     keyID: ShortID(high: 0, low: 0), issuer: ShortID(high: 0, low: 0), issuedAtSeconds: 0)
-  /// `ProviderKey.publicKey` of the key that found it good.
+  /// `ProviderKey.publicKey` of the key that verified it.
   var publicKey: UInt64 = 0
 
   @inline(__always)
@@ -69,8 +69,8 @@ struct CheckedToken: Sendable {
   }
 }
 
-/// Whether two runs of bytes are the same, looking at all of them: without an early end the loop runs in vectors, and a
-/// token differs from the next one only near its end.
+/// Whether two spans have the same bytes, comparing all of them: without an early exit the loop is vectorised, and
+/// successive tokens differ only near the end.
 @inline(__always)
 func sameBytes(_ left: Span<UInt8>, _ right: Span<UInt8>) -> Bool {
   let count = left.count
@@ -80,13 +80,13 @@ func sameBytes(_ left: Span<UInt8>, _ right: Span<UInt8>) -> Bool {
   return difference == 0
 }
 
-/// What stands in an authorization field.
+/// The content of an authorization field.
 package enum BearerField {
   /// No field, or an empty one.
   case missing
-  /// Another scheme, or no token behind the scheme.
+  /// Another scheme, or no token after the scheme.
   case notBearer
-  /// Where the token is.
+  /// The range of the token.
   case token(Range<Int>)
 
   /// Reads `bearer`, in either case, spaces, and the token. RFC 6750, section 2.1; RFC 9110, section 11.1.

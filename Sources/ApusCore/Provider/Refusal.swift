@@ -1,9 +1,9 @@
 package import ApusModel
 package import ApusWire
 
-/// A refused request: what the provider is told, and what its operator can be told.
+/// A rejected request: the answer for the provider, and the explanation for the operator.
 ///
-/// Small and without references: making one costs nothing. The text is built when somebody logs it.
+/// Small and without references: creating one costs nothing. The text is built only for logging.
 package struct Refusal: Error, Sendable, Hashable {
   package var explanation: Explanation
 
@@ -11,7 +11,7 @@ package struct Refusal: Error, Sendable, Hashable {
 
   package var reason: Reason { explanation.reason }
 
-  /// What the answer says.
+  /// The provider's answer.
   package var rejection: Rejection {
     if case .inactiveToken(let milliseconds) = explanation {
       return Rejection(reason, timestampMilliseconds: milliseconds)
@@ -20,7 +20,7 @@ package struct Refusal: Error, Sendable, Hashable {
   }
 }
 
-/// What was wrong with a provider token before anything in it could be believed.
+/// What was wrong with a provider token before its signature was verified.
 package enum TokenFault: UInt8, Sendable, Hashable, CaseIterable {
   case tooLong
   case malformed
@@ -29,7 +29,7 @@ package enum TokenFault: UInt8, Sendable, Hashable, CaseIterable {
   case badSignature
 }
 
-/// Exactly why a request was refused. One word on the wire stands for several of these.
+/// Exactly why a request was rejected. One reason on the wire stands for several of these.
 package enum Explanation: Sendable, Hashable {
   // Steps 1 to 4: the head.
   case headerListTooLarge
@@ -37,7 +37,7 @@ package enum Explanation: Sendable, Hashable {
   case methodNotPost
   case duplicate(HeaderName)
 
-  // Step 5: who asks.
+  // Step 5: the credential.
   case authorizationMissing
   case authorizationNotBearer
   case token(TokenFault)
@@ -59,7 +59,7 @@ package enum Explanation: Sendable, Hashable {
   case certificateEnvironment(door: Environment)
   case certificateTopicMissing
 
-  // The binary interface: what stands in for the fields.
+  // The binary interface: instead of the fields.
   case frame(BinaryFrameFault)
   case priorityUnknown(UInt8)
 
@@ -81,11 +81,11 @@ package enum Explanation: Sendable, Hashable {
   case deviceTokenLength(digitCount: Int)
   case deviceTokenNotHex
   case deviceTokenForeign
-  /// All zeros: somebody with a good credential asks whether it is one, as `apus doctor` does.
+  /// All zeros: a peer with a valid credential tests it, as `apus doctor` does.
   case deviceTokenOfProbe
   case deviceTokenEnvironment(issued: Environment)
 
-  // Steps 10 to 13: what the credential covers, and what the token leads to.
+  // Steps 10 to 13: what the credential covers, and the state of the device token.
   case topicUnknown
   case topicOfOtherTeam(topic: TopicKey, owner: ShortID, team: ShortID)
   case topicNotOfKey(topic: TopicKey, key: ShortID)
@@ -95,7 +95,7 @@ package enum Explanation: Sendable, Hashable {
   case inactiveToken(sinceMilliseconds: Int64)
   case tooManyToDevice
 
-  /// The word on the wire. "Handling notification responses from APNs".
+  /// The reason on the wire. "Handling notification responses from APNs".
   package var reason: Reason {
     switch self {
     case .headerListTooLarge: .headerListTooLarge
@@ -135,7 +135,7 @@ package enum Explanation: Sendable, Hashable {
     }
   }
 
-  /// The word of the HTTP/2 interface that is nearest: for logs and counters.
+  /// The closest reason of the HTTP/2 interface, for logs and counters.
   private static func reason(_ fault: BinaryFrameFault) -> Reason {
     switch fault {
     case .tokenMissing: .missingDeviceToken
@@ -159,8 +159,8 @@ package enum Explanation: Sendable, Hashable {
     }
   }
 
-  /// Whether somebody asked for what they may not have, or showed what is not theirs: whoever looks after the service
-  /// can do something about it. The others are the provider's alone.
+  /// Whether the request lacked authorization: the service's operator can act on that. The other causes are the
+  /// provider's own.
   package var concernsTrust: Bool {
     switch self {
     case .authorizationMissing, .authorizationNotBearer, .token, .signature, .unknownKey,

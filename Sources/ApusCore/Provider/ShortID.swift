@@ -1,7 +1,7 @@
-/// A team's or a key's identifier: ten ASCII letters and digits.
+/// The identifier of a team or a key: ten ASCII letters and digits.
 ///
-/// "Establishing a token-based connection to APNs": the key id and the team id are 10-character values. Two words hold
-/// them, so that comparing and hashing need no String.
+/// "Establishing a token-based connection to APNs": the key id and the team id are 10-character values. Stored in two
+/// words, so that comparing and hashing need no String.
 package struct ShortID: Sendable, Hashable {
   /// The first eight characters, the first the most significant.
   package var high: UInt64
@@ -29,7 +29,7 @@ package struct ShortID: Sendable, Hashable {
     self.low = low
   }
 
-  /// The same from text: for configuration and tests.
+  /// The same from a String: for configuration and tests.
   package init?(_ text: String) {
     let bytes = Array(text.utf8)
     self.init(bytes.span)

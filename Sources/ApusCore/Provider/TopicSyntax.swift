@@ -1,13 +1,13 @@
 import ApusModel
 
-/// Whether the bytes can be a topic: labels of ASCII letters, digits, `-` and `_`, parted by single full stops, no
+/// Whether the bytes can be a topic: labels of ASCII letters, digits, `-` and `_`, separated by single full stops, no
 /// longer than `Limits.topicBytes`.
 ///
 /// Apple's pages give no grammar for `apns-topic`. A bundle id has letters, digits, hyphens and full stops
-/// ("CFBundleIdentifier"); underscores are seen in old ones.
+/// ("CFBundleIdentifier"); underscores occur in old ones.
 func isTopicSyntax(_ topic: Span<UInt8>) -> Bool {
   guard topic.count > 0 && topic.count <= Limits.topicBytes else { return false }
-  // A label is empty where a full stop follows a full stop or the beginning, or ends the text.
+  // A label is empty if two full stops are adjacent, or a full stop begins or ends the text.
   var previous: UInt8 = 0x2e
   for index in topic.indices {
     let byte = topic[index]

@@ -1,10 +1,10 @@
 import ApusModel
 import CNGHTTP2
 
-/// nghttp2's way into ``HTTP2ClientSession``.
+/// The callbacks through which nghttp2 calls ``HTTP2ClientSession``.
 enum ClientCallbacks {
   static let options = unsafe SharedSetup.options { options in
-    // The limit is the session's to keep: nghttp2 would queue what is above it.
+    // The session itself keeps to the server's limit: nghttp2 would queue requests above it.
     unsafe nghttp2_option_set_peer_max_concurrent_streams(
       options, UInt32(Limits.concurrentStreams))
     unsafe nghttp2_option_set_max_continuations(options, 16 * Limits.continuationFrames)
@@ -93,7 +93,7 @@ enum ClientCallbacks {
     }
   }
 
-  /// Copies what is left of a request's body into a DATA frame.
+  /// Copies the rest of a request's body into a DATA frame.
   static let readRequest: nghttp2_data_source_read_callback = {
     _, streamID, buffer, capacity, flags, _, user in
     guard let buffer = unsafe buffer, let flags = unsafe flags else {
@@ -105,7 +105,7 @@ enum ClientCallbacks {
   }
 }
 
-/// Lends the session to `body`: to count references would cost as much as what most of the callbacks do.
+/// Lends the session to `body`: reference counting would cost as much as most callbacks themselves.
 @inline(__always)
 private func clientSession<Result>(
   _ user: UnsafeMutableRawPointer?, _ body: (HTTP2ClientSession) -> Result
@@ -116,7 +116,7 @@ private func clientSession<Result>(
 
 /// The header of a frame: the first member of each variant of the union.
 ///
-/// Read through a raw pointer, since the importer copies the whole union to get at a member.
+/// Read through a raw pointer, because Swift would copy the whole union to access a member.
 func frameHeader(_ frame: UnsafePointer<nghttp2_frame>) -> nghttp2_frame_hd {
   unsafe UnsafeRawPointer(frame).assumingMemoryBound(to: nghttp2_frame_hd.self).pointee
 }

@@ -1,20 +1,20 @@
 import ApusModel
 import CNGHTTP2
 
-// What goes to the server.
+// Output to the server.
 extension HTTP2ClientSession {
-  /// Whether there is something to write.
+  /// Whether output is pending.
   package var wantsWrite: Bool {
     unsafe !carry.isEmpty || nghttp2_session_want_write(handle) != 0
   }
 
-  /// Whether the connection is to be closed: nothing more will be read or written.
+  /// Whether to close the connection: nothing more will be read or written.
   package var isFinished: Bool {
     guard !wantsWrite else { return false }
     return unsafe hasFailed || nghttp2_session_want_read(handle) == 0
   }
 
-  /// Appends what is to be sent to `buffer`, up to a length of `limit` bytes in all; the rest waits.
+  /// Appends pending output to `buffer`, up to a total length of `limit` bytes; the rest waits.
   package func pendingOutput(into buffer: inout [UInt8], limit: Int) {
     while buffer.count < limit {
       if unsafe carry.isEmpty {
@@ -33,10 +33,10 @@ extension HTTP2ClientSession {
     }
   }
 
-  /// The frame itself, or the same with the fields of its request where it opens a stream.
+  /// The frame itself; if it opens a stream, with the header fields of its request.
   ///
-  /// Here and not where a request is submitted: blocks must be spelled in the order in which they are sent, and of
-  /// what was submitted some may never be.
+  /// Encoded here and not in `submit`: blocks must be encoded in the order in which they are sent, and some submitted
+  /// requests are never sent.
   private func spelled(_ frame: UnsafeBufferPointer<UInt8>) -> UnsafeBufferPointer<UInt8> {
     guard frame.count >= HeaderEncoder.frameHeaderLength,
       unsafe frame[3] == UInt8(truncatingIfNeeded: NGHTTP2_HEADERS.rawValue),
@@ -57,7 +57,7 @@ extension HTTP2ClientSession {
   }
 }
 
-/// `POST`, `https` and `/`, which RFC 7541, appendix A has all three.
+/// `POST`, `https` and `/`, all three of which are in RFC 7541, appendix A.
 @safe struct Placeholder: @unchecked Sendable {
   private let block = HeaderBlock()
   var fields: UnsafeMutablePointer<nghttp2_nv> { unsafe block.fields }

@@ -1,9 +1,9 @@
 import ApusModel
 import CNGHTTP2
 
-// What nghttp2 reports.
+// Callbacks from nghttp2.
 extension HTTP2ClientSession {
-  /// One of ``openStreams``, which keeps it alive.
+  /// The response of a stream; one of ``openStreams``, which keep it alive.
   func response(_ streamID: Int32) -> Unmanaged<HTTP2Response>? {
     guard let pointer = unsafe nghttp2_session_get_stream_user_data(handle, streamID) else {
       return nil
@@ -14,7 +14,7 @@ extension HTTP2ClientSession {
   /// The response is one of ``openStreams`` until its stream is closed, which is after its header fields.
   func didBeginHeaders(streamID: Int32) { unsafe current = response(streamID) }
 
-  /// The bytes of a body for a DATA frame.
+  /// Copies body bytes for a DATA frame.
   func readBody(
     _ streamID: Int32, _ buffer: UnsafeMutablePointer<UInt8>, capacity: Int,
     flags: UnsafeMutablePointer<UInt32>
@@ -31,7 +31,7 @@ extension HTTP2ClientSession {
 
   func didReceive(_ field: AnswerField, _ value: Span<UInt8>) {
     if case .date = field {
-      // Once for each connection: it is only compared with a clock.
+      // Once per connection: it is only compared with a clock.
       if serverSeconds == nil { serverSeconds = HTTPDate.seconds(value) }
       return
     }
@@ -49,7 +49,7 @@ extension HTTP2ClientSession {
     }
     settle(response)
     if response.requestOffset < response.request.count {
-      // Answered without having read the request: the rest is of no use to anyone.
+      // The server answered without reading the whole request: the rest is useless.
       unsafe nghttp2_submit_rst_stream(handle, 0, streamID, HTTP2ErrorCode.cancel.rawValue)
     }
   }
@@ -66,7 +66,7 @@ extension HTTP2ClientSession {
     forget(response)
   }
 
-  /// A GOAWAY of nghttp2's means that the server broke the protocol; one of ``close()`` has no error.
+  /// A GOAWAY sent by nghttp2 means that the server violated the protocol; one sent by ``close()`` is no error.
   func didSendGoAway() {
     if !isLeaving { hasFailed = true }
   }
@@ -78,11 +78,11 @@ extension HTTP2Response {
   ) {
     switch field {
     case .listed(.status):
-      // A second one belongs to the answer behind an interim one.
+      // A second `:status` belongs to the final response after an interim one.
       prepareForAnswer()
       for index in value.indices { status = status &* 10 &+ UInt16(value[index] &- 0x30) }
     case .listed(let name):
-      // Fields beyond the room are dropped: an answer has four.
+      // Fields that do not fit are dropped: a response has four.
       _ = fields.add(name, value: value)
     case .retryAfter:
       retryAfterSeconds = HTTPDate.retryAfter(value, nowSeconds: nowSeconds)
@@ -104,10 +104,10 @@ extension HTTP2Response {
   }
 }
 
-/// The fields of an answer that a client looks at.
+/// The response fields that a client reads.
 enum AnswerField {
   case listed(HeaderName)
-  // Of HTTP itself.
+  // Fields of HTTP.
   case retryAfter, date
 
   init?(_ name: Span<UInt8>) {

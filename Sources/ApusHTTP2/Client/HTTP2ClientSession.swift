@@ -2,10 +2,10 @@ package import ApusModel
 import CNGHTTP2
 import CShims
 
-/// The client's end of one HTTP/2 connection to a push service: requests in, answers out, bytes both ways.
+/// The client side of one HTTP/2 connection to a push service: requests in, responses out, bytes both ways.
 ///
-/// It does no I/O and has no clock. nghttp2 keeps the streams and checks what the server sends (RFC 9113, section 8);
-/// the header blocks of requests are spelled by ``HeaderEncoder``, into the frames that nghttp2 makes.
+/// It does no I/O and has no clock. nghttp2 manages the streams and checks what the server sends (RFC 9113, section
+/// 8); ``HeaderEncoder`` encodes the header blocks of requests into the frames that nghttp2 makes.
 @safe package final class HTTP2ClientSession {
   private static let nameCount = UInt8(HeaderName.allCases.count)
 
@@ -16,28 +16,28 @@ import CShims
   private var settled: [HTTP2Response] = []
   private var settledHead = 0
   private var free: [HTTP2Response] = []
-  /// What is left of the frame that is being handed out.
+  /// The rest of the frame that is being output.
   var carry = unsafe UnsafeBufferPointer<UInt8>(start: nil, count: 0)
 
-  /// Whether the server's first SETTINGS frame came: before, it is not known how many streams it takes.
+  /// Whether the server's first SETTINGS frame has arrived: before it, the number of streams allowed is unknown.
   package internal(set) var isReady = false
   package internal(set) var hasFailed = false
-  /// The answer whose header fields are coming in.
+  /// The response whose header fields are arriving.
   var current: Unmanaged<HTTP2Response>?
-  /// Whether the server's SETTINGS came since the last request was spelled.
+  /// Whether the server's SETTINGS arrived after the last request was encoded.
   var isTableSizeNew = false
   /// Whether ``close()`` was called.
   var isLeaving = false
-  /// Of bodies that were submitted.
+  /// Body bytes submitted but not yet sent.
   var unsentBodyBytes = 0
-  /// What the server's clock said last (the `date` field), in seconds since 1970; nil when it never said so.
+  /// The server's clock (its last `date` field) in seconds since 1970; nil if it never sent one.
   package internal(set) var serverSeconds: Int64?
-  /// What the server's last GOAWAY said; nil while there was none.
+  /// The server's last GOAWAY; nil if there was none.
   package internal(set) var goAway: HTTP2GoAway?
-  /// Answers to ``ping()`` that came.
+  /// Responses to ``ping()`` received.
   package internal(set) var pongCount = 0
 
-  /// Starts with the preface and SETTINGS in the output.
+  /// Starts with the preface and SETTINGS as pending output.
   package init() {
     guard let pool = unsafe apus_pool_new() else { fatalError("out of memory") }
     unsafe memory = pool
@@ -70,15 +70,15 @@ import CShims
     return max(0, streamLimit - openStreams.count)
   }
 
-  /// Requests that the server takes at a time, as it said last, up to `Limits.concurrentStreams`.
+  /// Requests that the server allows at a time, as last announced, up to `Limits.concurrentStreams`.
   package var streamLimit: Int {
     let announced = unsafe nghttp2_session_get_remote_settings(
       handle, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
     return min(Int(announced), Limits.concurrentStreams)
   }
 
-  /// Whether no more requests can be sent, ever: the server is going, the connection failed, or it has used its 2^30
-  /// streams up.
+  /// Whether no more requests can ever be sent: the server is closing the connection, the connection failed, or all
+  /// 2^30 streams are used.
   package var isClosing: Bool {
     unsafe hasFailed || isLeaving || goAway != nil
       || nghttp2_session_check_request_allowed(handle) == 0
@@ -87,22 +87,22 @@ import CShims
   /// Requests without an outcome.
   package var openStreamCount: Int { openStreams.count }
 
-  /// Bytes of bodies that the server's window for the whole connection has room for, beyond those that were submitted
-  /// already. Negative while these wait for room.
+  /// Body bytes that fit into the server's connection window, beyond those already submitted. Negative while these
+  /// wait for room.
   package var windowBytes: Int {
     unsafe Int(nghttp2_session_get_remote_window_size(handle)) - unsentBodyBytes
   }
 
-  /// What all requests from now on share: `POST`, `https` and these. An empty `authorization` is left out: a
-  /// certificate speaks.
+  /// Sets what all further requests share: `POST`, `https` and these. An empty `authorization` is omitted, for
+  /// connections with a certificate.
   package func share(authority: Span<UInt8>, authorization: [UInt8]) {
     encoder.share(authority: authority, authorization: authorization)
   }
 
-  /// Sends a request; nil when ``availableStreams`` is 0.
+  /// Sends a request; nil if ``availableStreams`` is 0.
   ///
-  /// `fields` has `:method`, `:scheme`, `:path` and `:authority` and what else is to be sent. What identifies one
-  /// notification stays out of the compressor's table.
+  /// `fields` has `:method`, `:scheme`, `:path`, `:authority` and any further fields. Fields that identify one
+  /// notification are not entered into the compression table.
   package func submit(fields: borrowing RequestFields, body: Span<UInt8>) -> Int32? {
     var list = HTTP2FieldList()
     for rawValue in 0..<Self.nameCount {
@@ -112,8 +112,8 @@ import CShims
     return submit(list, body: body.copied(), tag: 0)
   }
 
-  /// The same, with the fields that were given to ``share(authority:authorization:)`` around these, of which the path
-  /// is the first. The outcome bears the `tag`.
+  /// The same, with the fields from ``share(authority:authorization:)`` added to these, of which the path is the
+  /// first. The outcome has the `tag`.
   package func submit(_ fields: HTTP2FieldList, body: [UInt8], tag: Int) -> Int32? {
     guard availableStreams > 0 else { return nil }
     let response = free.popLast() ?? HTTP2Response()
@@ -140,13 +140,13 @@ import CShims
     return streamID
   }
 
-  /// What nghttp2 is told of each request: it spells that in three bytes, in which its table has no part.
+  /// The fields passed to nghttp2 for each request: it encodes them in three bytes, without using its table.
   private static let placeholder = Placeholder()
 
-  /// Asks the server for a sign of life; see ``pongCount``.
+  /// Sends a PING, to check that the server responds; see ``pongCount``.
   package func ping() { unsafe nghttp2_submit_ping(handle, 0, nil) }
 
-  /// Ends the connection from this side: GOAWAY. Open requests still get their answers.
+  /// Closes the connection from this side: GOAWAY. Open requests are still answered.
   package func close() {
     isLeaving = true
     unsafe nghttp2_submit_goaway(handle, 0, 0, HTTP2ErrorCode.noError.rawValue, nil, 0)
@@ -154,7 +154,7 @@ import CShims
 
   // MARK: Outcomes
 
-  /// The next outcome, in the order in which they became known. Give it back with ``release(_:)``.
+  /// The next outcome, in the order in which they became known. Return it with ``release(_:)``.
   package func nextResponse() -> HTTP2Response? {
     guard settledHead < settled.count else { return nil }
     let response = settled[settledHead]
@@ -201,7 +201,7 @@ import CShims
     if !response.isInUse, free.count < Limits.concurrentStreams { free.append(response) }
   }
 
-  /// The connection is gone: what has no outcome yet fails with `.connectionLost`.
+  /// The connection ended: requests without an outcome fail with `.connectionLost`.
   package func connectionLost() {
     hasFailed = true
     while let response = openStreams.last {
@@ -212,7 +212,7 @@ import CShims
 
   // MARK: Bytes
 
-  /// Takes bytes from the server. `.failed`: write what is pending, close, and call ``connectionLost()``.
+  /// Processes bytes from the server. `.failed`: write pending output, close, and call ``connectionLost()``.
   package func receive(_ bytes: UnsafeRawBufferPointer) -> HTTP2SessionResult {
     guard !hasFailed else { return .failed }
     guard let base = bytes.baseAddress, unsafe !bytes.isEmpty else { return .ok }
@@ -232,11 +232,11 @@ import CShims
   }
 }
 
-/// What a GOAWAY frame said (RFC 9113, section 6.8).
+/// The content of a GOAWAY frame (RFC 9113, section 6.8).
 package struct HTTP2GoAway: Sendable, Hashable {
-  /// The last stream that the server acts on, or acted on.
+  /// The last stream that the server processed or may process.
   package var lastStreamID: Int32
   package var code: HTTP2ErrorCode
-  /// The debug data, at most `Limits.goAwayDebugBytes`; of push services, `{"reason":"…"}`.
+  /// The debug data, at most `Limits.goAwayDebugBytes`; push services send `{"reason":"…"}`.
   package var debugData: [UInt8]
 }

@@ -1,9 +1,8 @@
 package import ApusModel
 
-/// The header fields of one request, one behind the other, as ``HTTP2ClientSession`` spells them when they are sent.
+/// The header fields of one request, stored contiguously, as ``HTTP2ClientSession`` encodes them when they are sent.
 ///
-/// Made to be filled again and again. Each field: its name (`HeaderName`, 1 byte), the length of its value (2), the
-/// value.
+/// Reusable. Each field: its name (`HeaderName`, 1 byte), the length of its value (2 bytes), the value.
 package struct HTTP2FieldList: Sendable {
   private var store: [UInt8] = []
   /// Bytes in use.
@@ -25,7 +24,7 @@ package struct HTTP2FieldList: Sendable {
     store.write(value, at: begin(name, length: value.count))
   }
 
-  /// Adds a field whose value is one of few.
+  /// Adds a field with a constant value.
   package mutating func add(_ name: HeaderName, _ text: StaticString) {
     let place = begin(name, length: text.utf8CodeUnitCount)
     text.withUTF8Buffer { value in unsafe store.write(Span(_unsafeElements: value), at: place) }
@@ -46,7 +45,7 @@ package struct HTTP2FieldList: Sendable {
     store.write(rest, at: place + length)
   }
 
-  /// Makes room for a field. Gives the place of its value.
+  /// Reserves room for a field. Returns the offset of its value.
   private mutating func begin(_ name: HeaderName, length: Int) -> Int {
     precondition(length <= Int(UInt16.max), "a value too long for a header field")
     let start = byteCount

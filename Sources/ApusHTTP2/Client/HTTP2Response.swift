@@ -1,47 +1,47 @@
 package import ApusModel
 
-/// Why a request got no answer.
+/// Why a request got no response.
 package enum HTTP2StreamFailure: Error, Sendable, Hashable {
-  /// The server reset the stream; whether it acted on the request is not known.
+  /// The server reset the stream; it may have processed the request.
   case reset(HTTP2ErrorCode)
-  /// The server reset the stream unread (REFUSED_STREAM): safe to send again.
+  /// The server reset the stream unprocessed (REFUSED_STREAM): safe to retry.
   case refused
-  /// The stream lies above the last one of the server's GOAWAY: safe to send again, on another connection.
+  /// The stream is above the last one of the server's GOAWAY: safe to retry on another connection.
   case goneAway
-  /// The connection ended first; whether the server acted on the request is not known.
+  /// The connection ended first; the server may have processed the request.
   case connectionLost
 }
 
-/// The outcome of one request of a client: the answer, or the failure. Comes from the session's pool.
+/// The outcome of a client's request: the response, or the failure. From the session's pool.
 package final class HTTP2Response {
   package internal(set) var streamID: Int32 = 0
-  /// `:status`; 0 with a failure.
+  /// `:status`; 0 for a failure.
   package internal(set) var status: UInt16 = 0
-  /// The listed fields of the answer.
+  /// The known fields of the response.
   package internal(set) var fields = RequestFields(byteCapacity: Limits.answerFieldBytes)
-  /// The body; of one longer than `Limits.answerBytes` only that much.
+  /// The body, truncated to `Limits.answerBytes`.
   package internal(set) var body = ByteStore(capacity: 128)
-  /// Bytes that the body really had.
+  /// The full length of the body in bytes.
   package internal(set) var bodyByteCount = 0
   package internal(set) var failure: HTTP2StreamFailure?
-  /// What ``HTTP2ClientSession/submit(_:body:tag:)`` was given.
+  /// The tag passed to ``HTTP2ClientSession/submit(_:body:tag:)``.
   package internal(set) var tag = 0
-  /// Whether the end of the request was among the bytes to be written. A server cannot act on one without its end.
+  /// Whether the end of the request was output. A server cannot process a request without its end.
   package internal(set) var wasSentWhole = false
-  /// Seconds to wait before the request is made again (`retry-after`; RFC 9110, section 10.2.3); nil: not said.
+  /// Seconds to wait before a retry (`retry-after`; RFC 9110, section 10.2.3); nil if absent.
   package internal(set) var retryAfterSeconds: Int?
 
-  /// The header fields of the request, until they are spelled.
+  /// The header fields of the request, until they are encoded.
   var requestFields = HTTP2FieldList()
-  /// The body of the request, until the server's window took it.
+  /// The body of the request, until it was sent.
   var request: [UInt8] = []
   var requestOffset = 0
 
-  /// Place among the session's open streams; -1 when the stream is closed.
+  /// Its index among the session's open streams; -1 once the stream is closed.
   var slot = -1
   var isQueued = false
   var isWithApplication = false
-  /// The outcome is known.
+  /// Whether the outcome is known.
   var isSettled = false
 
   init() {}
@@ -60,7 +60,7 @@ package final class HTTP2Response {
     prepareForAnswer()
   }
 
-  /// Forgets an interim answer (1xx).
+  /// Forgets an interim response (1xx).
   func prepareForAnswer() {
     status = 0
     retryAfterSeconds = nil
@@ -69,7 +69,7 @@ package final class HTTP2Response {
     bodyByteCount = 0
   }
 
-  /// The text of a listed field; nil where it is empty or did not come.
+  /// The text of a known field; nil if empty or absent.
   package func text(_ name: HeaderName) -> String? { fields.text(name) }
 
   func append(_ bytes: Span<UInt8>) {

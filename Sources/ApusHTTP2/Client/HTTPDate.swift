@@ -1,6 +1,6 @@
 import ApusModel
 
-/// Dates of HTTP (RFC 9110, section 5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`, the only form that is still sent.
+/// Dates of HTTP (RFC 9110, section 5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`, the only form still sent.
 package enum HTTPDate {
   private static let length = 29
   private static let months: [[UInt8]] = [
@@ -22,7 +22,7 @@ package enum HTTPDate {
     return nil
   }
 
-  /// The value of `retry-after`: seconds, or a date, for which the server's clock is needed.
+  /// The value of `retry-after`: seconds, or a date, which needs the server's clock.
   static func retryAfter(_ text: Span<UInt8>, nowSeconds: Int64?) -> Int? {
     if (1...9).contains(text.count), let seconds = number(text, 0..<text.count) {
       return Int(seconds)
@@ -40,7 +40,7 @@ package enum HTTPDate {
     return value
   }
 
-  /// Days of the Gregorian calendar, counted in years that begin in March, so that a leap day is a year's last.
+  /// Days of the Gregorian calendar, with years that begin in March, so that a leap day is the last of its year.
   private static func daysSince1970(year: Int64, month: Int64, day: Int64) -> Int64 {
     let shifted = month <= 2 ? year - 1 : year
     let era = (shifted >= 0 ? shifted : shifted - 399) / 400

@@ -1,9 +1,9 @@
 import ApusModel
 import CNGHTTP2
 
-/// The header fields of one answer on their way into nghttp2, which copies the values.
+/// The header fields of one response, on their way into nghttp2, which copies the values.
 ///
-/// One serves all connections of a worker: it is filled and handed over within one call.
+/// One block serves all connections of a worker: it is filled and used within one call.
 @safe final class HeaderBlock {
   private static let fieldCapacity = 18
   private static let byteCapacity = Limits.headerListBytes + 256
@@ -28,14 +28,14 @@ import CNGHTTP2
     used = 0
   }
 
-  /// Adds a field. One that is `indexed` may enter the compressor's table; identities, which never come again, would
-  /// only push out what does.
+  /// Adds a field. An `indexed` field may enter the compression table; ids, which never repeat, would only evict
+  /// others from it.
   func add(_ name: HeaderName, value: Span<UInt8>, indexed: Bool = true) {
     let start = unsafe copy(value)
     unsafe append(name, start, value.count, indexed: indexed)
   }
 
-  /// Adds a field whose value stands in the program.
+  /// Adds a field with a constant value.
   func add(_ name: HeaderName, text: StaticString, indexed: Bool = true) {
     unsafe append(
       name, UnsafeMutablePointer(mutating: text.utf8Start), text.utf8CodeUnitCount,
@@ -64,7 +64,7 @@ import CNGHTTP2
     unsafe append(.status, start, 3, indexed: true)
   }
 
-  /// Adds a field that no request and no other answer has.
+  /// Adds a field that is not in ``HeaderName``.
   func add(named name: StaticString, value: Span<UInt8>) {
     let start = unsafe copy(value)
     unsafe append(name, start, value.count, indexed: true)

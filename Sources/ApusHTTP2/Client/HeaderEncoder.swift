@@ -1,17 +1,17 @@
 import ApusModel
 import CNGHTTP2
 
-/// Spells the header fields of one connection's requests (RFC 7541) into HEADERS frames.
+/// Encodes the header fields of one connection's requests (RFC 7541) into HEADERS frames.
 ///
-/// In the place of nghttp2's own encoder, which costs a third of a request: it Huffman-codes the provider token, the
-/// path and the id of each one. Here the token is coded once, values that never come again stand as they are, and of
-/// the others the newest value of each name is looked for in the table, which is all that a provider repeats.
+/// It replaces nghttp2's encoder, which takes a third of a request's cost because it Huffman-codes the provider token,
+/// the path and the id of each. Here the token is coded once, values that never repeat are sent as they are, and for
+/// other fields only the newest value of each name is looked up in the table: providers repeat nothing else.
 @safe final class HeaderEncoder {
-  /// What is known of the newest entry with a name in the decoder's table.
+  /// The newest entry with a name in the decoder's table.
   private struct Entry {
-    /// How many entries were made before it; -1: there is none.
+    /// The number of entries made before it; -1 if there is none.
     var number = -1
-    /// How many bytes (section 4.1) these had.
+    /// The bytes (section 4.1) of those entries.
     var bytesBefore = 0
     /// Bytes of the value.
     var length = 0
@@ -20,11 +20,11 @@ import CNGHTTP2
   static let frameHeaderLength = 9
   /// SETTINGS_MAX_FRAME_SIZE is never less (RFC 9113, section 6.5.2).
   private static let blockCapacity = 16_384
-  /// The table that a decoder has unless it says otherwise (RFC 9113, section 6.5.2), and the largest that is used.
+  /// The default table size of a decoder (RFC 9113, section 6.5.2), and the largest used.
   static let tableBytes = 4096
-  /// Values with more are not put into the table.
+  /// Longer values are not entered into the table.
   private static let valueBytes = 128
-  /// RFC 7541, section 4.1: what an entry takes beyond its name and value.
+  /// RFC 7541, section 4.1: the overhead of an entry.
   private static let entryBytes = 32
   /// Appendix A, 3 and 7.
   private static let post: UInt8 = 0x83
@@ -32,19 +32,19 @@ import CNGHTTP2
   /// Entries of the static table (appendix A).
   private static let staticCount = 61
 
-  /// The authority of all requests, which come with no other.
+  /// The authority of all requests, whose own fields then omit it.
   private var authority: [UInt8] = []
   private var authorization: [UInt8] = []
-  /// The same, spelled once for many blocks.
+  /// The encoded form, reused for many blocks.
   private var spelledAuthorization: [UInt8] = []
   private let output: UnsafeMutablePointer<UInt8>
   private var used = 0
-  /// By names.
+  /// Indexed by name.
   private let entries: UnsafeMutableBufferPointer<Entry>
   /// The values of the entries, each in `valueBytes`.
   private let values: UnsafeMutablePointer<UInt8>
   private var capacity = tableBytes
-  /// The least capacity since the last block, where it changed.
+  /// The least capacity since the last block, if it changed.
   private var leastCapacity: Int?
   private var entryCount = 0
   private var entryByteCount = 0
@@ -63,13 +63,13 @@ import CNGHTTP2
     unsafe values.deallocate()
   }
 
-  /// The decoder's SETTINGS_HEADER_TABLE_SIZE. The next block says that it was heard (section 4.2).
+  /// Sets the decoder's SETTINGS_HEADER_TABLE_SIZE. The next block acknowledges it (section 4.2).
   func setTableCapacity(_ announced: Int) {
     let wanted = min(announced, Self.tableBytes)
     guard wanted != capacity || leastCapacity != nil else { return }
     leastCapacity = min(leastCapacity ?? capacity, wanted)
     capacity = wanted
-    // What was driven out is not counted: none is known is always true.
+    // Evicted entries are not counted; treating all as unknown is always correct.
     for place in unsafe entries.indices { unsafe entries[place].number = -1 }
   }
 
@@ -83,7 +83,7 @@ import CNGHTTP2
       authorization.isEmpty ? [] : Self.neverIndexed(.authorization, value: authorization.span)
   }
 
-  /// A HEADERS frame with the head of `frame`, but for the length: lent until the next one.
+  /// A HEADERS frame with the header of `frame` and its own length; valid until the next call.
   func frame(
     like frame: UnsafePointer<UInt8>, _ fields: borrowing HTTP2FieldList
   ) -> UnsafeBufferPointer<UInt8> {
@@ -106,7 +106,7 @@ import CNGHTTP2
     return unsafe UnsafeBufferPointer(start: output, count: used)
   }
 
-  /// Section 4.2: the least capacity since the last block, then the one that holds.
+  /// Section 4.2: announces the least capacity since the last block, then the current one.
   private func announceCapacity() {
     guard let least = leastCapacity else { return }
     leastCapacity = nil
@@ -127,7 +127,7 @@ import CNGHTTP2
 
   private func add(_ name: HeaderName, _ value: Span<UInt8>) {
     switch name {
-    // Appendix A has these two as they are.
+    // Appendix A contains these two.
     case .method where value.equals("POST"): return put(Self.post)
     case .scheme where value.equals("https"): return put(Self.https)
     default: break
@@ -137,7 +137,7 @@ import CNGHTTP2
     let isKnown = entry.number >= 0 && entryByteCount - entry.bytesBefore <= capacity
     let index = isKnown ? Self.staticCount + entryCount - entry.number : name.staticIndex
     guard name.isIndexed else {
-      // Section 6.2.3: no proxy is to put it into a table either.
+      // Section 6.2.3: proxies must not enter it into a table either.
       return addLiteral(name, index, prefixBits: 4, 0x10, value)
     }
     let newest = unsafe values + place * Self.valueBytes
@@ -156,7 +156,7 @@ import CNGHTTP2
     entryByteCount += bytes
   }
 
-  /// - Parameter index: Of an entry with the name; 0: there is none.
+  /// - Parameter index: That of an entry with the name; 0 if there is none.
   private func addLiteral(
     _ name: HeaderName, _ index: Int, prefixBits: Int, _ pattern: UInt8, _ value: Span<UInt8>
   ) {
@@ -199,8 +199,7 @@ import CNGHTTP2
     used += count
   }
 
-  /// A field that no table takes, Huffman-coded: spelled once, for many blocks. nghttp2 does it, which never puts
-  /// `authorization` into a table.
+  /// A never-indexed field, Huffman-coded once for many blocks, by nghttp2, which never indexes `authorization`.
   static func neverIndexed(_ name: HeaderName, value: Span<UInt8>) -> [UInt8] {
     var deflater: OpaquePointer?
     guard unsafe nghttp2_hd_deflate_new(&deflater, tableBytes) == 0 else {
@@ -218,9 +217,8 @@ import CNGHTTP2
 }
 
 extension HeaderName {
-  /// Whether a request's field may enter the table: identities, which never come again, would only push out what does,
-  /// and one of Apple's two pages on the matter wants `authorization` kept out ("Sending notification requests to
-  /// APNs").
+  /// Whether a request's field may enter the table: ids, which never repeat, would only evict others, and one of
+  /// Apple's two pages on this wants `authorization` kept out ("Sending notification requests to APNs").
   var isIndexed: Bool {
     switch self {
     case .path, .authorization, .apnsID, .apnsCollapseID, .apnsRequestID: false
@@ -228,7 +226,7 @@ extension HeaderName {
     }
   }
 
-  /// The place of the name in the static table (RFC 7541, appendix A); 0: it has none.
+  /// The index of the name in the static table (RFC 7541, appendix A); 0 if it has none.
   fileprivate var staticIndex: Int {
     switch self {
     case .authority: 1

@@ -1,6 +1,6 @@
 import CNGHTTP2
 
-/// Options or callbacks of nghttp2 for all sessions of a kind: written once, before anyone reads them, and never freed.
+/// Options or callbacks of nghttp2 shared by all sessions of a kind: written once before use, and never freed.
 @safe struct SharedSetup: @unchecked Sendable {
   let pointer: OpaquePointer
 
@@ -22,7 +22,7 @@ import CNGHTTP2
   }
 }
 
-/// Copies as much of a body's `rest` into a DATA frame as fits, and marks the frame that ends it. Gives the bytes
+/// Copies as much of a body's `rest` as fits into a DATA frame, and marks the frame that ends it. Returns the bytes
 /// copied.
 func fillData(
   _ buffer: UnsafeMutablePointer<UInt8>, capacity: Int, from rest: Span<UInt8>,

@@ -1,21 +1,21 @@
 import ApusModel
 
-/// The dynamic table of a decoder (RFC 7541, section 2.3.2), of the size that everybody has unless told otherwise.
+/// The dynamic table of a decoder (RFC 7541, section 2.3.2), with the default size.
 ///
-/// The entries' bytes lie one behind the other, the oldest first, in twice as much memory as they can have: they are
-/// moved to its beginning when the end is reached, which costs each byte about one move.
+/// The bytes of the entries are contiguous, the oldest first, in twice the memory that they can fill: they are moved
+/// to its beginning when the end is reached, which costs about one move per byte.
 @safe struct DynamicTable: ~Copyable {
   /// SETTINGS_HEADER_TABLE_SIZE (RFC 9113, section 6.5.2).
   static let largestBytes = 4096
   private static let capacity = 2 * largestBytes
-  /// A power of two; with 32 bytes for each there are never more.
+  /// A power of two; with 32 bytes of overhead each there are never more.
   private static let entryCapacity = largestBytes / HeaderField.overheadBytes
 
   private struct Entry {
     var offset: UInt16 = 0
     var nameCount: UInt16 = 0
     var valueCount: UInt16 = 0
-    /// See `HeaderField`; `.max`: not listed.
+    /// See `HeaderField`; `.max` if not listed.
     var listed: UInt8 = .max
     var isFine = false
 
@@ -25,12 +25,12 @@ import ApusModel
   private let bytes: UnsafeMutablePointer<UInt8>
   private let entries: UnsafeMutablePointer<Entry>
   private(set) var count = 0
-  /// Entries that were ever made: the newest one's place, modulo the capacity, is one less.
+  /// Entries ever made: the newest one's index, modulo the capacity, is one less.
   private var made = 0
-  /// The size as the RFC counts it.
+  /// The size as defined by the RFC.
   private(set) var byteCount = 0
   private var limit = largestBytes
-  /// Where the bytes of the next entry go.
+  /// The offset for the bytes of the next entry.
   private var end = 0
 
   init() {
@@ -44,7 +44,7 @@ import ApusModel
     unsafe entries.deallocate()
   }
 
-  /// The entry at a place from 0, the newest, to `count` - 1.
+  /// The entry at an index from 0, the newest, to `count` - 1.
   subscript(place: Int) -> HeaderField {
     let entry = unsafe entries[(made &- 1 &- place) & (Self.entryCapacity - 1)]
     let start = unsafe bytes + Int(entry.offset)
@@ -55,7 +55,7 @@ import ApusModel
         start: start + Int(entry.nameCount), count: Int(entry.valueCount)))
   }
 
-  /// Adds an entry, whose bytes lie elsewhere. One that is larger than the table empties it, and is no error.
+  /// Adds an entry whose bytes are elsewhere. One larger than the table empties it, which is not an error.
   mutating func add(_ field: HeaderField) {
     let size = field.byteCount
     evict(until: limit - size)
@@ -90,7 +90,7 @@ import ApusModel
     }
   }
 
-  /// Moves what is left to the beginning.
+  /// Moves the remaining entries to the beginning.
   private mutating func compact() {
     let first =
       count == 0

@@ -1,6 +1,6 @@
 import ApusModel
 
-/// A block that is not one of RFC 7541: the two tables may differ from here on, so the connection ends.
+/// A block that violates RFC 7541: the two tables may differ from here on, so the connection ends.
 struct CompressionFault: Error {}
 
 /// Reads the header blocks of one connection (RFC 7541), field by field.
@@ -8,11 +8,11 @@ struct CompressionFault: Error {}
   private var table = DynamicTable()
   private let statics = StaticTable.shared
   private let huffman = HuffmanDecoder.shared
-  /// Where decoded text goes; shared by a worker's connections.
+  /// Memory for decoded text; shared by a worker's connections.
   var texts: HeaderTexts
-  /// The provider token that came last.
+  /// The last provider token.
   private var authorization: RepeatedValue?
-  /// The field that `next` has decoded.
+  /// The field that `next` decoded.
   private(set) var field = HeaderField()
 
   // Section 6: the first bits of each representation.
@@ -22,11 +22,11 @@ struct CompressionFault: Error {}
 
   init(texts: HeaderTexts) { self.texts = texts }
 
-  /// Decodes the next field of `block`; false at its end. `offset` is 0 for the first, and moves on.
+  /// Decodes the next field of `block`; false at its end. `offset` is 0 for the first field, and is advanced.
   func next(_ block: UnsafeBufferPointer<UInt8>, at offset: inout Int) throws(CompressionFault)
     -> Bool
   {
-    // Section 4.2: updates of the size stand first.
+    // Section 4.2: size updates come first.
     if offset == 0 { try unsafe updateSize(block, at: &offset) }
     guard offset < block.count else { return false }
     let first = unsafe block[offset]
@@ -38,7 +38,7 @@ struct CompressionFault: Error {}
     } else if first & Self.sizeUpdate != 0 {
       throw CompressionFault()
     } else {
-      // Without indexing, or never indexed: it makes a difference to whoever passes it on.
+      // Without indexing, or never indexed: the difference matters only to intermediaries.
       try unsafe readLiteral(block, at: &offset, prefixBits: 4)
     }
     return true
@@ -54,7 +54,7 @@ struct CompressionFault: Error {}
     }
   }
 
-  /// The field at an index of both tables (section 2.3.3).
+  /// The field at an index into both tables (section 2.3.3).
   private func entry(_ index: Int) throws(CompressionFault) -> HeaderField {
     if index > StaticTable.count {
       let place = index - StaticTable.count - 1
@@ -65,7 +65,7 @@ struct CompressionFault: Error {}
     return statics[index]
   }
 
-  /// Section 6.2. An entry that lends its name may have to go for the new one, or be moved: the name is copied.
+  /// Section 6.2. The name is copied, because the new entry may evict or move the entry that provides it.
   private func readLiteral(
     _ block: UnsafeBufferPointer<UInt8>, at offset: inout Int, prefixBits: Int
   ) throws(CompressionFault) {
@@ -86,8 +86,8 @@ struct CompressionFault: Error {}
     }
   }
 
-  /// Senders keep provider tokens out of the tables (section 7.1.3), so that each request brings the same one, coded:
-  /// it is compared, and not decoded again.
+  /// Providers keep tokens out of the tables (section 7.1.3), so each request contains the same coded value: it is
+  /// compared instead of decoded again.
   private func readAuthorization(
     _ block: UnsafeBufferPointer<UInt8>, at offset: inout Int, name: UnsafeBufferPointer<UInt8>
   ) throws(CompressionFault) {
@@ -108,7 +108,7 @@ struct CompressionFault: Error {}
       isFine: field.isFine)
   }
 
-  /// Section 5.1. Nothing that has a meaning needs more than 28 bits.
+  /// Section 5.1. No valid value needs more than 28 bits.
   private static func integer(
     _ block: UnsafeBufferPointer<UInt8>, at offset: inout Int, prefixBits: Int
   ) throws(CompressionFault) -> Int {
@@ -129,7 +129,7 @@ struct CompressionFault: Error {}
     throw CompressionFault()
   }
 
-  /// Section 5.2: where it lies in the block, or was decoded to.
+  /// Section 5.2: the string, in the block or decoded.
   private func string(
     _ block: UnsafeBufferPointer<UInt8>, at offset: inout Int, _ text: HeaderText
   ) throws(CompressionFault) -> UnsafeBufferPointer<UInt8> {
@@ -146,7 +146,7 @@ struct CompressionFault: Error {}
   }
 }
 
-/// A value as it is coded, with its length, and as text.
+/// A value in coded form, with its length, and as text.
 @safe private final class RepeatedValue {
   /// Provider tokens have about 200 bytes.
   static let longest = 1024
@@ -154,7 +154,7 @@ struct CompressionFault: Error {}
   let codedCount: Int
   let isFine: Bool
   private let textCount: Int
-  /// Both, one behind the other.
+  /// Both, contiguously.
   private let memory: UnsafeMutablePointer<UInt8>
 
   init(coded: UnsafeBufferPointer<UInt8>, text: UnsafeBufferPointer<UInt8>, isFine: Bool) {
@@ -170,7 +170,7 @@ struct CompressionFault: Error {}
 
   deinit { unsafe memory.deallocate() }
 
-  /// The text, where `bytes` begin with the same code.
+  /// The text, if `bytes` begin with the same code.
   func repeats(_ bytes: Slice<UnsafeBufferPointer<UInt8>>) -> UnsafeBufferPointer<UInt8>? {
     guard unsafe bytes.count >= codedCount else { return nil }
     let known = unsafe Span(_unsafeStart: memory, count: codedCount)
@@ -180,13 +180,13 @@ struct CompressionFault: Error {}
   }
 }
 
-/// Memory for the text of one field: its name and its value.
+/// Memory for the text of one field: name and value.
 final class HeaderTexts {
   let names = HeaderText()
   let values = HeaderText()
 }
 
-/// Memory that grows to the longest text that was ever put there.
+/// Memory that grows to the longest text stored in it.
 @safe final class HeaderText {
   private var memory = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: 512)
 

@@ -1,18 +1,18 @@
 import ApusModel
 
-/// A field as the decoder lends it: good until the next one is decoded.
+/// A decoded field, valid until the next one is decoded.
 @safe struct HeaderField {
-  /// Nil for a name that the provider API does not know.
+  /// Nil for a name unknown to the provider API.
   var listed: HeaderName?
-  /// Whether its bytes are such as a request may have (`RequestShape.isFine`). Known of a table's entries since they
-  /// were made, which saves a look at each byte of what nearly every request repeats.
+  /// Whether a request may contain its bytes (`RequestShape.isFine`). Stored with table entries when they are made, so
+  /// the bytes of fields that nearly every request repeats are not checked again.
   var isFine = false
   private let nameBytes: UnsafeBufferPointer<UInt8>
   private let valueBytes: UnsafeBufferPointer<UInt8>
 
   init() { unsafe self.init(listed: nil, isFine: false, name: Self.none, value: Self.none) }
 
-  /// A field that nobody has judged yet.
+  /// A field that has not been checked yet.
   init(name: UnsafeBufferPointer<UInt8>, value: UnsafeBufferPointer<UInt8>) {
     let listed = unsafe HeaderName(Span(_unsafeElements: name))
     unsafe self.init(
@@ -22,7 +22,7 @@ import ApusModel
       name: name, value: value)
   }
 
-  /// A field with a name that was judged already.
+  /// A field whose name was already checked.
   init(
     listed: HeaderName?, name: UnsafeBufferPointer<UInt8>, value: UnsafeBufferPointer<UInt8>
   ) {

@@ -1,13 +1,13 @@
 /// The Huffman code of RFC 7541, appendix B.
 ///
-/// Codes of one length follow each other in the order of their symbols, and longer ones follow shorter ones, so the
-/// lengths say all of it.
+/// Codes of one length are consecutive in the order of their symbols, and longer ones follow shorter ones, so the
+/// lengths define the whole code.
 enum HuffmanCode {
-  /// The symbol behind the last byte's: EOS, whose code is never sent, but pads the last byte.
+  /// The symbol after the last byte: EOS, whose code is never sent, but pads the last byte.
   static let endOfString = 256
   static let longest = 30
 
-  /// Bits of the code of each byte, and of EOS.
+  /// The length in bits of the code of each byte, and of EOS.
   static let lengths: [UInt8] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
     28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
@@ -29,25 +29,25 @@ enum HuffmanCode {
   ]
 }
 
-/// Reads the Huffman code: two symbols with one look, where both codes together have 12 bits, as those of the hex
-/// digits of a token do.
+/// Decodes the Huffman code: two symbols per table lookup if both codes together have at most 12 bits, as those of the
+/// hex digits of a token do.
 @safe final class HuffmanDecoder: @unchecked Sendable {
   static let shared = HuffmanDecoder()
 
-  /// Bits of a look.
+  /// Bits per lookup.
   private static let lookBits = 12
 
-  /// For what the next bits may be: how many of them are taken (the low four bits), and as how many symbols. 0: a code
-  /// that is longer than a look. A byte each, since each look waits for the one before it, and these are few enough to
-  /// stay in the processor's nearest cache; the symbols nobody waits for.
+  /// For each value of the next bits: how many of them are consumed (the low four bits), and as how many symbols. 0: a
+  /// code longer than a lookup. One byte each: each lookup depends on the one before, and a small table stays in the
+  /// first-level cache; nothing waits for the symbols.
   private let steps: UnsafeMutablePointer<UInt8>
-  /// One symbol or two, in the order in which they are written.
+  /// One or two symbols, in the order in which they are written.
   private let pairs: UnsafeMutablePointer<UInt16>
-  /// Bits of the first of them.
+  /// The code length of the first symbol.
   private let firstBits: UnsafeMutablePointer<UInt8>
   /// All symbols in the order of their codes.
   private var symbols: [UInt16] = []
-  // For each length: the first code, how many there are, and the place of the first one's symbol.
+  // For each length: the first code, the number of codes, and the index of the first one's symbol.
   private var firstCodes = [UInt32](repeating: 0, count: HuffmanCode.longest + 1)
   private var counts = [UInt32](repeating: 0, count: HuffmanCode.longest + 1)
   private var firstPlaces = [Int](repeating: 0, count: HuffmanCode.longest + 1)
@@ -91,7 +91,7 @@ enum HuffmanCode {
     unsafe pairs[place] |= UInt16(second) << 8
   }
 
-  /// The symbol whose code of one of these lengths stands first in `bits`.
+  /// The symbol at the front of `bits` whose code has one of these lengths.
   private func symbol(at bits: UInt64, _ lengths: ClosedRange<Int>) -> (Int, Int)? {
     for length in lengths {
       let code = UInt32(truncatingIfNeeded: bits >> UInt64(64 - length))
@@ -101,20 +101,20 @@ enum HuffmanCode {
     return nil
   }
 
-  /// Room that the text of so many coded bytes may need: the shortest codes have five bits, and each look writes two
+  /// Room for the text of this many coded bytes: the shortest codes have five bits, and each lookup writes two
   /// symbols.
   static func room(forCoded count: Int) -> Int { count * 8 / 5 + 2 }
 
   /// Decodes `source` into `target`, which has `room(forCoded:)`.
   ///
-  /// - Returns: Bytes of the text; nil for what is not a code, or not padded with up to seven bits of EOS (RFC 7541,
+  /// - Returns: Bytes of the text; nil for an invalid code, or if not padded with up to seven bits of EOS (RFC 7541,
   ///   section 5.2).
   func decode(_ source: UnsafeBufferPointer<UInt8>, into target: UnsafeMutablePointer<UInt8>)
     -> Int?
   {
     let source = UnsafeRawBufferPointer(source)
     var reading = Reading()
-    // Filled up once for four looks: a branch for each would be foreseen wrongly about every third time.
+    // Filled once per four lookups: a branch for each would be mispredicted about every third time.
     while source.count &- reading.offset >= 8 {
       unsafe reading.fill(from: source)
       var looksLeft = 4
@@ -135,16 +135,16 @@ enum HuffmanCode {
     return unsafe end(reading, target)
   }
 
-  /// How far a text is read.
+  /// The state of decoding a text.
   private struct Reading {
     var offset = 0
-    /// From the most significant one on. Behind `available` stand those that come next, or zeros.
+    /// Starting at the most significant bit. After `available` bits come those that follow in the source, or zeros.
     var bits: UInt64 = 0
     var available = 0
-    /// Bytes that were written.
+    /// Bytes written.
     var count = 0
 
-    /// Takes as many whole bytes as there is room for, of at least eight.
+    /// Takes as many whole bytes as fit; at least eight must remain.
     @inline(__always)
     mutating func fill(from source: UnsafeRawBufferPointer) {
       let next = unsafe source.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
@@ -169,13 +169,13 @@ enum HuffmanCode {
     }
   }
 
-  /// One look; false where the code is longer.
+  /// One lookup; false if the code is longer.
   @inline(__always)
   private func step(_ reading: inout Reading, _ target: UnsafeMutablePointer<UInt8>) -> Bool {
     let place = Int(truncatingIfNeeded: reading.bits &>> UInt64(64 &- Self.lookBits))
     let step = unsafe steps[place]
     guard step != 0 else { return false }
-    // Where it is one symbol, the next one takes the place of the other byte.
+    // If it is one symbol, the next one overwrites the other byte.
     unsafe UnsafeMutableRawPointer(target + reading.count).storeBytes(
       of: pairs[place].littleEndian, as: UInt16.self)
     reading.count &+= Int(step &>> 4)
@@ -183,7 +183,7 @@ enum HuffmanCode {
     return true
   }
 
-  /// A code that is longer than a look, of which all bits are there; false where there is none.
+  /// A complete code that is longer than a lookup; false if it is invalid.
   private func longStep(_ reading: inout Reading, _ target: UnsafeMutablePointer<UInt8>) -> Bool {
     guard
       let (symbol, length) = symbol(at: reading.bits, Self.lookBits + 1...HuffmanCode.longest),
@@ -195,14 +195,14 @@ enum HuffmanCode {
     return true
   }
 
-  /// The last bits, one symbol at a time: behind them stands the padding.
+  /// The last bits, one symbol at a time: the padding follows them.
   private func end(
     _ rest: Reading, _ target: UnsafeMutablePointer<UInt8>
   ) -> Int? {
     var reading = rest
     while reading.available > 0 {
       let (bits, available) = (reading.bits, reading.available)
-      // With ones behind them they read as if the padding went on.
+      // Followed by ones, they read as if the padding continued.
       let padded = bits | (UInt64.max >> UInt64(available))
       let place = Int(padded >> UInt64(64 - Self.lookBits))
       var (next, length) = unsafe (Int(pairs[place] & 0xff), Int(firstBits[place]))

@@ -5,7 +5,7 @@ import ApusModel
   static let shared = StaticTable()
   static let count = 61
 
-  /// From 1 on, as the indices are.
+  /// From index 1 on, as in the RFC.
   private let fields: UnsafeMutablePointer<HeaderField>
 
   private init() {

@@ -1,11 +1,12 @@
 import ApusModel
 
-/// The fields of one answer on their way into a HEADERS frame (RFC 7541, section 6.2).
+/// Encodes the fields of one response into a HEADERS frame (RFC 7541, section 6.2).
 ///
-/// Nothing goes into the peer's table: of what answers repeat the static one has the status, and the ids never come
-/// again. So an encoder needs no memory, and an answer is the same bytes on every connection but for its id.
+/// Nothing is entered into the peer's table: of the values that responses repeat, the static table has the status, and
+/// ids never repeat. So the encoder needs no memory, and responses have the same bytes on every connection except for
+/// the id.
 @safe struct AnswerHeaders: ~Copyable {
-  /// Appendix A: the place of `:status: 200`, and of others; 8 also stands for the name.
+  /// Appendix A: the index of `:status: 200`, and of others; 8 is also used for the name.
   private static let statuses: [(status: UInt16, index: UInt8)] = [
     (200, 8), (204, 9), (206, 10), (304, 11), (400, 12), (404, 13), (500, 14),
   ]
@@ -13,9 +14,9 @@ import ApusModel
   private static let contentTypeName = 31
   private static let retryAfterName = 53
   private static let jsonContentType: StaticString = "application/json"
-  /// Of a status, the content type, and a change of the table's size.
+  /// Bytes of a status, the content type, and a table size update.
   private static let fixedBytes = 32
-  /// Of a field beyond its name and value: a representation, and two lengths of up to five bytes.
+  /// Overhead of a field: a representation, and two lengths of up to five bytes.
   private static let fieldBytes = 11
 
   private var base: UnsafeMutablePointer<UInt8>
@@ -23,14 +24,14 @@ import ApusModel
 
   init(at base: UnsafeMutablePointer<UInt8>) { unsafe self.base = base }
 
-  /// Bytes that a block may have with so many ids, whose values have so many bytes together.
+  /// The most bytes of a block with this many ids, whose values have this many bytes together.
   static func room(ids: Int, valueBytes: Int) -> Int {
     fixedBytes + ids * (fieldBytes + longestName) + valueBytes
   }
 
   private static let longestName = 16
 
-  /// Section 4.2: the peer makes its table smaller, and is told that this was heard. None is always small enough.
+  /// Section 4.2: acknowledges that the peer made its table smaller. Size 0 is always small enough.
   mutating func announceNoTable() { put(0x20) }
 
   mutating func add(status: UInt16) {
@@ -56,7 +57,7 @@ import ApusModel
     put(digits.span)
   }
 
-  /// Adds an id, never to be indexed (section 6.2.3): whoever passes it on is not to keep it either.
+  /// Adds an id, never indexed (section 6.2.3), so that intermediaries do not store it either.
   mutating func add(_ name: HeaderName, id value: Span<UInt8>) {
     let name = name.text
     put(0x10)

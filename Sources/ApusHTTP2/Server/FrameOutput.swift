@@ -1,11 +1,11 @@
 import ApusModel
 
-/// What a session has to send, in order. Holds no memory while there is nothing.
+/// The pending output of a session, in order. Holds no memory while empty.
 @safe struct FrameOutput: ~Copyable {
   private var memory = unsafe UnsafeMutableBufferPointer<UInt8>(start: nil, count: 0)
   private var start = 0
   private var end = 0
-  /// Bytes that were ever taken away.
+  /// All bytes taken so far.
   private(set) var takenBytes: UInt64 = 0
 
   private static let leastBytes = 2048
@@ -16,7 +16,7 @@ import ApusModel
 
   var isEmpty: Bool { start == end }
   var count: Int { end - start }
-  /// Bytes that were ever put here.
+  /// All bytes appended so far.
   var madeBytes: UInt64 { takenBytes + UInt64(count) }
 
   /// Moves up to `limit` bytes to the end of `buffer`.
@@ -32,7 +32,7 @@ import ApusModel
     (start, end) = (0, 0)
   }
 
-  /// Makes room for `count` bytes, which `body` writes; it says how many there are.
+  /// Reserves `count` bytes, which `body` writes; it returns how many it wrote.
   mutating func write(upTo count: Int, _ body: (UnsafeMutablePointer<UInt8>) -> Int) {
     if unsafe memory.count - end < count { grow(by: count) }
     guard let base = unsafe memory.baseAddress else { return }
@@ -63,7 +63,7 @@ import ApusModel
     }
   }
 
-  /// Appends bytes that are frames already.
+  /// Appends bytes that are already frames.
   mutating func append(frames: [UInt8]) {
     unsafe write(upTo: frames.count) { target in
       unsafe Self.put(frames.span, at: target)

@@ -1,14 +1,13 @@
 import ApusModel
 
-/// Cuts what a client sends into its preface and whole frames (RFC 9113, sections 3.4 and 4.1).
+/// Splits a client's bytes into its preface and complete frames (RFC 9113, sections 3.4 and 4.1).
 ///
-/// A frame that arrived in one piece is lent where it lies; only one that did not is gathered in memory of its own,
-/// which is given back behind it.
+/// A frame that arrives in one piece is used in place; otherwise it is assembled in a buffer, which is freed after it.
 struct FrameReader {
-  /// A frame that is whole.
+  /// A complete frame.
   struct Whole {
     var head: FrameHead
-    /// Where its payload lies in the input; nil: in what `takeGathered` gives.
+    /// The range of its payload in the input; nil if it is in `takeGathered`.
     var place: Range<Int>?
   }
 
@@ -16,16 +15,16 @@ struct FrameReader {
   private static let prefaceBytes = 24
 
   private var prefaceCount = 0
-  /// A head of which the end is still to come.
+  /// An incomplete frame header.
   private var partialHead = InlineArray<9, UInt8>(repeating: 0)
   private var partialCount = 0
-  /// The frame of which the payload is still to come.
+  /// The frame whose payload is incomplete.
   private var head: FrameHead?
   private var gathered: [UInt8] = []
 
   init() {}
 
-  /// The next frame, from `offset` on, which moves behind it. Nil: `input` was taken to its end.
+  /// The next frame from `offset` on, which is moved past it. Nil once the whole input is consumed.
   mutating func next(
     _ input: Span<UInt8>, at offset: inout Int
   ) throws(HTTP2ServerSession.Failure) -> Whole? {
@@ -48,7 +47,7 @@ struct FrameReader {
     return Whole(head: head, place: nil)
   }
 
-  /// The payload of the frame that was gathered.
+  /// The payload of the assembled frame.
   mutating func takeGathered() -> [UInt8] {
     var taken: [UInt8] = []
     swap(&taken, &gathered)

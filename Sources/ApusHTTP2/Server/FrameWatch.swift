@@ -1,29 +1,29 @@
 import ApusModel
 
-/// What a peer sends too much of.
+/// The kinds of frames that a peer can send too many of.
 enum Flood: Sendable, Hashable {
-  /// CONTINUATION frames behind one HEADERS.
+  /// CONTINUATION frames after one HEADERS.
   case continuations
-  /// Requests taken back (RST_STREAM), or made so that the service must reset them.
+  /// Requests cancelled by the client (RST_STREAM), or made so that the service must reset them.
   case resets
-  /// Frames that bring no request forward.
+  /// Frames without progress of a request.
   case idleFrames
-  /// A header block that expands to more than any header section may have: a few bytes that name long table entries.
+  /// A header block that expands to more than any header section may have: a few bytes that repeat long table entries.
   case headerBlocks
 }
 
-/// Reads the frame headers of a connection's bytes ahead of the session, to bound what a peer may make it do.
+/// Reads the frame headers of a connection's bytes ahead of the session, to bound the work that a peer can cause.
 ///
-/// This value sees every frame (RFC 9113, section 4.1) for about 5 ns, before anybody acts on it: the bytes in which a
-/// flood shows are not processed at all. It also knows whether the peer stopped in the middle of a frame, which is how
-/// dribbled ones are found.
+/// It examines every frame (RFC 9113, section 4.1) in about 5 ns before anything processes it: bytes that exceed a
+/// limit are not processed at all. It also knows whether the peer stopped in the middle of a frame, which is how
+/// slowly dribbled frames are detected.
 struct FrameWatch: Sendable {
   private static let headerLength = FrameHead.byteCount
   private static let prefaceLength = 24
 
-  /// Bytes of the preface or of a payload that are still to come.
+  /// Bytes of the preface or of a payload still to come.
   private var skip: Int
-  /// A frame header of which the end is still to come.
+  /// An incomplete frame header.
   private var partial = InlineArray<9, UInt8>(repeating: 0)
   private var partialCount = 0
   private var type: UInt8 = FrameType.settings
@@ -31,7 +31,7 @@ struct FrameWatch: Sendable {
   private var isInHeaderBlock = false
   private var highestStreamID: UInt32 = 0
 
-  /// Frames whose header was seen, a header block counted once. The first is the SETTINGS of the preface.
+  /// Frames whose header was read, a header block counted once. The first is the SETTINGS of the preface.
   private var unitCount = 0
   var resets: TokenBucket
   var idleFrames: TokenBucket
@@ -46,18 +46,18 @@ struct FrameWatch: Sendable {
       nowMilliseconds: nowMilliseconds)
   }
 
-  /// Whether the peer owes the rest of something that nothing else can follow: the preface, a frame, a header block.
+  /// Whether the peer has not completed a unit that nothing else can interrupt: the preface, a frame, a header block.
   ///
-  /// The rest of a DATA frame does not count: it belongs to a request, and requests have their own time.
+  /// The rest of a DATA frame does not count: it belongs to a request, and requests have their own timeout.
   var isInsideUnit: Bool {
     if unitCount == 0 || isInHeaderBlock || partialCount > 0 { return true }
     return skip > 0 && type != FrameType.data
   }
 
-  /// The number of the preface, frame or header block that the last byte belongs to.
+  /// The number of the preface, frame or header block that contains the last byte.
   var unit: Int { partialCount > 0 && !isInHeaderBlock ? unitCount + 1 : unitCount }
 
-  /// Takes the bytes that come next; answers with the flood that they are part of, if they are.
+  /// Processes the next bytes; returns the limit that they exceed, if any.
   mutating func advance(_ bytes: Span<UInt8>, nowMilliseconds: UInt64) -> Flood? {
     resets.refill(nowMilliseconds: nowMilliseconds)
     idleFrames.refill(nowMilliseconds: nowMilliseconds)
@@ -112,7 +112,7 @@ struct FrameWatch: Sendable {
       }
       return idleFrames.take() ? nil : .idleFrames
     case FrameType.data:
-      // Also with END_STREAM: one such frame belongs to each request and is paid for by it.
+      // Also with END_STREAM: one such frame belongs to each request, and the request pays for it.
       guard length < Limits.smallDataBytes else { return nil }
       return idleFrames.take() ? nil : .idleFrames
     case FrameType.continuation:

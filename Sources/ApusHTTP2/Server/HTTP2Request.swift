@@ -1,35 +1,35 @@
 package import ApusModel
 
-/// One request on a connection, from its first header to the last byte of its answer. Comes from a pool.
+/// One request on a connection, from its first header to the last byte of its response. From a pool.
 ///
-/// The application has it from ``HTTP2ServerSession/nextRequest()`` until it gives it back with
+/// The application has it from ``HTTP2ServerSession/nextRequest()`` until it returns it with
 /// ``HTTP2ServerSession/release(_:)``, before or after answering.
 @safe package final class HTTP2Request {
-  /// What the callbacks write, a dozen times a request. Behind a pointer, because a class's own stored properties are
-  /// checked for exclusive access at run time, which cost more than all the rest of this module.
+  /// The data written a dozen times per request. Behind a pointer, because a class's own stored properties are checked
+  /// for exclusive access at run time, which cost more than the rest of this module.
   let record: UnsafeMutablePointer<RequestRecord>
 
   /// The stream; odd and positive.
   package var streamID: Int32 { unsafe record.pointee.streamID }
 
-  /// The request itself, lent to a function as a whole, which looks at its fields where they lie. `content.fields` is
-  /// not to be an argument by itself: the optimiser of Swift 6.3 takes the fields out of what is lent, and releases
-  /// them a second time. `fields` is for that.
+  /// The request itself, borrowed as a whole, so that a function can read its fields in place. Do not pass
+  /// `content.fields` as an argument: the optimiser of Swift 6.3 takes the fields out of what is borrowed, and
+  /// releases them a second time. Use `fields` for that.
   ///
-  /// An address and not a yield, whose frame is a block from the heap each time.
+  /// An addressor and not a `yield`, whose coroutine frame is a heap allocation each time.
   package var content: RequestRecord {
     unsafeAddress { unsafe UnsafePointer(record) }
   }
-  /// The listed fields. Values are as they came, apart from NUL, CR and LF, which no value can have.
+  /// The known fields. Values are as received, without NUL, CR and LF, which no value may contain.
   package var fields: RequestFields {
     _read { yield unsafe record.pointee.fields }
   }
-  /// The body; of one longer than `Limits.voipPayloadBytes` only that much and one byte more.
+  /// The body; of one longer than `Limits.voipPayloadBytes` only one byte more than that.
   package var body: ByteStore {
     _read { yield unsafe record.pointee.body }
   }
-  /// The first value of a listed field; empty when it did not come. The same bytes as in `fields`, which nothing
-  /// changes while the application has the request: the session writes on only in `receive`.
+  /// The first value of a known field; empty if absent. The same bytes as in `fields`, which do not change while the
+  /// application has the request: the session writes only in `receive`.
   @_lifetime(borrow self)
   package func value(_ name: HeaderName) -> Span<UInt8> {
     let bytes = unsafe record.pointee.valueBytes(name)
@@ -43,44 +43,44 @@ package import ApusModel
       return unsafe _overrideLifetime(Span(_unsafeElements: bytes), borrowing: self)
     }
   }
-  /// Bytes that the body really had (up to `Limits.discardedBodyBytes` more or less: longer ones are cut off).
+  /// The full length of the body in bytes (approximately, up to `Limits.discardedBodyBytes`: longer ones are cut off).
   package var bodyByteCount: Int { unsafe record.pointee.bodyByteCount }
-  /// Whether all fields together, listed or not, took more than `Limits.headerListBytes` (RFC 9113, section 6.5.2:
-  /// name, value and 32 each). Some values are missing then; the answer is 431.
+  /// Whether all fields together, known or not, exceeded `Limits.headerListBytes` (RFC 9113, section 6.5.2: name,
+  /// value and 32 each). Some values are missing then; the response is 431.
   package var headerListTooLarge: Bool { unsafe record.pointee.headerListTooLarge }
-  /// When the first header came.
+  /// When the first header arrived.
   package var startedMilliseconds: UInt64 { unsafe record.pointee.startedMilliseconds }
 
-  /// The body of the answer, until the peer's window took it.
+  /// The body of the response, until it was sent.
   var answer = ByteStore(capacity: 128)
   var answerOffset = 0
   var answeredMilliseconds: UInt64 = 0
-  /// Bytes of the answer's body that the peer takes before its next WINDOW_UPDATE; below 0 after it made its windows
-  /// smaller (RFC 9113, section 6.9.2).
+  /// Bytes of the response's body that the peer accepts before its next WINDOW_UPDATE; negative after the peer reduced
+  /// its windows (RFC 9113, section 6.9.2).
   var sendWindowBytes = 0
   /// Bytes of DATA frames since our last WINDOW_UPDATE.
   var unannouncedBytes = 0
 
-  /// Whether its connection had shown no valid credential when it came; for the pool.
+  /// Whether its connection was untrusted when it arrived; for the pool.
   var isOfStranger = false
-  /// Place among the session's open requests; -1 when the stream is closed.
+  /// Its index among the session's open requests; -1 once the stream is closed.
   var slot = -1
-  /// Next in the session's queue.
+  /// The next one in the session's queue.
   var next: HTTP2Request?
   var state: State = []
 
-  /// Where a request is and what it went through.
+  /// The location and history of a request.
   struct State: OptionSet {
     var rawValue: UInt8
 
     static let queued = State(rawValue: 1)
     static let withApplication = State(rawValue: 2)
-    /// END_STREAM was seen, or the rest is not waited for.
+    /// END_STREAM was received, or the rest is not awaited.
     static let complete = State(rawValue: 4)
-    /// END_STREAM was seen.
+    /// END_STREAM was received.
     static let ended = State(rawValue: 8)
     static let answered = State(rawValue: 16)
-    /// Answered before END_STREAM was seen.
+    /// Answered before END_STREAM was received.
     static let answeredEarly = State(rawValue: 32)
   }
 
@@ -94,12 +94,12 @@ package import ApusModel
     unsafe record.deallocate()
   }
 
-  /// Whether the stream can still be answered. False after the client took it back.
+  /// Whether the stream can still be answered. False after the client cancelled it.
   package var isOpen: Bool { slot >= 0 && !state.contains(.answered) }
 
   var isInUse: Bool { slot >= 0 || !state.isDisjoint(with: [.queued, .withApplication]) }
 
-  /// The time that an answer may take begins anew.
+  /// Restarts the time that an answer may take.
   package func restart(nowMilliseconds: UInt64) {
     unsafe record.pointee.startedMilliseconds = nowMilliseconds
   }
@@ -135,7 +135,7 @@ package struct RequestRecord: ~Copyable {
     shape = RequestShape()
   }
 
-  /// Where a value lies: good until the record is next written to.
+  /// The location of a value: valid until the record is next modified.
   func valueBytes(_ name: HeaderName) -> UnsafeBufferPointer<UInt8> {
     unsafe Self.bytes(of: name, in: fields)
   }
@@ -146,12 +146,12 @@ package struct RequestRecord: ~Copyable {
     unsafe fields.value(name).withUnsafeBufferPointer { unsafe $0 }
   }
 
-  /// Where the body lies: the same.
+  /// The location of the body: likewise.
   var bodyBytes: UnsafeBufferPointer<UInt8> {
     unsafe body.span.withUnsafeBufferPointer { unsafe $0 }
   }
 
-  /// Takes one field; false when the request must be reset as malformed.
+  /// Adds one field; false if the request must be reset as malformed.
   mutating func add(_ field: borrowing HeaderField) -> Bool {
     guard shape.add(field) else { return false }
     if shape.listBytes > Limits.headerListBytes {

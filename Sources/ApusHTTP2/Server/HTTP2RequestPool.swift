@@ -1,23 +1,23 @@
 import ApusModel
 
-/// The requests of one worker's connections. Requests are reused: a steady load allocates none.
+/// The requests of one worker's connections. They are reused: a steady load allocates none.
 package final class HTTP2RequestPool {
   /// Unchecked: see ``HTTP2ServerSession``.
   @exclusivity(unchecked) private var free: [HTTP2Request] = []
   @exclusivity(unchecked) private var allotment = RequestAllotment()
-  /// The most requests that were out since ``hasShrunk()`` was last true.
+  /// The most requests in use since ``hasShrunk()`` was last true.
   private var peakCount = 0
-  /// Where the text of the field goes that is being decoded.
+  /// Memory for the text of the field being decoded.
   let texts = HeaderTexts()
-  /// Streams that were refused because the requests were allotted to others.
+  /// Streams refused because the requests were allotted to others.
   package private(set) var refusedCount: UInt64 = 0
 
   package init() { unsafe free.reserveCapacity(Limits.pooledRequests) }
 
-  /// Requests that are out of the pool, on all connections together.
+  /// Requests in use, on all connections together.
   package var openCount: Int { unsafe allotment.openCount }
 
-  /// A request to fill; nil when none is left for a connection that holds that many.
+  /// A request to fill; nil if none is available to a connection with that many.
   func take(held: Int, isTrusted: Bool) -> HTTP2Request? {
     guard unsafe allotment.take(held: held, isTrusted: isTrusted) else {
       refusedCount &+= 1
@@ -28,17 +28,17 @@ package final class HTTP2RequestPool {
     return request
   }
 
-  /// The connection of an open request has become trusted.
+  /// The connection of an open request became trusted.
   func trust(_ request: HTTP2Request) {
     guard request.isOfStranger else { return }
     request.isOfStranger = false
     unsafe allotment.trust()
   }
 
-  /// The open request belongs to another pool from now on.
+  /// The open request moves to another pool.
   func leave(_ request: HTTP2Request) { unsafe allotment.give(isTrusted: !request.isOfStranger) }
 
-  /// The open request came from another pool, and its connection is trusted.
+  /// The open request came from another pool; its connection is trusted.
   func join(_ request: HTTP2Request) {
     request.isOfStranger = false
     unsafe allotment.join()
@@ -50,7 +50,7 @@ package final class HTTP2RequestPool {
     if unsafe free.count < Limits.pooledRequests { unsafe free.append(request) }
   }
 
-  /// Takes a request back from the application. Works also when its connection is gone.
+  /// Takes a request back from the application, even after its connection ended.
   package func release(_ request: HTTP2Request) {
     guard request.state.contains(.withApplication) else { return }
     request.state.remove(.withApplication)
@@ -59,13 +59,13 @@ package final class HTTP2RequestPool {
 
   // MARK: Memory
 
-  /// Whether far more requests were out than the pool keeps, and are back: once for each such crowd.
+  /// Whether far more requests were in use than the pool keeps, and were returned: true once per such crowd.
   package func hasShrunk() -> Bool {
     guard peakCount > 2 * Limits.pooledRequests, openCount < peakCount / 4 else { return false }
     peakCount = openCount
     return true
   }
 
-  /// Frees the requests that are kept for reuse.
+  /// Frees the pooled requests.
   package func forgetFree() { unsafe free.removeAll() }
 }

@@ -3,11 +3,11 @@ package import ApusModel
 extension HTTP2ServerSession {
   /// Answers a device request.
   ///
-  /// Without a body: one HEADERS frame that ends the stream. With one: HEADERS with the JSON content type, and the body
-  /// in one DATA frame that ends the stream (several only where the client's window is smaller than the body). Empty
-  /// values are left out. The bytes are copied.
+  /// Without a body: one HEADERS frame that ends the stream. With one: HEADERS with the JSON content type, and the
+  /// body in one DATA frame that ends the stream (several only if the client's window is smaller than the body). Empty
+  /// values are omitted. The bytes are copied.
   ///
-  /// Returns false, and sends nothing, when the stream is gone: the client took the request back.
+  /// Returns false, and sends nothing, if the stream is closed: the client cancelled the request.
   @discardableResult
   package func respond(
     streamID: Int32, status: UInt16, apnsID: Span<UInt8>, apnsUniqueID: Span<UInt8>,
@@ -18,7 +18,7 @@ extension HTTP2ServerSession {
       request, status: status, apnsID: apnsID, apnsUniqueID: apnsUniqueID, body: body)
   }
 
-  /// The same for a request that has not been given back: saves looking the stream up.
+  /// The same for a request that has not been released: avoids looking up the stream.
   @discardableResult
   package func respond(
     _ request: HTTP2Request, status: UInt16, apnsID: Span<UInt8>, apnsUniqueID: Span<UInt8>,
@@ -37,7 +37,7 @@ extension HTTP2ServerSession {
     return true
   }
 
-  /// Answers with any of the listed fields of answers: those of channel requests, mainly.
+  /// Responds with any of the known response fields, mainly for channel requests.
   @discardableResult
   package func respond(
     streamID: Int32, status: UInt16, fields: borrowing RequestFields, body: Span<UInt8>
@@ -58,7 +58,7 @@ extension HTTP2ServerSession {
     return true
   }
 
-  /// Writes the HEADERS frame of an answer.
+  /// Writes the HEADERS frame of a response.
   @inline(__always)
   func sendHeaders(
     _ request: HTTP2Request, room: Int, hasBody: Bool, _ fill: (inout AnswerHeaders) -> Void
@@ -80,7 +80,7 @@ extension HTTP2ServerSession {
     (mustAnnounceNoTable, hasAnnouncedNoTable) = (false, true)
   }
 
-  /// What follows the HEADERS frame.
+  /// Sends what follows the HEADERS frame.
   func answer(_ request: HTTP2Request, body: Span<UInt8>) {
     unsafe request.answeredMilliseconds = nowMilliseconds
     request.state.insert(.answered)
@@ -91,13 +91,13 @@ extension HTTP2ServerSession {
     if !sendBody(of: request) { blocked.append(request.streamID) }
   }
 
-  /// RFC 9110, section 9.3.2: an answer to HEAD has no content.
+  /// RFC 9110, section 9.3.2: a response to HEAD has no content.
   private func isHead(_ request: HTTP2Request) -> Bool {
     let method = request.value(.method)
     return method.count == 4 && method.equals("HEAD")
   }
 
-  /// Writes as much of an answer's body as the peer's windows take; whether that was all of it.
+  /// Writes as much of a response's body as the peer's windows allow; returns whether that was all.
   private func sendBody(of request: HTTP2Request) -> Bool {
     while request.answerOffset < request.answer.count {
       let rest = request.answer.count - request.answerOffset
@@ -117,7 +117,7 @@ extension HTTP2ServerSession {
     return true
   }
 
-  /// The answer's end stands in the output. What still comes of the request is not wanted (RFC 9113, section 8.1).
+  /// The end of the response is in the output. The rest of the request is not needed (RFC 9113, section 8.1).
   private func didSendEnd(of request: HTTP2Request) {
     if !request.state.contains(.ended) {
       unsafe output.append(
@@ -127,7 +127,7 @@ extension HTTP2ServerSession {
     unsafe leaving.append(Leaving(streamID: request.streamID, end: output.madeBytes))
   }
 
-  /// The peer's windows may have opened.
+  /// Continues responses that waited for the peer's windows.
   func sendBlocked() {
     guard !blocked.isEmpty else { return }
     blocked.removeAll { streamID in
@@ -138,16 +138,16 @@ extension HTTP2ServerSession {
 
   // MARK: Output
 
-  /// Whether there is something to write.
+  /// Whether output is pending.
   package var wantsWrite: Bool { unsafe !output.isEmpty }
 
-  /// Streams whose answer does not stand in the output to its end.
+  /// Streams whose response is not completely in the output.
   package var unansweredStreamCount: Int {
     unsafe openRequests.count { !$0.state.contains(.answered) } + blocked.count
   }
 
-  /// Appends what is to be sent to `buffer`, up to a length of `limit` bytes in all (at least 64); the rest waits for
-  /// the next call. With `limit` 16384 and an empty buffer each call fills one TLS record.
+  /// Appends pending output to `buffer`, up to a total length of `limit` bytes (at least 64); the rest waits for the
+  /// next call. With `limit` 16384 and an empty buffer each call fills one TLS record.
   package func pendingOutput(into buffer: inout [UInt8], limit: Int) {
     unsafe output.take(into: &buffer, limit: limit - buffer.count)
     closeAnswered()
@@ -155,7 +155,7 @@ extension HTTP2ServerSession {
     (pendingResetCount, pendingAcknowledgementCount) = (0, 0)
   }
 
-  /// Streams are open for as long as their answers wait here: a client that does not read opens no more.
+  /// Streams stay open while their responses wait here: a client that does not read cannot open more.
   private func closeAnswered() {
     let taken = unsafe output.takenBytes
     var count = 0

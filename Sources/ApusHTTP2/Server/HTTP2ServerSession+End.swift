@@ -4,9 +4,9 @@ extension HTTP2ServerSession {
   /// Why a connection ends with an error.
   enum Failure: Error, Sendable, Hashable {
     case flood(Flood)
-    /// More streams than can be refused one by one.
+    /// More streams than can be refused individually.
     case streams
-    /// The peer did not send, or did not take, what it had to in time.
+    /// The peer did not send or receive in time.
     case time
     /// A connection error of RFC 9113, section 5.4.1.
     case connection(HTTP2ErrorCode)
@@ -23,7 +23,7 @@ extension HTTP2ServerSession {
     var debugData: [UInt8] {
       switch self {
       case .flood, .connection(.enhanceYourCalm): Reason.tooManyRequests.json
-      // What APNs was seen to say, with error code 7.
+      // As APNs was seen to send, with error code 7.
       case .streams: StaticString("Maximum active streams violated for this endpoint.").bytes
       case .time: Reason.idleTimeout.json
       case .connection: []
@@ -31,13 +31,13 @@ extension HTTP2ServerSession {
     }
   }
 
-  /// Whether the connection is to be closed: nothing more will be read or written.
+  /// Whether to close the connection: nothing more will be read or written.
   package var isFinished: Bool {
     !wantsWrite && (hasFailed || isGoAwayFinal && openStreamCount == 0)
   }
 
-  /// Announces that the connection will end: GOAWAY with the stream id 2^31-1, and a PING whose answer says that the
-  /// client has read it (section 6.8). Requests are still taken.
+  /// Announces that the connection will end: GOAWAY with the stream id 2^31-1, and a PING whose answer shows that the
+  /// client has read it (section 6.8). Requests are still accepted.
   package func announceShutdown() {
     guard announcement == .none, !isGoAwayFinal, !hasFailed else { return }
     announcement = .sent
@@ -62,9 +62,9 @@ extension HTTP2ServerSession {
     if announcement == .sent, payload.copied() == opaque { announcement = .seen }
   }
 
-  /// Ends the connection: GOAWAY with the id of the last stream that is, or was, answered, and the reason as JSON.
+  /// Ends the connection: GOAWAY with the id of the last stream that is or was answered, and the reason as JSON.
   ///
-  /// Open streams are still to be answered; new ones are refused. Without a reason there is no debug data.
+  /// Open streams must still be answered; new ones are refused. Without a reason there is no debug data.
   package func goAway(reason: Reason?, code: HTTP2ErrorCode = .noError) {
     guard !isGoAwayFinal, !hasFailed else { return }
     isGoAwayFinal = true
@@ -96,17 +96,17 @@ extension HTTP2ServerSession {
   static var requestMilliseconds: UInt64 { UInt64(Limits.requestSeconds) * 1000 }
   static var stallMilliseconds: UInt64 { UInt64(Limits.writeStallSeconds) * 1000 }
 
-  /// When ``tick(nowMilliseconds:)`` has something to do at the earliest; nil while nothing is waited for.
+  /// When ``tick(nowMilliseconds:)`` will have something to do at the earliest; nil if nothing is timed.
   package var deadlineMilliseconds: UInt64? { unsafe deadline == .max ? nil : deadline }
 
   func arm(_ due: UInt64) {
     if unsafe due < deadline { unsafe deadline = due }
   }
 
-  /// Acts on the time: call it at, or some time after, `deadlineMilliseconds`.
+  /// Checks timeouts: call it at or after `deadlineMilliseconds`.
   ///
-  /// Requests that take too long to come are handed out by ``nextTimedOutRequest()``. A frame or a preface that does,
-  /// and an answer that the peer's window does not let through for `Limits.writeStallSeconds`, end the connection.
+  /// Requests that take too long to arrive are returned by ``nextTimedOutRequest()``. A frame or preface that takes
+  /// too long, or a response blocked by the peer's window for `Limits.writeStallSeconds`, ends the connection.
   package func tick(nowMilliseconds: UInt64) -> HTTP2SessionResult {
     guard !hasFailed else { return .failed }
     unsafe self.nowMilliseconds = max(nowMilliseconds, self.nowMilliseconds)
@@ -139,7 +139,7 @@ extension HTTP2ServerSession {
       arm(due)
       return false
     }
-    // Something to write means that the socket is the one that is full, and sockets are the driver's to watch.
+    // Pending output means that the socket is full, which the driver watches.
     if wantsWrite {
       unsafe arm(nowMilliseconds + 1000)
       return false

@@ -1,9 +1,8 @@
 import ApusModel
 
-// One frame after the other, each held against what RFC 9113, section 6, demands of its kind.
+// Processes one frame after the other, each checked against RFC 9113, section 6.
 extension HTTP2ServerSession {
-  /// A header block of which the rest is still to come: at most `Limits.continuationFrames` + 1 frames of 16 KiB, since
-  /// the watch counts them.
+  /// An incomplete header block: at most `Limits.continuationFrames` + 1 frames of 16 KiB, as the watch counts them.
   struct OpenBlock {
     var streamID: Int32
     var endsStream: Bool
@@ -24,14 +23,14 @@ extension HTTP2ServerSession {
     case FrameType.goAway: try receiveGoAway(head)
     case FrameType.windowUpdate: try receiveWindowUpdate(head, payload)
     case FrameType.continuation: try receiveContinuation(head, payload)
-    // A client has nothing to promise.
+    // A client must not push.
     case FrameType.pushPromise: throw .connection(.protocolError)
-    // Section 4.1: "Implementations MUST ignore and discard frames of unknown types."
+    // Section 4.1: frames of unknown types are ignored.
     default: break
     }
   }
 
-  /// Section 3.4: the first frame is SETTINGS. Section 6.10: nothing comes between the parts of a block.
+  /// Section 3.4: the first frame is SETTINGS. Section 6.10: nothing may interrupt a header block.
   private func requireOrder(_ head: FrameHead) throws(Failure) {
     if !sawSettings {
       guard head.type == FrameType.settings, !head.has(FrameFlag.acknowledge) else {
@@ -57,7 +56,7 @@ extension HTTP2ServerSession {
     try require(head.streamID & 1 == 1)
     var fragment = try unpadded(head, payload)
     if head.has(FrameFlag.priority) {
-      // RFC 7540's priorities, which are not for us: a stream, and a weight.
+      // RFC 7540's priorities (a stream and a weight) are ignored.
       try require(fragment.count >= 5, .frameSizeError)
       fragment = fragment.extracting(5...)
     }
@@ -80,7 +79,7 @@ extension HTTP2ServerSession {
     try receiveBlock(block.bytes.span, block.streamID, endsStream: block.endsStream)
   }
 
-  /// What is between the padding of HEADERS and DATA (section 6.1).
+  /// The content of HEADERS and DATA without the padding (section 6.1).
   @_lifetime(copy payload)
   func unpadded(_ head: FrameHead, _ payload: Span<UInt8>) throws(Failure) -> Span<UInt8> {
     guard head.has(FrameFlag.padded) else { return payload }
@@ -114,7 +113,7 @@ extension HTTP2ServerSession {
     sendBlocked()
   }
 
-  /// Section 6.5.2. Of several values of one setting the last one counts (section 6.5).
+  /// Section 6.5.2. If a setting repeats, its last value counts (section 6.5).
   private func apply(
     _ identifier: UInt16, value: Int, _ windowBytes: inout Int
   ) throws(Failure) {
@@ -127,14 +126,14 @@ extension HTTP2ServerSession {
       try require(value <= Self.largestWindow, .flowControlError)
       windowBytes = value
     case SettingsFrame.Setting.maxFrameSize:
-      // Larger frames than the smallest maximum are never sent.
+      // Frames larger than the smallest maximum are never sent.
       try require(value >= FrameHead.payloadBytes && value < 1 << 24)
     default: break
     }
   }
 
-  /// Section 6.9.2: the windows of open streams change by the difference. Once for a frame, since a frame may name the
-  /// setting thousands of times.
+  /// Section 6.9.2: the windows of open streams change by the difference. Once per frame, since a frame may contain
+  /// the setting thousands of times.
   private func moveWindows(to bytes: Int) throws(Failure) {
     let difference = bytes - peerWindowBytes
     guard difference != 0 else { return }
@@ -152,7 +151,7 @@ extension HTTP2ServerSession {
     try acknowledge(FrameType.ping, payload)
   }
 
-  /// Answers that the peer makes us send, and does not read, are bounded.
+  /// Bounds the acknowledgements that the peer causes and does not read.
   private func acknowledge(_ type: UInt8, _ payload: Span<UInt8>) throws(Failure) {
     try require(
       pendingAcknowledgementCount < Limits.pendingAcknowledgements, .enhanceYourCalm)
@@ -160,7 +159,7 @@ extension HTTP2ServerSession {
     unsafe output.append(type, flags: FrameFlag.acknowledge, payload: payload)
   }
 
-  /// The client said that it is going: so do we, and answer what is open.
+  /// The client is closing the connection: do the same, and answer open requests.
   private func receiveGoAway(_ head: FrameHead) throws(Failure) {
     try require(head.streamID == 0)
     try require(head.length >= 8, .frameSizeError)
@@ -169,12 +168,12 @@ extension HTTP2ServerSession {
 
   // MARK: Streams
 
-  /// Whether nobody has opened the stream (section 5.1): most frames are an error there.
+  /// Whether the stream was never opened (section 5.1): most frames are errors on it.
   func isIdle(_ streamID: Int32) -> Bool {
     unsafe streamID & 1 == 0 || streamID > lastStreamID
   }
 
-  /// RFC 7540's priorities are not for us (RFC 9113, section 5.3.2).
+  /// RFC 7540's priorities are ignored (RFC 9113, section 5.3.2).
   private func receivePriority(_ head: FrameHead) throws(Failure) {
     try require(head.streamID != 0)
     try require(head.length == 5, .frameSizeError)
@@ -196,7 +195,7 @@ extension HTTP2ServerSession {
     } else {
       try require(!isIdle(head.streamID))
       guard let request = request(head.streamID) else { return }
-      // Section 6.9 and 6.9.1: the stream's error alone.
+      // Sections 6.9 and 6.9.1: an error of the stream only.
       guard increment > 0 else { return try reset(request, .protocolError) }
       request.sendWindowBytes += increment
       guard request.sendWindowBytes <= Self.largestWindow else {

@@ -1,17 +1,17 @@
 import ApusModel
 
-/// A header field as it came, listed or not.
+/// A header field as received, known or not.
 package struct HTTP2Field: Sendable, Hashable {
   package var name: String
   package var value: String
 }
 
-// What only a stand-in for APNs does: it shows what came, and goes wrong when it is told to.
+// Only for the development service, which shows requests and causes faults on demand.
 
 extension HTTP2ServerSession {
   // MARK: What came
 
-  /// All fields of a request in the order in which they came, once; none unless the configuration keeps them.
+  /// All fields of a request in the order received; returns them once, and only if the configuration keeps them.
   package func takeFields(of request: HTTP2Request) -> [HTTP2Field] {
     keptFields.removeValue(forKey: request.streamID) ?? []
   }
@@ -19,7 +19,7 @@ extension HTTP2ServerSession {
   func keep(_ field: borrowing HeaderField, of request: HTTP2Request) {
     let streamID = request.streamID
     if keptFields[streamID] == nil, keptFields.count > 2 * Limits.concurrentStreams {
-      // Those of requests that never became whole.
+      // Drops those of requests that never became complete.
       keptFields = keptFields.filter { self.request($0.key) != nil }
     }
     keptFields[streamID, default: []].append(
@@ -28,7 +28,7 @@ extension HTTP2ServerSession {
 
   // MARK: What goes wrong
 
-  /// Answers with any status and body, and a `retry-after` field where seconds are given.
+  /// Responds with any status and body, and a `retry-after` field if seconds are given.
   @discardableResult
   package func respond(
     _ request: HTTP2Request, status: UInt16, apnsID: Span<UInt8>, retryAfterSeconds: Int?,
@@ -46,7 +46,7 @@ extension HTTP2ServerSession {
     return true
   }
 
-  /// Ends the request's stream with RST_STREAM in place of an answer.
+  /// Ends the request's stream with RST_STREAM instead of a response.
   package func reset(_ request: HTTP2Request, code: HTTP2ErrorCode) {
     guard request.isOpen else { return }
     unsafe output.append(
@@ -54,8 +54,8 @@ extension HTTP2ServerSession {
     close(request)
   }
 
-  /// GOAWAY with a last stream of the caller's choice. Streams above it end with it; those up to it are still to be
-  /// answered, and new ones are not heard.
+  /// Sends GOAWAY with a chosen last stream. Streams above it end; those up to it must still be answered, and new ones
+  /// are ignored.
   package func goAway(lastStreamID: Int32, code: HTTP2ErrorCode, debugData: [UInt8]) {
     guard !isGoAwayFinal, !hasFailed else { return }
     isGoAwayFinal = true

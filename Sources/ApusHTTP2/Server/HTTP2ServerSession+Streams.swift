@@ -1,6 +1,6 @@
 import ApusModel
 
-// A request's way, in the order in which it comes.
+// The life of a request, in order.
 extension HTTP2ServerSession {
   func request(_ streamID: Int32) -> HTTP2Request? {
     if let current = unsafe current, current.streamID == streamID { return current }
@@ -9,8 +9,8 @@ extension HTTP2ServerSession {
 
   // MARK: Header sections
 
-  /// A whole header block: of a request, of trailers, or of nobody who is heard. It is decoded to its end in any case,
-  /// as the tables of both sides are to stay the same.
+  /// A complete header block: of a request, of trailers, or of a stream that is ignored. It is always decoded to its
+  /// end, because the tables of both sides must stay the same.
   func receiveBlock(
     _ block: Span<UInt8>, _ streamID: Int32, endsStream: Bool
   ) throws(Failure) {
@@ -28,16 +28,16 @@ extension HTTP2ServerSession {
       try receiveTrailers(block, request, endsStream: endsStream)
     } else {
       try decode(block, for: nil)
-      // Sections 5.1 and 5.1.1. A client that has yet to hear that its stream was cut off does no wrong.
+      // Sections 5.1 and 5.1.1. A client that does not know yet that its stream was cut off has done nothing wrong.
       guard !isGoAwayFinal, !closedStreams.wasCutOff(streamID) else { return }
       throw .connection(closedStreams.wasSkipped(streamID) ? .protocolError : .streamClosed)
     }
   }
 
-  /// Nil where the request is refused.
+  /// Nil if the request is refused.
   private func open(_ streamID: Int32) throws(Failure) -> HTTP2Request? {
     unsafe current = nil
-    // Behind the GOAWAY: "not processed", which it has been told.
+    // The GOAWAY already told the client that it is not processed.
     guard !isGoAwayFinal else { return nil }
     let held = unsafe openRequests.count
     guard held < allowedStreams else {
@@ -45,7 +45,7 @@ extension HTTP2ServerSession {
       try refuse(streamID)
       return nil
     }
-    // Not charged: what is missing was taken by others.
+    // Not charged to the client: the requests are used by others.
     guard let request = pool.take(held: held, isTrusted: isTrusted) else {
       try refuse(streamID)
       return nil
@@ -60,8 +60,8 @@ extension HTTP2ServerSession {
     return request
   }
 
-  /// A client may open as many streams as it likes until it knows the limit ("streams opened before the client saw
-  /// SETTINGS are never a connection error"). One that never acknowledges is taken to know it after a while.
+  /// A client may open streams without limit until it knows the limit: streams opened before that are never a
+  /// connection error. A client that does not acknowledge is assumed to know it after a while.
   private var allowedStreams: Int {
     if isSettingsAcknowledged { return streamLimit }
     if unsafe nowMilliseconds >= startedMilliseconds + Self.requestMilliseconds {
@@ -75,7 +75,7 @@ extension HTTP2ServerSession {
     try sendReset(streamID, .refusedStream)
   }
 
-  /// Decodes a block; its fields are the request's.
+  /// Decodes a block into the request's fields.
   private func decode(_ block: Span<UInt8>, for request: HTTP2Request?) throws(Failure) {
     let record = unsafe request?.record
     let bytes = unsafe block.withUnsafeBufferPointer { unsafe $0 }
@@ -89,7 +89,7 @@ extension HTTP2ServerSession {
         guard isHeard, let record = unsafe record else { continue }
         if configuration.keepsEveryField, let request { keep(decoder.field, of: request) }
         isHeard = unsafe record.pointee.add(decoder.field)
-        // The sum also bounds what a few bytes that name long table entries can cost.
+        // The sum also bounds the cost of a few bytes that repeat long table entries.
         if unsafe record.pointee.shape.listBytes > Limits.headerListResetBytes { isHeard = false }
       }
     } catch {
@@ -101,8 +101,8 @@ extension HTTP2ServerSession {
     try reset(request, isTooLong ? .enhanceYourCalm : .protocolError)
   }
 
-  /// A block may expand to more than a header list may have only so often: a few bytes that name long table entries
-  /// cost as much as what they stand for.
+  /// Bounds how often a block may expand to more than a header list may have: a few bytes that repeat long table
+  /// entries cost as much as their expansion.
   private func charge(_ blockBytes: Int) throws(Failure) {
     let excess = max(0, blockBytes - Limits.headerListBytes)
     guard blockBytes <= Limits.headerBlockBytes,
@@ -125,7 +125,7 @@ extension HTTP2ServerSession {
         listBytes += field.byteCount
         blockBytes += field.name.count + field.value.count
         if blockBytes > Limits.headerBlockBytes { break }
-        // Fields beyond the limit are not looked at: the section is refused whatever they say.
+        // Fields beyond the limit are not examined: the section is refused anyway.
         isFine =
           isFine
           && (listBytes > Limits.headerListBytes
@@ -165,15 +165,15 @@ extension HTTP2ServerSession {
     if endsStream { try didEnd(request) }
   }
 
-  /// Section 6.1. Such frames bring no request forward, so they are charged as those are; small ones were already.
+  /// Section 6.1. Such frames are charged as frames without progress; small ones already were.
   private func receiveDataOnClosedStream(_ head: FrameHead) throws(Failure) {
     if head.length >= Limits.smallDataBytes, !watch.idleFrames.take() { throw .flood(.idleFrames) }
     guard !isGoAwayFinal, !closedStreams.wasCutOff(head.streamID) else { return }
     try sendReset(head.streamID, .streamClosed)
   }
 
-  /// Section 6.9: padding counts, and so do frames of streams that are closed. The peer may send on when half of its
-  /// window is used up, since nothing waits here.
+  /// Section 6.9: padding counts, and so do frames of closed streams. The window is restored once half of it is used,
+  /// since nothing waits here.
   private func countConnectionBytes(_ count: Int) throws(Failure) {
     unsafe unannouncedBytes += count
     guard unsafe unannouncedBytes >= Limits.connectionWindowBytes / 2 else { return }
@@ -183,7 +183,7 @@ extension HTTP2ServerSession {
     unsafe unannouncedBytes = 0
   }
 
-  /// False where the stream was reset.
+  /// False if the stream was reset.
   private func countBytes(
     _ count: Int, of request: HTTP2Request, isLast: Bool
   ) throws(Failure) -> Bool {
@@ -231,7 +231,7 @@ extension HTTP2ServerSession {
     if !request.isInUse { pool.give(request) }
   }
 
-  /// Resets a stream for what the client did: that costs what a request does which it takes back.
+  /// Resets a stream because of the client: it is charged like a request that the client cancels.
   func reset(_ request: HTTP2Request, _ code: HTTP2ErrorCode) throws(Failure) {
     let streamID = request.streamID
     close(request)

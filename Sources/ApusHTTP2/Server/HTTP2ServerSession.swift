@@ -1,27 +1,26 @@
 import ApusModel
 
-/// The server's end of one HTTP/2 connection (RFC 9113): bytes in, requests out, answers in, bytes out.
+/// The server side of one HTTP/2 connection (RFC 9113): bytes in, requests out, responses in, bytes out.
 ///
-/// It does no I/O and has no clock. A driver gives it what the peer sent (`receive`), takes requests (`nextRequest`),
-/// answers them (`respond`), and writes what it wants to send (`pendingOutput`) until the socket is full; now and then,
-/// at the latest at `deadlineMilliseconds`, it says what time it is (`tick`). It closes the connection when
-/// `isFinished`. Every end that the session decides on is announced by a GOAWAY.
+/// It does no I/O and has no clock. A driver passes in the peer's bytes (`receive`), takes requests (`nextRequest`),
+/// answers them (`respond`), and writes pending output (`pendingOutput`) until the socket is full; now and then, at
+/// the latest at `deadlineMilliseconds`, it passes the time (`tick`). It closes the connection when `isFinished`.
+/// Whenever the session ends the connection, it sends a GOAWAY first.
 ///
-/// It belongs to one thread. Properties that a request passes through are marked `@exclusivity(unchecked)`: each use is
-/// a single operation that runs nothing of ours in between, and the checks at run time were a tenth of what a request
-/// costs.
+/// It belongs to one thread. Properties used for each request are marked `@exclusivity(unchecked)`: each access is a
+/// single operation that calls none of our code, and the run-time checks were a tenth of a request's cost.
 package final class HTTP2ServerSession {
-  /// What the first SETTINGS frame announces.
+  /// The content of the first SETTINGS frame.
   package struct Configuration: Sendable {
     package var initialStreamLimit: Int
-    /// Bytes of a body that may come before the first WINDOW_UPDATE (RFC 9113, section 6.5.2).
+    /// Body bytes that may be sent before the first WINDOW_UPDATE (RFC 9113, section 6.5.2).
     package var initialWindowBytes = SettingsFrame.usualWindowBytes
     /// Whether every header field is kept for ``takeFields(of:)``.
     package var keepsEveryField = false
 
     package init(initialStreamLimit: Int) { self.initialStreamLimit = initialStreamLimit }
 
-    /// A provider that has yet to show a valid token.
+    /// A provider that has not presented a valid token yet.
     package static let untrusted = Configuration(
       initialStreamLimit: Limits.concurrentStreamsUntrusted)
     /// A provider with a certificate.
@@ -31,22 +30,22 @@ package final class HTTP2ServerSession {
   let configuration: Configuration
   private(set) var pool: HTTP2RequestPool
 
-  // What the peer may do.
+  // Limits on the peer.
   var watch: FrameWatch
   var streamLimit: Int
-  /// Whether the client has shown a credential that is valid; its requests are counted apart until then.
+  /// Whether the client has presented a valid credential; its requests are counted separately until then.
   var isTrusted: Bool { streamLimit > Limits.concurrentStreamsUntrusted }
   var isSettingsAcknowledged = false
-  /// SETTINGS frames of ours that the peer has not acknowledged.
+  /// Our SETTINGS frames that the peer has not acknowledged.
   var unacknowledgedSettings = 0
   let startedMilliseconds: UInt64
 
-  // What comes in.
+  // Input.
   @exclusivity(unchecked) private var reader = FrameReader()
   let decoder: HeaderDecoder
-  /// Whether the first frame, which is a SETTINGS frame, has come.
+  /// Whether the first frame, which must be SETTINGS, has arrived.
   var sawSettings = false
-  /// The header block of which CONTINUATION frames are still to come.
+  /// The header block whose CONTINUATION frames are still to come.
   var openBlock: OpenBlock?
   /// Bytes of DATA frames on all streams since our last WINDOW_UPDATE.
   @exclusivity(unchecked) var unannouncedBytes = 0
@@ -54,31 +53,31 @@ package final class HTTP2ServerSession {
   // Streams.
   @exclusivity(unchecked) var streams = StreamTable()
   @exclusivity(unchecked) var openRequests: [HTTP2Request] = []
-  /// The last request whose header block came: most often its body is next.
+  /// The last request whose header block arrived: its body is usually next.
   @exclusivity(unchecked) var current: HTTP2Request?
   /// The highest stream that the client opened.
   @exclusivity(unchecked) var lastStreamID: Int32 = 0
-  /// What is known of streams that are closed.
+  /// The closed streams that are remembered.
   var closedStreams = ClosedStreams()
-  /// Requests answered before their end, to be cut off behind the answer (RFC 9113, section 8.1).
+  /// Requests for the application: complete ones, and those whose rest is not awaited (RFC 9113, section 8.1).
   @exclusivity(unchecked) var completed = RequestQueue()
   var timedOut = RequestQueue()
-  /// All fields of the requests that are coming, by stream; empty unless the configuration says so.
+  /// All fields of incoming requests, by stream; empty unless the configuration keeps them.
   var keptFields: [Int32: [HTTP2Field]] = [:]
 
-  // What goes out.
+  // Output.
   @exclusivity(unchecked) var output = FrameOutput()
-  /// Answers whose end stands in the output, in its order.
+  /// Responses whose end is in the output, in its order.
   @exclusivity(unchecked) var leaving: [Leaving] = []
-  /// Streams whose answers wait for the peer's window.
+  /// Streams whose responses wait for the peer's window.
   var blocked: [Int32] = []
   var sendWindowBytes = SettingsFrame.usualWindowBytes
-  /// What the peer's streams begin with.
+  /// The initial window of the peer's streams.
   var peerWindowBytes = SettingsFrame.usualWindowBytes
-  /// RST_STREAM frames and acknowledgements that stand in the output: at most as many as when it was last empty.
+  /// RST_STREAM frames and acknowledgements in the output, counted since it was last empty.
   var pendingResetCount = 0
   var pendingAcknowledgementCount = 0
-  /// Whether the next header block has to say that the peer's smaller table was heard of.
+  /// Whether the next header block must acknowledge the peer's smaller table.
   var mustAnnounceNoTable = false
   var hasAnnouncedNoTable = false
 
@@ -93,10 +92,10 @@ package final class HTTP2ServerSession {
   var insideSinceMilliseconds: UInt64?
   var insideUnit = 0
 
-  /// An answer that is not with the driver yet.
+  /// A response that the driver has not taken completely.
   struct Leaving {
     var streamID: Int32
-    /// Of all bytes ever sent, those up to its end.
+    /// The value of `takenBytes` once it is taken.
     var end: UInt64
   }
 
@@ -120,7 +119,7 @@ package final class HTTP2ServerSession {
   }
 
   deinit {
-    // What the application still has comes back through the pool.
+    // Requests that the application still has are returned through the pool.
     while let request = unsafe completed.pop() { if request.slot < 0 { pool.give(request) } }
     while let request = timedOut.pop() { if request.slot < 0 { pool.give(request) } }
     for request in unsafe openRequests {
@@ -131,9 +130,9 @@ package final class HTTP2ServerSession {
 
   // MARK: Input
 
-  /// Takes bytes from the peer.
+  /// Processes bytes from the peer.
   ///
-  /// `.failed`: close after writing what is pending, a GOAWAY that says why among it.
+  /// `.failed`: close after writing pending output, which includes a GOAWAY with the reason.
   package func receive(_ bytes: Span<UInt8>, nowMilliseconds: UInt64) -> HTTP2SessionResult {
     guard !hasFailed else { return .failed }
     guard !bytes.isEmpty else { return .ok }
@@ -158,14 +157,14 @@ package final class HTTP2ServerSession {
     return .ok
   }
 
-  /// The same from memory that the caller lends.
+  /// The same from borrowed memory.
   package func receive(_ bytes: UnsafeRawBufferPointer, nowMilliseconds: UInt64)
     -> HTTP2SessionResult
   {
     unsafe receive(Span<UInt8>(_unsafeBytes: bytes), nowMilliseconds: nowMilliseconds)
   }
 
-  /// Notes since when the peer owes the rest of a frame.
+  /// Records since when the peer has owed the rest of a frame.
   private func noteUnit() {
     guard watch.isInsideUnit else {
       insideSinceMilliseconds = nil
@@ -180,12 +179,11 @@ package final class HTTP2ServerSession {
 
   // MARK: Requests
 
-  /// The next request that is wholly here, in the order in which they became so. Ones that the client took back in the
-  /// meantime are left out.
+  /// The next complete request, in the order of completion. Requests cancelled meanwhile are skipped.
   package func nextRequest() -> HTTP2Request? { unsafe next(from: &completed) }
 
-  /// The next request that did not become whole within `Limits.requestSeconds`, to be answered 400 IdleTimeout; what
-  /// still comes of it is cut off behind the answer.
+  /// The next request that was not complete within `Limits.requestSeconds`, to be answered 400 IdleTimeout; the rest
+  /// of it is cut off after the response.
   package func nextTimedOutRequest() -> HTTP2Request? { next(from: &timedOut) }
 
   private func next(from queue: inout RequestQueue) -> HTTP2Request? {
@@ -199,19 +197,19 @@ package final class HTTP2ServerSession {
     return nil
   }
 
-  /// Gives a request back. Its answer may still be on its way, or to come: `respond` needs the stream's number only.
+  /// Returns a request. Its response may still be pending or to come: `respond` needs only the stream's number.
   package func release(_ request: HTTP2Request) { pool.release(request) }
 
   // MARK: From one thread to another
 
-  /// Takes a request back that the application has only looked at: it is the next one again.
+  /// Takes back a request that the application only inspected: it is the next one again.
   package func putBack(_ request: HTTP2Request) {
     request.state.remove(.withApplication)
     unsafe completed.pushFirst(request)
   }
 
-  /// Takes the session's requests out of its pool, before another thread goes on with `move(to:)`. The application has
-  /// none of them.
+  /// Removes the session's requests from its pool, before another thread continues with `move(to:)`. The application
+  /// must have none of them.
   package func leavePool() {
     unsafe dropClosed(&completed)
     dropClosed(&timedOut)
@@ -226,17 +224,17 @@ package final class HTTP2ServerSession {
     queue = kept
   }
 
-  /// Goes on with the pool of the thread that has the session now.
+  /// Continues with the pool of the thread that now owns the session.
   package func move(to pool: HTTP2RequestPool) {
     self.pool = pool
     decoder.texts = pool.texts
     for request in unsafe openRequests { pool.join(request) }
   }
 
-  /// Streams whose answer was not sent to its end.
+  /// Streams whose response was not sent completely.
   package var openStreamCount: Int { unsafe openRequests.count }
 
-  /// Allows a client that has become trusted more streams at once, and tells it so. Lower than now: ignored.
+  /// Raises the stream limit of a client that became trusted, and announces it. A lower limit is ignored.
   package func raiseStreamLimit(to limit: Int) {
     guard limit > streamLimit else { return }
     streamLimit = limit

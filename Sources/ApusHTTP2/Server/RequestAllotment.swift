@@ -1,17 +1,17 @@
 import ApusModel
 
-/// How many requests of a worker are open, and who may open one more.
+/// Counts a worker's open requests, and decides who may open another.
 ///
-/// Clients without a valid credential share `Limits.openRequestsUntrusted`, and each may have one request beyond that
-/// share, since it is by a request that a provider becomes trusted. A trusted connection may take all that is free, but
-/// of the last `Limits.openRequestsReserved` only connections with fewer than `Limits.openRequestsGuaranteed` get any:
-/// neither strangers nor another team can use them up. Half of what is reserved is also for first requests, so that a
+/// Untrusted connections share `Limits.openRequestsUntrusted`, and each may have one request beyond that share,
+/// because a provider becomes trusted by a request. A trusted connection may use all free requests, except that the
+/// last `Limits.openRequestsReserved` are for connections with fewer than `Limits.openRequestsGuaranteed`: neither
+/// untrusted peers nor another team can use them up. Half of the reserve is also for first requests, so that a
 /// provider can connect while a team holds everything else.
 struct RequestAllotment: Sendable, Equatable {
   private(set) var openCount = 0
   private(set) var untrustedCount = 0
 
-  /// False where a connection that has `held` requests open may not have one more now.
+  /// False if a connection with `held` open requests may not have another now.
   mutating func take(held: Int, isTrusted: Bool) -> Bool {
     guard allows(held: held, isTrusted: isTrusted) else { return false }
     openCount += 1
@@ -28,10 +28,10 @@ struct RequestAllotment: Sendable, Equatable {
     return isEnough && held == 0 || isPlenty && untrustedCount < Limits.openRequestsUntrusted
   }
 
-  /// An open request of a trusted connection has come from another pool, which had allowed it.
+  /// An open request of a trusted connection came from another pool, which had allowed it.
   mutating func join() { openCount += 1 }
 
-  /// The connection of an untrusted request has become trusted.
+  /// The connection of an untrusted request became trusted.
   mutating func trust() { untrustedCount -= 1 }
 
   mutating func give(isTrusted: Bool) {

@@ -1,4 +1,4 @@
-/// Requests in order, linked through themselves.
+/// Requests in order, as an intrusive linked list.
 struct RequestQueue {
   private var head: HTTP2Request?
   private var tail: HTTP2Request?

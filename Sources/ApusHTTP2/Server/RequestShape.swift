@@ -1,10 +1,10 @@
 import ApusModel
 
-/// What RFC 9113, section 8, demands of a request before anyone looks at its meaning.
+/// The requirements of RFC 9113, section 8, on the form of a request.
 ///
-/// What breaks a MUST is malformed and its stream is reset, everything else the application answers, with the reason
-/// that its protocol has. A request with neither `:authority` nor `host` is not malformed: four libraries in use send
-/// such ones to APNs.
+/// A request that violates a MUST is malformed and its stream is reset; the application answers everything else, with
+/// a reason of its protocol. A request with neither `:authority` nor `host` is not malformed: four libraries in use
+/// send such requests to APNs.
 struct RequestShape: Sendable {
   private static let method: UInt8 = 1
   private static let scheme: UInt8 = 2
@@ -14,14 +14,14 @@ struct RequestShape: Sendable {
 
   private var pseudoFields: UInt8 = 0
   private var sawRegularField = false
-  /// The announced length of the body; -1 when none was.
+  /// The announced length of the body; -1 if absent.
   private var contentLength = -1
   /// RFC 9113, section 6.5.2: the bytes of all names and values, and 32 for each field.
   private(set) var listBytes = 0
 
   init() {}
 
-  /// Takes a field of the header section; false when it makes the request malformed.
+  /// Adds a field of the header section; false if it makes the request malformed.
   mutating func add(_ field: borrowing HeaderField) -> Bool {
     listBytes += field.byteCount
     guard field.isFine else { return false }
@@ -46,27 +46,27 @@ struct RequestShape: Sendable {
     }
   }
 
-  /// Section 8.3: pseudo fields come first, and each once.
+  /// Section 8.3: pseudo-header fields come first, and each once.
   private mutating func addPseudo(_ field: UInt8) -> Bool {
     guard !sawRegularField, pseudoFields & field == 0 else { return false }
     pseudoFields |= field
     return true
   }
 
-  /// Section 8.3.1: all of `:method`, `:scheme` and `:path`. (CONNECT has none of the last two; there is no use for it
-  /// here, so it counts as malformed.)
+  /// Section 8.3.1: `:method`, `:scheme` and `:path` are all present. (CONNECT has neither of the last two; it is
+  /// useless here, so it counts as malformed.)
   var isWhole: Bool { pseudoFields & Self.required == Self.required }
 
-  /// Section 8.1.1: the body is as long as `content-length` says, where it does.
+  /// Section 8.1.1: the body has the length in `content-length`, if present.
   func fits(bodyByteCount: Int) -> Bool { contentLength < 0 || contentLength == bodyByteCount }
 
-  /// Whether a field, by itself, may stand in a header section.
+  /// Whether a single field may occur in a header section.
   static func isFine(_ listed: HeaderName?, name: Span<UInt8>, value: Span<UInt8>) -> Bool {
     guard isFieldValue(value) else { return false }
     return listed != nil || isFieldName(name) && !isConnectionSpecific(name, value: value)
   }
 
-  /// Whether a trailer field is one: "Trailers MUST NOT include pseudo-header fields".
+  /// Whether a field may occur in trailers, which have no pseudo-header fields.
   static func isTrailer(name: Span<UInt8>, value: Span<UInt8>) -> Bool {
     isFieldName(name) && isFieldValue(value)
   }

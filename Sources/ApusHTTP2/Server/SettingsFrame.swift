@@ -1,6 +1,6 @@
 import ApusModel
 
-/// The SETTINGS frames that the service sends, byte for byte, and what it reads in a client's.
+/// The SETTINGS frames that the service sends, byte for byte, and the settings that it reads from a client's.
 enum SettingsFrame {
   /// RFC 9113, section 6.5.2.
   enum Setting {
@@ -15,7 +15,7 @@ enum SettingsFrame {
   /// An identifier and a value.
   static let entryBytes = 6
 
-  /// What APNs was seen to announce, and what RFC 9113, section 6.9.2, has for a start.
+  /// As APNs was seen to announce, and the initial value of RFC 9113, section 6.9.2.
   static let usualWindowBytes = 65_535
 
   /// The first frame, with the values that APNs was seen to announce.
@@ -29,7 +29,7 @@ enum SettingsFrame {
     ])
   }
 
-  /// A later frame: the limit alone.
+  /// A later frame with only the limit.
   static func raise(streamLimit: Int) -> [UInt8] {
     frame([(Setting.maxConcurrentStreams, UInt32(streamLimit))])
   }

@@ -1,9 +1,9 @@
 /// The open requests of one connection, by stream.
 ///
-/// Clients number their streams one after the other, so half the number, cut to the size of the table, is a place of
-/// its own for nearly all of them; the rest stand behind it.
+/// Clients number their streams consecutively, so half the number, modulo the table's size, is a free index for nearly
+/// all of them; the rest follow it (linear probing).
 struct StreamTable {
-  /// A power of two of them, at most half of them taken.
+  /// A power of two in size, at most half full.
   private var places: [HTTP2Request?] = []
   private var count = 0
 
@@ -14,7 +14,7 @@ struct StreamTable {
     return places[index(of: streamID)]
   }
 
-  /// Adds a request whose stream is in no other.
+  /// - Precondition: the stream is not in the table.
   mutating func add(_ request: HTTP2Request) {
     if 2 * count >= places.count { grow() }
     places[index(of: request.streamID)] = request
@@ -25,7 +25,7 @@ struct StreamTable {
     guard !places.isEmpty else { return }
     var free = index(of: streamID)
     guard places[free] != nil else { return }
-    // Those behind it that a search would not find otherwise move up.
+    // Moves up following entries that a search would no longer find.
     let mask = places.count - 1
     var next = (free + 1) & mask
     while let other = places[next] {
@@ -40,7 +40,7 @@ struct StreamTable {
     count -= 1
   }
 
-  /// The place of the stream, or the free one where it would stand.
+  /// The index of the stream, or the free one for it.
   private func index(of streamID: Int32) -> Int {
     let mask = places.count - 1
     var index = Int(streamID >> 1) & mask

@@ -1,4 +1,4 @@
-/// A bounded allowance that comes back with time.
+/// A bounded allowance that is refilled with time.
 struct TokenBucket: Sendable {
   let capacity: Int
   let perSecond: Int
@@ -13,24 +13,24 @@ struct TokenBucket: Sendable {
     refilledMilliseconds = nowMilliseconds
   }
 
-  /// Puts back what the time since the last call is worth. A clock that goes backwards is worth nothing.
+  /// Adds the tokens for the time since the last call. A clock that goes backwards adds nothing.
   mutating func refill(nowMilliseconds: UInt64) {
     guard nowMilliseconds > refilledMilliseconds else { return }
     let elapsed = Int(min(nowMilliseconds - refilledMilliseconds, 1 << 32))
     let gain = elapsed * perSecond / 1000
-    // Less than a token stays on the clock, so that frequent calls do not lose it.
+    // Fractions of a token are kept in the time, so that frequent calls do not lose them.
     guard gain > 0 else { return }
     tokens = min(capacity, tokens + gain)
     refilledMilliseconds = nowMilliseconds
   }
 
-  /// Takes `count` tokens; false, and nothing taken, when there are not so many.
+  /// Takes `count` tokens; false, taking nothing, if there are fewer.
   mutating func take(_ count: Int = 1) -> Bool {
     guard tokens >= count else { return false }
     tokens -= count
     return true
   }
 
-  /// Gives tokens back for progress that the peer made.
+  /// Returns tokens for progress of the peer.
   mutating func credit(_ count: Int) { tokens = min(capacity, tokens + count) }
 }

@@ -1,14 +1,14 @@
 import Synchronization
 
-/// What libuv and epoll keep for a real loop: the timers of a simulated one, and which of its sockets to look at.
+/// The state that libuv and epoll keep for a real loop: timers, and the sockets to examine.
 @safe
 final class LoopSimulation {
   let system: any SimulatedSystem
   /// The monotonic clock as of the start of this turn.
   private(set) var nowMilliseconds: UInt64
-  /// The slots of the loop's sockets by descriptor, which is what the system knows them by.
+  /// The slots of the loop's sockets by descriptor, by which the system identifies them.
   var slots: [Int32: Int32] = [:]
-  /// Descriptors that may have become ready, each once, in the order in which that was told.
+  /// Descriptors that may have become ready, each once, in the order of notification.
   private var attention: [Int32] = []
   private var timers = unsafe [Entry]()
   private var startedTimers: UInt64 = 0
@@ -17,7 +17,7 @@ final class LoopSimulation {
     let cell: UnsafeMutablePointer<TimerCell>
     var dueMilliseconds: UInt64
     var repeatMilliseconds: UInt64
-    /// Of timers that are due at the same time the one that was started first fires first, as in libuv.
+    /// Timers due at the same time fire in the order in which they were started, as in libuv.
     var number: UInt64
   }
 
@@ -30,7 +30,7 @@ final class LoopSimulation {
 
   // MARK: Sockets
 
-  /// Has the descriptor looked at in the next turn.
+  /// Schedules a look at the descriptor for the next turn.
   func look(at descriptor: Int32) {
     guard slots[descriptor] != nil, !attention.contains(descriptor) else { return }
     attention.append(descriptor)
@@ -38,7 +38,7 @@ final class LoopSimulation {
 
   var hasAttention: Bool { !attention.isEmpty }
 
-  /// What to look at in this turn.
+  /// The descriptors to examine in this turn.
   func takeAttention() -> [Int32] {
     var looked: [Int32] = []
     swap(&looked, &attention)
@@ -99,9 +99,9 @@ final class LoopSimulation {
 extension EventLoop {
   /// Takes one turn of a simulated loop: sockets, timers, queued work, `onTurnEnd`.
   ///
-  /// - Returns: Whether the loop would not sleep now: there is more to do.
+  /// - Returns: Whether there is more to do, so that the loop would not sleep now.
   package func takeTurn() -> Bool {
-    guard let simulation else { preconditionFailure("loop \(name) has a thread to run it") }
+    guard let simulation else { preconditionFailure("loop \(name) runs on a thread") }
     becomeLoopThread()
     defer { leaveLoopThread() }
     simulation.updateNow()
@@ -112,14 +112,14 @@ extension EventLoop {
     return !sawEmpty || hasLocalWork || simulation.hasAttention
   }
 
-  /// Tells of what is ready. Level-triggered: what is ready still afterwards is looked at again.
+  /// Reports readiness. Level-triggered: what is still ready afterwards is examined again.
   private func serveSimulatedSockets(_ simulation: LoopSimulation) {
     let system = simulation.system
     onWake?()
     for descriptor in simulation.takeAttention() {
       if system.isReadable(descriptor) { tell(descriptor, Readiness.readable, simulation) }
       if system.isWritable(descriptor) { tell(descriptor, Readiness.writable, simulation) }
-      // Interest that the handlers turned on is looked at by `look`, which they cause.
+      // Interest set by a handler causes another call of `look`.
       guard let slot = simulation.slots[descriptor] else { continue }
       let wanted = unsafe sockets[slot].pointee.wanted
       if (wanted & Readiness.readable != 0 && system.isReadable(descriptor))
@@ -130,13 +130,13 @@ extension EventLoop {
     }
   }
 
-  /// The socket is looked up for each call: the one before may have closed it, or changed its interest.
+  /// The socket is looked up for each call: the previous one may have closed it, or changed its interest.
   private func tell(_ descriptor: Int32, _ readiness: UInt32, _ simulation: LoopSimulation) {
     guard let slot = simulation.slots[descriptor] else { return }
     tell(slot, of: unsafe sockets[slot].pointee.wanted & readiness)
   }
 
-  /// When the first timer of a simulated loop is due, on the monotonic clock; nil: none runs.
+  /// When the first timer of a simulated loop is due, on the monotonic clock; nil if none is running.
   package var nextTimerMilliseconds: UInt64? { simulation?.nextTimerMilliseconds }
 
   /// A descriptor of a simulated loop may have become ready.
@@ -146,7 +146,7 @@ extension EventLoop {
     if simulation.hasAttention { simulation.system.wake(self) }
   }
 
-  /// Forgets the queued work of a simulated loop whose process was killed.
+  /// Drops the queued work of a simulated loop whose process was killed.
   package func abandonWork() {
     queue.withLock { $0.items = [] }
     batch = []

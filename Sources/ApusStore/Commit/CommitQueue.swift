@@ -1,8 +1,8 @@
 import Glibc
 
-/// A group on its way to the disk, with whom to tell.
+/// A submitted group, with its completion.
 struct Submission: Sendable {
-  /// `WriteGroup.bytes`. Empty for a group that was refused.
+  /// `WriteGroup.bytes`. Empty if the group was refused.
   var bytes: [UInt8]
   var count: Int
   /// Why the group was refused on submission.
@@ -10,9 +10,9 @@ struct Submission: Sendable {
   var completion: @Sendable (StoreError?) -> Void
 }
 
-/// Groups between the workers, which submit, and the commit thread, which takes.
+/// The queue of groups between the workers, which submit, and the commit thread, which takes.
 final class CommitQueue: @unchecked Sendable {
-  /// What the commit thread is to do next.
+  /// The commit thread's next step.
   enum Turn {
     /// Write these, in this order.
     case write([Submission])
@@ -26,8 +26,8 @@ final class CommitQueue: @unchecked Sendable {
   private let maximumPendingBytes: Int
   private let mergeBytes: Int
 
-  // Under the monitor.
-  /// The first `taken` are gone: nil, so that nothing else refers to the buffers of a batch.
+  // Protected by the monitor.
+  /// The first `taken` were taken: nil, so that nothing else references the buffers of a batch.
   private var pending: [Submission?] = []
   private var taken = 0
   private var pendingBytes = 0
@@ -39,12 +39,12 @@ final class CommitQueue: @unchecked Sendable {
 
   /// Empty buffers kept for new groups.
   private static let spareBuffers = 64
-  /// Larger buffers are freed rather than kept.
+  /// Larger buffers are freed instead of kept.
   private static let spareBufferBytes = 1024 * 1024
 
   /// - Parameters:
-  ///   - maximumPendingBytes: bytes of groups that may wait before new ones are refused.
-  ///   - mergeBytes: bytes of groups that are taken in one turn; one group is always taken, whatever its size.
+  ///   - maximumPendingBytes: Bytes of groups that may wait before new ones are refused.
+  ///   - mergeBytes: Bytes of groups taken in one turn; one group is always taken, whatever its size.
   init(maximumPendingBytes: Int, mergeBytes: Int) {
     self.maximumPendingBytes = maximumPendingBytes
     self.mergeBytes = mergeBytes
@@ -71,7 +71,7 @@ final class CommitQueue: @unchecked Sendable {
       completion(.closed)
       return
     }
-    // A group alone is always let in, or one larger than the bound could never be written.
+    // A group alone is always accepted; otherwise one larger than the bound could never be written.
     if pendingBytes > 0, pendingBytes + size > maximumPendingBytes {
       submission.refusal = .overloaded(
         pendingBytes: pendingBytes, maximumPendingBytes: maximumPendingBytes)
@@ -85,7 +85,7 @@ final class CommitQueue: @unchecked Sendable {
     monitor.unlock()
   }
 
-  /// Refuses what comes from now on and waits until the consumer has called `finish`.
+  /// Refuses further groups, and waits until the consumer has called `finish`.
   func close() {
     monitor.lock()
     isClosing = true
@@ -98,7 +98,7 @@ final class CommitQueue: @unchecked Sendable {
 
   // MARK: Tests
 
-  /// Keeps what is submitted until `release` or `close`.
+  /// Holds submitted groups until `release` or `close`.
   func hold() {
     monitor.lock()
     isHeld = true
@@ -121,14 +121,14 @@ final class CommitQueue: @unchecked Sendable {
 
   // MARK: The commit thread
 
-  /// Names the calling thread as the one that takes.
+  /// Marks the calling thread as the consumer.
   func adopt() {
     monitor.lock()
     consumer = pthread_self()
     monitor.unlock()
   }
 
-  /// Waits for something to do, at most until `deadline` where one is given.
+  /// Waits for something to do, at most until `deadline` if given.
   func next(until deadline: Deadline? = nil) -> Turn {
     monitor.lock()
     defer { monitor.unlock() }
@@ -144,7 +144,7 @@ final class CommitQueue: @unchecked Sendable {
     return .write(take())
   }
 
-  /// What is waiting, up to `mergeBytes`, and at least one group.
+  /// Takes the waiting groups, up to `mergeBytes`, and at least one.
   private func take() -> [Submission] {
     var batch: [Submission] = []
     var size = 0
@@ -155,7 +155,7 @@ final class CommitQueue: @unchecked Sendable {
       if let submission = pending[taken].take() { batch.append(submission) }
       taken += 1
     }
-    // Under load the queue is never empty, and the front must not grow for ever.
+    // Under load the queue is never empty, and its front must not grow for ever.
     if 2 * taken >= pending.count {
       pending.removeSubrange(..<taken)
       taken = 0
@@ -163,7 +163,7 @@ final class CommitQueue: @unchecked Sendable {
     return batch
   }
 
-  /// Tells the submitters of `batch` in order, and keeps the buffers for new groups.
+  /// Calls the completions of `batch` in order, and keeps the buffers for new groups.
   func complete(_ batch: [Submission], with error: StoreError?) {
     var size = 0
     for submission in batch {
@@ -179,7 +179,7 @@ final class CommitQueue: @unchecked Sendable {
     monitor.unlock()
   }
 
-  /// Lets those go that wait in `close`.
+  /// Wakes the callers that wait in `close`.
   func finish() {
     monitor.lock()
     isFinished = true

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Starts a thread that runs `body` once and goes away.
+/// Starts a detached thread that runs `body` once.
 ///
 /// All signals are blocked on it: they belong to the threads of the program's loops.
 func startThread(_ body: @escaping @Sendable () -> Void) {

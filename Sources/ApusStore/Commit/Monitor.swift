@@ -1,8 +1,8 @@
 import Glibc
 
-/// A lock with a condition to wait for: what `Synchronization.Mutex` does not offer.
+/// A lock with a condition variable, which `Synchronization.Mutex` does not offer.
 ///
-/// Whoever owns one keeps the state beside it and touches that state only between `lock` and `unlock`.
+/// The owner keeps the protected state beside it and accesses that state only between `lock` and `unlock`.
 @safe
 final class Monitor: @unchecked Sendable {
   private let mutex: UnsafeMutablePointer<pthread_mutex_t>
@@ -14,7 +14,7 @@ final class Monitor: @unchecked Sendable {
     unsafe check(pthread_mutex_init(mutex, nil))
     var attributes = pthread_condattr_t()
     unsafe check(pthread_condattr_init(&attributes))
-    // Deadlines must not move when somebody sets the clock.
+    // Deadlines must not change when the clock is set.
     unsafe check(pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC))
     unsafe check(pthread_cond_init(condition, &attributes))
     unsafe pthread_condattr_destroy(&attributes)
@@ -31,7 +31,7 @@ final class Monitor: @unchecked Sendable {
 
   func unlock() { unsafe check(pthread_mutex_unlock(mutex)) }
 
-  /// Lets go of the lock until somebody broadcasts, or for no reason at all: the caller looks at its state again.
+  /// Releases the lock until a broadcast, or spuriously: check the state again afterwards.
   func wait() { unsafe check(pthread_cond_wait(condition, mutex)) }
 
   /// The same, at most until `deadline`.
@@ -46,7 +46,7 @@ final class Monitor: @unchecked Sendable {
   func broadcast() { unsafe check(pthread_cond_broadcast(condition)) }
 }
 
-/// A moment on the clock that only runs forward.
+/// A time on the monotonic clock.
 struct Deadline: Comparable {
   /// Since the machine started.
   var nanoseconds: Int64
@@ -64,7 +64,7 @@ struct Deadline: Comparable {
   static func < (left: Deadline, right: Deadline) -> Bool { left.nanoseconds < right.nanoseconds }
 }
 
-/// Many readers or one writer. Readers never wait: while the writer has it, they are refused.
+/// Many readers or one writer. Readers never wait: while the writer has the lock, they are refused.
 @safe
 final class ReadersLock: @unchecked Sendable {
   private let lock: UnsafeMutablePointer<pthread_rwlock_t>
@@ -81,13 +81,13 @@ final class ReadersLock: @unchecked Sendable {
 
   func tryRead() -> Bool { unsafe pthread_rwlock_tryrdlock(lock) == 0 }
 
-  /// Waits until the last reader is gone.
+  /// Waits until the last reader has unlocked.
   func write() { unsafe check(pthread_rwlock_wrlock(lock)) }
 
   func unlock() { unsafe check(pthread_rwlock_unlock(lock)) }
 }
 
-/// Lock calls fail only when the program uses them wrongly.
+/// Lock calls fail only if used incorrectly.
 private func check(_ result: Int32) {
   precondition(result == 0, "a lock call failed with error \(result)")
 }

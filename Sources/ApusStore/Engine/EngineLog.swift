@@ -4,8 +4,8 @@ import CRocksDB
 import Glibc
 import Synchronization
 
-/// Takes the engine's own messages, which would otherwise go to a file beside the data. On a full disk an append to
-/// that file fails, and the engine ends the process when it closes a file of which that is so.
+/// Receives the engine's own messages, which would otherwise go to a file beside the data. On a full disk an append to
+/// that file fails, and the engine ends the process when it then closes the file.
 @safe
 final class EngineLog: Sendable {
   private let limiter = Mutex(LogLimiter(kinds: 1))
@@ -13,7 +13,7 @@ final class EngineLog: Sendable {
 
   init(onMessage: @escaping @Sendable (String) -> Void) { self.onMessage = onMessage }
 
-  /// Has a database that is opened with `options` speak to this log until it is closed.
+  /// Makes a database opened with `options` use this log until it is closed.
   func take(over options: OpaquePointer) {
     unsafe apus_engine_set_log(
       UnsafeMutableRawPointer(options),
@@ -37,12 +37,12 @@ final class EngineLog: Sendable {
     for line in lines(for: text, atMilliseconds: milliseconds) { onMessage(line) }
   }
 
-  /// What is to be said now that a message came.
+  /// The lines to log for a message.
   func lines(for text: String, atMilliseconds now: UInt64) -> [String] {
     guard case .write(let suppressed) = limiter.withLock({ $0.admit(0, atMilliseconds: now) })
     else {
       return []
     }
-    return suppressed > 0 ? ["\(suppressed) more messages were left out", text] : [text]
+    return suppressed > 0 ? ["\(suppressed) more messages were suppressed", text] : [text]
   }
 }

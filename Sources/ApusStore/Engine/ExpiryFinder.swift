@@ -3,17 +3,17 @@ import CRocksDB
 import Glibc
 import Synchronization
 
-/// Finds stored notifications whose time is over while the engine merges tables, so that nothing has to go looking.
+/// Finds expired notifications while the engine merges tables, so that no search is needed.
 ///
-/// The engine shows each row of the mailbox that it rewrites to a "compaction filter", and rewrites every table once
-/// in `RocksOptions.mailboxRewriteSeconds` at the latest. The filter keeps every row and only notes the key: what it is
-/// shown may have been removed or replaced in a newer table, so whoever takes the note reads the row anew before its
-/// end is counted. An index by time would have to be written with each notification, and most of those never expire.
+/// The engine shows each row of the mailbox that it rewrites to a compaction filter, and rewrites every table at least
+/// once per `RocksOptions.mailboxRewriteSeconds`. The filter keeps every row and only records the key: the row may
+/// have been removed or replaced in a newer table, so the row is read again before its end is counted. An index by
+/// time would have to be written with each notification, and most of those never expire.
 @safe
 final class ExpiryFinder: Sendable {
   private let found = Mutex<[MailboxKey]>([])
 
-  /// Keys that wait to be taken; more are found again by the next merge.
+  /// Keys that wait to be taken; further ones are found again by the next merge.
   private static let limit = 65_536
 
   /// Up to `limit` keys, in no order.
@@ -26,7 +26,7 @@ final class ExpiryFinder: Sendable {
     keys.append(contentsOf: taken)
   }
 
-  /// A filter for the mailbox's options: destroyed by its owner once no database uses it.
+  /// A filter for the mailbox's options: its owner destroys it once no database uses it.
   func makeFilter() -> OpaquePointer {
     let state = unsafe Unmanaged.passRetained(self).toOpaque()
     return unsafe rocksdb_compactionfilter_create(

@@ -1,8 +1,9 @@
-/// What can be read of one log of the engine, and what cannot: for an operator who has to decide about a damaged store.
+/// Surveys which writes of a log of the engine are readable, for an operator who must decide about a damaged store.
 ///
-/// The format is that of RocksDB's log_format.h: blocks of 32 KiB with records that do not cross them, each behind a
-/// CRC-32C (masked), a length and a type. A record, or several that belong together, is one batch of writes. It begins
-/// with the sequence number of its first write and their count. So a gap between two batches says how many are lost.
+/// The format is that of RocksDB's log_format.h: blocks of 32 KiB with records that do not cross them, each preceded
+/// by a CRC-32C (masked), a length and a type. A record, or several that belong together, is one batch of writes. It
+/// begins with the sequence number of its first write and their count. So a gap between two batches shows how many are
+/// lost.
 package struct LogSurvey: Sendable, Equatable {
   package static let blockBytes = 32_768
   private static let headerBytes = 7
@@ -10,15 +11,15 @@ package struct LogSurvey: Sendable, Equatable {
   private static let batchHeaderBytes = 12
   /// The engine's sequence numbers have 56 bits.
   private static let sequenceEnd: UInt64 = 1 << 56
-  /// Damaged places that are described one by one.
+  /// The number of damaged places described individually.
   package static let placesDescribed = 5
 
   package struct Damage: Sendable, Equatable {
-    /// Where it begins in the file.
+    /// The offset in the file at which it begins.
     package var offset: Int
-    /// Writes that were in it; nil where nothing tells, before it or after it.
+    /// The number of lost writes; nil if unknown.
     package var lostWrites: UInt64?
-    /// Whether there is a batch after it.
+    /// Whether a batch follows it.
     package var isFollowed = false
   }
 
@@ -28,41 +29,41 @@ package struct LogSurvey: Sendable, Equatable {
   /// The first damaged places, and how many there are.
   package private(set) var damage: [Damage] = []
   package private(set) var damageCount = 0
-  /// Writes that are missing between two batches, or before the first one.
+  /// Writes missing between two batches, or before the first one.
   package private(set) var missingWrites: UInt64 = 0
-  /// Where a crash cut the last record off; nil where the log ends with a whole one.
+  /// The offset of a last record cut off by a crash; nil if the log ends with a complete one.
   package private(set) var tornOffset: Int?
-  /// The sequence number that the next batch should have; nil where none was read.
+  /// The sequence number expected next; nil if none was read.
   package private(set) var nextSequence: UInt64?
 
   private var offset = 0
-  /// A batch of which more records are to come.
+  /// A batch whose further records are still to come.
   private struct Beginning: Sendable, Equatable {
     var head: [UInt8] = []
     var offset: Int
   }
 
   private var begun: Beginning?
-  /// Whether the last damage is not followed by a batch yet.
+  /// Whether no batch has followed the last damage yet.
   private var isAfterDamage = false
 
-  /// - Parameter nextSequence: what the log before it ends with.
+  /// - Parameter nextSequence: The value at the end of the previous log.
   package init(nextSequence: UInt64? = nil) { self.nextSequence = nextSequence }
 
   package var isWhole: Bool { damageCount == 0 && missingWrites == 0 }
 
-  /// Reads the next block: 32 KiB, or fewer bytes in the last one.
+  /// Reads the next block: 32 KiB, or fewer bytes for the last one.
   package mutating func read(_ block: Span<UInt8>, isLast: Bool) {
     defer {
       offset += block.count
-      // Of its last batch not all parts were written.
+      // Parts of its last batch were not written.
       if isLast, let begun { tornOffset = begun.offset }
     }
     var place = 0
     while block.count - place >= Self.headerBytes {
       let length = Int(block[place + 4]) | Int(block[place + 5]) << 8
       let type = block[place + 6]
-      // Room that the engine reserved, or the end of a block.
+      // Preallocated room, or the end of a block.
       if type == 0, length == 0 { return }
       guard let part = Part(type) else { return damaged(at: offset + place) }
       let end = place + Self.headerBytes + length
@@ -85,7 +86,7 @@ package struct LogSurvey: Sendable, Equatable {
   private enum Part {
     case full, first, middle, last
 
-    /// Types 5 to 8 are those of log files that are used again, which this store's are not.
+    /// Types 5 to 8 are for recycled log files, which this store does not use.
     init?(_ type: UInt8) {
       switch type {
       case 1: self = .full
@@ -103,7 +104,7 @@ package struct LogSurvey: Sendable, Equatable {
       if let begun { damaged(at: begun.offset) }
       begun = Beginning(offset: offset)
     case .middle, .last:
-      // Its beginning was in what is damaged.
+      // Its beginning was in the damaged part.
       guard begun != nil else { return isAfterDamage ? () : damaged(at: offset) }
     }
     for index in record.indices where (begun?.head.count ?? 0) < Self.batchHeaderBytes {
@@ -136,14 +137,14 @@ package struct LogSurvey: Sendable, Equatable {
 
   private mutating func damaged(at offset: Int) {
     begun = nil
-    // What follows is one damage until there is a batch again.
+    // Everything up to the next batch counts as one damage.
     guard !isAfterDamage else { return }
     isAfterDamage = true
     damageCount += 1
     if damageCount <= Self.placesDescribed { damage.append(Damage(offset: offset)) }
   }
 
-  /// As the engine stores it: a CRC of bytes that have CRCs in them would be weak.
+  /// As the engine stores it: a CRC over bytes that contain CRCs would be weak.
   static func masked(_ crc: UInt32) -> UInt32 { (crc >> 15 | crc << 17) &+ 0xa282_ead8 }
 }
 

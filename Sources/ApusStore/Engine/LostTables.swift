@@ -2,18 +2,18 @@ import CEngineLog
 import Glibc
 
 extension RocksStore {
-  /// A table that is missing from the store, with everything that was in it.
+  /// A missing table of the store, with everything in it.
   package struct LostTable: Sendable {
     /// The name of its file.
     package var name: String
-    /// What is wrong with it, in the engine's words.
+    /// The engine's message about it.
     package var reason: String
   }
 
-  /// Opens a damaged store with what can be read of it: behind damage in the logs (`RocksOptions.acceptsLoss`), and
-  /// without each table whose file is missing or cannot be read. Files that are there stay as they are.
+  /// Opens a damaged store with everything readable: past damage in the logs (`RocksOptions.acceptsLoss`), and without
+  /// each table whose file is missing or unreadable. Existing files are kept unchanged.
   ///
-  /// No other process may use the store meanwhile. Throws where not even the list of tables can be read.
+  /// No other process may use the store meanwhile. Throws if not even the list of tables can be read.
   package static func openAcceptingLoss(
     path: String, options given: RocksOptions
   ) throws(StoreError) -> (store: RocksStore, lost: [LostTable]) {
@@ -24,7 +24,7 @@ extension RocksStore {
       do throws(StoreError) {
         return (try RocksStore(path: path, options: options), lost)
       } catch {
-        // A disk that fails may give the table at the next attempt: only what is damaged is left out.
+        // A failing disk may return the table at the next attempt: only damaged ones are dropped.
         guard case .corrupted(_, let detail) = error,
           let name = tableName(in: detail), let number = UInt64(name.dropLast(4)),
           !lost.contains(where: { $0.name == name })
@@ -41,7 +41,7 @@ extension RocksStore {
     throw .corrupted(path: path, detail: unsafe String(cString: text))
   }
 
-  /// The name of the first table in a message of the engine.
+  /// The name of the first table in an engine message.
   static func tableName(in message: String) -> String? {
     guard let end = message.firstRange(of: ".sst")?.lowerBound else { return nil }
     let head = message[..<end]

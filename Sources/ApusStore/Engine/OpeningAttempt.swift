@@ -1,16 +1,17 @@
 import Glibc
 
-/// What was there before the engine was asked to open a database, so that what it leaves behind where it fails can go.
+/// Records the directory before the engine tries to open a database, so that leftovers of a failed attempt can be
+/// removed.
 ///
-/// Each opening writes what is in the logs into new tables, and then a MANIFEST that names them. On a disk without
-/// room it may get as far as that and no further. The engine removes such files with the next opening that succeeds:
-/// until then each attempt would take as much room as the logs have, also what an operator has just made.
+/// Each opening writes the content of the logs into new tables, and then a MANIFEST that names them. On a full disk it
+/// may get only that far. The engine removes such files with the next successful opening: until then each attempt
+/// would take as much room as the logs, including room that an operator has just freed.
 struct OpeningAttempt {
   private let directory: StoreDirectory
   private let names: Set<String>
   private let pointer: String
 
-  /// Nil where there is no database yet, or the directory cannot be read.
+  /// Nil if there is no database yet, or the directory cannot be read.
   init?(_ directory: StoreDirectory) {
     guard let names = try? directory.list(),
       let pointer = try? directory.read(StoreDirectory.engineFile)
@@ -20,7 +21,7 @@ struct OpeningAttempt {
     self.pointer = pointer
   }
 
-  /// Removes what the attempt made. Nothing, where the engine's pointer leads to its MANIFEST already.
+  /// Removes the attempt's files; nothing if the engine's pointer already names its MANIFEST.
   func removeLeftovers() {
     guard (try? directory.read(StoreDirectory.engineFile)) == pointer,
       let now = try? directory.list()

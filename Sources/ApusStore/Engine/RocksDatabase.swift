@@ -1,8 +1,8 @@
 import CRocksDB
 import Glibc
 
-/// The owner of one open database: opened by `init`, closed by `close`, which the owner calls once, after the last
-/// read has returned.
+/// Owns one open database: opened by `init`, closed by `close`, which the owner calls once, after the last read has
+/// returned.
 @safe
 final class RocksDatabase: @unchecked Sendable {
   let path: String
@@ -13,15 +13,16 @@ final class RocksDatabase: @unchecked Sendable {
   private let syncOptions: OpaquePointer
   private let mailboxFilter: OpaquePointer
   let readOptions: OpaquePointer
-  /// For rows that will not be asked for again soon.
+  /// For rows that will not be read again soon.
   let readOnceOptions: OpaquePointer
 
-  /// What a database is opened for.
+  /// How a database is opened.
   enum Access {
     case writing(creating: Bool)
-    /// As it is at this moment, of the process whose store it is: nothing is written, and no lock is taken.
+    /// In the process that owns the store, in its current state: nothing is written, and no lock is taken.
     case reading
-    /// Beside the process that writes: as it is, and as `catchUp` finds it. `scratch` is a directory of its own.
+    /// Beside the process that writes: in its current state, updated by `catchUp`. `scratch` is a directory of its
+    /// own.
     case following(scratch: String)
   }
 
@@ -37,7 +38,7 @@ final class RocksDatabase: @unchecked Sendable {
     let isCreating = if case .writing(creating: true) = access { true } else { false }
     let database = unsafe tuning.database(creating: isCreating, log: log)
     defer { unsafe rocksdb_options_destroy(database) }
-    // The engine numbers families in the order in which they are made: `default`, then ours by raw value.
+    // The engine numbers families in the order of their creation: `default`, then ours by raw value.
     let ours = StoreFamily.allCases.sorted { $0.rawValue < $1.rawValue }
     let names = ["default"] + ours.map { "\($0.name)" }
     var familyOptions = unsafe ours.map {
@@ -59,7 +60,7 @@ final class RocksDatabase: @unchecked Sendable {
       unsafe opened = rocksdb_open_for_read_only_column_families(
         database, path, count, &cNames, &familyOptions, &handles, 0, &message)
     case .following(let scratch):
-      // The writer removes tables when it likes; an open file stays readable.
+      // The writer removes tables at any time; an open file stays readable.
       unsafe opened = rocksdb_open_as_secondary_column_families(
         database, path, scratch, count, &cNames, &familyOptions, &handles, &message)
     }
@@ -82,7 +83,7 @@ final class RocksDatabase: @unchecked Sendable {
     unsafe readOnceOptions = rocksdb_readoptions_create()
     unsafe rocksdb_readoptions_set_fill_cache(readOnceOptions, 0)
     if takesWrites {
-      // Where the engine refuses: without it its own 30 days hold.
+      // If the engine refuses, its own 30 days apply.
       set("periodic_compaction_seconds", options.mailboxRewriteSeconds, of: .mailbox)
       set("ttl", options.ledgerSeconds, of: .ledger)
     }
@@ -100,11 +101,11 @@ final class RocksDatabase: @unchecked Sendable {
     unsafe rocksdb_readoptions_destroy(readOptions)
     unsafe rocksdb_readoptions_destroy(readOnceOptions)
     unsafe rocksdb_close(handle)
-    // The engine's threads have ended and ask it nothing more.
+    // The engine's threads have ended and no longer use it.
     unsafe rocksdb_compactionfilter_destroy(mailboxFilter)
   }
 
-  /// Sets an option that the C interface has no call for, by its name.
+  /// Sets an option without a call in the C interface, by its name.
   private func set(_ name: StaticString, _ value: Int, of family: StoreFamily) {
     var name = unsafe UnsafePointer(strdup("\(name)"))
     var value = unsafe UnsafePointer(strdup("\(value)"))
@@ -143,7 +144,7 @@ final class RocksDatabase: @unchecked Sendable {
     }
   }
 
-  /// Takes up what the writer has written since.
+  /// Reads what the writer has written since.
   func catchUp() throws(StoreError) {
     var message: UnsafeMutablePointer<CChar>?
     unsafe rocksdb_try_catch_up_with_primary(handle, &message)
@@ -152,7 +153,7 @@ final class RocksDatabase: @unchecked Sendable {
     }
   }
 
-  /// The text of an error, freed; nil if there is none.
+  /// The text of an error, which is freed; nil if there is none.
   static func take(_ message: inout UnsafeMutablePointer<CChar>?) -> String? {
     guard let pointer = unsafe message else { return nil }
     defer { unsafe rocksdb_free(pointer) }

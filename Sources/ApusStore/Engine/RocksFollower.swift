@@ -1,12 +1,12 @@
 import ApusModel
 
-/// Reads the store of another process beside it, or of none: as it was when opened, and as `catchUp` finds it.
+/// Reads the store beside the process that uses it, if any: in the state at opening, updated by `catchUp`.
 ///
-/// Takes no lock, and writes nothing into the store's directory.
+/// It takes no lock, and writes nothing into the store's directory.
 package final class RocksFollower: StoreReader {
   private let database: RocksDatabase
 
-  /// - Parameter scratch: a directory of the reader's own, which the engine asks for.
+  /// - Parameter scratch: A directory of the reader's own, which the engine requires.
   package init(path: String, scratch: String) throws(StoreError) {
     try StoreDirectory(path: path).prepareReading()
     database = try RocksDatabase(
@@ -16,7 +16,7 @@ package final class RocksFollower: StoreReader {
 
   deinit { database.close() }
 
-  /// Takes up what was written since.
+  /// Reads what was written since.
   package func catchUp() throws(StoreError) { try database.catchUp() }
 
   package func get(

@@ -31,13 +31,13 @@ extension RocksDatabase {
     let options: OpaquePointer = unsafe rocksdb_readoptions_create()
     defer { unsafe rocksdb_readoptions_destroy(options) }
     if family == .mailbox {
-      // With the whole device id in the prefix the filters may answer; a shorter one crosses devices.
+      // If the prefix contains the whole device id, the filters can be used; a shorter one spans devices.
       let isOneDevice = prefix.count >= RocksTuning.mailboxPrefixBytes
       unsafe rocksdb_readoptions_set_prefix_same_as_start(options, isOneDevice ? 1 : 0)
       unsafe rocksdb_readoptions_set_total_order_seek(options, isOneDevice ? 0 : 1)
     }
     if prefix.isEmpty {
-      // A whole table: in long reads, and without pushing out of the cache what single rows are looked up in.
+      // A whole table: with large reads, and without evicting from the cache what lookups of single rows need.
       unsafe rocksdb_readoptions_set_readahead_size(options, Self.wholeTableReadBytes)
       unsafe rocksdb_readoptions_set_fill_cache(options, 0)
     }
@@ -52,7 +52,7 @@ extension RocksDatabase {
       let iterator: OpaquePointer = unsafe rocksdb_create_iterator_cf(
         handle, options, self.family(family))
       defer { unsafe rocksdb_iter_destroy(iterator) }
-      // Behind the bound the engine finds nothing.
+      // The engine finds nothing beyond the bound.
       return unsafe walk(iterator, from: start.precedes(prefix) ? prefix : start, visit)
     }
     if let failure { throw StoreError(engine: failure, path: path, while: .reading) }
@@ -60,7 +60,7 @@ extension RocksDatabase {
 
   private static let wholeTableReadBytes = 256 * 1024
 
-  /// One iterator for all: to make one costs as much as to find the rows of two devices.
+  /// One iterator for all: creating one costs as much as finding the rows of two devices.
   func scanMailbox(
     of devices: [DeviceID],
     _ visit: (_ device: Int, _ key: Span<UInt8>, _ value: Span<UInt8>) -> Void
@@ -81,7 +81,7 @@ extension RocksDatabase {
     }
   }
 
-  /// Visits rows from `start` on. The engine's message if it could not.
+  /// Visits rows from `start` on. Returns the engine's message on failure.
   private func walk(
     _ iterator: OpaquePointer, from start: Span<UInt8>,
     _ visit: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
@@ -104,8 +104,8 @@ extension RocksDatabase {
     return unsafe Self.take(&message)
   }
 
-  /// The first key behind all that begin with `prefix`: its last byte that can grow, grown. Empty: there is none,
-  /// because the prefix is empty or all of 0xff, and every key from it on begins with it.
+  /// The first key after all that begin with `prefix`: the prefix with its last byte below 0xff incremented. Empty if
+  /// there is none, because the prefix is empty or all 0xff, and every key from it on begins with it.
   static func upperBound(of prefix: Span<UInt8>) -> [UInt8] {
     var end = prefix.count
     while end > 0 && prefix[end - 1] == 0xff { end -= 1 }

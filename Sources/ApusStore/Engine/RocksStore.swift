@@ -2,17 +2,17 @@ package import ApusModel
 import Glibc
 import Synchronization
 
-/// The store on disk, over RocksDB.
+/// The store on disk, based on RocksDB.
 ///
-/// One directory, one process, one commit thread. After a fault the engine refuses writes for good, and the C interface
-/// of 7.8 lacks `DB::Resume`: the commit thread then closes the database and opens it again until that succeeds. Until
-/// then it is open for reading, so that devices get what waits for them.
+/// One directory, one process, one commit thread. After a fault the engine refuses writes for good, and the C
+/// interface of 7.8 lacks `DB::Resume`: so the commit thread closes the database and tries to open it again until that
+/// succeeds. Meanwhile it is open for reading, so that devices get their stored notifications.
 package final class RocksStore: DurableStore {
   private let core: RocksCore
 
-  /// Opens the store at `path`, made with mode 0700 where it does not exist; the directory above it must.
+  /// Opens the store at `path`, creating it with mode 0700 if it does not exist; its parent directory must exist.
   ///
-  /// Blocks while the engine reads what its log holds beyond its tables, `RocksOptions.logBytes` at most.
+  /// Blocks while the engine reads log entries that are not in tables yet, at most `RocksOptions.logBytes`.
   package init(path: String, options: RocksOptions = RocksOptions()) throws(StoreError) {
     let core = RocksCore(path: path, options: options)
     let fault = try core.open()
@@ -67,14 +67,14 @@ package final class RocksStore: DurableStore {
     core.expiryFinder.take(limit: limit, into: &keys)
   }
 
-  /// Merges all tables of a family now, which the engine would do in its own time. For tests and benchmarks.
+  /// Merges all tables of a family now, which the engine otherwise does at its own pace. For tests and benchmarks.
   package func compact(_ family: StoreFamily) throws(StoreError) {
     let database = try core.beginReading()
     defer { core.endReading() }
     database.compact(family)
   }
 
-  /// How often the log was synced since the store was made, and how many groups that covered.
+  /// The number of log syncs since the store was created, and of the groups that they covered.
   package struct Counters: Sendable, Hashable {
     package var syncs: UInt64
     package var groups: UInt64
@@ -90,15 +90,15 @@ package final class RocksStore: DurableStore {
   package func close() { core.queue.close() }
 }
 
-/// What the store and its commit thread share.
+/// The state that the store and its commit thread share.
 private final class RocksCore: @unchecked Sendable {
   let queue: CommitQueue
   private let directory: StoreDirectory
   private let options: RocksOptions
-  /// One for all openings, as its limit is to hold over a fault that lasts.
+  /// One for all openings, so that its limit holds throughout a long fault.
   private let engineLog: EngineLog
   private let takesWrites = Atomic(false)
-  /// What the last attempt to write, or to open the database again, failed with.
+  /// The error of the last attempt to write, or to reopen the database.
   private let lastFault = Mutex<StoreError?>(nil)
   private let isClosed = Atomic(false)
   private let syncs = Atomic<UInt64>(0)
@@ -110,7 +110,7 @@ private final class RocksCore: @unchecked Sendable {
   private var progress: StoreProgressKeeper
   /// Held from the first opening on.
   private var lock: Int32?
-  /// Where the commit thread merges groups.
+  /// The buffer in which the commit thread merges groups.
   private var merged: [UInt8] = []
 
   /// A larger buffer is not kept between commits.
@@ -149,17 +149,17 @@ private final class RocksCore: @unchecked Sendable {
 
   func endReading() { readers.unlock() }
 
-  // MARK: The commit thread, and whoever opens the store before it runs
+  // MARK: The commit thread, and opening the store before it runs
 
-  /// Opens the store for the first time. Returns why it can only be read, where `waitsForDisk` allows that.
+  /// Opens the store for the first time. Returns why it is read-only, if `waitsForDisk` allows that.
   func open() throws(StoreError) -> StoreError? {
     do throws(StoreError) {
       try open(creating: true)
       return nil
     } catch {
-      // Without the lock it may be another process that uses the store.
+      // Without the lock another process may be using the store.
       guard options.waitsForDisk, error.isOfDisk, lock != nil else { throw error }
-      // A store that is only being made has nothing to read, and of a disk that is gone nothing can be.
+      // A store being created has nothing to read, and a missing disk cannot be read.
       guard (try? openForReading()) != nil else { throw error }
       return error
     }
@@ -169,7 +169,7 @@ private final class RocksCore: @unchecked Sendable {
     let content = try directory.prepare(creating: creating)
     if lock == nil { lock = try directory.lock() }
     if !options.acceptsLoss { try progress.check() }
-    // Behind the check, so that damage is found also where only reading is left.
+    // After the check, so that damage is found even if the store can only be read.
     try directory.requireWritable()
     let attempt = OpeningAttempt(directory)
     let opened: RocksDatabase
@@ -200,7 +200,7 @@ private final class RocksCore: @unchecked Sendable {
         expiryFinder: expiryFinder))
   }
 
-  /// Takes the place of the one that is open, which closes behind its last reader.
+  /// Replaces the open database, which is closed after its last reader.
   private func use(_ opened: RocksDatabase?) {
     readers.write()
     let old = database
@@ -233,13 +233,13 @@ private final class RocksCore: @unchecked Sendable {
 
   /// Writes the groups of `batch` as one, with one sync. Nil if they are on disk.
   ///
-  /// One batch rather than one write each and a sync at the end: the engine's log then holds all groups or none, and
-  /// its write path is walked once.
+  /// One batch rather than separate writes and a sync at the end: the engine's log then has all groups or none, and
+  /// its write path runs once.
   private func write(_ batch: [Submission]) -> StoreError? {
     let submissions = batch.filter { $0.count > 0 }
     guard let first = submissions.first else { return nil }
     guard let database else { return .unavailable }
-    // One alone is written as it is.
+    // A single group is written as it is.
     let bytes = submissions.count == 1 ? first.bytes : merge(submissions)
     do throws(StoreError) {
       try database.write(bytes.span)
@@ -268,12 +268,12 @@ private final class RocksCore: @unchecked Sendable {
     use(nil)
   }
 
-  /// Opens the database again after a fault, and refuses what is to be written meanwhile. Returns once that succeeded
-  /// or the store is being closed.
+  /// Reopens the database after a fault, and refuses writes meanwhile. Returns once that succeeded or the store is
+  /// being closed.
   private func recover(from failure: StoreError) {
     lastFault.withLock { $0 = failure }
     options.onEvent(.failed(failure))
-    // It has the engine's lock. One that can only be read has none, and serves until another takes its place.
+    // It holds the engine's lock. A read-only one holds none, and stays in use until it is replaced.
     if database?.takesWrites == true { closeDatabase() }
     var pause: Int64 = 0
     while refuse(for: pause) {
@@ -283,7 +283,7 @@ private final class RocksCore: @unchecked Sendable {
         return
       } catch {
         lastFault.withLock { $0 = error }
-        // What cannot be read either is unavailable until the next attempt.
+        // If it cannot be read either, the store is unavailable until the next attempt.
         if database == nil { try? openForReading() }
         let next = Self.canPass(error) ? max(options.retryMilliseconds, 2 * pause) : nil
         pause = min(next ?? .max, options.maximumRetryMilliseconds)
@@ -296,8 +296,7 @@ private final class RocksCore: @unchecked Sendable {
     }
   }
 
-  /// Refuses everything that is submitted within `milliseconds`. False once the store is being closed and nothing is
-  /// left.
+  /// Refuses everything submitted within `milliseconds`. False once the store is being closed and nothing is left.
   private func refuse(for milliseconds: Int64) -> Bool {
     let deadline = Deadline.after(milliseconds: milliseconds)
     while true {
@@ -309,7 +308,7 @@ private final class RocksCore: @unchecked Sendable {
     }
   }
 
-  /// Whether waiting may cure `error`: a full disk, an unmounted one, a lost permission. Damage stays.
+  /// Whether waiting may resolve `error`: a full disk, an unmounted one, a missing permission. Damage is permanent.
   private static func canPass(_ error: StoreError) -> Bool {
     switch error {
     case .corrupted, .newerVersion, .olderVersion, .notAStore: false

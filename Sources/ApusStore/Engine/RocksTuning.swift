@@ -1,6 +1,6 @@
 import CRocksDB
 
-/// The engine's options, from `RocksOptions`. Each call makes an object that the caller destroys.
+/// The engine's options, from `RocksOptions`. Each call creates an object that the caller destroys.
 @safe
 struct RocksTuning {
   private let options: RocksOptions
@@ -15,25 +15,25 @@ struct RocksTuning {
   /// The tables keep the cache alive from here on.
   func destroy() { unsafe rocksdb_cache_destroy(cache) }
 
-  /// What holds for the database as a whole, which speaks to `log`.
+  /// Options of the whole database, which uses `log`.
   func database(creating: Bool, log: EngineLog) -> OpaquePointer {
     let made: OpaquePointer = unsafe rocksdb_options_create()
     unsafe rocksdb_options_set_create_if_missing(made, creating ? 1 : 0)
-    // A crash while the database was made leaves some families out.
+    // A crash during creation leaves some families missing.
     unsafe rocksdb_options_set_create_missing_column_families(made, 1)
     unsafe rocksdb_options_set_db_write_buffer_size(made, options.memtableBytes)
     unsafe rocksdb_options_set_max_total_wal_size(made, UInt64(options.logBytes))
-    // All tables stay open. The engine drops old ones by their age only where that is so; and a table of 64 MB for
-    // each 130,000 notifications that wait makes few of them.
+    // All tables stay open, because the engine drops tables by age only then; with tables of 64 MB for each 130,000
+    // stored notifications there are few.
     unsafe rocksdb_options_set_max_open_files(made, -1)
     unsafe rocksdb_options_set_max_background_jobs(made, Int32(options.backgroundJobs))
     unsafe rocksdb_options_set_max_manifest_file_size(made, 16 * 1024 * 1024)
-    // One thread writes, always: what lets several of them into a memtable at once costs it atomics for nothing.
+    // Only one thread writes: support for concurrent writes to a memtable would cost atomic operations for nothing.
     unsafe rocksdb_options_set_allow_concurrent_memtable_write(made, 0)
     unsafe rocksdb_options_set_enable_write_thread_adaptive_yield(made, 0)
     unsafe log.take(over: made)
-    // Damage stops the opening. The engine's default drops what is behind it, and says nothing. A record that a crash
-    // cut off at the end of the log is no damage.
+    // Damage stops the opening. The engine's default silently drops everything after it. A record that a crash cut off
+    // at the end of the log is not damage.
     let recovery =
       options.acceptsLoss
       ? rocksdb_skip_any_corrupted_records_recovery
@@ -44,21 +44,21 @@ struct RocksTuning {
     return unsafe options.acceptsLoss ? made : noticingMissingLogs(made)
   }
 
-  /// Has the engine note in its MANIFEST, when it begins a new log, which ones were synced and how long they are. It
-  /// does not open then where one of them is missing or shorter. The C interface has no function for this option.
+  /// Makes the engine record in its MANIFEST, when it begins a new log, which logs were synced and their sizes. It
+  /// then refuses to open if one of them is missing or shorter. The C interface has no function for this option.
   private func noticingMissingLogs(_ options: OpaquePointer) -> OpaquePointer {
     let made: OpaquePointer = unsafe rocksdb_options_create()
     var message: UnsafeMutablePointer<CChar>?
     unsafe rocksdb_get_options_from_string(
       options, "track_and_verify_wals_in_manifest=true", made, &message)
     guard unsafe message == nil else {
-      preconditionFailure("the store's engine does not know the option for noticing missing logs")
+      preconditionFailure("the engine does not support the option for detecting missing logs")
     }
     unsafe rocksdb_options_destroy(options)
     return unsafe made
   }
 
-  /// What holds for one family. `mailboxFilter` is used by the database for as long as it is open.
+  /// Options of one family. The database uses `mailboxFilter` for as long as it is open.
   func family(_ family: StoreFamily, mailboxFilter: OpaquePointer) -> OpaquePointer {
     let made: OpaquePointer = unsafe rocksdb_options_create()
     if family == .mailbox {
@@ -67,15 +67,15 @@ struct RocksTuning {
     let table: OpaquePointer = unsafe rocksdb_block_based_options_create()
     defer { unsafe rocksdb_block_based_options_destroy(table) }
     if family == .mailbox {
-      // What waits is read once, when its device comes or something newer replaces it.
+      // A stored notification is read once, when its device connects or a newer one replaces it.
       unsafe rocksdb_block_based_options_set_no_block_cache(table, 1)
     } else {
       unsafe rocksdb_block_based_options_set_block_cache(table, cache)
     }
     unsafe setIndex(of: family, table)
     if family == .mailbox {
-      // A scan for a device with nothing waiting is the common case: the filters hold device ids and answer it
-      // without reading a block.
+      // Scans for a device without stored notifications are the common case: the filters hold device ids and answer
+      // them without reading a block.
       unsafe rocksdb_options_set_prefix_extractor(
         made, rocksdb_slicetransform_create_fixed_prefix(Self.mailboxPrefixBytes))
       unsafe rocksdb_block_based_options_set_whole_key_filtering(table, 0)
@@ -84,23 +84,23 @@ struct RocksTuning {
       unsafe rocksdb_options_add_compact_on_deletion_collector_factory(made, 4096, 2048)
     }
     if family == .devices {
-      // Who is asked for is there: in the last level, with nine rows of ten, a filter would say so for nothing.
+      // Lookups usually hit: in the last level, which has nine rows of ten, a filter would be useless.
       unsafe rocksdb_options_set_optimize_filters_for_hits(made, 1)
     }
     unsafe rocksdb_options_set_block_based_table_factory(made, table)
-    // Of memtables, half to a family that fills up: one is written out while the next takes rows.
+    // Half of the memtable memory for a family that fills up: one is written out while the next accepts rows.
     let share = family == .mailbox ? options.memtableBytes / 2 : options.memtableBytes / 8
     unsafe rocksdb_options_set_write_buffer_size(made, max(share, 64 * 1024))
     unsafe rocksdb_options_set_max_write_buffer_number(made, 2)
     unsafe setCompaction(of: family, made)
-    // Payloads of a few hundred bytes pay little back for the time.
+    // For payloads of a few hundred bytes compression is not worth its time.
     unsafe rocksdb_options_set_compression(made, Int32(rocksdb_no_compression))
     return unsafe made
   }
 
-  /// The ledger's lines come in the order of time and go in that order. Its tables are never merged, which would write
-  /// each line many times over; the oldest are dropped, for their age (`RocksOptions.ledgerSeconds`) or when they
-  /// all take too much.
+  /// The ledger's lines are written in order of time and removed in that order. Its tables are never merged, which
+  /// would rewrite each line many times; the oldest are dropped by age (`RocksOptions.ledgerSeconds`) or when all of
+  /// them exceed their size.
   private func setCompaction(of family: StoreFamily, _ made: OpaquePointer) {
     guard family != .ledger else {
       unsafe rocksdb_options_set_write_buffer_size(made, max(options.memtableBytes / 3, 64 * 1024))
@@ -112,17 +112,18 @@ struct RocksTuning {
       unsafe rocksdb_fifo_compaction_options_destroy(bounds)
       return
     }
-    // Levels, because under overwrites universal compaction keeps up to twice the data on disk; sized from the bottom
-    // up, so that nine tenths of the rows stand in one level and old versions go soon.
+    // Leveled, because under overwrites universal compaction keeps up to twice the data on disk; sized from the bottom
+    // up, so that nine tenths of the rows are in one level and old versions are dropped soon.
     unsafe rocksdb_options_set_compaction_style(made, Int32(rocksdb_level_compaction))
     unsafe rocksdb_options_set_level_compaction_dynamic_level_bytes(made, 1)
   }
 
-  /// Indexes and filters of what is looked up for one notification after the other stay in memory: 3 bytes for each
-  /// device and 5 for each notification that waits. In the cache, in parts of 4 KB, they halved the rate of look-ups:
-  /// each part is a look-up of its own, and what is read for one device pushes out what the next one needs.
+  /// Indexes and filters of families with a lookup per notification stay in memory: 3 bytes per device and 5 per
+  /// stored notification. In the cache, in partitions of 4 KB, they halved the rate of lookups: each partition is a
+  /// lookup of its own, and reads for one device evict what the next one needs.
   ///
-  /// Of the other families they count against the cache, in such parts, so that memory does not grow with the ledger.
+  /// For other families they count towards the cache, in such partitions, so that memory does not grow with the
+  /// ledger.
   private func setIndex(of family: StoreFamily, _ table: OpaquePointer) {
     let isLookedUp = family == .mailbox || family == .devices
     unsafe rocksdb_block_based_options_set_cache_index_and_filter_blocks(table, isLookedUp ? 0 : 1)

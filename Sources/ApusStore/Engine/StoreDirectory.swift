@@ -1,9 +1,9 @@
 import Glibc
 
-/// The directory of a store, before the engine touches it.
+/// The directory of a store, before the engine opens it.
 ///
-/// The format's version stands in a file of its own, not in a table: opening the engine replays its log and rewrites
-/// its files, and data of another version are to be refused untouched.
+/// The format version is in a file of its own, not in a table: opening the engine replays its log and rewrites its
+/// files, and data of another version must be refused untouched.
 struct StoreDirectory {
   var path: String
 
@@ -15,12 +15,12 @@ struct StoreDirectory {
   static let engineFile = "CURRENT"
 
   enum Content {
-    /// Nothing, or what a crash during creation left.
+    /// Nothing, or leftovers of a crash during creation.
     case fresh
     case database
   }
 
-  /// Checks what is there, and makes a new store's directory and format file where `creating` allows it.
+  /// Checks the directory, and creates a new store's directory and format file if `creating` allows it.
   func prepare(creating: Bool) throws(StoreError) -> Content {
     if creating { try createDirectory() }
     let names = try list()
@@ -29,7 +29,7 @@ struct StoreDirectory {
         throw .corrupted(path: path, detail: "its file \(Self.formatFile) is missing")
       }
       if let stranger = names.first(where: { $0 != "lost+found" && $0 != temporaryName }) {
-        throw .notAStore(path: path, detail: "it holds '\(stranger)'")
+        throw .notAStore(path: path, detail: "it contains '\(stranger)'")
       }
       guard creating else { throw .missing(path: path) }
       try writeFormat()
@@ -37,12 +37,12 @@ struct StoreDirectory {
     }
     try checkFormat()
     if names.contains(Self.engineFile) { return .database }
-    // The engine would take this for a new database and remove the tables.
+    // The engine would treat this as a new database and remove the tables.
     if let orphan = names.first(where: {
       $0.hasSuffix(".sst") || $0.hasSuffix(".log") || $0 == StoreProgress.file
     }) {
       throw .corrupted(
-        path: path, detail: "its file \(Self.engineFile) is missing, yet there is \(orphan)")
+        path: path, detail: "its file \(Self.engineFile) is missing, but \(orphan) exists")
     }
     guard creating else {
       throw .corrupted(path: path, detail: "its file \(Self.engineFile) is missing")
@@ -50,7 +50,7 @@ struct StoreDirectory {
     return .fresh
   }
 
-  /// Checks that a reader finds a store of a format that it knows. Changes nothing, and needs no permission to write.
+  /// Checks that the directory has a store of a known format. Changes nothing, and needs no permission to write.
   func prepareReading() throws(StoreError) {
     try checkFormat()
   }
@@ -58,18 +58,18 @@ struct StoreDirectory {
   // MARK: The directory
 
   private func createDirectory() throws(StoreError) {
-    // Rows hold what people were told: nobody but the service reads them.
+    // Rows contain users' messages: only the service may read them.
     if unsafe mkdir(path, 0o700) == 0 { return }
     let error = errno
     if error != EEXIST { throw failure(error, "creating the directory") }
   }
 
-  /// Stops what may only be read: the engine would find out in the middle of its work.
+  /// Refuses a read-only directory: the engine would fail in the middle of its work.
   func requireWritable() throws(StoreError) {
     if unsafe access(path, W_OK | X_OK) != 0 { throw failure(errno, "writing to the directory") }
   }
 
-  /// The names in the directory, after checking that it is one.
+  /// The names in the directory; throws if it is not one.
   func list() throws(StoreError) -> [String] {
     guard let directory = unsafe opendir(path) else {
       throw failure(errno, "opening the directory")
@@ -85,8 +85,8 @@ struct StoreDirectory {
     return names.sorted()
   }
 
-  /// Keeps others off until the descriptor that it returns is closed: the engine has a lock of its own, but only while
-  /// it writes, and not between a fault and the recovery.
+  /// Locks the store against other processes until the returned descriptor is closed: the engine has a lock of its
+  /// own, but only while it writes, and not between a fault and the recovery.
   func lock() throws(StoreError) -> Int32 {
     let file = unsafe open("\(path)/\(Self.formatFile)", O_RDONLY | O_CLOEXEC)
     guard file >= 0 else { throw failure(errno, "opening \(Self.formatFile)") }
@@ -107,7 +107,7 @@ struct StoreDirectory {
     guard text.hasPrefix(Self.formatPrefix), text.hasSuffix("\n"),
       let version = Int(text.dropFirst(Self.formatPrefix.count).dropLast()), version > 0
     else {
-      throw .corrupted(path: path, detail: "its file \(Self.formatFile) does not name a format")
+      throw .corrupted(path: path, detail: "its file \(Self.formatFile) contains no format version")
     }
     if version > Self.formatVersion {
       throw .newerVersion(path: path, found: version, supported: Self.formatVersion)
@@ -117,7 +117,7 @@ struct StoreDirectory {
     }
   }
 
-  /// A small file's text; nil where there is none.
+  /// A small file's text; nil if it does not exist.
   func readIfThere(_ name: String) throws(StoreError) -> String? {
     do throws(StoreError) { return try read(name) } catch {
       if case .missing = error { return nil }
@@ -139,7 +139,7 @@ struct StoreDirectory {
     try write("\(Self.formatPrefix)\(Self.formatVersion)\n", to: Self.formatFile)
   }
 
-  /// Writes a small file under another name, then renames: a crash leaves the file whole or as it was.
+  /// Writes a small file under another name, then renames it: after a crash the file is either complete or unchanged.
   func write(_ text: String, to name: String) throws(StoreError) {
     let temporaryName = Self.temporaryName(for: name)
     let temporary = path + "/" + temporaryName

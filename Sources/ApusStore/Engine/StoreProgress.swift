@@ -1,22 +1,22 @@
 import Glibc
 
-/// What the engine's files were when they were last looked at: how long its list of tables was (the MANIFEST), and
-/// which log was the newest.
+/// The state of the engine's files at the last check: the length of its list of tables (the MANIFEST), and the newest
+/// log.
 ///
-/// The engine takes a MANIFEST that ends early for one that a crash has cut off, forgets the tables that it no longer
-/// names and deletes them; and where no log is left it knows of none. This note stands beside its files and is written
-/// when the MANIFEST grows, which is some times an hour. It is never ahead of the files, so a crash cannot make it
-/// wrong, and what is shorter than it says has been damaged.
+/// The engine treats a truncated MANIFEST as cut off by a crash, forgets the tables that it no longer names and
+/// deletes them; and if no log is left it does not notice. This note is stored beside its files and written when the
+/// MANIFEST grows, some times an hour. It is never ahead of the files, so a crash cannot make it wrong, and any file
+/// that is shorter has been damaged.
 struct StoreProgress: Equatable {
   var manifest: String
   var manifestBytes: Int
-  /// The number of the newest log; 0 where there was none.
+  /// The number of the newest log; 0 if there was none.
   var newestLog: UInt64
 
   static let file = "PROGRESS"
   private static let current = "CURRENT"
 
-  /// What is there now; nil where the engine's pointer to its MANIFEST cannot be read, which it says itself.
+  /// The current state; nil if the engine's pointer to its MANIFEST cannot be read, which the engine itself reports.
   init?(of directory: StoreDirectory) {
     guard let pointer = try? directory.read(Self.current),
       let manifest = pointer.split(separator: "\n").first.map(String.init),
@@ -29,7 +29,7 @@ struct StoreProgress: Equatable {
     newestLog = names.compactMap(Self.logNumber).max() ?? 0
   }
 
-  /// What the note says; nil where it is not one.
+  /// Parses the note; nil if it is invalid.
   init?(text: String) {
     let words = text.split(whereSeparator: \.isWhitespace)
     guard words.count == 3, let bytes = Int(words[1]), let log = UInt64(words[2]) else {
@@ -40,15 +40,15 @@ struct StoreProgress: Equatable {
 
   var text: String { "\(manifest) \(manifestBytes) \(newestLog)\n" }
 
-  /// What is missing of what the note `recorded` says; nil where nothing is.
+  /// What is missing compared with the note `recorded`; nil if nothing is.
   func fault(recorded: StoreProgress) -> String? {
     if manifest == recorded.manifest, manifestBytes < recorded.manifestBytes {
-      return "its file \(manifest) has \(manifestBytes) bytes and had \(recorded.manifestBytes)"
+      return "its file \(manifest) has \(manifestBytes) bytes, but had \(recorded.manifestBytes)"
     }
     if let number = Self.number(of: manifest), let old = Self.number(of: recorded.manifest),
       number < old
     {
-      return "it uses \(manifest) and had gone on to \(recorded.manifest)"
+      return "it uses \(manifest), but had already used \(recorded.manifest)"
     }
     guard newestLog < recorded.newestLog else { return nil }
     let log = String(repeating: "0", count: max(0, 6 - "\(recorded.newestLog)".count))
@@ -72,13 +72,13 @@ struct StoreProgressKeeper {
 
   private let lookMilliseconds: Int64
 
-  /// - Parameter lookMilliseconds: from one look at the files to the next.
+  /// - Parameter lookMilliseconds: The time between checks of the files.
   init(_ directory: StoreDirectory, lookMilliseconds: Int64) {
     self.directory = directory
     self.lookMilliseconds = lookMilliseconds
   }
 
-  /// Stops what is to be opened if something is missing of it.
+  /// Refuses to open a store with missing data.
   func check() throws(StoreError) {
     guard let recorded = try directory.readIfThere(StoreProgress.file) else { return }
     guard let note = StoreProgress(text: recorded) else {
@@ -91,13 +91,13 @@ struct StoreProgressKeeper {
     }
   }
 
-  /// Writes the note if the files have grown. A failure is no fault of the store: the old note stays true.
+  /// Writes the note if the files have grown. A failure is not a fault of the store: the old note stays true.
   mutating func note(isForced: Bool = false) {
     guard isForced || nextLook.isPast else { return }
     nextLook = .after(milliseconds: lookMilliseconds)
     guard let found = StoreProgress(of: directory), found != written else { return }
     do throws(StoreError) {
-      // What the note says is to survive a loss of power if the note does.
+      // If the note survives a power loss, the files must too.
       try directory.sync(found.manifest)
       try directory.sync(nil)
       try directory.write(found.text, to: StoreProgress.file)

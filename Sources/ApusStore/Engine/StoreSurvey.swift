@@ -1,6 +1,6 @@
 import Glibc
 
-/// What can be read of a store's logs, one after the other. Changes nothing.
+/// Surveys a store's logs, one after the other. Changes nothing.
 package struct StoreSurvey: Sendable {
   package struct Log: Sendable {
     package enum Outcome: Sendable {
@@ -15,7 +15,7 @@ package struct StoreSurvey: Sendable {
 
   package private(set) var logs: [Log] = []
 
-  /// - Parameter path: the store's directory.
+  /// - Parameter path: The store's directory.
   package init(path: String) {
     let names = (try? StoreDirectory(path: path).list()) ?? []
     let numbered = names.compactMap { name in StoreProgress.logNumber(name).map { ($0, name) } }
@@ -27,7 +27,7 @@ package struct StoreSurvey: Sendable {
         next = survey.nextSequence ?? next
       } catch {
         logs.append(Log(name: name, outcome: .unreadable(reason: error.text)))
-        // What it had is not known.
+        // Its content is unknown.
         next = nil
       }
     }
@@ -36,7 +36,7 @@ package struct StoreSurvey: Sendable {
   private static func survey(
     _ path: String, nextSequence: UInt64?
   ) throws(SystemFault) -> LogSurvey {
-    // Not blocking, as it might be anything that has such a name.
+    // Nonblocking, because anything might have such a name.
     let file = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
     guard file >= 0 else { throw SystemFault() }
     defer { close(file) }
@@ -76,7 +76,7 @@ package struct StoreSurvey: Sendable {
     var text: String { unsafe String(cString: strerror(code)) }
   }
 
-  /// What is wrong, a sentence for each log of which something is lost; none where nothing is.
+  /// The findings, a sentence for each log with losses; empty if there are none.
   package var findings: [String] {
     logs.compactMap { log in
       switch log.outcome {
@@ -89,7 +89,7 @@ package struct StoreSurvey: Sendable {
   private static func finding(_ survey: LogSurvey) -> String {
     var parts: [String] = []
     if survey.missingWrites > 0 {
-      parts.append("\(writes(survey.missingWrites)) missing before it or in it")
+      parts.append("\(writes(survey.missingWrites)) missing before or in this log")
     }
     for damage in survey.damage {
       let unknown =
@@ -100,7 +100,7 @@ package struct StoreSurvey: Sendable {
     let others = survey.damageCount - survey.damage.count
     if others > 0 { parts.append("damaged in \(others) more places") }
     let (before, after) = (writes(survey.writesBefore), writes(survey.writesAfter))
-    parts.append("\(before) before that and \(after) after it can be read")
+    parts.append("\(before) before that and \(after) after it are readable")
     return parts.joined(separator: "; ")
   }
 

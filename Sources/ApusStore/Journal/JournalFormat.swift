@@ -1,21 +1,21 @@
 import ApusModel
 
-/// How the file of a ledger journal looks. All numbers are big-endian.
+/// The file format of a ledger journal. All numbers are big-endian.
 ///
 /// A header of 64 bytes: "apusjrnl" (8), version (4), worker (2), zero (2), bytes of the ring (8), start (8), and zero
-/// (32). The ring follows, in which records stand one after the other. A *position* counts the bytes that were ever
-/// written to it and never goes back; a record at position `p` stands `p` modulo the ring's bytes behind the header.
-/// `start` is the position of the oldest record that may be needed.
+/// (32). The ring follows, with consecutive records. A *position* counts all bytes ever written to it and never
+/// decreases; a record at position `p` is at `p` modulo the ring's bytes after the header. `start` is the position of
+/// the oldest record that may be needed.
 ///
-/// A record begins at a multiple of 8 and does not reach beyond the ring's end:
+/// A record begins at a multiple of 8 and does not cross the ring's end:
 ///
-/// - checksum (8): ``checksum(_:kind:position:)``, so that neither a torn record nor one of an earlier round counts
+/// - checksum (8): ``checksum(_:kind:position:)``, so that torn records and those of an earlier round are invalid
 /// - kind (1): ``Kind``
 /// - zero (3)
 /// - bytes of the payload (4)
-/// - payload: lines as they stand in a `LedgerChunk`; up to a multiple of 8 follow bytes that mean nothing
+/// - payload: lines as in a `LedgerChunk`; arbitrary bytes follow up to a multiple of 8
 ///
-/// Where fewer than 16 bytes are left at the ring's end, the next record begins the next round.
+/// If fewer than 16 bytes are left at the ring's end, the next record begins the next round.
 enum JournalFormat {
   static let magic: StaticString = "apusjrnl"
   static let version: UInt32 = 1
@@ -28,14 +28,14 @@ enum JournalFormat {
     case skip = 1
     /// Lines that begin a chunk.
     case chunk = 2
-    /// Lines that continue the chunk of the record before.
+    /// Lines that continue the chunk of the previous record.
     case lines = 3
   }
 
-  /// Bytes of a payload with what fills its last word.
+  /// Bytes of a payload, padded to whole words.
   static func padded(_ count: Int) -> Int { (count + 7) & ~7 }
 
-  /// The header of a journal whose first record is to stand at `start`.
+  /// The header of a journal whose first record will be at `start`.
   static func header(worker: UInt16, ringBytes: Int, start: UInt64) -> [UInt8] {
     var bytes = magic.bytes
     bytes.append(bigEndian: version)
@@ -56,8 +56,8 @@ enum JournalFormat {
     )
   }
 
-  /// Of the record's position and content, 8 bytes at a time with zeros behind the last: each word is added by an
-  /// exclusive or, and the sum multiplied by the golden ratio's fraction and folded.
+  /// Over the record's position and content, 8 bytes at a time, zero-padded: each word is combined by exclusive or,
+  /// and the result multiplied by the golden ratio's fraction and folded.
   static func checksum(_ payload: Span<UInt8>, kind: UInt8, position: UInt64) -> UInt64 {
     var sum = mix(position)
     sum = mix(sum ^ (UInt64(kind) << 56 | UInt64(payload.count)))

@@ -1,7 +1,6 @@
 import Glibc
 
-/// The bytes of a journal: those of a file, so that they outlive the process, or plain memory for tests and
-/// simulations.
+/// The memory of a journal: a mapped file, so that it outlives the process, or plain memory for tests and simulations.
 ///
 /// One thread uses it at a time.
 @safe package final class JournalMemory: @unchecked Sendable {
@@ -17,11 +16,12 @@ import Glibc
     isMapped = false
   }
 
-  /// Maps the file at `path`, which is made where there is none, with `byteCount` bytes or as many as it has.
+  /// Maps the file at `path`, creating it if necessary, with `byteCount` bytes or as many as it has.
   ///
-  /// All of its blocks are allocated: a page without one would end the process when the disk is full (SIGBUS).
+  /// All of its blocks are allocated: writing to a page without one would end the process when the disk is full
+  /// (SIGBUS).
   ///
-  /// - Throws: what keeps it from being mapped, in words.
+  /// - Throws: Why it cannot be mapped.
   package init(mapping path: String, byteCount: Int) throws(JournalFault) {
     let file = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
     guard file >= 0 else { throw JournalFault("opening \(path)", errno) }
@@ -29,12 +29,12 @@ import Glibc
     var status = stat()
     guard unsafe fstat(file, &status) == 0 else { throw JournalFault("reading \(path)", errno) }
     guard status.st_mode & S_IFMT == S_IFREG else {
-      throw JournalFault("\(path) is no regular file", EINVAL)
+      throw JournalFault("\(path) is not a regular file", EINVAL)
     }
     let count = max(byteCount, Int(status.st_size))
     let shortage = posix_fallocate(file, 0, count)
     guard shortage == 0 else {
-      // ext4 keeps the blocks that there were, and the store would have none.
+      // ext4 keeps the blocks allocated so far, and the store would have none.
       if status.st_size == 0 {
         unsafe _ = unlink(path)
       } else {
@@ -58,7 +58,7 @@ import Glibc
     }
   }
 
-  /// Lets the system count the pages of a file to nobody until they are written again. Their bytes stay.
+  /// Lets the system drop the file's pages from the process until they are used again. Their bytes are kept.
   func rest() {
     if isMapped { unsafe madvise(memory.baseAddress, memory.count, MADV_DONTNEED) }
   }
@@ -66,7 +66,7 @@ import Glibc
   /// All bytes.
   package func copied() -> [UInt8] { unsafe Array(memory) }
 
-  /// Writes bytes, which must lie within.
+  /// Writes bytes, which must be in range.
   func write(_ bytes: Span<UInt8>, at offset: Int) {
     precondition(offset >= 0 && bytes.count <= count - offset, "beyond the journal's end")
     unsafe bytes.withUnsafeBytes { source in
@@ -74,13 +74,13 @@ import Glibc
     }
   }
 
-  /// Writes a number at a multiple of 8. Whoever reads it meets the old one or the new one.
+  /// Writes a number at a multiple of 8. A reader sees either the old one or the new one.
   func store(_ value: UInt64, at offset: Int) {
     precondition(offset >= 0 && offset % 8 == 0 && 8 <= count - offset, "beyond the journal's end")
     unsafe memory.storeBytes(of: value.bigEndian, toByteOffset: offset, as: UInt64.self)
   }
 
-  /// Zeroes bytes, which must lie within.
+  /// Zeroes bytes, which must be in range.
   func clear(_ range: Range<Int>) {
     precondition(range.lowerBound >= 0 && range.upperBound <= count, "beyond the journal's end")
     unsafe UnsafeMutableRawBufferPointer(rebasing: memory[range])

@@ -1,16 +1,16 @@
 package import ApusModel
 
-/// What a journal has: read from its bytes, which may end anywhere.
+/// The content of a journal, read from its bytes, which may end anywhere.
 package struct JournalContent: Sendable, Hashable {
   package var worker: UInt16
   /// The position of the oldest record that may be needed.
   package var start: UInt64
-  /// The position behind the last record.
+  /// The position after the last record.
   package var end: UInt64
-  /// Chunks of lines, oldest first, that begin at or behind the position that was asked for.
+  /// Chunks of lines, oldest first, that begin at or after the requested position.
   package var chunks: [[UInt8]] = []
 
-  /// Reads a journal as far as its records are whole; nil where `bytes` are none of this version.
+  /// Reads a journal up to its first incomplete record; nil if `bytes` are not one of this version.
   ///
   /// - Parameter durable: The position up to which the store has the lines.
   package init?(_ bytes: Span<UInt8>, behind durable: UInt64) {
@@ -28,14 +28,14 @@ package struct JournalContent: Sendable, Hashable {
       case .skip: continue
       case .chunk: chunks.append(ring.extracting(record.payload).copied())
       case .lines:
-        // Only behind a chunk that the store has, which it has as a whole.
+        // Only after a chunk that the store has, which it has completely.
         guard !chunks.isEmpty else { continue }
         chunks[chunks.count - 1] += ring.extracting(record.payload).copied()
       }
     }
   }
 
-  /// The lines of all chunks, each as far as it can be read.
+  /// The lines of all chunks, each as far as it is readable.
   package var lines: [LedgerRecord] {
     var lines: [LedgerRecord] = []
     for chunk in chunks { try? LedgerChunk.forEach(in: chunk.span) { lines.append($0) } }
@@ -69,7 +69,7 @@ struct JournalHeader {
   }
 }
 
-/// A record where it stands in the ring.
+/// A record in the ring.
 private struct JournalRecord {
   var kind: JournalFormat.Kind
   var payload: Range<Int>

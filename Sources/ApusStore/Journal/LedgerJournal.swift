@@ -1,13 +1,13 @@
 import ApusModel
 
-/// The lines of one worker that the store does not have yet, where they outlive the process.
+/// The lines of one worker that the store does not have yet, in memory that outlives the process.
 ///
-/// Lines go to the store in groups, and an answer does not wait for that. The journal has each line before the answer
-/// leaves: after a crash the next start takes them from there. Each group says in `meta` up to which position of the
-/// journal it has the lines (`JournalMarker`), so that no line counts twice.
+/// Lines are written to the store in groups, and answers do not wait for that. The journal has each line before the
+/// answer is sent: after a crash the next start reads them from it. Each group records in `meta` up to which position
+/// of the journal it has the lines (`JournalMarker`), so that no line counts twice.
 ///
 /// Writing a record is a copy in memory; the system keeps the page when the process dies. It is not synced: a power
-/// cut may take the lines of the last second.
+/// loss may lose the lines of the last second.
 ///
 /// One thread uses it at a time.
 package final class LedgerJournal: @unchecked Sendable {
@@ -16,17 +16,17 @@ package final class LedgerJournal: @unchecked Sendable {
   private let ringBytes: Int
   /// The position of the oldest record that may be needed.
   private var start: UInt64
-  /// Where the next record goes.
+  /// The position of the next record.
   private(set) var end: UInt64
-  /// Up to where the group that is being written has the lines.
+  /// The position up to which the group being written has the lines.
   private var sealed: UInt64
-  /// Up to where the store has them.
+  /// The position up to which the store has them.
   private var durable: UInt64
-  /// Whether the chunk that gathers lacks lines, so that no more of it can be taken.
+  /// Whether lines of the gathering chunk are missing, so that no more of it can be added.
   private var isCutOff = false
   private var hasOverflowed = false
 
-  /// Continues the journal in `memory`, or begins one where that has none.
+  /// Continues the journal in `memory`, or begins one there.
   ///
   /// - Parameter durable: The position up to which the store has the lines.
   package init(_ memory: JournalMemory, worker: UInt16, behind durable: UInt64) {
@@ -42,7 +42,7 @@ package final class LedgerJournal: @unchecked Sendable {
     if let content, !isEmpty {
       (start, end) = (content.start, content.end)
     } else {
-      // A round of its own: what is left of earlier ones means nothing there.
+      // A new round, in which leftovers of earlier ones are invalid.
       let latest = max(durable, content?.end ?? 0)
       start = (latest / UInt64(ringBytes) + 1) * UInt64(ringBytes)
       end = start
@@ -55,7 +55,7 @@ package final class LedgerJournal: @unchecked Sendable {
     memory.rest()
   }
 
-  /// What a cut of power left of an earlier run must not count as a record that follows.
+  /// After a power loss, leftovers of an earlier run must not be read as records that follow.
   private func clearFree() {
     let head = JournalFormat.headerByteCount
     let used = offset(of: start)
@@ -74,8 +74,8 @@ package final class LedgerJournal: @unchecked Sendable {
 
   // MARK: Writing
 
-  /// Adds lines of a chunk; `beginsChunk`: from its first byte on. What finds no room is in memory alone, with all
-  /// that follows in its chunk.
+  /// Adds lines of a chunk; `beginsChunk`: including its first byte. Lines that do not fit are only in memory, as are
+  /// all that follow in their chunk.
   func append(_ lines: Span<UInt8>, beginsChunk: Bool) {
     if beginsChunk { isCutOff = false }
     guard !isCutOff, makeRoom(for: lines.count) else {
@@ -87,7 +87,7 @@ package final class LedgerJournal: @unchecked Sendable {
     end += UInt64(JournalFormat.recordHeaderByteCount + JournalFormat.padded(lines.count))
   }
 
-  /// Sees to it that a record of so many bytes can be written where `end` is; false where there is no room.
+  /// Makes room for a record of that size at `end`; false if there is none.
   private func makeRoom(for byteCount: Int) -> Bool {
     let size = JournalFormat.recordHeaderByteCount + JournalFormat.padded(byteCount)
     let rest = ringBytes - offset(of: end)
@@ -107,7 +107,7 @@ package final class LedgerJournal: @unchecked Sendable {
     memory.store(header.checksum, at: place)
   }
 
-  /// Whether lines found no room since the last call.
+  /// Whether lines did not fit since the last call.
   package func takeOverflow() -> Bool {
     defer { hasOverflowed = false }
     return hasOverflowed
@@ -115,19 +115,19 @@ package final class LedgerJournal: @unchecked Sendable {
 
   // MARK: Groups
 
-  /// `group` has all lines so far.
+  /// Records that `group` has all lines so far.
   func seal(into group: inout WriteGroup) {
     sealed = end
     guard sealed > durable else { return }
     JournalMarker.put(sealed, worker: worker, into: &group)
   }
 
-  /// The group was written: its lines need no place any more.
+  /// The group was written: its lines are no longer needed here.
   func release() {
     guard sealed > durable else { return }
     durable = sealed
     start = sealed
-    // A round of its own, where nothing is needed of this one: few lines then take few pages.
+    // A new round if nothing of this one is needed: few lines then use few pages.
     if start == end, offset(of: end) > 0 {
       end = (end / UInt64(ringBytes) + 1) * UInt64(ringBytes)
       start = end
@@ -136,7 +136,7 @@ package final class LedgerJournal: @unchecked Sendable {
   }
 }
 
-/// Up to which position of a worker's journal the store has the lines, in `meta`.
+/// The position up to which the store has the lines of a worker's journal, in `meta`.
 ///
 /// Key: "journal/" (8), worker (2). Value: version (1), position (8).
 package enum JournalMarker {
@@ -168,7 +168,7 @@ package enum JournalMarker {
 }
 
 extension StoreReader {
-  /// Up to which position of the worker's journal the store has the lines; 0 where it has none.
+  /// The position up to which the store has the lines of the worker's journal; 0 if it has none.
   package func journalPosition(of worker: UInt16) throws(StoreError) -> UInt64 {
     let key = JournalMarker.key(worker: worker)
     guard let value = try get(.meta, key: key.span) else { return 0 }

@@ -1,32 +1,32 @@
 package import ApusModel
 import Glibc
 
-/// The journals of a service's workers: those that an earlier run left, which go on.
+/// The journals of a service's workers: those of an earlier run, which are continued.
 package struct LedgerJournals: Sendable {
-  /// One journal, and who wrote it.
+  /// A journal and the worker that wrote it.
   struct Journal: Sendable {
     var worker: UInt16
     var memory: JournalMemory
-    /// Where it is; nil for one in plain memory.
+    /// Its path; nil for plain memory.
     var path: String?
   }
 
   let journals: [Journal]
 
-  /// None: lines that the store does not have are in memory alone.
+  /// None: lines that the store does not have are only in memory.
   package init() { journals = [] }
 
-  /// One for each worker, in memory that a simulation keeps over the ends of its processes.
+  /// One for each worker, in memory that a simulation keeps when its processes end.
   package init(_ memories: [JournalMemory]) {
     journals = memories.enumerated().map { Journal(worker: UInt16($0), memory: $1) }
   }
 
-  /// Opens those in the store's folder, and makes those of `workers` that are not there.
+  /// Opens the journals in the store's folder, and creates missing ones of `workers`.
   ///
   /// - Parameters:
-  ///   - workers: How many need one.
-  ///   - byteCount: Bytes of each that is made.
-  ///   - onFault: Told why one cannot be used; that worker's lines are in memory alone.
+  ///   - workers: The number of workers.
+  ///   - byteCount: Bytes of each journal created.
+  ///   - onFault: Called if one cannot be used; that worker's lines are then only in memory.
   package init(
     in folder: String, workers: Int, byteCount: Int = Self.byteCount,
     onFault: (JournalFault) -> Void
@@ -45,7 +45,7 @@ package struct LedgerJournals: Sendable {
     }
   }
 
-  /// As many lines as wait in memory while the store fails.
+  /// Room for as many lines as wait in memory while the store fails.
   package static let byteCount = 4 * 1024 * 1024
   private static let prefix = "ledger-journal-"
 
@@ -69,20 +69,20 @@ package struct LedgerJournals: Sendable {
   }
 }
 
-/// What one worker's journal has of an earlier run, beyond what the store has.
+/// The lines in a worker's journal from an earlier run that the store does not have.
 package struct JournaledLines: Sendable {
-  /// Who wrote it.
+  /// The worker that wrote it.
   package let worker: UInt16
   /// Without the ends that are undone: see `read`.
   package private(set) var lines: [LedgerRecord]
-  /// The position behind all of them.
+  /// The position after all of them.
   private let end: UInt64
   private let journal: LedgerJournals.Journal
 
   /// Reads all journals.
   ///
-  /// A notification that ended goes out of the store with the next group. Where that was not written the store still
-  /// has it: it is pending, and ends again. That end is the one that counts.
+  /// A notification that ended is removed from the store with the next group. If that group was not written the store
+  /// still has it: it is pending, and ends again. Only that second end counts.
   ///
   /// - Parameter superseded: The orders of notifications of which the store has a trace.
   package static func read(
@@ -107,12 +107,12 @@ package struct JournaledLines: Sendable {
     return found
   }
 
-  /// Goes on with the journal as worker `worker`'s own.
+  /// Continues the journal as that of worker `worker`.
   package func goOn(_ store: some StoreReader) throws(StoreError) -> LedgerJournal {
     LedgerJournal(journal.memory, worker: worker, behind: try store.journalPosition(of: worker))
   }
 
-  /// The same of a journal in which nothing more is written: `group` has its lines.
+  /// The same for a journal that will not be continued: `group` has its lines.
   package func seal(into group: inout WriteGroup) {
     JournalMarker.put(end, worker: worker, into: &group)
   }
@@ -125,7 +125,7 @@ package struct JournaledLines: Sendable {
 }
 
 extension StoreReader {
-  /// Which of the notifications that end in `lines` the store still has, by the order of acceptance.
+  /// The orders of acceptance of notifications that end in `lines` and are still in the store.
   fileprivate func pendingOrders(of lines: [LedgerRecord]) throws(StoreError) -> Set<UInt64> {
     let ended = lines.filter(\.event.state.isTerminal).map(\.event.facts)
     let devices = Set(ended.map(\.device)).sorted { $0.rawValue < $1.rawValue }

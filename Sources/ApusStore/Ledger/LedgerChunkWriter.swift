@@ -1,20 +1,20 @@
 package import ApusModel
 
-/// Makes a chunk, line by line, in memory that is used again: `LedgerChunk` says how it looks.
+/// Builds a chunk, line by line, in reusable memory: see `LedgerChunk` for the format.
 package struct LedgerChunkWriter: Sendable {
-  /// The chunk, and room behind it for a line at least.
+  /// The chunk, and room after it for at least one line.
   private var bytes = [UInt8](repeating: 0, count: 4096)
   private var used = 0
   package private(set) var lines = 0
-  /// Of the line before.
+  /// Of the previous line.
   private var milliseconds: Int64 = 0
   /// Of the latest introduction.
   private var order: UInt64 = 0
   private var kind: UInt64 = 0
   private var introductions: UInt32 = 0
-  /// Who was introduced lately, by the low bits of the order. Who is found here no more is introduced again.
+  /// Recently introduced notifications, by the low bits of the order. Others are introduced again.
   private var recent = [Introduction](repeating: .none, count: Self.recentCount)
-  /// Tells the introductions of this chunk from those of earlier ones without emptying the table.
+  /// Distinguishes the introductions of this chunk from earlier ones without clearing the table.
   private var number: UInt32 = 1
 
   private struct Introduction: Sendable {
@@ -25,7 +25,7 @@ package struct LedgerChunkWriter: Sendable {
     static let none = Introduction(order: .max, place: 0, chunk: 0)
   }
 
-  /// As many as are in flight to devices at once, about: 16 bytes each.
+  /// About as many as are in flight to devices at once: 16 bytes each.
   private static let recentCount = 2048
 
   package init() {}
@@ -35,7 +35,7 @@ package struct LedgerChunkWriter: Sendable {
   /// Bytes of the chunk so far.
   package var byteCount: Int { used }
 
-  /// Appends a line; true where it introduces its notification.
+  /// Appends a line; true if it introduces its notification.
   package mutating func append(_ event: LedgerEvent, milliseconds time: Int64) -> Bool {
     if used == 0 { begin(time) }
     if bytes.count - used < LedgerChunk.maximumLineBytes { grow() }
@@ -82,12 +82,12 @@ package struct LedgerChunkWriter: Sendable {
     return true
   }
 
-  /// Copies what was appended since the chunk had `first` bytes.
+  /// Copies to the journal what was appended since the chunk had `first` bytes.
   func copy(from first: Int, to journal: LedgerJournal) {
     journal.append(bytes.span.extracting(first..<used), beginsChunk: first == 0)
   }
 
-  /// The chunk, which ends; the next line begins another one.
+  /// Returns the finished chunk; the next line begins another one.
   package mutating func take() -> [UInt8] {
     let chunk = Array(bytes[..<used])
     used = 0
@@ -110,7 +110,7 @@ package struct LedgerChunkWriter: Sendable {
 
   private mutating func grow() { bytes.append(contentsOf: repeatElement(0, count: bytes.count)) }
 
-  /// App, flags, push type, priority and interface, as they are spelled.
+  /// App, flags, push type, priority and interface, in encoded form.
   private static func kind(of facts: NotificationFacts) -> UInt64 {
     UInt64(facts.topic.app.rawValue) << 32
       | UInt64(TopicFlags.encode(facts.topic.suffix, facts.environment)) << 24
@@ -119,7 +119,7 @@ package struct LedgerChunkWriter: Sendable {
   }
 }
 
-/// Where the bytes of one line go. Whoever makes one has seen to the room.
+/// Writes the bytes of one line. Its creator has ensured that there is room.
 @unsafe
 private struct LineOutput {
   private let start: UnsafeMutableRawPointer

@@ -1,15 +1,15 @@
 package import ApusModel
 
-/// Says which notifications a segment does not have: a Bloom filter (B. H. Bloom, 1970) over their ids, unique ids,
-/// tokens and devices.
+/// Excludes notifications from a segment: a Bloom filter (B. H. Bloom, 1970) over their ids, unique ids, tokens and
+/// devices.
 ///
-/// 10 bits and 7 probes for each entry: one question in about 120 is answered "perhaps" for nothing.
+/// 10 bits and 7 probes per entry: about one query in 120 is a false positive.
 package enum LedgerFilter {
   static let version: UInt8 = 1
   private static let bitsPerEntry = 10
   private static let probes: UInt32 = 7
 
-  /// What an entry is, mixed into its hash.
+  /// The type of an entry, mixed into its hash.
   package enum Kind: UInt64 {
     case id = 0x9ae1_6a3b_2f90_404f
     case uniqueID = 0xc3a5_c85c_97cb_3127
@@ -25,7 +25,7 @@ package enum LedgerFilter {
     hash(kind, id.high, id.low)
   }
 
-  /// The finaliser of MurmurHash3: each bit of the input moves each bit of the output.
+  /// The finaliser of MurmurHash3: each bit of the input affects each bit of the output.
   private static func mix(_ value: UInt64) -> UInt64 {
     var mixed = value
     mixed = (mixed ^ mixed &>> 33) &* 0xff51_afd7_ed55_8ccd
@@ -47,7 +47,7 @@ package enum LedgerFilter {
     return bytes
   }
 
-  /// Whether the segment may have what was hashed. A filter that cannot be read excludes nothing.
+  /// Whether the segment may contain the hashed entry. An unreadable filter excludes nothing.
   package static func mayContain(_ filter: Span<UInt8>, _ hash: UInt64) -> Bool {
     guard filter.count > 8, filter[0] == version else { return true }
     let bits = (filter.count - 1) * 8

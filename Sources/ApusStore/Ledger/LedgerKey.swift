@@ -1,14 +1,14 @@
 /// The keys of the ledger: kind (1), worker (2), Unix milliseconds (8), sequence (4).
 ///
-/// A worker's chunks stand together and in the order of their writing. The time is that of the writing and never goes
-/// back, whatever the clock does: no line in a chunk is younger than its key.
+/// A worker's chunks are adjacent, in the order of writing. The time is that of the writing and never decreases,
+/// whatever the clock does: no line in a chunk is younger than its key.
 package struct LedgerKey: Sendable, Hashable, Comparable {
   package enum Kind: UInt8 {
     /// Lines: `LedgerChunk`.
     case chunk = 0
-    /// A run of chunks, under the key of the last of them: `LedgerSegment`.
+    /// A run of chunks, with the key of the last of them: `LedgerSegment`.
     case segment = 1
-    /// Which ids, tokens and devices the run may have: `LedgerFilter`.
+    /// The ids, tokens and devices that the run may contain: `LedgerFilter`.
     case filter = 2
   }
 
@@ -46,7 +46,7 @@ package struct LedgerKey: Sendable, Hashable, Comparable {
     try cursor.end(in: bytes)
   }
 
-  /// The key directly behind this one.
+  /// The key directly after this one.
   package var following: LedgerKey {
     var next = self
     next.sequence &+= 1
@@ -60,7 +60,7 @@ package struct LedgerKey: Sendable, Hashable, Comparable {
   }
 }
 
-/// A run of one worker's chunks: what is searched, and in the end removed, as a whole.
+/// A run of one worker's chunks, which is searched, and finally removed, as a whole.
 ///
 /// Value: version (1), first chunk's time (8) and sequence (4), time of the oldest line (8), bytes (8), lines (4).
 package struct LedgerSegment: Sendable, Hashable {

@@ -1,7 +1,7 @@
 package import ApusModel
 
 extension LedgerQuery {
-  /// What a segment's filter must know for the segment to be worth reading.
+  /// The hashes that a segment's filter must contain for the segment to be read.
   var hashes: [UInt64] {
     var hashes: [UInt64] = []
     if let id { hashes.append(LedgerFilter.hash(.id, id)) }
@@ -19,13 +19,13 @@ extension LedgerQuery {
   }
 }
 
-/// How far a reader of the ledger has come with each worker.
+/// A reader's position in the ledger, for each worker.
 package struct LedgerPosition: Sendable {
   var chunks: [UInt16: LedgerKey] = [:]
 
   package init() {}
 
-  /// For who asks again: `WORKER-MILLISECONDS-SEQUENCE` of each worker, between dots.
+  /// For a client that continues: `WORKER-MILLISECONDS-SEQUENCE` of each worker, separated by dots.
   package var text: String {
     chunks.values.sorted().map { "\($0.worker)-\($0.milliseconds)-\($0.sequence)" }
       .joined(separator: ".")
@@ -44,19 +44,19 @@ package struct LedgerPosition: Sendable {
   }
 }
 
-/// What reading the ledger cost: for tests and the curious.
+/// Statistics about reading the ledger, for tests.
 package struct LedgerReading: Sendable, Hashable {
-  /// Segments that were passed over for their time or by their filter.
+  /// Segments skipped because of their time or their filter.
   package var skippedSegments = 0
   package var readChunks = 0
-  /// Rows that could not be read.
+  /// Unreadable rows.
   package var damagedRows = 0
 }
 
 extension StoreReader {
-  /// Calls `body` with each line that matches, a worker's in the order of their writing, and returns where they end.
+  /// Calls `body` with each matching line, in the order of writing per worker, and advances `position`.
   ///
-  /// `position` says where to begin: behind what an earlier call read.
+  /// `position` is where to begin: after what an earlier call read.
   @discardableResult
   package func readLedger(
     _ query: LedgerQuery, from position: inout LedgerPosition, _ body: (LedgerRecord) -> Void
@@ -120,7 +120,7 @@ extension StoreReader {
     reading = count
   }
 
-  /// The numbers of the workers that have lines in the ledger.
+  /// The numbers of the workers with lines in the ledger.
   func ledgerWorkers() throws(StoreError) -> [UInt16] {
     var workers: [UInt16] = []
     let prefix = [LedgerKey.Kind.chunk.rawValue]
@@ -153,7 +153,7 @@ extension StoreReader {
     return segments
   }
 
-  /// The counters of all workers as they were last written, by the worker that wrote them.
+  /// The counters of all workers as last written, with the worker that wrote them.
   package func readCounters() throws(StoreError) -> [(worker: UInt16, counters: TopicCounters)] {
     try metaRecords("counters", prefix: CountersRecord.prefix) { (key, value) throws(RecordError) in
       try CountersRecord.decode(key: key, value: value)

@@ -3,40 +3,40 @@ package import ApusModel
 /// Lines that were written together: the value of one row.
 ///
 /// A version byte, the Unix milliseconds from which the first line's time counts (8 bytes), then the lines. Most bytes
-/// of a line say which notification it is about, so these stand once: a line *introduces* a notification, and later
-/// lines of the chunk point back to it. Numbers are varints, seven bits to a byte, the least significant first, the top
-/// bit set on all but the last; signed ones are zigzag: 0, -1, 1, -2 are 0, 1, 2, 3. What is no varint is big-endian.
+/// of a line identify its notification, so they are written once: a line *introduces* a notification, and later lines
+/// of the chunk refer to it. Numbers are varints, seven bits per byte, the least significant first, the top bit set on
+/// all but the last; signed ones are zigzag: 0, -1, 1, -2 are 0, 1, 2, 3. Other numbers are big-endian.
 ///
 /// A line:
 ///
 /// - head (1): the state in bits 0 to 4, then the bits of ``Head``
-/// - with `hasTime`: milliseconds since the line before, signed; without it, none have passed
-/// - with `hasCause`: the cause (1); without it, 0
-/// - without `introduces`: how many introductions stand behind that of the notification; 0 is the latest one
+/// - with `hasTime`: milliseconds since the previous line, signed; otherwise 0
+/// - with `hasCause`: the cause (1); otherwise 0
+/// - without `introduces`: the number of introductions after that of the notification; 0 is the latest one
 /// - with `introduces`: the order of acceptance, as a signed difference to that of the latest one (to 0 for the
 ///   first), notification id (16), unique id (16), device (8), the token's first eight bytes, and the kind's length
-///   (1): 0 where the kind is that of the latest introduction, or 8, and the kind: app (4), environment and suffix (1),
+///   (1): 0 if the kind is that of the latest introduction, or 8, and the kind: app (4), environment and suffix (1),
 ///   push type (1, 0xff for none), priority (1), provider interface (1)
 ///
-/// So the first line of a notification takes 51 bytes or 52, and each further one 2 to 4.
+/// So the first line of a notification takes 51 or 52 bytes, and each further one 2 to 4.
 package enum LedgerChunk {
   static let version: UInt8 = 2
   /// Bytes before the first line.
   static let headerByteCount = 9
-  /// No line takes more: head, time, cause, then the order, four identities and the kind with its length.
+  /// The longest line: head, time, cause, then the order, four identities and the kind with its length.
   static let maximumLineBytes = 1 + 10 + 1 + 10 + 48 + 9
   static let kindByteCount = 8
   static let noPushType: UInt8 = 0xff
   static let stateMask: UInt8 = 0x1f
 
-  /// Bits of a line's first byte, beside its state.
+  /// Bits of a line's first byte, besides its state.
   enum Head {
     static let introduces: UInt8 = 0x20
     static let hasTime: UInt8 = 0x40
     static let hasCause: UInt8 = 0x80
   }
 
-  /// Calls `body` with each line. What stands before a fault was handed out when it throws.
+  /// Calls `body` with each line. Lines before a fault were passed to it when this throws.
   package static func forEach(
     in value: Span<UInt8>, _ body: (LedgerRecord) -> Void
   ) throws(RecordError) {
@@ -46,7 +46,7 @@ package enum LedgerChunk {
   }
 }
 
-/// Reads the lines of one chunk in their order.
+/// Reads the lines of one chunk in order.
 struct LedgerChunkReader {
   private(set) var cursor = RecordCursor()
   private var milliseconds: Int64 = 0
@@ -121,7 +121,7 @@ extension RecordCursor {
     }
   }
 
-  /// A varint in zigzag.
+  /// A varint in zigzag encoding.
   mutating func signedVarint(
     _ field: StaticString, in bytes: Span<UInt8>
   ) throws(RecordError) -> Int64 {

@@ -1,16 +1,16 @@
 import ApusModel
 
-/// What a worker takes up of the ledger when it starts.
+/// The part of the ledger that a worker continues when it starts.
 package struct LedgerStart: Sendable {
   var segments: [LedgerSegment] = []
-  /// The last chunk that was written under the worker's own number.
+  /// The last chunk written with the worker's own number.
   var last: LedgerKey?
-  /// Segments and filters for chunks that an earlier run left without.
+  /// Segments and filters for chunks that an earlier run left without them.
   var rows: [LedgerWriter.Row] = []
 
   package init() {}
 
-  /// Reads what is there for `worker` of `count` workers: its own chunks, and those of workers that no longer exist.
+  /// Reads the ledger for `worker` of `count` workers: its own chunks, and those of workers that no longer exist.
   package static func read(
     _ store: some StoreReader, worker: UInt16, of count: Int
   ) throws(StoreError) -> LedgerStart {

@@ -1,7 +1,7 @@
 package import ApusModel
 
 extension LedgerMode {
-  /// Whether the ledger is to have the notification.
+  /// Whether the ledger records the notification.
   func follows(_ id: NotificationID) -> Bool {
     switch self {
     case .off: false
@@ -12,7 +12,7 @@ extension LedgerMode {
   }
 }
 
-/// How much of the ledger is kept.
+/// The bounds of the ledger.
 package struct LedgerBounds: Sendable, Hashable {
   package var milliseconds: Int64
   package var bytes: Int
@@ -23,14 +23,14 @@ package struct LedgerBounds: Sendable, Hashable {
   }
 }
 
-/// The lines of one worker on their way into the store, and the oldest on their way out.
+/// Writes the lines of one worker to the store, and removes the oldest.
 ///
-/// Lines gather in memory and go with the next group, as one row. Runs of rows become segments, with a filter each.
-/// What a failed group had is written with the next one, under the same keys.
+/// Lines gather in memory and are written with the next group, as one row. Runs of rows become segments, with a filter
+/// each. Rows of a failed group are written with the next one, with the same keys.
 package struct LedgerWriter: Sendable {
   private let mode: LedgerMode
   private let bounds: LedgerBounds
-  /// The lines that gather.
+  /// The gathering lines.
   private var chunk = LedgerChunkWriter()
   private var earliestMilliseconds = Int64.max
   private var latestMilliseconds = Int64.min
@@ -40,15 +40,15 @@ package struct LedgerWriter: Sendable {
   private var oldest = 0
   private var keptBytes: Int
   private var last: LedgerKey
-  /// Rows that must be written with the next group: tails of an earlier run, and what a failed group had.
+  /// Rows that must be written with the next group: tails of an earlier run, and rows of a failed group.
   private var retries: [Row]
   private var retriedBytes = 0
   private var sealed: [Row] = []
-  /// The row of `sealed` with lines that are true only if the group is written.
+  /// The row of `sealed` whose lines are true only if the group is written.
   private var conditionalRow: Int?
-  /// Lines that found no room while the store failed.
+  /// Lines dropped while the store failed.
   private var droppedLines = 0
-  /// Has the lines that the store does not have yet; nil where they are in memory alone.
+  /// Has the lines that the store does not have yet; nil if they are only in memory.
   private let journal: LedgerJournal?
 
   private struct OpenSegment: Sendable {
@@ -65,19 +65,20 @@ package struct LedgerWriter: Sendable {
     case deleteRange(from: [UInt8], to: [UInt8])
   }
 
-  /// Bytes of lines beyond which a group is due for them: 5,000 notifications, so that its sync is a small part of what
-  /// they cost.
+  /// Bytes of lines beyond which a group is due for them: 5,000 notifications, so that its sync is a small part of
+  /// their cost.
   private static let chunkBytes = 256 * 1024
-  /// Bytes of lines that wait while the store fails, gathering or written in vain; more are dropped and counted.
+  /// Bytes of lines that wait while the store fails, gathering or from failed groups; further ones are dropped and
+  /// counted.
   private static let waitingBytes = 4 * 1024 * 1024
   private static let segmentLines = 4096
   private static let segmentMilliseconds: Int64 = 3_600_000
-  /// Segments that one group removes at most.
+  /// The most segments that one group removes.
   private static let removalsPerGroup = 64
 
   /// - Parameters:
-  ///   - worker: the number under which the lines are written.
-  ///   - start: what `restore` found.
+  ///   - worker: The number with which the lines are written.
+  ///   - start: The result of `LedgerStart.read`.
   package init(
     worker: UInt16, mode: LedgerMode, bounds: LedgerBounds, continuing start: LedgerStart,
     journal: LedgerJournal? = nil
@@ -93,10 +94,10 @@ package struct LedgerWriter: Sendable {
 
   package var isOn: Bool { mode != .off }
 
-  /// Bytes of the rows that are kept, without those that gather.
+  /// Bytes of the stored rows, without the gathering lines.
   package var byteCount: Int { keptBytes + open.bytes }
 
-  /// Lines that were dropped since the last call.
+  /// Lines dropped since the last call.
   package mutating func takeDroppedLines() -> Int {
     defer { droppedLines = 0 }
     return droppedLines
@@ -119,8 +120,8 @@ package struct LedgerWriter: Sendable {
     latestMilliseconds = max(latestMilliseconds, milliseconds)
   }
 
-  /// Takes up lines that the journal of an earlier run has and the store does not. They go with the next group, in a
-  /// chunk of their own: that journal keeps them until then.
+  /// Adds lines that the journal of an earlier run has and the store does not. They are written with the next group,
+  /// in a chunk of their own: that journal keeps them until then.
   package mutating func recover(_ lines: [LedgerRecord]) {
     precondition(chunk.isEmpty, "lines of this run gather already")
     for line in lines where mode.follows(line.event.facts.id) {
@@ -135,7 +136,7 @@ package struct LedgerWriter: Sendable {
     sealed = []
   }
 
-  /// Whether lines found no room in the journal since the last call.
+  /// Whether lines did not fit into the journal since the last call.
   package func takeJournalOverflow() -> Bool { journal?.takeOverflow() ?? false }
 
   private mutating func hash(_ facts: NotificationFacts) {
@@ -148,10 +149,10 @@ package struct LedgerWriter: Sendable {
   /// Whether lines wait to be written.
   package var hasLines: Bool { !chunk.isEmpty || !retries.isEmpty }
 
-  /// Whether so many lines wait that a group is due for them.
+  /// Whether enough lines wait for a group.
   package var isFull: Bool { chunk.byteCount >= Self.chunkBytes }
 
-  /// Whether a segment is to be closed, or one is too old or too much.
+  /// Whether a segment must be closed, or the oldest removed.
   package func needsUpkeep(milliseconds: Int64) -> Bool {
     isSegmentDue(milliseconds) || isRemovalDue(milliseconds)
   }
@@ -169,8 +170,8 @@ package struct LedgerWriter: Sendable {
 
   // MARK: Writing
 
-  /// Adds everything that gathered to a group, and `groupEvents`, which happen with it. If it is not written, these
-  /// have not happened.
+  /// Adds all gathered lines to a group, and `groupEvents`, which take effect with it: if it is not written, they did
+  /// not happen.
   package mutating func seal(
     into group: inout WriteGroup, milliseconds: Int64, groupEvents: [LedgerEvent] = []
   ) {
@@ -245,8 +246,8 @@ package struct LedgerWriter: Sendable {
     }
   }
 
-  /// The group was written, or could not be. Then everything in it is written again, as far as there is room; what
-  /// was to happen with the group is removed.
+  /// The group was written, or failed. After a failure everything in it is written again, as far as there is room; the
+  /// events that depended on the group are removed.
   package mutating func committed(succeeded: Bool) {
     defer { conditionalRow = nil }
     if succeeded {

@@ -1,28 +1,28 @@
 import ApusModel
 import Synchronization
 
-/// The store without a disk: for `apus dev`, where nothing is to outlive the program, and for tests, which can hold
-/// commits back and make them fail.
+/// A store without a disk: for `apus dev`, where nothing must outlive the program, and for tests, which can delay
+/// commits and make them fail.
 ///
-/// Groups become visible and complete as they do on disk: in order, on another thread than the submitter's, and never
-/// before `commit` has returned.
+/// Groups become visible and complete as on disk: in order, on another thread than the submitter's, and never before
+/// `commit` has returned.
 package final class MemoryStore: DurableStore {
   private let core: MemoryCore
   private let hasThread: Bool
-  /// Where the search for expired rows goes on.
+  /// Where the search for expired rows continues.
   private let expiryCursor = Mutex<[UInt8]>([])
 
-  /// Who runs the commits.
+  /// Which thread runs the commits.
   package enum Mode: Sendable {
-    /// A thread of the store's own.
+    /// A thread of the store.
     case background
-    /// Whoever calls `runCommits`: for simulations, in which everything happens in an order that a seed decides.
+    /// The caller of `runCommits`: for simulations, in which a seed decides the order of everything.
     case manual
   }
 
   /// - Parameters:
-  ///   - maximumBytes: bytes of keys and values, beyond which commits fail with `.diskFull`.
-  ///   - maximumPendingBytes: bytes of groups that may wait before new ones are refused with `.overloaded`.
+  ///   - maximumBytes: Bytes of keys and values, beyond which commits fail with `.diskFull`.
+  ///   - maximumPendingBytes: Bytes of groups that may wait before new ones are refused with `.overloaded`.
   package convenience init(
     maximumBytes: Int = 256 * 1024 * 1024, maximumPendingBytes: Int = 32 * 1024 * 1024,
     mode: Mode = .background
@@ -66,7 +66,7 @@ package final class MemoryStore: DurableStore {
 
   package var isAvailable: Bool { core.isOpen }
 
-  /// Looks through the rows, some at each call.
+  /// Searches some of the rows at each call.
   package func takeExpired(nowSeconds: Int64, limit: Int, into keys: inout [MailboxKey]) {
     var cursor = expiryCursor.withLock { $0 }
     try? findExpired(from: &cursor, nowSeconds: nowSeconds, limit: limit, into: &keys)
@@ -83,20 +83,20 @@ package final class MemoryStore: DurableStore {
 
   // MARK: Faults and simulated time
 
-  /// Lets the next `count` groups fail with `error`. They leave no trace.
+  /// Makes the next `count` groups fail with `error`, without a trace.
   package func failNextCommits(_ count: Int, with error: StoreError) {
     core.failNextCommits(count, with: error)
   }
 
-  /// Keeps what is submitted from now on, until `releaseCommits` or `close`: a disk that takes its time.
+  /// Holds submitted groups until `releaseCommits` or `close`, like a slow disk.
   package func holdCommits() { core.queue.hold() }
 
   package func releaseCommits() { core.queue.release() }
 
-  /// Groups that were submitted and are not yet written.
+  /// Groups submitted and not yet written.
   package var pendingCommitCount: Int { core.queue.pendingCount }
 
-  /// Commits up to `limit` waiting groups on the calling thread and returns how many. For `Mode.manual`.
+  /// Commits up to `limit` waiting groups on the calling thread and returns their number. For `Mode.manual`.
   @discardableResult
   package func runCommits(limit: Int = .max) -> Int {
     precondition(!hasThread, "this store commits on its own thread")
@@ -105,16 +105,16 @@ package final class MemoryStore: DurableStore {
     return count
   }
 
-  /// A store as a restart finds it after the power went: with everything that was committed so far and nothing of what
-  /// waits. This one goes on by itself.
+  /// The store after a power loss and restart: with everything committed so far and without waiting groups. This store
+  /// continues independently.
   package func afterPowerLoss() -> MemoryStore {
     MemoryStore(core: core.afterPowerLoss(), mode: hasThread ? .background : .manual)
   }
 }
 
-/// What the store and its commit thread share.
+/// The state that the store and its commit thread share.
 private final class MemoryCore: Sendable {
-  /// Gives one group at a time: a fault is then counted in groups, and hits the same ones in each run.
+  /// Returns one group at a time, so that faults are counted in groups and affect the same ones in each run.
   let queue: CommitQueue
   private let maximumBytes: Int
   private let maximumPendingBytes: Int
@@ -174,7 +174,7 @@ private final class MemoryCore: Sendable {
     }
   }
 
-  /// Commits the group that has waited longest; false if none does.
+  /// Commits the group that has waited longest; false if none waits.
   func runOne() -> Bool {
     guard case .write(let batch) = queue.next(until: .after(milliseconds: 0)) else { return false }
     write(batch)

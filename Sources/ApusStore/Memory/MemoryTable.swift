@@ -1,10 +1,10 @@
 import ApusModel
 
-/// The rows of one family, findable by key and walkable in the order of the keys.
+/// The rows of one family, accessible by key and in key order.
 ///
 /// Sorted rows in leaves of bounded size: a write moves the rows of one leaf, whatever the size of the table, and a
-/// scan finds its first row by bisection. A copy of the table shares its leaves, so that a scan can walk one while
-/// writes go on.
+/// scan finds its first row by bisection. A copy of the table shares its leaves, so that a scan can iterate over one
+/// while writes continue.
 struct MemoryTable: Sendable {
   struct Row: Sendable {
     var key: [UInt8]
@@ -15,10 +15,10 @@ struct MemoryTable: Sendable {
     func isAt(_ other: Span<UInt8>) -> Bool { other.equals(key.span) }
   }
 
-  /// A full leaf is split in two; neighbours that have become small are joined.
+  /// A full leaf is split in two; small neighbours are joined.
   private static let leafRows = 256
 
-  /// The rows in the order of their keys. No leaf is empty.
+  /// The rows in key order. No leaf is empty.
   private var leaves: [[Row]] = []
   /// Bytes of all keys and values.
   private(set) var byteCount = 0
@@ -54,7 +54,7 @@ struct MemoryTable: Sendable {
     }
   }
 
-  /// Removes the rows from `start` on that come before `end`.
+  /// Removes the rows from `start` up to, but not including, `end`.
   mutating func removeRange(from start: Span<UInt8>, to end: Span<UInt8>) {
     var keys: [[UInt8]] = []
     let all: [UInt8] = []
@@ -66,7 +66,7 @@ struct MemoryTable: Sendable {
     for key in keys { remove(key.span) }
   }
 
-  /// Visits the rows whose keys begin with `prefix` and do not come before `start`, until `visit` returns false.
+  /// Visits the rows whose keys begin with `prefix` and do not precede `start`, until `visit` returns false.
   func scan(
     prefix: Span<UInt8>, from start: Span<UInt8>,
     _ visit: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
@@ -93,7 +93,8 @@ struct MemoryTable: Sendable {
     leaves.insert(rest, at: leaf + 1)
   }
 
-  /// Joins a leaf with the next where they fill half a leaf at most: less would make it split again soon.
+  /// Joins a leaf with the next one if together they fill at most half a leaf; with a higher limit it would soon split
+  /// again.
   private mutating func join(_ leaf: Int) {
     guard leaf + 1 < leaves.count,
       leaves[leaf].count + leaves[leaf + 1].count <= Self.leafRows / 2
@@ -102,7 +103,7 @@ struct MemoryTable: Sendable {
     leaves[leaf] += next
   }
 
-  /// Where `key` is, or would be put: in the last leaf that does not begin behind it.
+  /// The position of `key`, or where to insert it: in the last leaf that does not begin after it.
   private func place(of key: Span<UInt8>) -> (leaf: Int, index: Int, isThere: Bool) {
     let leaf = max(0, Self.bisect(leaves.count) { !leaves[$0][0].isBehind(key) } - 1)
     guard leaf < leaves.count else { return (0, 0, false) }
@@ -111,7 +112,7 @@ struct MemoryTable: Sendable {
     return (leaf, index, isThere)
   }
 
-  /// The first of the numbers below `count` that `isBefore` is false for; it is true for those before.
+  /// The first number below `count` for which `isBefore` is false; it is true for all those before.
   private static func bisect(_ count: Int, _ isBefore: (Int) -> Bool) -> Int {
     var low = 0
     var high = count
@@ -124,7 +125,7 @@ struct MemoryTable: Sendable {
 }
 
 extension Span<UInt8> {
-  /// Whether these bytes sort before `other`: byte by byte, and a prefix before what continues it.
+  /// Whether these bytes sort before `other`: byte by byte, and a prefix before its continuations.
   func precedes(_ other: Span<UInt8>) -> Bool {
     for index in 0..<Swift.min(count, other.count) where self[index] != other[index] {
       return self[index] < other[index]

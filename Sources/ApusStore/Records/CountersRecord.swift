@@ -1,6 +1,6 @@
 package import ApusModel
 
-/// The counters of one topic as one worker keeps them, in `meta`.
+/// One worker's counters of one topic, in `meta`.
 ///
 /// Key: "counters/" (9), worker (2), app (4), environment and suffix (1). Value: version (1), pending (8), then for
 /// each number that is not 0: state (1), push type (1, 0xff for none), priority (1), the number (8).
@@ -9,7 +9,7 @@ package enum CountersRecord {
   private static let noPushType: UInt8 = 0xff
   private static let name: StaticString = "counters/"
 
-  /// What all keys begin with.
+  /// The common prefix of all keys.
   package static var prefix: [UInt8] {
     var bytes: [UInt8] = []
     bytes.append(name)
@@ -26,7 +26,7 @@ package enum CountersRecord {
     return bytes
   }
 
-  /// Writes the value over `output`, whose room is used again.
+  /// Overwrites `output` with the value, reusing its memory.
   package static func encode(_ counters: TopicCounters, into output: inout [UInt8]) {
     output.removeAll(keepingCapacity: true)
     output.append(version)

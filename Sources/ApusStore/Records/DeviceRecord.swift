@@ -1,19 +1,19 @@
 package import ApusModel
 
-/// What the service remembers of a device in one environment while it is away.
+/// The stored record of a device in one environment.
 ///
 /// Layout, numbers big-endian: version (1), fingerprint (32), issued (8; not in version 1), number of topics (2), then
 /// for each topic: app (4), flags (1, as in `MailboxKey`), generation (2), state (1, with bit 7 for "was listed"),
 /// state since (8), generation since (8).
 package struct DeviceRecord: Sendable, Hashable {
   package var fingerprint: KeyFingerprint
-  /// From when on the newest certificate is valid by which the device was let in, Unix seconds.
+  /// Unix seconds since when the newest certificate that the device used has been valid.
   package var issuedSeconds: Int64
-  /// What the device once named, at most `maximumTopics`.
+  /// The topics that the device ever listed, at most `maximumTopics`.
   package var topics: [TopicRegistration]
 
   package static let version: UInt8 = 2
-  /// Twice as many as one filter may name: a topic stays known after a filter dropped it.
+  /// Twice as many as one filter may list: a topic stays known after a filter dropped it.
   package static let maximumTopics = 2 * Limits.courierFilterTopics
   /// Bytes before the first topic.
   package static let fixedByteCount = 43
@@ -36,7 +36,7 @@ package struct DeviceRecord: Sendable, Hashable {
     return bytes
   }
 
-  /// Reads what `key` wrote.
+  /// Parses a key made by `key`.
   package static func decode(
     key bytes: Span<UInt8>
   ) throws(RecordError) -> (device: DeviceID, environment: Environment) {
@@ -52,7 +52,7 @@ package struct DeviceRecord: Sendable, Hashable {
 
   private static let wasListedBit: UInt8 = 0x80
 
-  /// Writes the record over `output`, whose room is used again. Stops the program with more than `maximumTopics`.
+  /// Overwrites `output` with the record, reusing its memory. Traps with more than `maximumTopics`.
   package func encode(into output: inout [UInt8]) {
     precondition(topics.count <= Self.maximumTopics, "too many topics for a record")
     output.removeAll(keepingCapacity: true)
@@ -93,7 +93,7 @@ package struct DeviceRecord: Sendable, Hashable {
     try cursor.end(in: bytes)
   }
 
-  /// Whether a record has these topics, whatever their times. Nothing is allocated.
+  /// Whether a record has these topics, regardless of their times. Allocates nothing.
   package static func has(_ topics: [TopicRegistration], in bytes: Span<UInt8>) -> Bool {
     guard bytes.count == fixedByteCount + topics.count * topicByteCount, bytes[0] == version
     else { return false }
@@ -126,9 +126,9 @@ package struct DeviceRecord: Sendable, Hashable {
   }
 }
 
-/// The SHA-256 of a device certificate's public key, by which a device is known again.
+/// The SHA-256 of a device certificate's public key, which identifies the device.
 package struct KeyFingerprint: Sendable, Hashable {
-  /// The bytes in order, eight to a word, the first byte the most significant.
+  /// The bytes in order, eight per word, most significant first.
   package var words: (UInt64, UInt64, UInt64, UInt64)
 
   package static let byteCount = 32
@@ -137,7 +137,7 @@ package struct KeyFingerprint: Sendable, Hashable {
 
   /// Takes exactly 32 bytes.
   package init?(bytes: Span<UInt8>) {
-    // A device token is 32 bytes as well, and reads them the same way.
+    // A device token also has 32 bytes, and the same representation.
     guard let same = DeviceToken(bytes: bytes) else { return nil }
     words = same.words
   }

@@ -1,13 +1,14 @@
 package import ApusModel
 
-// The family `feedback` holds two kinds of rows, told apart by the first byte of the key. Numbers are big-endian; flags
-// are those of `MailboxKey`.
+// The family `feedback` has two kinds of rows, distinguished by the first byte of the key. Numbers are big-endian;
+// flags are those of `MailboxKey`.
 //
-// By time, which is how a list is read: 0x00 (1), app (4), flags (1), milliseconds (8), token (32); value: version (1).
-// By token, which finds the row to be replaced: 0x01 (1), app (4), flags (1), token (32); value: version (1),
-// milliseconds (8).
+// By time, for reading a list: 0x00 (1), app (4), flags (1), milliseconds (8), token (32); value: version (1). By
+// token, for finding the row to replace: 0x01 (1), app (4), flags (1), token (32); value: version (1), milliseconds
+// (8).
 
-/// What a feedback list belongs to: "a separate list for each topic and each environment" ("The Feedback Service").
+/// The key of a feedback list: each topic in each environment has its own ("Binary Provider API", The Feedback
+/// Service).
 package struct FeedbackTopic: Sendable, Hashable {
   package var topic: TopicKey
   package var environment: Environment
@@ -18,9 +19,9 @@ package struct FeedbackTopic: Sendable, Hashable {
   }
 }
 
-/// A token whose app was found gone, and when. 40 bytes.
+/// A token whose app was removed, and the time at which that was found. 40 bytes.
 package struct FeedbackRow: Sendable, Hashable {
-  /// Unix milliseconds, 0 or later: negative numbers would sort behind all others.
+  /// Unix milliseconds, 0 or later: negative numbers would sort after all others.
   package var milliseconds: Int64
   package var token: DeviceToken
 
@@ -39,7 +40,7 @@ package enum FeedbackRecord {
   private static let byToken: UInt8 = 0x01
   private static let timeAt = 6
 
-  /// What the keys of a list's rows by time begin with.
+  /// The common prefix of the keys of a list's rows by time.
   package static func timePrefix(_ list: FeedbackTopic) -> InlineArray<6, UInt8> {
     var bytes = InlineArray<6, UInt8>(repeating: 0)
     write(list, byTime, to: &bytes)
@@ -81,7 +82,7 @@ package enum FeedbackRecord {
   package static func decode(
     timeKey key: Span<UInt8>, value: Span<UInt8>
   ) throws(RecordError) -> (list: FeedbackTopic, row: FeedbackRow) {
-    // The version first: another one may have other keys.
+    // The version first: another version may have other keys.
     var cursor = RecordCursor()
     try version(at: &cursor, in: value)
     try cursor.end(in: value)
@@ -147,7 +148,7 @@ package enum FeedbackRecord {
 }
 
 extension InlineArray where Element == UInt8 {
-  /// Writes `value` over the bytes from `offset` on. There must be room.
+  /// Writes `value` at `offset`. It must fit.
   mutating func write(bigEndian value: some FixedWidthInteger, at offset: Int) {
     let length = value.bitWidth / 8
     for index in 0..<length {

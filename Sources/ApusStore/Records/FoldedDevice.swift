@@ -1,15 +1,15 @@
 package import ApusModel
 
-/// A device that is not in use, in few bytes: its record, and who has its places in the store.
+/// An unused device in compact form: its record, and its stored notifications.
 ///
-/// Never on disk. Layout, numbers big-endian: the record's length (2; 0 where it is remembered elsewhere) and the
-/// record (`DeviceRecord`), then, where it is known what is stored, for each stored notification: order (8),
-/// notification id (16), unique id (16), the token's first eight bytes, app (4), environment and suffix (1), push type
-/// (1, 0xff for none), priority (1), provider interface (1). Where it is not known, the byte 0.
+/// Never on disk. Layout, numbers big-endian: the record's length (2; 0 if the record is kept elsewhere) and the
+/// record (`DeviceRecord`), then, if the stored notifications are known, for each of them: order (8), notification id
+/// (16), unique id (16), the token's first eight bytes, app (4), environment and suffix (1), push type (1, 0xff for
+/// none), priority (1), provider interface (1). If they are unknown, the byte 0.
 package struct FoldedDevice: Sendable, Hashable {
-  /// Nil where it is not here.
+  /// Nil if it is kept elsewhere.
   package var record: DeviceRecord?
-  /// Nil where it is not known.
+  /// Nil if unknown.
   package var stored: [NotificationFacts]?
 
   private static let noPushType: UInt8 = 0xff
@@ -19,7 +19,7 @@ package struct FoldedDevice: Sendable, Hashable {
     self.stored = stored
   }
 
-  /// Writes the bytes over `output`, whose room is used again. `scratch` is memory for the record.
+  /// Overwrites `output` with the bytes, reusing its memory. `scratch` is memory for the record.
   package func encode(into output: inout [UInt8], scratch: inout [UInt8]) {
     scratch.removeAll(keepingCapacity: true)
     record?.encode(into: &scratch)

@@ -1,16 +1,16 @@
 package import ApusModel
 
-/// The key of a waiting notification: one place for each topic and environment on each device, or several where the
-/// app's retention says so. A newer notification replaces the older one by being written.
+/// The key of a stored notification: one slot for each topic and environment on each device, or several if the app's
+/// retention allows them. Writing a newer notification replaces the older one.
 ///
-/// 13 or 14 bytes: device id (8), app id (4), flags (1), and for each place but the first its index (1). Flags are
+/// 13 or 14 bytes: device id (8), app id (4), flags (1), and for each slot but the first its index (1). Flags are
 /// those of a device token: bit 0 is the environment, bits 1 to 4 are the topic's suffix. The device comes first, so
-/// that one scan finds all that waits for it.
+/// that one scan finds all of its notifications.
 package struct MailboxKey: Sendable, Hashable {
   package var device: DeviceID
   package var topic: TopicKey
   package var environment: Environment
-  /// Which of the topic's places it is.
+  /// The index of the topic's slot.
   package var index: UInt8
 
   package init(device: DeviceID, topic: TopicKey, environment: Environment, index: UInt8 = 0) {
@@ -69,7 +69,7 @@ extension DeviceID {
     return bytes
   }
 
-  /// Reads `storeKey`.
+  /// Parses `storeKey`.
   package init(storeKey bytes: Span<UInt8>) throws(RecordError) {
     var cursor = RecordCursor()
     self.init(try cursor.integer("device", in: bytes))

@@ -1,9 +1,10 @@
 import ApusModel
 
-// What a ledger's line and the trace of a superseded notification have in common.
+// The common part of a ledger line and the trace of a superseded notification.
 
 extension RecordCursor {
-  /// Reads notification id (16), unique id (16), device (8) and the token's first eight bytes; `readKind` has the rest.
+  /// Reads notification id (16), unique id (16), device (8) and the token's first eight bytes; `readKind` reads the
+  /// rest.
   mutating func identity(
     order: UInt64, in value: Span<UInt8>
   ) throws(RecordError) -> NotificationFacts {

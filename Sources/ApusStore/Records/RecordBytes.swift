@@ -1,8 +1,8 @@
-// Numbers in stored values are big-endian, so that keys sort as their numbers do.
+// Numbers in stored values are big-endian, so that keys sort like their numbers.
 
 /// Why a stored key or value cannot be read.
 package enum RecordError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// The version byte names a layout that this program does not know.
+  /// The version byte is that of an unknown layout.
   case unknownVersion(UInt8)
   /// The record ends inside `field`.
   case truncated(field: String)
@@ -16,7 +16,7 @@ package enum RecordError: Error, Sendable, Hashable, CustomStringConvertible {
     case .unknownVersion(let version): "a record of unknown version \(version)"
     case .truncated(let field): "a record that ends inside its field '\(field)'"
     case .malformed(let field): "a record with an impossible value in its field '\(field)'"
-    case .trailingBytes(let count): "a record with \(count) bytes behind its end"
+    case .trailingBytes(let count): "a record with \(count) bytes after its end"
     }
   }
 }
@@ -29,7 +29,7 @@ extension [UInt8] {
 }
 
 extension OutputSpan<UInt8> {
-  /// There must be room.
+  /// - Precondition: There is room.
   @inline(__always)
   mutating func append<Value: FixedWidthInteger & BitwiseCopyable>(bigEndian value: Value) {
     let size = MemoryLayout<Value>.size
@@ -41,7 +41,7 @@ extension OutputSpan<UInt8> {
     }
   }
 
-  /// There must be room.
+  /// - Precondition: There is room.
   @inline(__always)
   mutating func append(copying source: Span<UInt8>) {
     precondition(freeCapacity >= source.count, "no room")
@@ -57,7 +57,7 @@ extension OutputSpan<UInt8> {
   }
 }
 
-/// Where a reader stands in a record. The bytes are passed to each call: the cursor holds none.
+/// A reader's position in a record. The bytes are passed to each call: the cursor does not hold them.
 struct RecordCursor {
   private(set) var position = 0
 
@@ -83,7 +83,7 @@ struct RecordCursor {
     return range
   }
 
-  /// Holds the record to its end.
+  /// Checks that the record ends here.
   func end(in bytes: Span<UInt8>) throws(RecordError) {
     guard position == bytes.count else { throw .trailingBytes(bytes.count - position) }
   }

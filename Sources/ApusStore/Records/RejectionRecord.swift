@@ -1,13 +1,13 @@
 package import ApusModel
 
-/// How many requests one worker refused for one reason, in `meta`.
+/// The number of requests that one worker rejected for one reason, in `meta`.
 ///
-/// Key: "rejections/" (11), worker (2), the reason's word as it stands in the answer. Value: version (1), number (8).
+/// Key: "rejections/" (11), worker (2), the reason as on the wire. Value: version (1), number (8).
 package enum RejectionRecord {
   static let version: UInt8 = 1
   private static let name: StaticString = "rejections/"
 
-  /// What all keys begin with.
+  /// The common prefix of all keys.
   package static var prefix: [UInt8] { name.bytes }
 
   package static func key(worker: UInt16, _ reason: Reason) -> [UInt8] {

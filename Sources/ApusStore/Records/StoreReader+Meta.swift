@@ -1,5 +1,5 @@
 extension StoreReader {
-  /// Reads all rows of `meta` whose keys begin with `prefix`; `name` is for the message about one that cannot be read.
+  /// Reads all rows of `meta` whose keys begin with `prefix`; `name` is for the message about an unreadable one.
   func metaRecords<Record>(
     _ name: String, prefix: [UInt8],
     _ decode: (_ key: Span<UInt8>, _ value: Span<UInt8>) throws(RecordError) -> Record

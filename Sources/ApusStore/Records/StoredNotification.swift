@@ -1,48 +1,48 @@
 package import ApusModel
 
-/// A notification as it waits in `mailbox`: the fields by value, the collapse id and the payload as places in the
-/// value that was read.
+/// A notification stored in `mailbox`: the fields by value, the collapse id and the payload as ranges of the value
+/// that was read.
 ///
 /// Layout, numbers big-endian: version (1), acceptance order (8), expiration (8), accepted (8), message id (4),
 /// notification id (16), unique id (16, absent in version 1), device token (32), priority (1), push type (1), flags
 /// (1), collapse id (1 for the length, then the bytes), payload (2 for the length, then the bytes).
 package struct StoredNotification: Sendable, Hashable {
   package var fields: Fields
-  /// Where the collapse id is in the value. Empty: there is none.
+  /// The range of the collapse id in the value. Empty if there is none.
   package var collapseID: Range<Int>
-  /// Where the payload is in the value.
+  /// The range of the payload in the value.
   package var payload: Range<Int>
 
   package static let version: UInt8 = 2
-  /// Without the unique id: written by the first version of the program, and read.
+  /// Without the unique id: written by the first version of the program, still readable.
   private static let versionWithoutUniqueID: UInt8 = 1
   /// Bytes before the collapse id's length.
   package static let fixedByteCount = 96
-  /// Stands for "no push type named".
+  /// Means that no push type was given.
   private static let noPushType: UInt8 = 0xff
 
   package struct Fields: Sendable, Hashable {
-    /// The place in the order in which the service accepted notifications; see `AcceptanceOrder`.
+    /// The position in the order of acceptance; see `AcceptanceOrder`.
     package var acceptanceOrder: UInt64
-    /// Seconds since 1970 after which the notification is not delivered any more.
+    /// Seconds since 1970 after which the notification is not delivered.
     package var expirationSeconds: Int64
     /// Milliseconds since 1970 at which it was accepted.
     package var acceptedMilliseconds: Int64
-    /// The number that the device acknowledges it by.
+    /// The number by which the device acknowledges it.
     package var messageID: UInt32
     package var id: NotificationID
     /// Zero in records of version 1.
     package var uniqueID: NotificationID
     package var token: DeviceToken
     package var priority: Priority
-    /// Nil where the provider named none.
+    /// Nil if the provider named none.
     package var pushType: PushType?
     /// ``isBackground`` and ``isBinary``; other bits are zero.
     package var flags: UInt8
 
     /// In `flags`: the notification only wakes its app.
     package static let isBackground: UInt8 = 1
-    /// In `flags`: it came by the binary interface.
+    /// In `flags`: it came through the binary interface.
     package static let isBinary: UInt8 = 2
 
     package init(
@@ -63,13 +63,13 @@ package struct StoredNotification: Sendable, Hashable {
     }
   }
 
-  /// Writes a record over `output`, whose room is used again. `collapseID` has at most 255 bytes and `payload` at most
+  /// Overwrites `output` with a record, reusing its memory. `collapseID` has at most 255 bytes and `payload` at most
   /// 65,535: admission allows far less (`Limits`).
   package static func encode(
     _ fields: Fields, collapseID: Span<UInt8>, payload: Span<UInt8>, into output: inout [UInt8]
   ) {
     output.removeAll(keepingCapacity: true)
-    // At once: an array asks at each append whether it is its owner's alone, and whether there is room.
+    // In one append: an array checks for uniqueness and capacity at each one.
     output.append(addingCapacity: byteCount(collapseID, payload)) { record in
       append(fields, collapseID, payload, to: &record)
     }
@@ -81,7 +81,7 @@ package struct StoredNotification: Sendable, Hashable {
     return fixedByteCount + 3 + collapseID.count + payload.count
   }
 
-  /// Writes a record, for which there must be room.
+  /// Appends a record, for which there must be room.
   static func append(
     _ fields: Fields, _ collapseID: Span<UInt8>, _ payload: Span<UInt8>,
     to record: inout OutputSpan<UInt8>
@@ -157,8 +157,8 @@ package struct StoredNotification: Sendable, Hashable {
     return type
   }
 
-  /// Whether the notification in a value is past its time, without reading the rest. A value that is no notification is
-  /// not.
+  /// Whether the notification in a value has expired, without reading the rest. False if the value is not a
+  /// notification.
   static func isExpired(_ value: Span<UInt8>, nowSeconds: Int64) -> Bool {
     var cursor = RecordCursor()
     guard let version: UInt8 = try? cursor.integer("version", in: value), version <= Self.version,

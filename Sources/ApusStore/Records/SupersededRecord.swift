@@ -1,6 +1,6 @@
 package import ApusModel
 
-/// The trace of an accepted notification that only a session holds, because a newer one has its slot, in `meta`.
+/// The trace of an accepted notification that only a session has, because a newer one has its slot, in `meta`.
 ///
 /// Key: "superseded/" (11), worker (2), order of acceptance (8). Value: version (1), notification id (16), unique id
 /// (16), device (8), the token's first eight bytes, app (4), environment and suffix (1), push type (1, 0xff for none),
@@ -9,7 +9,7 @@ package enum SupersededRecord {
   static let version: UInt8 = 1
   private static let name: StaticString = "superseded/"
 
-  /// What all keys begin with.
+  /// The common prefix of all keys.
   package static var prefix: [UInt8] { name.bytes }
 
   package static func key(worker: UInt16, order: UInt64) -> [UInt8] {
@@ -19,7 +19,7 @@ package enum SupersededRecord {
     return bytes
   }
 
-  /// Writes the value over `output`, whose memory is reused.
+  /// Overwrites `output` with the value, reusing its memory.
   package static func encode(_ facts: NotificationFacts, into output: inout [UInt8]) {
     output.removeAll(keepingCapacity: true)
     output.append(version)

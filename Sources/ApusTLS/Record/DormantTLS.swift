@@ -1,19 +1,19 @@
 internal import CShims
 
-/// A compact connection between two records, as a plain value: what the next records of both directions need.
+/// A compact connection between two records, as a plain value: the state for the next records in both directions.
 ///
-/// It has the connection's keys. Whoever keeps it wipes it before its memory is another's.
+/// It contains the connection's keys. Its owner must wipe it before its memory is reused.
 package struct DormantTLS {
   let suite: RecordSuite
   let isResumed: Bool
   let protocolPlace: UInt8
   let idleCount: UInt8
-  /// Of reading, and of writing.
+  /// For reading, then for writing.
   private var keys = InlineArray<136, UInt8>(repeating: 0)
 
   private static let packedBytes = Int(apus_packed_bytes)
 
-  /// Nil where something is half done.
+  /// Nil if a record or message is incomplete.
   init?(_ side: RecordSide) {
     guard side.isBetweenRecords else { return nil }
     suite = side.suite
@@ -30,7 +30,7 @@ package struct DormantTLS {
     }
   }
 
-  /// False where OpenSSL has no memory.
+  /// False if OpenSSL is out of memory.
   func unpack(
     _ reading: inout apus_record_keys, _ writing: inout apus_record_keys
   ) -> Bool {
@@ -51,14 +51,14 @@ package struct DormantTLS {
 }
 
 extension TLSConnection {
-  /// The connection as a value, which goes on in its place: this object is of no use afterwards. Nil, and nothing
-  /// done, where it is not compact, or where something is half done: a record or a message that has arrived in part, an
-  /// end, new keys that are owed.
+  /// The connection as a value that continues it: this object must not be used afterwards. Nil, changing nothing, if
+  /// it is not compact, or if something is incomplete: a record or message received in part, an end, a pending key
+  /// update.
   package func dormant() -> DormantTLS? { records.flatMap { DormantTLS($0) } }
 }
 
 extension RecordSide {
-  /// Whether the keys and a few counters say all about the connection.
+  /// Whether the keys and a few counters are the connection's whole state.
   fileprivate var isBetweenRecords: Bool {
     phase == .open && !isClosed && pending == .none && !owesKeyUpdate && messageCount == 0
       && skippedCount == 0 && facts == nil && !hasPartialRecord

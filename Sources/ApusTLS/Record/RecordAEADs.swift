@@ -1,6 +1,6 @@
 internal import CShims
 
-/// The AEADs that the connections of a worker share, one for each suite and direction, made when they are first needed.
+/// The AEADs that the connections of a worker share, one per suite and direction, created on first use.
 @safe final class RecordAEADs {
   private let contexts: UnsafeMutablePointer<OpaquePointer?>
   private static let count = 2 * RecordSuite.allCases.count
@@ -15,7 +15,7 @@ internal import CShims
     unsafe contexts.deallocate()
   }
 
-  /// Nil: out of memory, or an OpenSSL without this cipher.
+  /// Nil if out of memory, or if OpenSSL lacks this cipher.
   func context(_ suite: RecordSuite, seals: Bool) -> OpaquePointer? {
     let index = 2 * Int(suite.rawValue) + (seals ? 1 : 0)
     if let context = unsafe contexts[index] { return unsafe context }
@@ -23,7 +23,7 @@ internal import CShims
     return unsafe contexts[index]
   }
 
-  /// Wipes the keys of the connections that had the last records.
+  /// Wipes the keys of the last records' connections.
   func forgetKeys() {
     for index in 0..<Self.count {
       if let context = unsafe contexts[index] { unsafe apus_aead_forget(context) }

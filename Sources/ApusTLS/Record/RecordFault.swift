@@ -1,16 +1,16 @@
-/// How a peer broke the protocol after the handshake. The raw value is the alert that it is told (RFC 8446,
-/// section 6.2).
+/// How a peer violated the protocol after the handshake. The raw value is the alert sent to it (RFC 8446, section
+/// 6.2).
 enum RecordFault: UInt8, Error {
-  /// A record, or a message in it, that nobody may send now; or too many in a row that carry nothing.
+  /// A record or message that is not allowed now, or too many in a row without content.
   case unexpectedMessage = 10
-  /// A record that these keys do not open.
+  /// A record that cannot be decrypted with these keys.
   case badRecordMAC = 20
   case recordOverflow = 22
-  /// A value in a message that the RFC does not know.
+  /// A value in a message that the RFC does not define.
   case illegalParameter = 47
   /// A message of the wrong length.
   case decodeError = 50
-  /// OpenSSL failed us. Nobody's fault but our own.
+  /// OpenSSL failed; the peer is not at fault.
   case internalError = 80
 
   var error: TLSError {

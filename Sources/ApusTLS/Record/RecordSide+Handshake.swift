@@ -1,4 +1,4 @@
-// Handshake messages after the handshake. RFC 8446, section 4.6.
+// Post-handshake messages. RFC 8446, section 4.6.
 
 extension RecordSide {
   private enum Message {
@@ -7,10 +7,11 @@ extension RecordSide {
     static let headerCount: UInt8 = 4
   }
 
-  /// Of a NewSessionTicket: 12 bytes of numbers and lengths, a nonce of 255, a ticket and extensions of 2^16 - 1 each.
+  /// The most bytes of a NewSessionTicket: 12 bytes of numbers and lengths, a nonce of 255, a ticket and extensions of
+  /// 2^16 - 1 each.
   private static let ticketBytes: UInt32 = 12 + 255 + 2 * 65535
 
-  /// Messages may be spread over records, or share one; a KeyUpdate is the last of its record.
+  /// Messages may span records, or share one; a KeyUpdate must be the last of its record.
   func receiveHandshake(_ content: UnsafeRawBufferPointer) throws(RecordFault) {
     // RFC 8446, section 5.1.
     guard content.count > 0 else { throw .unexpectedMessage }
@@ -43,12 +44,12 @@ extension RecordSide {
     case Message.keyUpdate:
       guard count == 1 else { throw .decodeError }
     case Message.newSessionTicket where !isServer:
-      // Whoever wanted it would not have given OpenSSL up.
+      // Tickets are skipped: a connection that wants them does not become compact.
       guard count > 0 else { throw .decodeError }
       guard count <= Self.ticketBytes else { throw .illegalParameter }
       (message, messageCount) = (0, 0)
       skippedCount = count
-    // We ask for no authentication after the handshake, and offer none.
+    // We neither request nor offer post-handshake authentication.
     default: throw .unexpectedMessage
     }
   }

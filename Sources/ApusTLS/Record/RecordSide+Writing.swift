@@ -16,9 +16,9 @@ extension RecordSide {
     }
   }
 
-  /// Changes to new keys of ours. RFC 8446, section 4.6.3.
+  /// Updates our sending keys. RFC 8446, section 4.6.3.
   ///
-  /// - Parameter asksBack: Whether the peer is to do the same.
+  /// - Parameter asksBack: Whether to ask the peer to do the same.
   func updateKeys(_ buffers: TLSBuffers, asksBack: Bool = false) throws(TLSError) {
     // Type, length of three bytes, request_update.
     guard seal(Content.handshake, [24, 0, 0, 1, asksBack ? 1 : 0], buffers),
@@ -30,7 +30,7 @@ extension RecordSide {
   func close(_ buffers: TLSBuffers) {
     guard phase != .failed, !isClosed else { return }
     isClosed = true
-    // The level that RFC 8446, section 6 gives close_notify: warning.
+    // Level 1, warning, which RFC 8446, section 6 assigns to close_notify.
     _ = seal(Content.alert, [1, 0], buffers)
   }
 

@@ -5,17 +5,17 @@ internal import Glibc
 /// A TLS 1.3 connection after its handshake, without OpenSSL's object: RFC 8446, section 5, over AEADs that the
 /// worker's connections share.
 ///
-/// All of a quiet connection's TLS is in this object, about 300 bytes. What is unusual ends the connection with the
-/// alert that the RFC asks for; nothing is looked at before it is authenticated.
+/// This object, about 300 bytes, is the whole TLS state of a quiet connection. Anything invalid ends the connection
+/// with the alert that the RFC requires; nothing is interpreted before it is authenticated.
 @safe final class RecordSide {
   enum Phase: UInt8 {
     case open
-    /// The peer sent close_notify. It still receives.
+    /// The peer sent close_notify. It can still receive.
     case closedByPeer
     case failed
   }
 
-  /// What somebody may still ask for, in memory of its own: a quiet device needs none of it.
+  /// Data that is only needed on request, allocated separately: a quiet device needs none of it.
   final class Facts {
     var peerCertificateDER: [UInt8]?
     var session: TLSSession?
@@ -24,17 +24,17 @@ internal import Glibc
 
   /// RFC 8446, section 5.1.
   static let headerBytes = 5
-  /// Of TLSCiphertext.length at most. RFC 8446, section 5.2.
+  /// The largest TLSCiphertext.length. RFC 8446, section 5.2.
   static let protectedBytes = 16384 + 256
-  /// Of TLSInnerPlaintext at most: the content and its type. RFC 8446, section 5.4.
+  /// The largest TLSInnerPlaintext: the content and its type. RFC 8446, section 5.4.
   static let innerBytes = 16384 + 1
-  /// Records in a row without application data, beyond which the peer only makes work. OpenSSL's limit for those that
-  /// are empty.
+  /// Consecutive records without application data beyond which the connection ends: they only cause work. This is
+  /// OpenSSL's limit for empty ones.
   static let idleRecords: UInt8 = 32
-  /// Records under one key: below the 2^24.5 of RFC 8446, section 5.5, which are for AES-GCM and full records.
+  /// Records under one key: below the 2^24.5 of RFC 8446, section 5.5, for AES-GCM and full records.
   static let recordsPerKey: UInt64 = 1 << 24
 
-  /// RFC 8446, section 5.1. Others are not for a record that is protected.
+  /// RFC 8446, section 5.1. Protected records have no other types.
   enum Content {
     static let alert: UInt8 = 21
     static let handshake: UInt8 = 22
@@ -46,22 +46,22 @@ internal import Glibc
   let isResumed: Bool
   var phase = Phase.open
   var isClosed = false
-  /// Whether the peer asked for new keys of ours. RFC 8446, section 4.6.3: before the next application data.
+  /// Whether the peer requested new keys from us. RFC 8446, section 4.6.3: before the next application data.
   var owesKeyUpdate = false
   let protocolPlace: UInt8
   var idleCount: UInt8 = 0
-  /// Bytes of `message` that have arrived.
+  /// Bytes of `message` received.
   var messageCount: UInt8 = 0
-  /// Why the connection is over: an alert that was sent or received; see `failure`.
+  /// Why the connection ended: an alert that was sent or received; see `failure`.
   var ending = Ending.none
-  /// The end that was met behind data which is to be read first.
+  /// The end that follows data which must be read first.
   private(set) var pending = Ending.none
-  /// Of a ticket that nobody wants, bytes still to come.
+  /// Remaining bytes of a ticket that is skipped.
   var skippedCount: UInt32 = 0
-  /// The beginning of a handshake message that has arrived in part, the last byte lowest: at most the 5 of a KeyUpdate.
+  /// The beginning of an incomplete handshake message, the last byte lowest: at most the 5 bytes of a KeyUpdate.
   var message: UInt64 = 0
   private(set) var facts: Facts?
-  /// The part of a record that has arrived so far, from `malloc`.
+  /// The part of a record received so far, from `malloc`.
   private var partial: UnsafeMutablePointer<UInt8>?
   private var partialCount = 0
   var hasPartialRecord: Bool { unsafe partial != nil }
@@ -76,8 +76,8 @@ internal import Glibc
     case truncated
   }
 
-  /// - Parameter protocolIndex: Place in the list of application protocols.
-  /// - Returns: Nil, where OpenSSL has no memory.
+  /// - Parameter protocolIndex: The index in the list of application protocols.
+  /// - Returns: Nil if OpenSSL is out of memory.
   init?(
     _ traffic: UnsafePointer<apus_traffic>, suite: RecordSuite, isResumed: Bool,
     protocolIndex: Int?,
@@ -94,7 +94,7 @@ internal import Glibc
     else { return nil }
   }
 
-  /// Goes on where another left off; see `DormantTLS`. Where OpenSSL has no memory for that the connection is over.
+  /// Continues a dormant connection; see `DormantTLS`. If OpenSSL is out of memory, the connection has ended.
   init(_ dormant: borrowing DormantTLS, isServer: Bool) {
     suite = dormant.suite
     isResumed = dormant.isResumed
@@ -129,7 +129,8 @@ internal import Glibc
 
   // MARK: Reading
 
-  /// Records that arrived together are handed on together, up to 16 KiB: whoever reads small ones works in batches.
+  /// Returns the data of records that arrived together in one piece, up to 16 KiB, because callers process small
+  /// records in batches.
   func read(_ buffers: TLSBuffers) -> TLSConnection.ReadResult {
     if pending != .none { settle(buffers) }
     guard phase == .open else { return over(buffers) }
@@ -142,7 +143,7 @@ internal import Glibc
     } catch {
       pending = .fault(error)
     }
-    // What came before the end is read first, and may still be answered.
+    // Data before the end is read first, and can still be answered.
     if count > 0 {
       return unsafe .plaintext(UnsafeRawBufferPointer(rebasing: buffers.plaintext[..<count]))
     }
@@ -151,7 +152,7 @@ internal import Glibc
     return over(buffers)
   }
 
-  /// Deals with what a record has in it.
+  /// Processes the content of a record.
   ///
   /// - Returns: Bytes of application data.
   private func receive(_ inner: UnsafeRawBufferPointer) throws(RecordFault) -> Int {
@@ -182,7 +183,7 @@ internal import Glibc
 
   /// Ends the connection, or the peer's half of it.
   ///
-  /// - Parameter buffers: Where the alert of a fault goes; nil: nobody is there to be told.
+  /// - Parameter buffers: The output for a fault's alert; nil if it cannot be sent.
   private func settle(_ buffers: TLSBuffers?) {
     let ending = pending
     pending = .none
@@ -218,9 +219,9 @@ internal import Glibc
     guard idleCount <= Self.idleRecords else { throw .unexpectedMessage }
   }
 
-  /// Opens the next record into the buffers' plaintext, behind `count` bytes.
+  /// Decrypts the next record into the buffers' plaintext, after `count` bytes.
   ///
-  /// - Returns: Bytes of TLSInnerPlaintext; nil: no whole record is there, or no room for it.
+  /// - Returns: Bytes of TLSInnerPlaintext; nil if there is no complete record, or no room for it.
   private func openRecord(
     _ buffers: TLSBuffers, behind count: Int
   ) throws(RecordFault) -> Int? {
@@ -249,9 +250,9 @@ internal import Glibc
       UnsafePointer(record), whole - Self.headerBytes, buffers, behind: count)
   }
 
-  /// Moves input behind the part of a record that is there.
+  /// Appends input to a partial record.
   ///
-  /// - Returns: Bytes of the record, header included, once all have arrived.
+  /// - Returns: Bytes of the record, header included, once it is complete.
   private func gather(_ buffers: TLSBuffers) throws(RecordFault) -> Int? {
     if partialCount < Self.headerBytes {
       unsafe partial = try resized(partial, Self.headerBytes)
@@ -270,7 +271,7 @@ internal import Glibc
     return unsafe resized.assumingMemoryBound(to: UInt8.self)
   }
 
-  /// Whether `partial` has `count` bytes then.
+  /// Returns whether `partial` then has `count` bytes.
   private func take(_ count: Int, _ buffers: TLSBuffers) -> Bool {
     let pump = unsafe buffers.pump
     let taken = unsafe min(count - partialCount, pump.pointee.input_count)
@@ -284,7 +285,8 @@ internal import Glibc
     return partialCount == count
   }
 
-  /// What a header announces. RFC 8446, section 5.2: the version is to be ignored; it is authenticated with the rest.
+  /// The length announced by a header. RFC 8446, section 5.2: the version is ignored; it is authenticated with the
+  /// rest.
   private static func bodyBytes(_ header: UnsafePointer<UInt8>) throws(RecordFault) -> Int {
     guard unsafe header[0] == Content.applicationData else { throw .unexpectedMessage }
     let count = unsafe Int(header[3]) << 8 | Int(header[4])
@@ -307,7 +309,7 @@ internal import Glibc
     return inner
   }
 
-  /// RFC 8446, section 6: the level says nothing. Section 5.1: not fragmented, not coalesced, not empty.
+  /// RFC 8446, section 6: the level is ignored. Section 5.1: not fragmented, not coalesced, not empty.
   private func receiveAlert(_ content: UnsafeRawBufferPointer) throws(RecordFault) {
     guard content.count == 2 else {
       throw content.count == 0 ? .unexpectedMessage : .decodeError
@@ -319,7 +321,7 @@ internal import Glibc
     }
   }
 
-  /// The peer has new keys.
+  /// The peer has updated its keys.
   func receiveKeyUpdate(isAnswerWanted: Bool) throws(RecordFault) {
     guard unsafe apus_keys_update(&reading, suite.shim) else { throw .internalError }
     if isAnswerWanted { owesKeyUpdate = true }

@@ -32,6 +32,6 @@ enum RecordSuite: UInt8, CaseIterable, Sendable {
     }
   }
 
-  /// Bytes of a traffic secret: those of the suite's hash.
+  /// Bytes of a traffic secret: the length of the suite's hash.
   var secretBytes: Int { self == .aes256 ? 48 : 32 }
 }

@@ -1,18 +1,18 @@
 package import ApusModel
 
-/// What a provider is told about a notification: `08 status:u8 identifier:4`. It is the last thing that a connection
-/// says, except on listeners that confirm.
+/// The response to a notification: `08 status:u8 identifier:4`. It is the last packet of a connection, except on
+/// listeners that confirm.
 ///
 /// Source: "Binary Provider API", "The format of the error-response packet".
 package struct BinaryErrorPacket: Sendable, Hashable {
   package static let byteCount = 6
-  /// The number that the packet begins with.
+  /// The packet's first byte.
   package static let command: UInt8 = 8
 
-  /// A `BinaryStatus`, or a number that nobody has defined: a reader must live with those.
+  /// A `BinaryStatus`, or an undefined number, which a reader must accept.
   package var status: UInt8
-  /// The four opaque bytes of the notification meant; with status 10 the last one that was accepted. 0 where the
-  /// service cannot tell, though notifications may have that identifier as well.
+  /// The four opaque bytes of the notification concerned; with status 10, of the last accepted one. 0 if the service
+  /// cannot tell, though notifications may use 0 as well.
   package var identifier: UInt32
 
   package init(status: BinaryStatus, identifier: UInt32) {
@@ -20,7 +20,7 @@ package struct BinaryErrorPacket: Sendable, Hashable {
     self.identifier = identifier
   }
 
-  /// Reads a packet; nil for what is not exactly one, with its command and length.
+  /// Reads a packet; nil unless the bytes are exactly one, with its command and length.
   package init?(_ bytes: Span<UInt8>) {
     guard bytes.count == Self.byteCount, bytes[0] == Self.command else { return nil }
     status = bytes[1]

@@ -7,14 +7,14 @@ internal import ApusModel
 // command 2 (framed)    02 L:u32 item*
 // item                  number:u8 length:u16 value
 
-/// How a notification is written. Source: "Binary Provider API", which calls 0 and 1 legacy formats.
+/// The encodings of a notification. Source: "Binary Provider API", which calls 0 and 1 legacy formats.
 package enum BinaryCommand: UInt8, Sendable, Hashable, CaseIterable {
   case simple = 0
   case enhanced = 1
   case framed = 2
 }
 
-/// The items of command 2. Each stands at most once, in any order; the first two must be there.
+/// The items of command 2. Each occurs at most once, in any order; the first two are required.
 ///
 /// Source: "Binary Provider API", "The format of a notification's items".
 package enum BinaryItem: UInt8, Sendable, Hashable, CaseIterable {
@@ -27,19 +27,19 @@ package enum BinaryItem: UInt8, Sendable, Hashable, CaseIterable {
   /// A u8: 10 or 5.
   case priority = 5
 
-  /// Bytes in front of an item's value.
+  /// Bytes before an item's value.
   package static let headerBytes = 3
 }
 
-/// What a listener lets pass.
+/// What a listener accepts.
 package struct BinaryFrameLimits: Sendable, Hashable {
-  /// Bytes that the tokens of this service have.
+  /// The lengths of this service's tokens.
   package var tokenBytes: ClosedRange<Int>
   /// Bytes of a payload of commands 0 and 1.
   package var simplePayloadBytes: Int
   /// Bytes of a payload of command 2.
   package var framedPayloadBytes: Int
-  /// Whether items that Apple's table does not have are passed over; otherwise they are a fault.
+  /// Whether items that are not in Apple's table are skipped; otherwise they are a fault.
   package var skipsUnknownItems: Bool
 
   package init(
@@ -54,9 +54,9 @@ package struct BinaryFrameLimits: Sendable, Hashable {
   }
 }
 
-/// One notification as it lies in a buffer. Both ranges count from the frame's first byte; nothing is copied.
+/// One notification in a buffer. Both ranges count from the frame's first byte; nothing is copied.
 package struct BinaryFrame: Sendable, Hashable {
-  /// Bytes of a frame of command 2 in front of its items.
+  /// Bytes of a command 2 frame before its items.
   package static let headerBytes = 5
 
   package let command: BinaryCommand
@@ -64,24 +64,25 @@ package struct BinaryFrame: Sendable, Hashable {
   package let byteCount: Int
   package let token: Range<Int>
   package let payload: Range<Int>
-  /// The four opaque bytes, read as one number; nil for command 0 and where item 3 is missing.
+  /// The four opaque bytes as one number; nil for command 0, or without item 3.
   package let identifier: UInt32?
-  /// Seconds since 1970; nil for command 0 and where item 4 is missing.
+  /// Seconds since 1970; nil for command 0, or without item 4.
   package let expiration: UInt32?
-  /// Any value; nil for commands 0 and 1 and where item 5 is missing.
+  /// Any value; nil for commands 0 and 1, or without item 5.
   package let priority: UInt8?
 
-  /// Whether it is of command 0. A pattern, because `==` of a type with raw values is a call into the library.
+  /// Whether it is of command 0. A pattern match, because `==` on an enum with raw values calls into the standard
+  /// library.
   @inlinable package var isSimple: Bool {
     if case .simple = command { true } else { false }
   }
 }
 
-/// What the bytes at the head of a buffer are.
+/// The result of scanning the front of a buffer.
 package enum BinaryScan: Sendable, Hashable {
-  /// Bytes, counted from the frame's first, that must be there before more can be said: always more than there were.
+  /// The bytes needed, counted from the frame's first, before the scan can go on: always more than the buffer holds.
   case incomplete(needed: Int)
   case frame(BinaryFrame)
-  /// No frame. `command` is nil for an unknown first byte, `identifier` where none was seen.
+  /// Invalid. `command` is nil for an unknown first byte, `identifier` if none was found.
   case fault(BinaryFrameFault, command: BinaryCommand?, identifier: UInt32?)
 }

@@ -1,7 +1,7 @@
 internal import ApusModel
 
-// What a provider writes. A length on the wire is a u16: a token or payload of more than 65,535 bytes stops the
-// program. Everything else is the receiver's to judge.
+// What a provider writes. A length on the wire is a u16: a token or payload of more than 65,535 bytes traps.
+// Everything else is for the receiver to check.
 
 extension [UInt8] {
   /// Appends a notification of command 0.
@@ -30,7 +30,7 @@ extension [UInt8] {
     }
   }
 
-  /// Appends a notification of command 2: items 1 to 5 in their order, those that are nil left out.
+  /// Appends a notification of command 2: items 1 to 5 in order, without those that are nil.
   ///
   /// - Precondition: neither `token` nor `payload` is longer than 65,535 bytes.
   package mutating func append(

@@ -1,15 +1,15 @@
 internal import ApusModel
 
-// The order of the checks in one notification: framing, token (missing, length), payload (missing, length). Token
-// before payload: the notification with both lengths 0, by which clients find out that everything before it was
-// processed, is to be answered "Missing device token".
+// The order of the checks: framing, token (missing, length), payload (missing, length). Token before payload: clients
+// send a notification with both lengths 0 to learn that everything before it was processed, and expect "Missing device
+// token".
 
 extension BinaryFrame {
-  /// Looks at the frame that `bytes` begin with. There must be at least one.
+  /// Scans the frame at the front of `bytes`, which must not be empty.
   ///
-  /// A verdict about some bytes is the verdict about all that begin with them. Commands 0 and 1 are judged as early as
-  /// can be: a bad length when it is read. Command 2 waits for the whole frame, as most clients put the identifier,
-  /// which the answer carries, behind the payload.
+  /// More bytes never change a result. Commands 0 and 1 are judged as early as possible: a bad length as soon as it is
+  /// read. Command 2 waits for the whole frame, because most clients put the identifier, which the response contains,
+  /// after the payload.
   package static func scan(
     _ bytes: Span<UInt8>, limits: borrowing BinaryFrameLimits
   ) -> BinaryScan {
@@ -31,7 +31,7 @@ extension BinaryFrame {
 
   // MARK: Commands 0 and 1
 
-  /// `header` bytes are there; the last two of them are the token's length.
+  /// The `header` bytes are complete; the last two of them are the token's length.
   @inline(__always)
   private static func scanPlain(
     _ bytes: Span<UInt8>, _ command: BinaryCommand, header: Int, _ identifier: UInt32?,
@@ -78,8 +78,8 @@ extension BinaryFrame {
     }
   }
 
-  /// A frame as nearly all senders lay it out: the items 1 to 5 in their order, and nothing wrong with them. Nil for
-  /// any other, good or bad. It takes a third of the instructions.
+  /// A valid frame in the usual layout: items 1 to 5 in order. Nil for any other, valid or not. It takes a third of
+  /// the instructions.
   @inline(__always)
   private static func usual(
     _ frame: Span<UInt8>, _ limits: borrowing BinaryFrameLimits
@@ -157,7 +157,7 @@ extension BinaryFrame {
       identifier: identifier, expiration: expiration, priority: priority)
   }
 
-  /// Where the value of the item at `offset` is; nil for an item that runs past the frame's end.
+  /// The range of the value of the item at `offset`; nil if the item runs past the frame's end.
   @inline(__always)
   private static func itemValue(_ frame: Span<UInt8>, at offset: Int) -> Range<Int>? {
     let start = offset + BinaryItem.headerBytes
@@ -175,8 +175,8 @@ extension BinaryFrame {
     }
   }
 
-  /// What the answer to a bad frame carries: the first identifier of the right length, wherever it stands in front of
-  /// an item that runs past the frame's end.
+  /// The identifier for the response to a bad frame: the first one of the right length before any item that runs past
+  /// the frame's end.
   private static func firstIdentifier(_ frame: Span<UInt8>) -> UInt32? {
     var offset = headerBytes
     while offset < frame.count, let value = itemValue(frame, at: offset) {

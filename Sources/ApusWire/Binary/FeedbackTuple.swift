@@ -3,15 +3,15 @@ internal import ApusModel
 // tuple = time:u32 length:u16 token
 // Tuples follow each other with nothing between them; the end of the connection is the end of the list.
 
-/// A device token that is dead, as the feedback service tells of it.
+/// A dead device token, as the feedback service reports it.
 ///
 /// Source: "Binary Provider API", "The Feedback Service".
 package struct FeedbackTuple: Sendable, Hashable {
-  /// Bytes in front of the token.
+  /// Bytes before the token.
   package static let headerBytes = 6
 
-  /// Seconds since 1970 at which the service found that the app is gone. A provider compares them with the token's last
-  /// registration.
+  /// Seconds since 1970 at which the service found that the app was removed. A provider compares this with the token's
+  /// last registration.
   package var timeSeconds: UInt32
   /// 1 to `Limits.deviceTokenBytes` bytes.
   package var token: [UInt8]
@@ -25,8 +25,8 @@ package struct FeedbackTuple: Sendable, Hashable {
 extension [UInt8] {
   /// Appends a tuple of the feedback service, whose time is in seconds since 1970.
   ///
-  /// - Precondition: `token` has 1 to `Limits.deviceTokenBytes` bytes. At one of length 0, clients that honour the
-  ///   length wait for ever.
+  /// - Precondition: `token` has 1 to `Limits.deviceTokenBytes` bytes. With length 0, clients that use the length
+  ///   hang.
   package mutating func append(feedbackTuple token: Span<UInt8>, timeSeconds: UInt32) {
     precondition(
       (1...Limits.deviceTokenBytes).contains(token.count), "a token has 1 to 100 bytes")
@@ -37,7 +37,7 @@ extension [UInt8] {
   }
 }
 
-/// Why bytes are no list of the feedback service. What was read before them is good.
+/// Why bytes are not a list of the feedback service. Tuples read before them are valid.
 package enum FeedbackTupleFault: Error, Sendable, Hashable {
   /// A token of length 0, or of more than `Limits.deviceTokenBytes`.
   case tokenLength(byteCount: Int)
@@ -49,21 +49,21 @@ extension FeedbackTupleFault: CustomStringConvertible {
   package var description: String {
     switch self {
     case .tokenLength(let byteCount):
-      "a token of \(byteCount) bytes, where it has 1 to \(Limits.deviceTokenBytes)"
+      "a token of \(byteCount) bytes, not of 1 to \(Limits.deviceTokenBytes)"
     case .truncated(let byteCount): "the list ends \(byteCount) bytes into a tuple"
     }
   }
 }
 
-/// Cuts what the feedback service says into tuples, however it is cut on its way.
+/// Splits a stream from the feedback service into tuples, whatever its chunks.
 package struct FeedbackTupleReader: Sendable {
-  /// What came of the next tuple: never more than the longest has.
+  /// The bytes of the next tuple so far: never more than the longest has.
   private var partial: [UInt8] = []
 
   package init() {}
 
-  /// The next tuple of `input` from `offset` on, and moves `offset` behind it; nil once all of the input is taken and
-  /// more is needed. After a fault the reader gives nothing but that fault.
+  /// The next tuple of `input` from `offset` on; moves `offset` past it. Nil once the whole input is consumed and more
+  /// is needed. After a fault the reader repeats that fault.
   package mutating func next(
     _ input: Span<UInt8>, at offset: inout Int
   ) throws(FeedbackTupleFault) -> FeedbackTuple? {
@@ -81,7 +81,7 @@ package struct FeedbackTupleReader: Sendable {
       timeSeconds: partial.span.bigEndianUInt32(at: 0), token: Array(partial[header...]))
   }
 
-  /// The connection ended: the list is complete unless a tuple was begun.
+  /// Call it at the end of the connection: the list is complete unless a tuple has begun.
   package func finish() throws(FeedbackTupleFault) {
     guard partial.isEmpty else { throw .truncated(byteCount: partial.count) }
   }

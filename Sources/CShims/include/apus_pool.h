@@ -1,17 +1,16 @@
-// Memory for one nghttp2 session: small blocks are kept and handed out again.
+// Memory for one nghttp2 session: small blocks are kept for reuse.
 #pragma once
 
 #include <stddef.h>
 
-/// A session makes and drops half a dozen small blocks for each stream. glibc's allocator takes them apart and puts
-/// them together again each time; here each size has a list, and the session, which is confined to one thread, is the
-/// only one to use it.
+/// A session allocates and frees half a dozen small blocks for each stream, which glibc's allocator splits and merges
+/// each time. Here each size has a free list, used only by the session, which is confined to one thread.
 typedef struct apus_pool apus_pool;
 
 /// NULL: out of memory.
 apus_pool *apus_pool_new(void);
 
-/// After everything that came from it was given back.
+/// Call it after everything allocated from the pool was freed.
 void apus_pool_free(apus_pool *pool);
 
 // The four functions of an `nghttp2_mem`, with the pool as their last argument.

@@ -18,18 +18,18 @@ size_t apus_bio_bytes(BIO *bio, const unsigned char **bytes);
 /// Frees what OpenSSL allocated, after overwriting `length` bytes of it.
 void apus_clear_free(void *pointer, size_t length);
 
-/// Certificates on the list.
+/// The number of certificates on the list.
 size_t apus_crl_count(X509_CRL *list);
 
-/// The serial number of the one at `index`, as it stands on the list; it belongs to it. NULL: the entry has a critical
-/// extension, which may make it one of another issuer (RFC 5280, section 5.3.3).
+/// The serial number of the entry at `index`, owned by the list. NULL: the entry has a critical extension, which may
+/// assign it to another issuer (RFC 5280, section 5.3.3).
 const ASN1_INTEGER *apus_crl_serial(X509_CRL *list, size_t index);
 
-/// Takes a PKCS#12 file apart: the key, and the certificate with those that lead to its root behind it, as PEM in the
-/// memory BIOs. `password` is UTF-8. 1: done; 0: not PKCS#12; -1: another password, or means of encryption that this
-/// OpenSSL does not have; -2: key or certificate are missing.
+/// Splits a PKCS#12 file: the key, and the certificate followed by those up to its root, as PEM in the memory BIOs.
+/// `password` is UTF-8. 1: success; 0: not PKCS#12; -1: wrong password, or encryption that this OpenSSL does not
+/// support; -2: key or certificate is missing.
 int apus_pkcs12_pem(const unsigned char *bytes, size_t count, const char *password, BIO *certificates, BIO *key);
 
-/// Asks a signature of `context` for a nonce that follows from key and message (RFC 6979). 1: so it will be; 0: this
-/// OpenSSL does not offer that (it comes with 3.2).
+/// Makes signatures of `context` use a nonce derived from key and message (RFC 6979). 1: success; 0: not supported by
+/// this OpenSSL (3.2 and later support it).
 int apus_sign_deterministically(EVP_PKEY_CTX *context);

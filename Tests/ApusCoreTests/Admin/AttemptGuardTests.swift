@@ -2,14 +2,16 @@ import ApusCore
 import ApusModel
 import Testing
 
-@Suite("Guessing at secrets is slowed down")
+@Suite("Guessing secrets is slowed down")
 struct AttemptGuardTests {
   private func prefix(_ address: [UInt8]) -> AddressPrefix { AddressPrefix(address.span) }
 
   private let one: [UInt8] = [192, 0, 2, 1]
   private let two: [UInt8] = [192, 0, 2, 2]
 
-  @Test("The first failures are answered at once, then later and later, then not at all")
+  @Test(
+    "The first failures are answered at once, later ones are delayed, then the address is refused"
+  )
   func escalation() {
     var guesses = AttemptGuard()
     let penalties = (0..<12).map { _ in guesses.failed(from: prefix(one), nowMilliseconds: 0) }
@@ -22,7 +24,7 @@ struct AttemptGuardTests {
       ])
     #expect(
       guesses.attempt(from: prefix(one), nowMilliseconds: 0) == .refuse(retryAfterSeconds: 120))
-    // Rounded up, so that whoever waits as long is heard.
+    // Rounded up, so that a client that waits that long is answered.
     #expect(
       guesses.attempt(from: prefix(one), nowMilliseconds: 119_001)
         == .refuse(retryAfterSeconds: 1))
@@ -30,7 +32,7 @@ struct AttemptGuardTests {
     #expect(guesses.attempt(from: prefix(two), nowMilliseconds: 0) == .look)
   }
 
-  @Test("No refusal is longer than the longest")
+  @Test("No refusal is longer than the maximum")
   func longest() {
     var guesses = AttemptGuard()
     for _ in 0..<1000 { _ = guesses.failed(from: prefix(one), nowMilliseconds: 0) }
@@ -40,7 +42,7 @@ struct AttemptGuardTests {
         == .refuse(retryAfterSeconds: longest))
   }
 
-  @Test("Failures are forgotten one by one, and a success forgets them all")
+  @Test("Failures are forgotten one by one, and a success clears all of them")
   func forgiveness() {
     var guesses = AttemptGuard()
     for _ in 0..<5 { _ = guesses.failed(from: prefix(one), nowMilliseconds: 0) }
@@ -56,7 +58,7 @@ struct AttemptGuardTests {
     #expect(guesses.failed(from: prefix(one), nowMilliseconds: 2 * minute + 3) == .answer)
   }
 
-  @Test("All addresses of a /64 are one, of IPv4 each is its own")
+  @Test("All addresses of a /64 count as one, and each IPv4 address counts on its own")
   func prefixes() {
     let site: [UInt8] = [0x20, 1, 0x0d, 0xb8, 0, 1, 0, 2]
     let left = site + [0, 0, 0, 0, 0, 0, 0, 1]
@@ -65,12 +67,12 @@ struct AttemptGuardTests {
     #expect(
       prefix(left) != prefix([0x20, 1, 0x0d, 0xb8, 0, 1, 0, 3] + [UInt8](repeating: 0, count: 8)))
     #expect(prefix(one) != prefix(two))
-    // 0.0.0.1 is not ::/64 with a one in it.
+    // 0.0.0.1 is not the /64 prefix with the same bits.
     #expect(
       prefix([0, 0, 0, 1]) != prefix([0, 0, 0, 0, 0, 0, 0, 1] + [UInt8](repeating: 0, count: 8)))
   }
 
-  @Test("The table is bounded, and keeps those who failed most")
+  @Test("The table is bounded, and keeps the addresses with the most failures")
   func bounded() {
     var guesses = AttemptGuard(capacity: 16)
     for _ in 0..<Limits.failuresUntilRefused {

@@ -3,7 +3,7 @@ import ApusModel
 import ApusWire
 import Testing
 
-/// A frame and its sender, for tests to spoil.
+/// A frame and its provider, for tests to change.
 struct BinaryAttempt: Sendable {
   var frame = Frames.framed(9)
   var claims: TokenClaims? = World.claims()
@@ -37,7 +37,7 @@ struct BinaryAttempt: Sendable {
     }
   }
 
-  /// The status of a refusal; nil for an accepted frame.
+  /// The status of a rejection; nil for an accepted frame.
   var status: BinaryStatus? {
     do throws(Refusal) {
       _ = try admit()
@@ -48,7 +48,7 @@ struct BinaryAttempt: Sendable {
   }
 }
 
-/// A named way to spoil a frame or its sender.
+/// A named way to make a frame or its provider invalid.
 struct SpoiledAttempt: Sendable, CustomTestStringConvertible {
   var testDescription: String
   var status: BinaryStatus?
@@ -64,9 +64,9 @@ struct SpoiledAttempt: Sendable, CustomTestStringConvertible {
   }
 }
 
-@Suite("Admission by the binary interface")
+@Suite("Admission of binary frames")
 struct AdmissionBinaryTests {
-  @Test("Each row of the table of statuses", arguments: rows)
+  @Test("Each row of the table of statuses holds", arguments: rows)
   func row(_ row: SpoiledAttempt) {
     var attempt = BinaryAttempt()
     row.spoil(&attempt)
@@ -77,11 +77,11 @@ struct AdmissionBinaryTests {
 
   static let tokens: [SpoiledAttempt] = [
     SpoiledAttempt("good", nil) { _ in },
-    SpoiledAttempt("a token that was not minted here", .invalidToken) { $0.claims = nil },
+    SpoiledAttempt("a token that was not issued here", .invalidToken) { $0.claims = nil },
     SpoiledAttempt("a token of the other environment", .invalidToken) {
       $0.claims = World.claims(World.app, .none, .development)
     },
-    SpoiledAttempt("a production token at the door for development", .invalidToken) {
+    SpoiledAttempt("a production token at the listener for development", .invalidToken) {
       $0.environment = .development
     },
     SpoiledAttempt("a token of another app", .invalidToken) {
@@ -106,7 +106,7 @@ struct AdmissionBinaryTests {
     SpoiledAttempt("a topic of another team", .missingTopic) {
       $0.certificate = World.certificate("net.foreign.app")
     },
-    SpoiledAttempt("a suffix of no app", .missingTopic) {
+    SpoiledAttempt("a suffix without an app", .missingTopic) {
       $0.certificate = World.certificate("com.example.none.voip")
     },
     SpoiledAttempt("no topic, and a bad token", .missingTopic) {
@@ -162,7 +162,7 @@ struct AdmissionBinaryTests {
     },
   ]
 
-  @Test("What a frame says becomes the notification's head")
+  @Test("The content of a frame becomes the notification's head")
   func head() throws {
     var attempt = BinaryAttempt()
     let framed = try attempt.admit()
@@ -183,7 +183,7 @@ struct AdmissionBinaryTests {
 
   private func hex(_ byte: UInt8) -> String { String(byte, radix: 16) }
 
-  @Test("Items 4 and 5 may be missing: stored as the newest notification, and 10")
+  @Test("Without items 4 and 5 a notification is stored as the newest, with priority 10")
   func absentItems() throws {
     var attempt = BinaryAttempt()
     let body =
@@ -195,19 +195,19 @@ struct AdmissionBinaryTests {
     #expect(head.priority == .immediate)
   }
 
-  @Test("Only content-available: sent to save power, whatever the frame says or leaves out")
+  @Test("A push with only content-available is sent with priority 5, whatever the frame says")
   func background() throws {
     var attempt = BinaryAttempt()
     attempt.payload(#"{"aps":{"content-available":1}}"#)
     #expect(try attempt.admit().head.priority == .powerSaving)
     attempt.frame = Frames.simple(payload: Array(#"{"aps":{"content-available":1}}"#.utf8))
     #expect(try attempt.admit().head.priority == .powerSaving)
-    // A priority that the frame does not say breaks no rule about saying it.
+    // A priority that the frame does not contain breaks no rule.
     attempt.rules = .strict
     #expect(try attempt.admit().head.priority == .powerSaving)
   }
 
-  @Test("The size of a payload depends on the listener and on the certificate's topic")
+  @Test("The payload limit depends on the listener and on the certificate's topic")
   func limits() throws {
     func limits(_ topic: String, _ rules: BinaryRules) throws -> [Int] {
       var attempt = BinaryAttempt()
@@ -222,7 +222,7 @@ struct AdmissionBinaryTests {
     #expect(try limits("com.example.mail.voip", .strict) == [4096, 4096])
   }
 
-  @Test("A certificate for the other environment, or a revoked one, is no sender at all")
+  @Test("A certificate that is revoked or for the other environment is rejected as a whole")
   func refusedSender() {
     var attempt = BinaryAttempt()
     attempt.certificate = World.certificate(environments: .development)
@@ -234,7 +234,7 @@ struct AdmissionBinaryTests {
     #expect(throws: Refusal(.certificateRevoked)) { try attempt.sender() }
   }
 
-  @Test("A new directory takes a sender's topic, or the sender, and gives them back")
+  @Test("A new directory can take away and restore a provider's topic, or the provider")
   func reexamined() throws {
     var attempt = BinaryAttempt()
     attempt.certificate = World.certificate("com.example.chat")
@@ -257,7 +257,7 @@ struct AdmissionBinaryTests {
     }
   }
 
-  @Test("A sender ends with its certificate's authority, and with its certificate")
+  @Test("A provider loses trust when its certificate expires or its authority is removed")
   func ended() throws {
     var sender = try BinaryAttempt().sender()
     let end = World.certificateEnd
@@ -272,7 +272,7 @@ struct AdmissionBinaryTests {
     try sender.reexamine(directory: World.directory(generation: 3), nowSeconds: World.now)
   }
 
-  @Test("Every refusal of a frame has a status of Apple's table that may be sent")
+  @Test("Every rejection of a frame has a status of Apple's table that may be sent")
   func statuses() {
     for row in Self.rows {
       var attempt = BinaryAttempt()

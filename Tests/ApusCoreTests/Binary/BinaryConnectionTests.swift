@@ -3,9 +3,9 @@ import ApusModel
 import ApusWire
 import Testing
 
-@Suite("A connection of the binary interface")
+@Suite("Binary connection")
 struct BinaryConnectionTests {
-  @Test("Success is silent, in whatever order the decisions come")
+  @Test("Success is silent, whatever the order of the decisions")
   func silence() {
     let peer = BinaryPeer()
     peer.receive(Frames.enhanced(1) + Frames.framed(2) + Frames.simple())
@@ -17,7 +17,7 @@ struct BinaryConnectionTests {
     #expect(peer.pendingCount == 0)
   }
 
-  @Test("Nothing is said about a frame before those in front of it are accepted for good")
+  @Test("Nothing is reported about a frame before all earlier frames are accepted for good")
   func order() {
     let peer = BinaryPeer()
     peer.receive(Frames.enhanced(1) + Frames.framed(2) + Frames.knownBad)
@@ -30,7 +30,7 @@ struct BinaryConnectionTests {
     #expect(peer.isEnded)
   }
 
-  @Test("Confirmations come in the order of the frames, an error behind them")
+  @Test("Confirmations come in the order of the frames, followed by an error")
   func confirmations() {
     let peer = BinaryPeer(confirms: true)
     peer.receive(
@@ -40,12 +40,12 @@ struct BinaryConnectionTests {
     #expect(peer.effects() == [])
     peer.accept(0)
     #expect(peer.effects() == ["080000000001", "080000000001"])
-    // Command 0 has no identifier to be confirmed with.
+    // Command 0 has no identifier to confirm.
     peer.accept(2)
     #expect(peer.effects() == ["080000000000", "end 080200000007"])
   }
 
-  @Test("A frame that fails late ends the connection, and what is behind it is not said")
+  @Test("A frame that fails late ends the connection, and later frames are not reported")
   func lateFailure() {
     let peer = BinaryPeer(confirms: true)
     peer.receive(Frames.framed(1) + Frames.framed(2) + Frames.framed(3) + Frames.knownBad)
@@ -58,7 +58,7 @@ struct BinaryConnectionTests {
     #expect(peer.effects() == [])
   }
 
-  @Test("The first decision about a frame counts")
+  @Test("The first decision on a frame counts")
   func decidedTwice() {
     let peer = BinaryPeer(confirms: true)
     peer.receive(Frames.framed(1) + Frames.framed(2))
@@ -71,7 +71,7 @@ struct BinaryConnectionTests {
     #expect(peer.effects() == [])
   }
 
-  @Test("What is wrong with command 0 is not said")
+  @Test("A fault of command 0 closes the connection without a packet")
   func silentClose() {
     let peer = BinaryPeer()
     peer.receive(Frames.simple() + Frames.simple(payload: []) + Frames.framed(1))
@@ -82,7 +82,7 @@ struct BinaryConnectionTests {
   }
 
   @Test(
-    "A command that nobody defined is a protocol error without an identifier",
+    "An undefined command is a protocol error without an identifier",
     arguments: [3, 8, 22, 128, 255])
   func unknownCommand(command: UInt8) {
     let peer = BinaryPeer()
@@ -90,7 +90,7 @@ struct BinaryConnectionTests {
     #expect(peer.effects() == ["end 088000000000"])
   }
 
-  @Test("Behind a bad frame nothing is taken, however much comes")
+  @Test("After a bad frame all further input is discarded")
   func discarding() {
     let peer = BinaryPeer()
     peer.receive(Frames.knownBad + Frames.framed(1))
@@ -115,7 +115,9 @@ struct BinaryConnectionTests {
     String(byte >> 4, radix: 16) + String(byte & 15, radix: 16)
   }
 
-  @Test("Where frames are cut does not matter", arguments: [1, 2, 3, 5, 7, 66, 67, 82, 83, 84])
+  @Test(
+    "The result does not depend on where frames are split",
+    arguments: [1, 2, 3, 5, 7, 66, 67, 82, 83, 84])
   func cuts(size: Int) {
     let frames = [Frames.framed(1), Frames.enhanced(2), Frames.simple(), Frames.framed(4)]
     let stream = Array(frames.joined()) + Frames.knownBad
@@ -129,7 +131,7 @@ struct BinaryConnectionTests {
   }
 }
 
-@Suite("The end of a connection of the binary interface")
+@Suite("The end of a binary connection")
 struct BinaryConnectionEndTests {
   @Test("A shutdown names the last accepted notification, once everything is decided")
   func shutdown() {
@@ -145,14 +147,14 @@ struct BinaryConnectionEndTests {
     #expect(peer.effects() == ["end 080a00000002"])
   }
 
-  @Test("A shutdown of a connection without a frame has identifier 0: one may be under way")
+  @Test("The shutdown packet of a connection without frames has identifier 0")
   func unused() {
     let peer = BinaryPeer()
     peer.machine.drain()
     #expect(peer.effects() == ["end 080a00000000"])
   }
 
-  @Test("A shutdown with a frame begun and none accepted has identifier 0")
+  @Test("The shutdown packet of a connection with an incomplete first frame has identifier 0")
   func begun() {
     let peer = BinaryPeer()
     peer.receive(Array(Frames.framed(1).prefix(40)))
@@ -160,7 +162,7 @@ struct BinaryConnectionEndTests {
     #expect(peer.effects() == ["end 080a00000000"])
   }
 
-  @Test("A shutdown says nothing to a sender of command 0")
+  @Test("A provider that used command 0 gets no shutdown packet")
   func simple() {
     let peer = BinaryPeer()
     peer.receive(Frames.simple())
@@ -169,7 +171,7 @@ struct BinaryConnectionEndTests {
     #expect(peer.effects() == ["end"])
   }
 
-  @Test("An error goes before a shutdown")
+  @Test("An error takes precedence over a shutdown")
   func errorFirst() {
     let peer = BinaryPeer()
     peer.receive(Frames.framed(1) + Frames.knownBad)
@@ -178,7 +180,7 @@ struct BinaryConnectionEndTests {
     #expect(peer.effects() == ["end 080200000007"])
   }
 
-  @Test("A provider that sends no more still learns of an error")
+  @Test("A provider that has closed its side still learns of an error")
   func halfClosed() {
     let peer = BinaryPeer()
     peer.receive(Frames.framed(1) + Frames.framed(2) + Array(Frames.framed(3).prefix(20)))
@@ -195,7 +197,7 @@ struct BinaryConnectionEndTests {
     #expect(other.effects() == ["end"])
   }
 
-  @Test("A decision that does not come is a processing error after the time for answers")
+  @Test("A decision that does not come is a processing error after the answer timeout")
   func undecided() {
     let peer = BinaryPeer()
     peer.receive(Frames.framed(9))
@@ -207,7 +209,8 @@ struct BinaryConnectionEndTests {
     #expect(peer.effects() == ["end 080100000009"])
   }
 
-  @Test("A frame that stops on its way ends the connection, a quiet connection does not")
+  @Test(
+    "An incomplete frame ends the connection after a timeout, and a quiet connection stays open")
   func stopped() {
     let peer = BinaryPeer()
     #expect(peer.deadlineSeconds == nil)

@@ -2,7 +2,7 @@ import ApusCore
 import ApusModel
 import ApusWire
 
-/// Frames by hand, from "Binary Provider API".
+/// Frames written by hand, from "Binary Provider API".
 enum Frames {
   /// 00 01 … 1f
   static let token: [UInt8] = Array(0..<32)
@@ -36,13 +36,13 @@ enum Frames {
   ]
 }
 
-/// A machine with what a driver does around it: everything that is admitted is submitted.
+/// A connection driven like by a driver: everything that is admitted is submitted.
 final class BinaryPeer {
   var machine: BinaryConnection
   var now: Int64 = 1000
   /// The numbers of the submitted frames.
   var submitted: [UInt32] = []
-  /// Their bytes, as the machine lent them.
+  /// Their bytes, as the connection returned them.
   var lent: [[UInt8]] = []
   var said: [String] = []
 
@@ -73,7 +73,7 @@ final class BinaryPeer {
     machine.decide(submitted[index], status: .processingError)
   }
 
-  /// What the machine says now, each packet as hex.
+  /// The packets that the connection sends now, as hex.
   func effects() -> [String] {
     var effects: [String] = []
     while true {

@@ -3,9 +3,9 @@ import ApusModel
 import ApusWire
 import Testing
 
-@Suite("Random walks over a connection of the binary interface")
+@Suite("Random walks over a binary connection")
 struct BinaryWalkTests {
-  @Test("What is said is what the order of the frames asks for", arguments: 0..<200)
+  @Test("The packets sent are those that the order of the frames requires", arguments: 0..<200)
   func walk(seed: UInt64) {
     var random = SplitMix(seed: seed)
     let script = Script(random: &random)
@@ -32,12 +32,12 @@ struct BinaryWalkTests {
   }
 }
 
-/// A stream of frames and what becomes of them, with what must be said, by the rule and not by the machine.
+/// A stream of frames with their decisions, and the packets that the rule requires, computed independently.
 private struct Script {
   var stream: [UInt8] = []
   var failing: Set<Int> = []
   var expected: [String] = []
-  /// Frames in front of the first bad one.
+  /// Frames before the first bad one.
   var goodCount = 0
 
   init(random: inout SplitMix) {

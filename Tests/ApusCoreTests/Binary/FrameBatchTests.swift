@@ -3,7 +3,7 @@ import ApusModel
 import ApusWire
 import Testing
 
-@Suite("A look ahead at the frames of one piece of input")
+@Suite("Looking ahead at the frames of one input")
 struct FrameBatchTests {
   private func connection() -> BinaryConnection {
     BinaryConnection(limits: BinaryFrameLimits(), confirmsAccepted: true)
@@ -22,7 +22,7 @@ struct FrameBatchTests {
     BinaryErrorPacket(status: status, identifier: identifier)
   }
 
-  @Test("A fault behind good frames is not noted before they are taken")
+  @Test("A fault after good frames is not reported before these are processed")
   func faultBehind() {
     var machine = connection()
     var batch = FrameBatch()
@@ -48,7 +48,7 @@ struct FrameBatchTests {
       ])
   }
 
-  @Test("Behind a frame that is refused in the middle of a batch nothing is found")
+  @Test("No frame is found after one that was rejected in the middle of a batch")
   func refusedInside() {
     var machine = connection()
     var batch = FrameBatch()
@@ -69,7 +69,7 @@ struct FrameBatchTests {
       end(&machine) == [.confirm(packet(.noError, 1)), .end(packet(.invalidToken, 2))])
   }
 
-  @Test("A batch has its limit")
+  @Test("A batch is bounded")
   func limit() {
     var machine = connection()
     var batch = FrameBatch()
@@ -83,7 +83,7 @@ struct FrameBatchTests {
     #expect(batch.count == 0)
   }
 
-  @Test("A frame that comes in two parts is left to `next`, and those behind it are found")
+  @Test("A frame in two parts is left to `next`, and those after it are found")
   func cut() {
     var machine = connection()
     var batch = FrameBatch()
@@ -108,7 +108,7 @@ struct FrameBatchTests {
     #expect(batch.frames.map(\.identifier) == [2])
   }
 
-  @Test("Looking ahead finds the same frames as one step at a time", arguments: 0..<100)
+  @Test("Looking ahead finds the same frames as single steps", arguments: 0..<100)
   func walk(seed: UInt64) {
     var random = SplitMix(seed: seed)
     var stream: [UInt8] = []

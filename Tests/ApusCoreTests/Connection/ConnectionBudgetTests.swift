@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusCore
 
-@Suite("How many untrusted connections there may be")
+@Suite("Budget of untrusted connections")
 struct ConnectionBudgetTests {
   typealias Budget = ConnectionBudget<Int>
 
@@ -13,7 +13,7 @@ struct ConnectionBudgetTests {
     Budget.Listener(kind: kind, environment: environment)
   }
 
-  /// Takes as many connections for a site as it gets.
+  /// Opens as many connections for a site as allowed.
   private func fill(_ budget: inout Budget, _ site: Int) -> Int {
     var count = 0
     while budget.accept(from: site, listener: listener(0)) { count += 1 }
@@ -21,20 +21,20 @@ struct ConnectionBudgetTests {
   }
 
   @Test(
-    "Descriptors are kept for the store and the administration: 256, or a quarter of few",
+    "256 descriptors, or a quarter of a small number, are reserved",
     arguments: [(1024, 768), (20_000, 19_744), (1000, 750), (64, 48)])
   func descriptors(count: Int, capacity: Int) {
     #expect(ConnectionBudget<String>.capacity(ofDescriptors: count) == capacity)
   }
 
-  @Test("One address alone gets four fifths of all connections")
+  @Test("A single address gets four fifths of all connections")
   func alone() {
     var budget = Budget(capacity: 1000)
     let count = fill(&budget, 1)
     #expect(count == 800)
   }
 
-  @Test("An address that holds all that it can get leaves room for another one")
+  @Test("An address that uses its whole share leaves room for another one")
   func greedyAddress() {
     var budget = Budget(capacity: 1000)
     _ = fill(&budget, 1)
@@ -42,7 +42,7 @@ struct ConnectionBudgetTests {
     #expect(count >= 80)
   }
 
-  @Test("Two hundred greedy addresses leave room for one more")
+  @Test("Two hundred addresses that use their whole share leave room for one more")
   func manyGreedyAddresses() {
     var budget = Budget(capacity: 20_000)
     for site in 0..<200 { _ = fill(&budget, site) }
@@ -50,7 +50,7 @@ struct ConnectionBudgetTests {
     #expect(isTaken)
   }
 
-  @Test("One listener's strangers leave room for another listener")
+  @Test("Untrusted connections of one listener leave room for another listener")
   func listeners() {
     var budget = Budget(capacity: 650)
     var site = 0
@@ -60,7 +60,7 @@ struct ConnectionBudgetTests {
     #expect(isTaken)
   }
 
-  @Test("Strangers at all listeners of one environment leave room in the other one")
+  @Test("Untrusted connections of one environment leave room for the other one")
   func environments() {
     // The first connection of an address: 128 of 129.
     var budget = Budget(capacity: 1290)
@@ -71,7 +71,7 @@ struct ConnectionBudgetTests {
     #expect(isTaken)
   }
 
-  @Test("A fleet behind one address gets in as its devices become trusted")
+  @Test("A fleet behind one address connects as its devices become trusted")
   func fleet() {
     var budget = Budget(capacity: 1000)
     for _ in 0..<990 {
@@ -83,7 +83,7 @@ struct ConnectionBudgetTests {
     #expect(budget.untrustedCount(of: 1) == 0)
   }
 
-  @Test("Without room for a descriptor nobody is taken")
+  @Test("Without free descriptors no connection is accepted")
   func full() {
     var budget = Budget(capacity: 2)
     for _ in 0..<2 { budget.adopt() }
@@ -93,14 +93,14 @@ struct ConnectionBudgetTests {
     #expect(!isTakenWhileFull && isTakenBehind)
   }
 
-  @Test("A capacity without bound refuses nobody")
+  @Test("With unbounded capacity no connection is refused")
   func unbounded() {
     var budget = Budget(capacity: .max)
     for _ in 0..<10_000 { _ = budget.accept(from: 1, listener: listener(0)) }
     #expect(budget.untrustedCount == 10_000)
   }
 
-  @Test("Whatever comes and goes, the counts are those of what is there")
+  @Test("The counts equal the open connections, whatever the order of events")
   func walk() {
     var generator = SystemRandomNumberGenerator()
     var budget = Budget(capacity: 50)

@@ -1,9 +1,9 @@
 import ApusCore
 import Testing
 
-@Suite("A queue whose keys take turns")
+@Suite("Queue with fair turns per key")
 struct FairQueueTests {
-  @Test("Elements of one key leave in the order in which they came")
+  @Test("Elements of one key leave in the order of their arrival")
   func oneKey() {
     var queue = FairQueue<String, Int>()
     for number in 0..<5000 { queue.append(number, of: "a") }
@@ -12,7 +12,7 @@ struct FairQueueTests {
     #expect(queue.isEmpty)
   }
 
-  @Test("One that comes behind a thousand of another key is second")
+  @Test("An element that arrives after a thousand of another key is second")
   func lateComer() {
     var queue = FairQueue<String, Int>()
     for number in 0..<1000 { queue.append(number, of: "crowd") }
@@ -22,7 +22,7 @@ struct FairQueueTests {
     #expect(queue.popFirst() == 1)
   }
 
-  @Test("A key whose line was empty takes its next turn behind those who wait")
+  @Test("A key whose line was empty takes its next turn after the waiting keys")
   func comesBack() {
     var queue = FairQueue<String, String>()
     queue.append("a1", of: "a")
@@ -36,7 +36,7 @@ struct FairQueueTests {
     #expect(queue.isEmpty)
   }
 
-  @Test("Every element leaves once, whatever the order of adding and taking")
+  @Test("Every element leaves once, in any order of appending and removing")
   func all() {
     var queue = FairQueue<Int, Int>()
     var seen = Set<Int>()

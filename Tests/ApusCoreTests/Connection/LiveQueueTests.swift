@@ -1,19 +1,19 @@
 import ApusCore
 import Testing
 
-@Suite("A queue of what may be over before it is the first")
+@Suite("Queue of elements that may end early")
 struct LiveQueueTests {
-  @Test("It is as long as what came since its oldest living element, however many came before")
+  @Test("It is as long as the elements since its oldest live one, however many came before")
   func bounded() {
     var queue = LiveQueue<Int>()
-    // Ten are alive at a time, and never none.
+    // Always between one and ten are alive.
     for number in 0..<100_000 {
       queue.append(number) { $0 > number - 10 }
       #expect(queue.count <= 10)
     }
   }
 
-  @Test("Its first is the oldest one that is not over, and stays")
+  @Test("The first element is the oldest live one, and it stays")
   func oldest() {
     var queue = LiveQueue<Int>()
     for number in 1...5 { queue.append(number) { _ in true } }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusCore
 
-/// The bounds of a session whose device takes nothing.
+/// The bounds of a session whose device acknowledges nothing.
 struct BacklogTests {
   private let device = Device(
     key: DeviceKey(id: DeviceID(1), environment: .production), registration: Registration())
@@ -28,12 +28,12 @@ struct BacklogTests {
     return last
   }
 
-  /// Whether what waits no longer is refused; nil where nothing's wait is over.
+  /// Whether a notification whose wait is over is refused; nil if no wait is over.
   private func overdue(_ session: inout DeviceSession, at now: UInt64) -> Bool? {
     session.takeOverdue(nowMilliseconds: now)?.isRefused
   }
 
-  @Test("A crowded queue has a bound, behind which frames go to the store and requests are refused")
+  @Test("A crowded queue is bounded, and beyond it frames are stored and requests refused")
   func crowded() {
     var session = DeviceSession()
     let room = Limits.courierQueueFrames
@@ -46,7 +46,7 @@ struct BacklogTests {
     #expect(session.needsDrain)
   }
 
-  @Test("A wait ends after its time, or when the queue has been full for as long as may be")
+  @Test("A wait ends after its time, or when the queue has been full for the maximum time")
   func deadlines() {
     var session = DeviceSession()
     _ = offer(&session, .http2, at: 1000, count: Limits.courierQueueFrames)
@@ -58,7 +58,7 @@ struct BacklogTests {
     #expect(session.deadlineMilliseconds == nil)
   }
 
-  @Test("A device that takes nothing has the requests refused that waited")
+  @Test("Requests that wait for a device that acknowledges nothing are refused")
   func stalled() {
     var session = DeviceSession()
     _ = offer(&session, .http2, at: 1000, count: Limits.courierQueueFrames)
@@ -71,7 +71,7 @@ struct BacklogTests {
     #expect(overdue(&session, at: stalls) == nil)
   }
 
-  @Test("Requests that wait have a bound, frames have that of their connections")
+  @Test("Waiting requests have a bound, and waiting frames have that of their connections")
   func bound() {
     var session = DeviceSession()
     _ = offer(&session, .http2, at: 1000, count: Limits.courierQueueFrames)

@@ -5,7 +5,7 @@ import Testing
 struct DeadTokenPushesTests: ShardSuite {
   let model = ShardModel()
 
-  @Test("Pushes to a token that has been dead for more than a day are counted, by topic")
+  @Test("Pushes to a token that has been dead for more than a day are counted by topic")
   func counted() {
     serve()
     model.filter(device, [:])

@@ -14,7 +14,7 @@ struct DeadlineWheelTests {
   }
 
   @Test(
-    "An entry is due when its second comes, once", arguments: [1, 2, 63, 4094, 4095] as [UInt64])
+    "An entry is due once, when its second comes", arguments: [1, 2, 63, 4094, 4095] as [UInt64])
   func due(after seconds: UInt64) {
     var wheel = DeadlineWheel(nowSeconds: 10_000)
     wheel.add(entry(1), deadlineSeconds: 10_000 + seconds)
@@ -24,7 +24,7 @@ struct DeadlineWheelTests {
   }
 
   @Test(
-    "A deadline that is past is due a second from now", arguments: [0, 9_999, 10_000] as [UInt64])
+    "A deadline in the past is due a second from now", arguments: [0, 9_999, 10_000] as [UInt64])
   func past(deadline: UInt64) {
     var wheel = DeadlineWheel(nowSeconds: 10_000)
     wheel.add(entry(1), deadlineSeconds: deadline)
@@ -33,7 +33,7 @@ struct DeadlineWheelTests {
   }
 
   @Test(
-    "What is farther than a turn is looked at a turn from now",
+    "A deadline beyond one turn of the wheel is examined after one turn",
     arguments: [4096, 9000, .max - 10_000] as [UInt64])
   func far(seconds: UInt64) {
     var wheel = DeadlineWheel(nowSeconds: 10_000)
@@ -42,7 +42,7 @@ struct DeadlineWheelTests {
     #expect(advance(&wheel, to: 14_095) == [1])
   }
 
-  @Test("A clock that jumps makes everything due once, one that goes back nothing")
+  @Test("A clock that jumps ahead makes everything due once, and one that goes back nothing")
   func jumps() {
     var wheel = DeadlineWheel(nowSeconds: 100)
     for number in 1...50 { wheel.add(entry(number), deadlineSeconds: 100 + UInt64(number) * 80) }
@@ -54,7 +54,7 @@ struct DeadlineWheelTests {
     #expect(advance(&wheel, to: 2_000_005) == [7])
   }
 
-  @Test("What is due can be taken a few at a time, the earliest first, while more becomes due")
+  @Test("Due entries can be taken a few at a time, the earliest first, while more become due")
   func fewAtATime() {
     var wheel = DeadlineWheel(nowSeconds: 0)
     for number in 0..<100 { wheel.add(entry(number), deadlineSeconds: 1) }
@@ -64,7 +64,7 @@ struct DeadlineWheelTests {
     wheel.advance(toSeconds: 1)
     while taken.count < 7, let next = wheel.takeDue() { taken.append(next.slot) }
     wheel.advance(toSeconds: 2)
-    // An entry that is looked at and put back is not due again before its time.
+    // An entry that is added again is not due before its time.
     wheel.add(entry(200), deadlineSeconds: 3)
     #expect(wheel.hasDue)
     while let next = wheel.takeDue() { taken.append(next.slot) }
@@ -73,7 +73,7 @@ struct DeadlineWheelTests {
     #expect(advance(&wheel, to: 3) == [200])
   }
 
-  @Test("Random deadlines come in their seconds", arguments: 1...20 as ClosedRange<UInt64>)
+  @Test("Random deadlines are due in their seconds", arguments: 1...20 as ClosedRange<UInt64>)
   func walk(seed: UInt64) {
     var random = SeededRandom(state: seed)
     var now = UInt64.random(in: 0...1_000_000, using: &random)

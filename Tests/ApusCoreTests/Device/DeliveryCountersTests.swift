@@ -55,7 +55,7 @@ struct DeliveryCountersTests {
     #expect(counters.states.reduce(0, +) == expected.values.reduce(0, +))
   }
 
-  @Test("A thousand topics are told apart")
+  @Test("A thousand topics are distinguished")
   func manyTopics() {
     var counters = DeliveryCounters()
     for round in 0..<2 {
@@ -71,7 +71,7 @@ struct DeliveryCountersTests {
     }
   }
 
-  @Test("What is in memory alone is not in the counters that a crash leaves")
+  @Test("Notifications that are only in memory are not in the counters that survive a crash")
   func durable() throws {
     let topic = TopicKey(app: AppID(1))
     var counters = DeliveryCounters()
@@ -84,7 +84,7 @@ struct DeliveryCountersTests {
     #expect(left.count == 1 && !counters.hasChanged)
     #expect(row.accepted == 1 && row.pending == 0 && row.isBalanced)
     #expect(row[.sent] == 1 && row[.delivered] == 1)
-    // The next run goes on from there.
+    // The next run continues from there.
     var next = DeliveryCounters()
     next.restore(row)
     next.restore(row)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusCore
 
-@Suite("Devices whose objects are used again")
+@Suite("Reused device objects")
 struct DeviceRenewalTests {
   private static let topic = TopicRegistration(
     topic: TopicKey(app: AppID(3)), generation: 7, state: .enabled, wasListed: true,
@@ -13,7 +13,7 @@ struct DeviceRenewalTests {
     device: DeviceID(1), topic: topic.topic, environment: .production, tokenPrefix: 5,
     pushType: .voip, priority: .powerSaving, interface: .binary)
 
-  /// The value of each property as text, by its name.
+  /// Each property as text, by name.
   private func properties(_ device: Device) -> [String: String] {
     var properties: [String: String] = [:]
     for child in Mirror(reflecting: device).children {
@@ -22,7 +22,7 @@ struct DeviceRenewalTests {
     return properties
   }
 
-  /// At rest, and unlike a new device in all that rest allows.
+  /// At rest, and different from a new device wherever rest allows it.
   private func used() -> Device {
     let device = Device(
       key: DeviceKey(id: DeviceID(1), environment: .development),
@@ -44,14 +44,13 @@ struct DeviceRenewalTests {
     return device
   }
 
-  @Test("Nothing of the former device is left")
+  @Test("Nothing of the previous device remains")
   func renewed() {
     let key = DeviceKey(id: DeviceID(2), environment: .production)
     let registration = Registration()
     let fresh = properties(Device(key: key, registration: registration))
     let device = used()
-    // What a device at rest has as a new one has it. A property that is in neither list is to be renewed, or is to
-    // stand here.
+    // Properties that a device at rest shares with a new one. A property in neither list must be reset, or added here.
     let atRest: Set<String> = [
       "retiredMilliseconds", "session", "pendingWrites", "overflowOrders", "endedOrders",
       "unwrittenOrders", "awaitsRetry", "mustDrainAgain", "isDirty",
@@ -62,7 +61,7 @@ struct DeviceRenewalTests {
     #expect(properties(device) == fresh)
   }
 
-  @Test("One notification that is stored, or none, is known as a list of as many is")
+  @Test("A single stored notification, or none, is represented like a list")
   func stored() {
     let device = used()
     device.loadStored(only: nil)

@@ -2,7 +2,7 @@ import ApusCore
 import ApusModel
 import Testing
 
-/// What the ledger is told of a notification on each of its ways, in order.
+/// The events that the ledger gets for a notification in each case, in order.
 struct LedgerTests: ShardSuite {
   let model = ShardModel(devices: 1)
 
@@ -16,7 +16,7 @@ struct LedgerTests: ShardSuite {
     events(order).map { LedgerCause(rawValue: $0.causeCode) }
   }
 
-  @Test("Sent at once and acknowledged: delivered")
+  @Test("A notification sent at once and acknowledged is recorded as delivered")
   func delivered() {
     serve()
     let order = model.submit(device, topic)
@@ -26,7 +26,7 @@ struct LedgerTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("Kept for a device that is away: stored, with the reason, then delivered from storage")
+  @Test("For an offline device it is stored with the reason, then delivered from storage")
   func fromStorage() {
     serve()
     model.disconnect(device)
@@ -40,7 +40,7 @@ struct LedgerTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("Unacknowledged at the end of its connection: stored for that reason")
+  @Test("Unacknowledged at the end of its connection, it is stored for that reason")
   func connectionEnded() {
     serve()
     let order = model.submit(device, topic)
@@ -51,7 +51,7 @@ struct LedgerTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("Paused by the filter: stored for that reason")
+  @Test("Paused by the filter, it is stored for that reason")
   func paused() {
     serve(.paused)
     let order = model.submit(device, topic)
@@ -60,7 +60,7 @@ struct LedgerTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("Held for a device that saves power, then delivered")
+  @Test("Held for a device that saves power, it is delivered later")
   func power() {
     serve()
     model.shard.setPower(.idle, device, loopMilliseconds: model.loopMilliseconds)
@@ -72,7 +72,7 @@ struct LedgerTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("Refused by the device: with the status that it gave")
+  @Test("Refused by the device, it is recorded with the status")
   func refused() {
     serve()
     let order = model.submit(device, topic)
@@ -83,7 +83,7 @@ struct LedgerTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("Turned off by the user, or not to be stored and not to be sent: discarded")
+  @Test("Ignored by the filter, or neither to be sent nor to be stored, it is discarded")
   func discarded() {
     serve(.ignored)
     let off = model.submit(device, topic)
@@ -99,7 +99,7 @@ struct LedgerTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("Idle, and not to be stored: discarded because the device saves power")
+  @Test("For an idle device, one that must not be stored is discarded because of power saving")
   func discardedIdle() {
     serve()
     model.shard.setPower(.idle, device, loopMilliseconds: model.loopMilliseconds)
@@ -110,14 +110,14 @@ struct LedgerTests: ShardSuite {
   }
 
   @Test(
-    "Replaced by a newer one in the store alone: its own ids, once the newer one is durable",
+    "A stored one that is replaced gets its event with its own ids, once the newer one is durable",
     arguments: [false, true])
   func replaced(isForgotten: Bool) throws {
     serve()
     model.disconnect(device)
     let old = try #require(model.submit(device, topic))
     model.settle()
-    // The owner has forgotten the device and reads what is stored anew.
+    // Its owner has unloaded the device and reads the stored notifications again.
     if isForgotten {
       model.forget(device)
       #expect(!device.knowsStored)
@@ -130,7 +130,7 @@ struct LedgerTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("Of several in one group the last one stays")
+  @Test("Of several in one group the last one is kept")
   func replacedInOneGroup() {
     serve()
     model.disconnect(device)
@@ -141,7 +141,7 @@ struct LedgerTests: ShardSuite {
   }
 
   @Test(
-    "Each of ten for a device that never acknowledges has an end after a crash, or is pending",
+    "After a crash, each of ten for a device that never acknowledges has ended or is pending",
     arguments: [false, true])
   func crashWithoutAcknowledgement(isOneGroup: Bool) throws {
     serve()
@@ -163,7 +163,7 @@ struct LedgerTests: ShardSuite {
     #expect(model.store.values.sorted() == [orders[9]])
     let counters = try #require(model.shard.counters.snapshot().first)
     #expect(counters.accepted == 10 && counters.ended == 9 && counters.pending == 1)
-    // The next crash finds no traces: these were removed with the lines.
+    // The next crash finds no traces: they were removed with the lines.
     model.settle()
     #expect(model.traces.isEmpty)
     model.crash()
@@ -171,7 +171,7 @@ struct LedgerTests: ShardSuite {
     #expect(model.shard.counters.snapshot().first == counters)
   }
 
-  @Test("The trace of a notification that only a session holds is removed when it ends")
+  @Test("The trace of a notification that only a session has is removed when it ends")
   func traceRemoved() throws {
     serve()
     let orders = (0..<3).compactMap { _ in model.submit(device, topic) }
@@ -188,7 +188,7 @@ struct LedgerTests: ShardSuite {
     #expect(model.states[orders[1]]?.last == .replaced)
   }
 
-  @Test("What a group replaces has its last line in it, and none if the group is not written")
+  @Test("A replacement is recorded with its group, and not if the group is not written")
   func replacedWithGroup() throws {
     serve()
     model.disconnect(device)
@@ -207,7 +207,7 @@ struct LedgerTests: ShardSuite {
     #expect(model.durableEnds.contains(old))
   }
 
-  @Test("Past its time in the store: expired when the device comes")
+  @Test("One that expires in the store is recorded as expired when the device connects")
   func expired() {
     serve()
     model.disconnect(device)
@@ -219,7 +219,7 @@ struct LedgerTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("A store that fails: discarded, and what it had is kept")
+  @Test("If the store fails, the new one is discarded and stored ones are kept")
   func storeFailed() {
     serve()
     model.disconnect(device)
@@ -234,7 +234,7 @@ struct LedgerTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("What was to be taken out with a group that failed is taken out with the next, unseen")
+  @Test("A deletion of a failed group is repeated with the next group, invisibly")
   func deletedAgain() throws {
     serve()
     model.disconnect(device)
@@ -246,7 +246,7 @@ struct LedgerTests: ShardSuite {
     model.seal()
     model.commit(succeeded: false)
     #expect(model.store.values.sorted() == [order])
-    // A drain meets it, and knows that it has ended.
+    // A drain finds it, and knows that it has ended.
     model.cycle(device)
     #expect(model.inSession().isEmpty)
     #expect(model.store.isEmpty)
@@ -254,7 +254,7 @@ struct LedgerTests: ShardSuite {
     #expect(model.states[order] == [.received, .storedDeviceOffline, .deliveredFromStorage])
   }
 
-  @Test("What a write kept that was reported as failed is accepted after all")
+  @Test("A notification kept by a write that was reported as failed is accepted after all")
   func foundInStore() throws {
     serve()
     model.disconnect(device)
@@ -277,7 +277,7 @@ struct LedgerTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("What a failed write kept and the device has acknowledged meanwhile does not come again")
+  @Test("One that a failed write kept and the device has acknowledged is not sent again")
   func keptAndAcknowledged() throws {
     serve()
     let order = try #require(model.submit(device, topic))
@@ -293,7 +293,7 @@ struct LedgerTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("What was acknowledged while a newer one failed to take its place does not come again")
+  @Test("One that was acknowledged while its replacement failed is not sent again")
   func endedBelowDoubt() throws {
     serve()
     model.disconnect(device)
@@ -311,7 +311,7 @@ struct LedgerTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("What a failed write kept is known to be stored when its device acknowledges it")
+  @Test("One that a failed write kept is known as stored when its device acknowledges it")
   func keptAndFound() throws {
     serve()
     let order = try #require(model.submit(device, topic))
@@ -326,7 +326,7 @@ struct LedgerTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("What is stored stays where the newer one that was to replace it could not be written")
+  @Test("A stored one is kept if its replacement could not be written")
   func replacementFailed() throws {
     serve()
     model.shard.setPower(.idle, device, loopMilliseconds: model.loopMilliseconds)
@@ -343,7 +343,7 @@ struct LedgerTests: ShardSuite {
     #expect(model.letters[new]?.isAccepted == false)
     #expect(model.store.values.sorted() == [old])
     expectLawful()
-    // The connection stays, and the old one comes over it.
+    // The connection stays, and the old one is sent on it.
     setPower(.active)
     #expect(sendAll() == [new])
     model.shard.continueDrain(device)
@@ -358,7 +358,7 @@ struct LedgerTests: ShardSuite {
     #expect(model.states[new]?.last == .delivered)
   }
 
-  @Test("A dead token on the binary interface: received and discarded")
+  @Test("On the binary interface, a push to a dead token is received and discarded")
   func unregistered() throws {
     let notification = model.take()
     model.fill(
@@ -375,14 +375,14 @@ struct LedgerTests: ShardSuite {
     #expect(events(1).last?.facts.interface == .binary)
   }
 
-  @Test("Refused requests are in no balance")
+  @Test("Rejected requests are in no balance")
   func refusedRequest() {
     #expect(model.submit(device, topic) == nil)
     #expect(model.shard.events.isEmpty)
     #expect(model.shard.counters.snapshot().isEmpty)
   }
 
-  @Test("The counters count when the ledger is off")
+  @Test("The counters count even if the ledger is off")
   func off() {
     serve()
     model.shard.recordsEvents = false

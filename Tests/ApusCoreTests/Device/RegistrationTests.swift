@@ -19,7 +19,7 @@ struct RegistrationTests {
       of: claims(topic, generation), nowMilliseconds: now, graceMilliseconds: 100)
   }
 
-  @Test("Each filter replaces all lists; what may flow newly, or no more, is named")
+  @Test("Each filter replaces all lists, and reports which topics it opens and closes")
   func filters() {
     var registration = Registration()
     var change = registration.apply(
@@ -39,7 +39,8 @@ struct RegistrationTests {
     #expect(change.opened == [] && change.closed == [voip] && !change.isEmpty)
   }
 
-  @Test("An app that lists its topic again after the grace is another; its old token stays dead")
+  @Test(
+    "An app that lists its topic again after the grace is a new one, and its old token stays dead")
   func reinstalled() {
     var registration = Registration()
     let old = registration.generationForToken(
@@ -59,7 +60,7 @@ struct RegistrationTests {
     #expect(standing(registration, app, new, at: 202) == .active(.enabled))
   }
 
-  @Test("An app that asks within its grace keeps its token, though its filter comes after that")
+  @Test("An app that asks within its grace keeps its token, even if its filter comes later")
   func backWithinGrace() {
     var registration = Registration()
     let token = registration.generationForToken(
@@ -69,22 +70,24 @@ struct RegistrationTests {
     _ = registration.apply(lists: [:], nowMilliseconds: 3, graceMilliseconds: 100)
     let again = registration.generationForToken(
       of: app, nowMilliseconds: 50, graceMilliseconds: 100)
-    // It is on record before the app has it.
+    // It is recorded before the app gets the token.
     #expect(again == (token, true))
     #expect(standing(registration, app, token, at: 1000) == .active(.unlisted))
     _ = registration.apply(lists: [app: .enabled], nowMilliseconds: 1001, graceMilliseconds: 100)
     #expect(standing(registration, app, token, at: 1002) == .active(.enabled))
-    // From then on it is as any other: dropped for longer than the grace, it is dead.
+    // From then on it is like any other: dropped for longer than the grace, it is dead.
     _ = registration.apply(lists: [:], nowMilliseconds: 2000, graceMilliseconds: 100)
     #expect(standing(registration, app, token, at: 2100) == .dead(sinceMilliseconds: 2000))
   }
 
-  @Test("The lists from which notifications flow", arguments: TopicState.allCases)
+  @Test(
+    "The state of a list decides whether its notifications are delivered",
+    arguments: TopicState.allCases)
   func flows(state: TopicState) {
     #expect(state.flows == [.enabled, .nonWaking, .opportunistic].contains(state))
   }
 
-  @Test("Any number of topics is found, in any order of arrival")
+  @Test("Any number of topics is found, whatever the order of arrival")
   func search() {
     let topics = (0..<200).flatMap { app in
       TopicSuffix.allCases.map { TopicKey(app: AppID(UInt32(app * 7919 % 211)), suffix: $0) }
@@ -99,12 +102,13 @@ struct RegistrationTests {
     #expect(Registration(topics: registration.topics.reversed()) == registration)
   }
 
-  @Test("A topic that the device never had is unknown, for any generation", arguments: [0, 1, 9])
+  @Test(
+    "A topic that the device never had is unknown, whatever the generation", arguments: [0, 1, 9])
   func unknown(generation: UInt16) {
     #expect(standing(Registration(), app, generation, at: 0) == .unknown)
   }
 
-  @Test("The same inputs give the same token for as long as the app is there")
+  @Test("The same inputs give the same token for as long as the app is installed")
   func sameToken() {
     var registration = Registration()
     for now in [5, 6, 1_000_000] as [Int64] {
@@ -113,13 +117,13 @@ struct RegistrationTests {
       #expect(token.generation == 1)
       #expect(token.changed == (now == 5))
     }
-    // Asked for before the first filter names it: it is not listed, and yet not gone.
+    // Requested before a filter first lists it: it is not listed, but not removed either.
     #expect(standing(registration, app, 1, at: 1_000_000_000) == .active(.unlisted))
     #expect(standing(registration, app, 0, at: 1_000_000_000) == .active(.unlisted))
     #expect(standing(registration, app, 2, at: 7) == .dead(sinceMilliseconds: 5))
   }
 
-  @Test("An app that was dropped is gone after the grace, and installed anew gets another token")
+  @Test("A dropped app is removed after the grace, and gets another token when reinstalled")
   func installedAnew() {
     var registration = Registration()
     _ = registration.apply(
@@ -133,7 +137,7 @@ struct RegistrationTests {
     #expect(standing(registration, app, 1, at: 109) == .active(.unlisted))
     #expect(standing(registration, app, 1, at: 110) == .dead(sinceMilliseconds: 10))
     #expect(standing(registration, app, 0, at: 110) == .dead(sinceMilliseconds: 10))
-    // Within the grace it is an update, which is put on record, and keeps its token.
+    // Within the grace it is an update, which is recorded, and it keeps its token.
     var updated = registration
     #expect(
       updated.generationForToken(of: app, nowMilliseconds: 109, graceMilliseconds: 100)
@@ -149,7 +153,7 @@ struct RegistrationTests {
     #expect(standing(registration, app, 1, at: 601) == .dead(sinceMilliseconds: 10))
   }
 
-  @Test("Turned-off notifications are not a removed app")
+  @Test("Turning notifications off does not count as removing the app")
   func ignored() {
     var registration = Registration()
     _ = registration.apply(
@@ -157,7 +161,7 @@ struct RegistrationTests {
     #expect(standing(registration, app, 0, at: 1_000_000) == .active(.ignored))
   }
 
-  @Test("After generation 65535 comes 1: 0 stands for the base token")
+  @Test("Generation 1 follows 65535, because 0 is the base token")
   func wrap() {
     var registration = Registration(topics: [
       TopicRegistration(

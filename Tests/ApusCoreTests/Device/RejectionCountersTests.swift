@@ -3,7 +3,7 @@ import ApusModel
 import Testing
 
 struct RejectionCountersTests {
-  @Test("Each reason is counted for itself, and what changed is given out once")
+  @Test("Each reason is counted separately, and a change is returned once")
   func counting() {
     var counters = RejectionCounters()
     counters.restore(5, of: .badTopic)

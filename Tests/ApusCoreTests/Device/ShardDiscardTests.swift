@@ -2,7 +2,7 @@ import ApusCore
 import ApusModel
 import Testing
 
-/// A notification that must not be stored may end without ever being an object: by the same rules as one that is.
+/// A notification that must not be stored may end without ever becoming an object, by the same rules as one that does.
 struct ShardDiscardTests {
   static let now: Int64 = 1_700_000_000_000
   static let topic = TopicKey(app: AppID(1))
@@ -12,7 +12,7 @@ struct ShardDiscardTests {
     case connected, retired, exhausted
   }
 
-  /// Two of the same: one for each way.
+  /// Two equal ones, one for each way.
   func device(_ which: Case) -> Device {
     let state: TopicState =
       switch which {
@@ -47,7 +47,7 @@ struct ShardDiscardTests {
   }
 
   @Test(
-    "What is discarded at once is counted and noted as if it had been submitted; all else is not",
+    "Only notifications that end at once are discarded, with the same counts as when submitted",
     arguments: Case.allCases, [true, false])
   func same(which: Case, recordsEvents: Bool) {
     var submitting = shard(recordsEvents)

@@ -2,11 +2,11 @@ import ApusCore
 import ApusModel
 import Testing
 
-/// What a provider that overdoes it, and clocks that are wrong, do to nobody else.
+/// An excessive provider, and wrong clocks, do not affect others.
 struct ShardLoadTests: ShardSuite {
   let model = ShardModel(devices: 3)
 
-  /// Gives a push to the shard without the model's books; what its provider is told at once, if anything.
+  /// Submits a push without the model's records; returns the provider's answer if it comes at once.
   private func push(
     to device: Device, _ topic: TopicKey, order: UInt64, interface: ProviderInterface = .http2
   ) -> [Verdict] {
@@ -25,7 +25,7 @@ struct ShardLoadTests: ShardSuite {
     return model.shard.verdicts
   }
 
-  /// Writes what gathered; how many are accepted with that.
+  /// Writes the gathered group; returns how many it accepts.
   private func write() -> Int {
     var entries: [GroupEntry] = []
     let number = model.shard.sealGroup(
@@ -50,7 +50,7 @@ struct ShardLoadTests: ShardSuite {
   }
 
   @Test(
-    "Thirty thousand requests to one token: a burst is accepted, the rest refused, no other feels it"
+    "Of thirty thousand requests to one token a burst is accepted, and no other token is affected"
   )
   func flood() {
     for device in model.devices {
@@ -70,17 +70,17 @@ struct ShardLoadTests: ShardSuite {
     }
     #expect(accepted == Limits.requestsPerToken)
     #expect(refused == 30_000 - Limits.requestsPerToken)
-    // Another app of the same device, and the same app on another.
+    // Another app of the same device, and the same app on another device.
     #expect(push(to: device, ShardModel.topics[2], order: 200_001) == [])
     #expect(push(to: model.devices[2], topic, order: 200_002) == [])
     #expect(write() == 2)
-    // The newest alone is kept, and the books are in balance.
+    // Only the newest is kept, and the counts are balanced.
     #expect(device.stored.map(\.facts.order).sorted() == [10_000, 200_001])
     #expect(model.count(.replaced) == UInt64(Limits.requestsPerToken - 1))
     expectBalance(pending: [topic: 2, ShardModel.topics[2]: 1])
   }
 
-  @Test("Both interfaces draw on one bucket: one is refused, the other slowed down")
+  @Test("Both interfaces use one bucket: one rejects requests, the other slows them down")
   func bothDoors() {
     serve()
     model.shard.requestLimit = RateLimit(capacity: 4, refill: 1)
@@ -97,7 +97,7 @@ struct ShardLoadTests: ShardSuite {
     #expect(push(to: device, topic, order: 9) == [])
   }
 
-  @Test("Apps that take turns are each held to the rate")
+  @Test("The rate applies to each of several alternating apps")
   func turns() {
     serve()
     model.shard.requestLimit = RateLimit(capacity: 2, refill: 1)
@@ -111,7 +111,7 @@ struct ShardLoadTests: ShardSuite {
     #expect(refused == Dictionary(uniqueKeysWithValues: ShardModel.topics.map { ($0, 8) }))
   }
 
-  @Test("Without a limit nothing is refused")
+  @Test("Without a limit no request is rejected")
   func unlimited() {
     serve()
     model.shard.requestLimit = nil
@@ -121,7 +121,7 @@ struct ShardLoadTests: ShardSuite {
   }
 
   @Test(
-    "A clock that jumps by an hour: what is past its time by the new one expires, the rest comes",
+    "When the clock jumps by an hour, only what has expired by the new time expires",
     arguments: [3600, -3600] as [Int64])
   func clock(jumpSeconds: Int64) throws {
     serve()
@@ -134,14 +134,14 @@ struct ShardLoadTests: ShardSuite {
     #expect(sendAll() == (jumpSeconds > 0 ? [long] : [short, long]))
     #expect(model.count(.expired) == (jumpSeconds > 0 ? 1 : 0))
     for order in model.inSession().keys.sorted() { acknowledge(order) }
-    // Requests are counted by a clock that does not jump.
+    // Requests are counted with a clock that does not jump.
     let after = try #require(model.submit(device, topic))
     #expect(sendAll() == [after])
     expectLawful()
   }
 
   @Test(
-    "A clock that jumps by an hour moves no burst, and gives no app of the device up",
+    "A clock that jumps by an hour does not move a burst, and drops no app of the device",
     arguments: [3600, -3600] as [Int64])
   func clockOfHeld(jumpSeconds: Int64) throws {
     serve(.idle)

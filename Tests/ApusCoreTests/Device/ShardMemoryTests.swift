@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusCore
 
-@Suite("Notifications in memory keep to the service's bound")
+@Suite("Notifications in memory are bounded for the whole service")
 struct ShardMemoryTests: ShardSuite {
   let model = ShardModel(devices: 2 * count, memoryBytes: limit)
 
@@ -21,7 +21,8 @@ struct ShardMemoryTests: ShardSuite {
     model.settle()
   }
 
-  /// Pushes to the device until one is held back, as for a provider that waits for its answers; how many were taken.
+  /// Pushes to the device until one is held back, like a provider that waits for its answers; returns how many were
+  /// accepted.
   private func fill(_ device: Device) -> Int {
     for taken in 0..<Limits.courierQueueFrames {
       model.submit(device, topic, payloadBytes: Self.payloadBytes)
@@ -31,7 +32,7 @@ struct ShardMemoryTests: ShardSuite {
     return Limits.courierQueueFrames
   }
 
-  @Test("Devices that take nothing leave room for one that does")
+  @Test("Devices that acknowledge nothing leave room for one that does")
   func stuckDevices() throws {
     serveAll()
     for _ in 0..<3 { for device in stuck { _ = fill(device) } }
@@ -44,7 +45,7 @@ struct ShardMemoryTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("The first queues get most, and each gets something however little is left")
+  @Test("The first queues get the largest shares, and every queue gets something")
   func longestFirst() {
     serveAll()
     let lengths = stuck.map(fill)
@@ -55,7 +56,7 @@ struct ShardMemoryTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("All of it arrives in order, and its memory is free again")
+  @Test("Everything is delivered in order, and its memory is freed")
   func delivery() {
     serveAll()
     var expected: [[UInt64]] = []
@@ -82,7 +83,7 @@ struct ShardMemoryTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("What waits for an idle device is sent early when it takes too much")
+  @Test("Held notifications of an idle device are sent early if they use too much memory")
   func held() {
     serve(.idle)
     var sent: [UInt64] = []
@@ -102,7 +103,9 @@ struct ShardMemoryTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("Providers may have less undecided the more is taken, but never nothing")
+  @Test(
+    "The more memory is used, the fewer undecided notifications a provider may have, but never none"
+  )
   func undecided() {
     var memory = DeliveryMemory(limitBytes: 512 << 20)
     #expect(memory.undecidedCount >= Limits.binaryWindowFrames)
@@ -114,7 +117,7 @@ struct ShardMemoryTests: ShardSuite {
     #expect(memory.isScarce)
   }
 
-  @Test("A shard learns what the others take, and does not count its own twice")
+  @Test("A shard learns what the others use, and does not count its own use twice")
   func sharing() {
     var memory = DeliveryMemory(limitBytes: 1000)
     memory.take(300)

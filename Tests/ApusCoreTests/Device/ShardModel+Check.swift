@@ -25,7 +25,7 @@ extension ShardModel {
         if delivery.place == .inFlight { flight += 1 }
       }
       if flight > 32 || flight != device.session?.inFlightCount ?? 0 { fault("the window") }
-      // What a drain brings is bounded by itself, for it may bring one where there is no room.
+      // A drain's notifications have a bound of their own: it may return one where there is no room.
       if device.session?.queuedCount ?? 0 > Limits.courierCrowdedFrames + Limits.courierQueueFrames
       {
         fault("the queue")
@@ -41,7 +41,7 @@ extension ShardModel {
       if !isKept { live.remove(order) }
     }
     checkLedger()
-    // What is gone may stay in the store until its deletion is written, no longer.
+    // Ended notifications may stay in the store only until their deletion is written.
     if sealed == nil, shard.isGroupEmpty, !shard.hasRetries, shard.doubt == nil {
       for (slot, order) in store where !live.contains(order) {
         fault("\(order) has ended and is still stored at \(slot.topic)")
@@ -56,7 +56,7 @@ extension ShardModel {
     }
   }
 
-  /// What waits in the store alone for a device that is there is going to be fetched.
+  /// Notifications of a connected device that are only in the store will be read.
   private func checkDrain(_ device: Device, _ session: [UInt64: Delivery]) {
     guard device.session?.phase == .serving, device.session?.needsDrain == false,
       device.drain == .none, !device.mustDrainAgain
@@ -67,7 +67,7 @@ extension ShardModel {
     }
   }
 
-  /// The events tell each notification's way, the counters what they add up to, and both agree with what came to pass.
+  /// The events describe each notification, the counters are their sum, and both agree with what happened.
   func checkLedger() {
     for event in shard.events {
       let order = event.facts.order

@@ -2,7 +2,7 @@ import ApusCore
 import ApusModel
 
 extension ShardModel {
-  /// The service is killed and started again: what was written is all that there is.
+  /// The service is killed and started again: only what was written remains.
   func crash() {
     if let sealed, sealed.isOnDisk { noteDurable(sealed.counters) }
     checkEnds()
@@ -15,7 +15,7 @@ extension ShardModel {
     ends = [:]
     filtered = []
     live = Set(store.values)
-    // These end with the start.
+    // These end at the start.
     pending = live.union(traces.keys)
     for order in pending { letters[order]?.isAccepted = true }
     for device in devices where device.retiredMilliseconds != nil {
@@ -33,9 +33,9 @@ extension ShardModel {
     staleTraces = Array(traces.values)
   }
 
-  /// What a crash at this moment leaves says of every accepted notification that it is pending, or how it ended.
+  /// After a crash now, every accepted notification is recorded as pending, or with its end.
   ///
-  /// What ended before it was ever written may be unknown: its line waits for a second at most.
+  /// Ends before anything was written may be unknown: their lines wait for at most a second.
   private func checkEnds() {
     noteAdmitted()
     var last = states.compactMapValues(\.last)
@@ -53,7 +53,7 @@ extension ShardModel {
     }
   }
 
-  /// Which notifications have ended, as far as the group that is being sealed has their lines.
+  /// The notifications that have ended according to the lines in the group being sealed.
   func endsBySeal() -> Set<UInt64> {
     var ended = Set(states.filter { $0.value.last?.isTerminal == true }.keys)
     for event in shard.events {

@@ -16,7 +16,7 @@ extension ShardModel {
     device.session?.forEach { left.append($0) }
     let poison = noteLost(device, left)
     left.removeAll { poison.contains($0.notification.order) }
-    // So many of each app stay: an older one is answered as replaced by a newer.
+    // The retention of each app: an older one is answered as replaced by a newer one.
     var newer: [TopicKey: [UInt64]] = [:]
     var replaced: [Delivery] = []
     for older in left.sorted(by: { $0.notification.order > $1.notification.order }) {
@@ -42,7 +42,7 @@ extension ShardModel {
     takeVerdicts(allowed: orders.union(poison), "disconnect")
   }
 
-  /// Counts an end for each notification that is on its way; those for which it was the last one.
+  /// Counts an ended connection for each notification in flight; returns those for which it was the last one allowed.
   private func noteLost(_ device: Device, _ session: [Delivery]) -> Set<UInt64> {
     var poison: Set<UInt64> = []
     for order in (unanswered[device.key] ?? [:]).values {
@@ -65,7 +65,7 @@ extension ShardModel {
     filter(device, Dictionary(uniqueKeysWithValues: Self.topics.map { ($0, state) }))
   }
 
-  /// Sends one notification; its place in the order.
+  /// Sends one notification; returns its order.
   @discardableResult
   func send(_ device: Device) -> UInt64? {
     let bytes = bytesInFlight(device)
@@ -107,7 +107,7 @@ extension ShardModel {
     return order
   }
 
-  /// What was found past its time instead of being sent. What was held back may come in, and replace something, or be
+  /// Handles notifications found expired instead of being sent. Held-back ones may enter and replace others, or be
   /// replaced at once.
   private func expire(
     _ before: [UInt64: Delivery], expired expected: UInt64, replaced: UInt64
@@ -115,7 +115,7 @@ extension ShardModel {
     let waiting = heldBack
     noteAdmitted()
     let before = Set(before.keys).union(waiting.subtracting(heldBack))
-    // A push may expire beside a newer one that would have taken its place elsewhere.
+    // A push may expire although a newer one would have replaced it elsewhere.
     if replaced > 0 {
       noteReplaced(before.filter { letters[$0]?.isReplaceable ?? false }, replaced)
     }
@@ -133,7 +133,7 @@ extension ShardModel {
     takeVerdicts(allowed: before.subtracting(after.keys), "send")
   }
 
-  /// Says that time has passed to a session that waits for it.
+  /// Advances the time for a session that waits for it.
   func deadlineReached(_ device: Device) {
     guard let deadline = device.session?.deadlineMilliseconds, deadline <= loopMilliseconds
     else { return }

@@ -2,7 +2,7 @@ import ApusCore
 import ApusModel
 
 extension ShardModel {
-  /// Lets the shard know what the disk has kept of groups that failed, as its driver does before it seals a group.
+  /// Tells the shard what the disk kept of failed groups, as its driver does before sealing a group.
   func settleDoubts() {
     guard sealed == nil, shard.doubt != nil else { return }
     let first = shard.events.count
@@ -21,7 +21,7 @@ extension ShardModel {
         let last = known ?? states[event.facts.order]?.last
         if last != .discardedStoreFailed { fault("\(event.facts.order) comes back after its end") }
         live.insert(event.facts.order)
-        // It had left its session, and its count with it.
+        // It had left its session, with its count.
         ends[event.facts.order] = nil
       } else {
         live.remove(event.facts.order)
@@ -29,7 +29,7 @@ extension ShardModel {
     }
     overwritten = []
     inDoubt = []
-    // Its provider was told otherwise, and it is kept as well as any.
+    // Its provider was told otherwise, but it is stored like any other.
     for order in found where live.contains(order) { letters[order]?.isAccepted = true }
     takeVerdicts(allowed: [], "settle doubts")
   }

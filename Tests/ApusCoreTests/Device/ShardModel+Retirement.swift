@@ -2,7 +2,7 @@ import ApusCore
 import ApusModel
 
 extension ShardModel {
-  /// The operator says that a device is gone for good, since now.
+  /// The operator retires a device now.
   func retire(_ device: Device) {
     var unwritten: Set<UInt64> = []
     device.session?.forEach {
@@ -16,10 +16,10 @@ extension ShardModel {
     purging.insert(device.key)
   }
 
-  /// The operator thought better of it.
+  /// The operator takes the retirement back.
   func reinstate(_ device: Device) { device.retiredMilliseconds = nil }
 
-  /// What comes of a retired device among `drains`.
+  /// Handles a retired device among `drains`.
   func purge(_ device: Device) {
     loadStored(device)
     let found = store.filter { $0.key.device == device.key }
@@ -33,7 +33,7 @@ extension ShardModel {
     takeVerdicts(allowed: [], "purge")
   }
 
-  /// Lets a retired device be purged, and makes it an ordinary one again.
+  /// Purges a retired device, and makes it an ordinary one again.
   func endRetirement(_ device: Device) {
     guard device.retiredMilliseconds != nil else { return }
     settle()

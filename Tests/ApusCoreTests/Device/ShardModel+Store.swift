@@ -46,7 +46,7 @@ extension ShardModel {
         writes.append(Write(slot: slot, order: order))
       }
     }
-    // The driver writes a record at its newest entry alone.
+    // The driver writes a record only for its newest entry.
     for (version, device) in records.values where version != device.recordVersion {
       fault("the record of \(device.key) is said to be written and is not")
     }
@@ -62,7 +62,7 @@ extension ShardModel {
     guard var group = sealed, !group.isOnDisk else { return }
     group.isOnDisk = true
     sealed = group
-    // A crash forgets what the memory knew of earlier ends, the disk does not.
+    // A crash erases what the memory knew of earlier ends, but not what the disk knows.
     durableEnds.formUnion(group.ends)
     everStored.formUnion(group.writes.compactMap(\.order))
     everStored.formUnion(group.outdated)
@@ -81,11 +81,11 @@ extension ShardModel {
     }
   }
 
-  /// `keeps`: the disk has a group of which the shard hears that it failed.
+  /// `keeps`: the disk has kept a group that is reported to the shard as failed.
   func commit(succeeded: Bool = true, keeps: Bool = false) {
     if succeeded || keeps { write() }
     guard let group = sealed else { return }
-    // What is on the disk has not failed, unless it is said so.
+    // A group on the disk has not failed, unless it is reported so.
     let succeeded = group.isOnDisk && !keeps
     sealed = nil
     let session = inSession()
@@ -120,7 +120,7 @@ extension ShardModel {
     checkDurable()
   }
 
-  /// Every line that was written with a group has to come true with it, and no other may be said to be written.
+  /// Every line written with a group must become true with it, and no other may be reported as written.
   private func takeWrittenLines(_ group: Group) {
     for event in shard.writtenEvents where !group.lines.contains(event.facts.order) {
       fault("\(event.facts.order) has no line in its group")
@@ -129,7 +129,7 @@ extension ShardModel {
     shard.writtenEvents.removeAll()
   }
 
-  /// What is not written has as many newer ones before it as may wait, or is merged into one.
+  /// A notification that is not written is older than the allowed number of newer ones, or is merged into one.
   private func expectOutdated(_ order: UInt64) {
     guard let older = letters[order] else { return fault("nothing is outdated") }
     let newer = Set(store.values).union(sealed?.writes.compactMap(\.order) ?? []).filter {
@@ -150,7 +150,7 @@ extension ShardModel {
     }
   }
 
-  /// What a crash would leave is as many notifications as the counters beside them say.
+  /// After a crash, the number of stored notifications equals the counters stored with them.
   private func checkDurable() {
     var kept: [Slot.Topic: Int64] = [:]
     for slot in store.keys { kept[slot.counted, default: 0] += 1 }
@@ -172,20 +172,20 @@ extension ShardModel {
 
   var isGroupEmpty: Bool { shard.isGroupEmpty }
 
-  /// Reads what is stored for a device that was taken into memory, as its owner does.
+  /// Reads the stored notifications of a loaded device, as its owner does.
   func loadStored(_ device: Device) {
     guard !device.knowsStored else { return }
     device.loadStored(stored(device))
     for stored in device.stored { ends[stored.facts.order] = nil }
   }
 
-  /// What the store has for a device, oldest first.
+  /// The stored notifications of the device, oldest first.
   func stored(_ device: Device) -> [StoredFacts] {
     store.filter { $0.key.device == device.key }.sorted { $0.value < $1.value }
       .compactMap { slot, order in notification(order, at: slot)?.storedFacts }
   }
 
-  /// A notification as it is read from the store.
+  /// A notification as read from the store.
   func notification(_ order: UInt64, at slot: Slot) -> Notification? {
     letters[order].map { letter in
       let notification = Notification()
@@ -195,12 +195,12 @@ extension ShardModel {
     }
   }
 
-  /// Whether the disk has the notification, and the shard has not heard so.
+  /// Whether the disk has the notification without the shard having been told.
   func isOnlyOnDisk(_ order: UInt64) -> Bool {
     sealed?.isOnDisk == true && sealed?.writes.contains { $0.order == order } == true
   }
 
-  /// The store comes by its rows, and the device's owner ends those that are past their time.
+  /// The store reports its rows, and the device's owner ends expired ones.
   func comeBy(_ device: Device) {
     guard device.pendingWrites == 0 else { return }
     loadStored(device)
@@ -212,7 +212,7 @@ extension ShardModel {
     takeVerdicts(allowed: [], "expire")
   }
 
-  /// A device that was not looked at for long is forgotten, and read anew when it is needed.
+  /// A device not used for long is unloaded, and read again when needed.
   func forget(_ device: Device) {
     if device.session == nil, device.pendingWrites == 0 { device.forgetStored() }
   }
@@ -269,7 +269,7 @@ extension ShardModel {
     guard let notification = notification(order, at: slot) else { return }
     shard.expired(notification, of: device)
     let counted = count(.expired) - before
-    // What the shard has not heard to be stored is for the next drain.
+    // What the shard does not know as stored is left to the next drain.
     if isInSession || isOnlyOnDisk(order) || sealed?.lines.contains(order) == true && counted == 0 {
       if counted != 0 { fault("\(order) is counted as expired, and is on its way") }
     } else if live.remove(order) != nil {
@@ -281,7 +281,7 @@ extension ShardModel {
 
   // MARK: A whole cycle
 
-  /// Disconnects, lets everything be written, connects anew and takes what was kept.
+  /// Disconnects, writes everything, reconnects and receives what was stored.
   func cycle(_ device: Device) {
     endRetirement(device)
     settleDoubts()
@@ -310,7 +310,7 @@ extension ShardModel {
     var came: [UInt64] = []
     for _ in 0..<200 {
       guard let order = send(device) else {
-        // What was lost too often comes by itself.
+        // A notification that was lost too often is sent alone.
         guard came.count < due.count, device.session?.inFlightCount == 1,
           let suspect = unanswered[device.key]?.first
         else { break }
@@ -336,7 +336,7 @@ extension ShardModel {
     if came != due { fault("\(due) should have come, not \(came)") }
   }
 
-  /// Whether the group that is being written has a newer notification for the slot, which may have ended since.
+  /// Whether the group being written has a newer notification for the slot, which may have ended since.
   private func isBeingReplaced(_ order: UInt64) -> Bool {
     if overwritten.contains(order) { return true }
     guard let writes = sealed?.writes else { return false }
@@ -347,19 +347,19 @@ extension ShardModel {
     }
   }
 
-  /// Of what waited for an app, the newest are stored, as many as its retention says.
+  /// Of an app's waiting notifications the newest are stored, up to its retention.
   private func expectKept(_ orders: [UInt64], _ topic: TopicKey, _ device: Device) {
     let kept = store.filter { $0.key.device == device.key && $0.key.topic == topic }.values
     guard let newest = orders.last else { return }
     if !kept.contains(newest) { fault("\(newest) was not kept, but \(kept.sorted())") }
-    // What others may have taken the place of, in turn, is not followed here.
+    // Chains of replacements are not modelled here.
     guard !orders.contains(where: { letters[$0]?.isReplaceable == true }) else { return }
     for order in orders.suffix(retention(topic)) where !kept.contains(order) {
       fault("\(order) was not kept, but \(kept.sorted())")
     }
   }
 
-  /// Writes everything and fetches what can be fetched then.
+  /// Writes everything and then reads everything possible.
   func settle() {
     for _ in 0..<4 {
       commit()

@@ -1,13 +1,13 @@
 import ApusCore
 import ApusModel
 
-/// A shard between a store that is a dictionary and devices that are arrays, driven as a worker drives it, with a
-/// ledger of its own about every notification. What contradicts the ledger is noted in `faults`.
+/// A shard between a store that is a dictionary and devices that are arrays, driven like by a worker, with its own
+/// records of every notification. Contradictions are added to `faults`.
 final class ShardModel {
   struct Slot: Hashable {
     var device: DeviceKey
     var topic: TopicKey
-    /// Which of the app's places it is; 0 where none is meant.
+    /// The index among the app's slots; 0 if irrelevant.
     var index: UInt8 = 0
 
     struct Topic: Hashable {
@@ -17,7 +17,7 @@ final class ShardModel {
 
     var counted: Topic { Topic(topic: topic, environment: device.environment) }
 
-    /// All places of the app.
+    /// All slots of the app.
     var first: Slot { Slot(device: device, topic: topic) }
   }
 
@@ -27,7 +27,7 @@ final class ShardModel {
     var expirationSeconds: Int64
     var priority: Priority
     var payloadBytes: Int
-    /// Empty for none.
+    /// Empty if there is none.
     var collapseID = ""
     var isBackground = false
     var interface = ProviderInterface.http2
@@ -41,7 +41,7 @@ final class ShardModel {
     var slot: Slot
     /// Nil for a deletion.
     var order: UInt64?
-    /// Whether it takes what has not ended, for the put behind it.
+    /// Whether it removes a notification that has not ended, for the put after it.
     var isEviction = false
   }
 
@@ -53,11 +53,11 @@ final class ShardModel {
     var outdated: Set<UInt64>
     var counters: [TopicCounters]
     var traces: [SupersededTrace] = []
-    /// Notifications of which it has the last line for the ledger.
+    /// Notifications whose last line for the ledger it has.
     var lines: Set<UInt64> = []
-    /// Notifications whose end the ledger has, once the group is written.
+    /// Notifications whose end the ledger has once the group is written.
     var ends: Set<UInt64> = []
-    /// Whether the disk has it, though the shard has not heard so.
+    /// Whether the disk has it, although the shard does not know.
     var isOnDisk = false
   }
 
@@ -65,43 +65,43 @@ final class ShardModel {
   private(set) var devices: [Device]
   var faults: [String] = []
 
-  /// Every notification that was counted as received, by its place in the order.
+  /// Every notification counted as received, by its order.
   var letters: [UInt64: Letter] = [:]
-  /// Those that found their device's queue full, and of which nothing was decided.
+  /// Those that found their device's queue full and are undecided.
   var heldBack: Set<UInt64> = []
-  /// Those whose end the ledger has not seen.
+  /// Those whose end is not in the ledger.
   var live: Set<UInt64> = []
-  /// What a crash would leave.
+  /// The state after a crash.
   var store: [Slot: UInt64] = [:]
-  /// The group that is being written: one at a time.
+  /// The group being written: one at a time.
   var sealed: Group?
-  /// What each device was sent and has not answered.
+  /// The unacknowledged notifications of each device.
   var unanswered: [DeviceKey: [UInt32: UInt64]] = [:]
-  /// Which devices have sent a filter on this connection.
+  /// The devices that have sent a filter on this connection.
   var filtered: Set<DeviceKey> = []
   /// Retired devices that are not purged yet.
   var purging: Set<DeviceKey> = []
-  /// Which newer notification took the place of one that waited: its answer is the older one's too.
+  /// The newer notification that replaced a waiting one: its answer counts for both.
   var heirs: [UInt64: UInt64] = [:]
-  /// What the shard's events say: every notification's states, in order.
+  /// Every notification's states by the shard's events, in order.
   var states: [UInt64: [DeliveryState]] = [:]
-  /// Those that have come to be, by the events, and not to an end.
+  /// Those that were received but have not ended, by the events.
   var pending: Set<UInt64> = []
   /// Connections that ended before each was acknowledged.
   var ends: [UInt64: Int] = [:]
-  /// Lost their slot to a group that is written, of which the shard has not heard.
+  /// Those that lost their slot to a written group that the shard does not know of.
   var overwritten: Set<UInt64> = []
-  /// Kept by the disk from groups that failed; the shard does not know.
+  /// Those that the disk kept from failed groups; the shard does not know.
   var inDoubt: Set<UInt64> = []
-  /// What the disk knows of notifications that only a session holds.
+  /// The traces on the disk of notifications that only a session has.
   var traces: [UInt64: NotificationFacts] = [:]
-  /// Those that an earlier run left: the first group removes them.
+  /// Those left by an earlier run: the first group removes them.
   var staleTraces: [NotificationFacts] = []
   /// Notifications whose end is in the ledger on the disk.
   var durableEnds: Set<UInt64> = []
-  /// Notifications that the disk has had.
+  /// Notifications that were ever on the disk.
   var everStored: Set<UInt64> = []
-  /// The counters that a crash would leave.
+  /// The counters after a crash.
   var durable: [Slot.Topic: TopicCounters] = [:]
 
   var loopMilliseconds: UInt64 = 1_000
@@ -150,7 +150,7 @@ final class ShardModel {
     return found
   }
 
-  /// Notes what a newer notification took the place of: what waited before, and is gone before its time.
+  /// Records what a newer notification replaced: an earlier one that waited.
   func noteReplaced(_ before: Set<UInt64>, _ expected: UInt64) {
     let after = inSession()
     var found: UInt64 = 0
@@ -184,7 +184,7 @@ final class ShardModel {
 
   // MARK: Providers
 
-  /// Notes what was held back and is accepted now.
+  /// Records held-back notifications that are accepted now.
   func noteAdmitted() {
     guard !heldBack.isEmpty else { return }
     for event in shard.events where event.state == .received {
@@ -192,7 +192,7 @@ final class ShardModel {
     }
   }
 
-  /// The notification's place in the order; nil when it was refused.
+  /// The notification's order; nil if it was refused.
   @discardableResult
   func submit(
     _ device: Device, _ topic: TopicKey, priority: Priority = .immediate,
@@ -240,7 +240,7 @@ final class ShardModel {
     return order
   }
 
-  /// A notification out of the pool, which nobody else may hold.
+  /// A notification from the pool, which must be unused.
   func take() -> Notification {
     let notification = shard.takeNotification()
     var held = false
@@ -268,7 +268,7 @@ final class ShardModel {
     notification.payload.set(payload.span)
   }
 
-  /// Accepting answers are due for `allowed` alone, and for what is not to be stored.
+  /// Accepting answers are due only for `allowed`, and for what is not to be stored.
   func takeVerdicts(allowed: Set<UInt64>, _ verb: String) {
     noteAdmitted()
     for verdict in shard.verdicts {

@@ -2,11 +2,11 @@ import ApusCore
 import ApusModel
 import Testing
 
-/// A notification at whose receipt its device dies: "a poison message must not loop".
+/// A notification that makes its device fail: a poison message must not loop.
 struct ShardPoisonTests: ShardSuite {
   let model = ShardModel(devices: 1)
 
-  /// Connects, takes what comes until `poison` comes, and dies of it; what was acknowledged before.
+  /// Connects, receives notifications until `poison` comes, and fails; returns what was acknowledged before.
   func live(until poison: UInt64) -> [UInt64] {
     serve()
     var taken: [UInt64] = []
@@ -19,7 +19,7 @@ struct ShardPoisonTests: ShardSuite {
     return taken
   }
 
-  @Test("What ended ten connections before it was acknowledged is set aside, and the rest goes on")
+  @Test("A notification that ended ten connections is set aside, and the rest is delivered")
   func poison() throws {
     serve()
     model.disconnect(device)
@@ -28,7 +28,7 @@ struct ShardPoisonTests: ShardSuite {
     model.settle()
     var taken: [UInt64] = []
     for _ in 0..<Limits.unacknowledgedEnds { taken += live(until: poison) }
-    // Behind it until it is suspected, and after it from then on.
+    // After it until it is suspected, before it from then on.
     #expect(taken == [])
     #expect(model.count(.discardedUnacknowledged) == 1)
     #expect(model.store.values.sorted() == [behind])
@@ -42,7 +42,7 @@ struct ShardPoisonTests: ShardSuite {
     #expect(model.states[behind]?.last == .deliveredFromStorage)
   }
 
-  @Test("Its provider was told that it was accepted, and is told nothing else")
+  @Test("Its provider was told that it was accepted, and gets no other answer")
   func answered() throws {
     serve()
     let poison = try #require(model.submit(device, topic))
@@ -52,7 +52,7 @@ struct ShardPoisonTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("One end less, and an acknowledgement ends it like any other")
+  @Test("With one end less, an acknowledgement ends it like any other")
   func oneLess() throws {
     serve()
     let order = try #require(model.submit(device, topic))
@@ -64,7 +64,7 @@ struct ShardPoisonTests: ShardSuite {
     #expect(model.states[order]?.last == .deliveredFromStorage)
   }
 
-  @Test("From the third end on it is sent by itself, so that nothing else is lost with it")
+  @Test("From the third end on it is sent alone, so that nothing else is lost with it")
   func alone() throws {
     serve()
     model.disconnect(device)
@@ -86,7 +86,7 @@ struct ShardPoisonTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("A connection that ends before it was sent is not laid to it")
+  @Test("A connection that ends before it was sent does not count")
   func unsent() throws {
     serve()
     model.disconnect(device)
@@ -102,7 +102,7 @@ struct ShardPoisonTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("A restart forgets the ends: the device is given as many tries again")
+  @Test("A restart resets the count, and the device gets as many attempts again")
   func restart() throws {
     serve()
     let poison = try #require(model.submit(device, topic))
@@ -116,7 +116,7 @@ struct ShardPoisonTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("A newer notification of its app takes its place, and starts anew")
+  @Test("A newer notification of its app replaces it, and starts with a count of 0")
   func replaced() throws {
     serve()
     let poison = try #require(model.submit(device, topic))

@@ -2,13 +2,13 @@ import ApusCore
 import ApusModel
 import Testing
 
-/// An app of which more than the newest notification waits for a device that is away.
+/// An app that stores more than one notification for an offline device.
 struct ShardRetentionTests: ShardSuite {
   let model = ShardModel(devices: 1)
 
   init() { model.shard.retentions = [ShardModel.topics[0].app: 3] }
 
-  /// Gives the device, which is away, notifications one group after the other.
+  /// Sends the offline device notifications, each in a group of its own.
   func store(_ count: Int, collapseID: String = "", isBackground: Bool = false) -> [UInt64] {
     (0..<count).compactMap { _ in
       let order = model.submit(
@@ -18,13 +18,13 @@ struct ShardRetentionTests: ShardSuite {
     }
   }
 
-  /// What comes when the device does.
+  /// The notifications delivered when the device connects.
   func fetch() -> [UInt64] {
     serve()
     return sendAll()
   }
 
-  @Test("One notification of an app waits by default, the newest", arguments: [false, true])
+  @Test("By default one notification of an app is stored, the newest", arguments: [false, true])
   func one(inOneGroup: Bool) throws {
     model.shard.retentions = [:]
     serve()
@@ -37,7 +37,7 @@ struct ShardRetentionTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("So many as the app retains wait, the newest, and come oldest first")
+  @Test("As many of the newest as the app retains are stored, and delivered oldest first")
   func several() {
     serve()
     model.disconnect(device)
@@ -54,7 +54,7 @@ struct ShardRetentionTests: ShardSuite {
       })
   }
 
-  @Test("The same where they come within one group, and each provider is answered")
+  @Test("The same holds within one group, and each provider is answered")
   func severalInOneGroup() {
     serve()
     model.disconnect(device)
@@ -67,7 +67,7 @@ struct ShardRetentionTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("Another app's notifications are counted for themselves")
+  @Test("Another app's notifications are counted separately")
   func otherApps() throws {
     serve()
     model.disconnect(device)
@@ -80,7 +80,7 @@ struct ShardRetentionTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("One that was acknowledged makes room: none of the others falls out for the next")
+  @Test("An acknowledged one makes room, and no other is evicted for the next")
   func room() throws {
     serve()
     model.disconnect(device)
@@ -96,7 +96,7 @@ struct ShardRetentionTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("A newer one with the same collapse id takes the place of the older, wherever that stands")
+  @Test("A newer one with the same collapse id replaces the older one, whatever its position")
   func collapse() throws {
     serve()
     model.disconnect(device)
@@ -110,7 +110,7 @@ struct ShardRetentionTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("Of background pushes only the newest waits, whatever the app retains")
+  @Test("Of background pushes only the newest is stored, whatever the app retains")
   func background() throws {
     serve()
     model.disconnect(device)
@@ -121,7 +121,7 @@ struct ShardRetentionTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("One that takes the places of two leaves a place empty")
+  @Test("One that replaces two leaves one slot empty")
   func collapseOfTwo() throws {
     serve()
     model.disconnect(device)
@@ -136,7 +136,7 @@ struct ShardRetentionTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("Unacknowledged at the end of a connection: so many of the newest stay")
+  @Test("Unacknowledged ones at the end of a connection are kept up to the retention, newest first")
   func disconnected() {
     serve()
     let orders = (0..<5).compactMap { _ in model.submit(device, topic) }
@@ -149,7 +149,7 @@ struct ShardRetentionTests: ShardSuite {
   }
 
   @Test(
-    "A lower number holds from the next notification on: what is too much falls out, oldest first")
+    "A lower retention applies from the next notification on, and the oldest are evicted")
   func lowered() throws {
     serve()
     model.disconnect(device)
@@ -164,7 +164,7 @@ struct ShardRetentionTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("A higher number holds from the next notification on")
+  @Test("A higher retention applies from the next notification on")
   func raised() {
     model.shard.retentions = [:]
     serve()
@@ -176,7 +176,7 @@ struct ShardRetentionTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("A group that fails takes nothing from what waits, evictions included")
+  @Test("A failed group removes nothing stored, evictions included")
   func failing() throws {
     serve()
     model.disconnect(device)
@@ -190,7 +190,7 @@ struct ShardRetentionTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("After a crash the same ones wait, and the next one takes the oldest's place")
+  @Test("After a crash the same ones are stored, and the next one replaces the oldest")
   func crash() throws {
     serve()
     model.disconnect(device)

@@ -2,7 +2,7 @@ import ApusCore
 import ApusModel
 import Testing
 
-/// What becomes of a device that its operator says is gone for good, and of what was meant for it.
+/// The handling of a retired device and of notifications for it.
 struct ShardRetirementTests: ShardSuite {
   let model = ShardModel(devices: 1)
 
@@ -14,7 +14,7 @@ struct ShardRetirementTests: ShardSuite {
     #expect(model.faults == [])
   }
 
-  /// Gives a push to the shard and returns what its provider is told.
+  /// Submits a push to the shard and returns the provider's answer.
   func push(
     _ topic: TopicKey, generation: UInt16, interface: ProviderInterface = .http2
   ) -> Verdict? {
@@ -38,7 +38,7 @@ struct ShardRetirementTests: ShardSuite {
 
   // MARK: Tokens
 
-  @Test("Every token is dead since the retirement, known or not, the device's own included")
+  @Test("Every token is dead since the retirement, including unknown ones and the base token")
   func deadTokens() {
     serve()
     let generation = token(topic)
@@ -55,7 +55,7 @@ struct ShardRetirementTests: ShardSuite {
     #expect(model.shard.deadTokens.map(\.claims.topic) == [topic, topic, unknown, unknown])
   }
 
-  @Test("The binary interface takes what is for a retired device, and drops it")
+  @Test("The binary interface accepts a push for a retired device, and drops it")
   func binary() {
     serve()
     let generation = token(topic)
@@ -82,7 +82,7 @@ struct ShardRetirementTests: ShardSuite {
         == Rejection(.unregistered, timestampMilliseconds: dropped))
   }
 
-  @Test("A topic that was dropped within its grace dies with the device, and is noted once")
+  @Test("A topic dropped within its grace dies with the device, and is recorded once")
   func droppedWithinGrace() {
     serve()
     let generation = token(topic)
@@ -100,7 +100,7 @@ struct ShardRetirementTests: ShardSuite {
         == Rejection(.unregistered, timestampMilliseconds: since))
   }
 
-  @Test("For the feedback list the tokens that were minted are noted, and no others")
+  @Test("The issued tokens are recorded for the feedback list, and no others")
   func noted() {
     serve()
     let generations = [token(ShardModel.topics[2]), token(topic)]
@@ -120,7 +120,7 @@ struct ShardRetirementTests: ShardSuite {
 
   // MARK: Notifications
 
-  @Test("What waits for it is removed and counted, once")
+  @Test("Its stored notifications are removed and counted once")
   func stored() {
     serve()
     model.disconnect(device)
@@ -130,7 +130,7 @@ struct ShardRetirementTests: ShardSuite {
     expectPurged(3)
   }
 
-  @Test("What is found twice, because the time of the retirement was changed, is counted once")
+  @Test("A notification found twice, because the retirement time changed, is counted once")
   func twice() {
     serve()
     model.disconnect(device)
@@ -142,7 +142,7 @@ struct ShardRetirementTests: ShardSuite {
     expectPurged(1)
   }
 
-  @Test("What is on its way to the disk is removed when it is there")
+  @Test("A notification being written is removed once it is stored")
   func beingWritten() throws {
     serve()
     model.disconnect(device)
@@ -155,7 +155,7 @@ struct ShardRetirementTests: ShardSuite {
     #expect([sealed, gathering].map { model.letters[$0]?.isAccepted } == [true, true])
   }
 
-  @Test("Its session is over: nothing is sent or written any more, and its providers are answered")
+  @Test("Its session ends: nothing more is sent or written, and its providers are answered")
   func session() throws {
     serve()
     let inFlight = try #require(model.submit(device, topic))
@@ -171,7 +171,7 @@ struct ShardRetirementTests: ShardSuite {
     expectPurged(3)
   }
 
-  @Test("What is stored behind the session's back is removed with the rest, and counted")
+  @Test("A withdrawn notification that is only in the store is removed with the rest, and counted")
   func withdrawn() throws {
     serve()
     let first = try #require(model.submit(device, topic))
@@ -182,12 +182,12 @@ struct ShardRetirementTests: ShardSuite {
     model.seal()
     model.retire(device)
     model.commit()
-    // The second took the slot of the first, of which nobody was told any more.
+    // The second replaced the first, whose provider gets no further answer.
     expectPurged(1)
     #expect(model.count(.replaced) == 1)
   }
 
-  @Test("A retirement that is taken back makes an ordinary device of it, for which nothing waits")
+  @Test("A device whose retirement is taken back is an ordinary one without stored notifications")
   func takenBack() throws {
     serve()
     model.disconnect(device)

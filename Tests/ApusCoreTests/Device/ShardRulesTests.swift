@@ -2,16 +2,16 @@ import ApusCore
 import ApusModel
 import Testing
 
-/// What is replaced, what is held back and what waits for power, one rule at a time.
+/// Replacing, holding back and waiting for power, one rule at a time.
 struct ShardRulesTests: ShardSuite {
   let model = ShardModel(devices: 1)
 
   // MARK: Collapse
 
-  @Test("A newer notification with the same collapse id takes the place of one that waits")
+  @Test("A newer notification with the same collapse id replaces a waiting one")
   func collapse() throws {
     serve()
-    // The window is full, so that what follows waits.
+    // The window is full, so further ones wait.
     for _ in 0..<32 { model.submit(device, topic, expiresInSeconds: 0) }
     _ = sendAll()
     let first = try #require(model.submit(device, topic, collapseID: "score"))
@@ -25,7 +25,7 @@ struct ShardRulesTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("Another topic's collapse id is another")
+  @Test("The collapse ids of different topics are independent")
   func collapsePerTopic() throws {
     serve(.idle)
     for topic in ShardModel.topics {
@@ -36,7 +36,7 @@ struct ShardRulesTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("What is in flight is not replaced: the device does that itself")
+  @Test("A notification in flight is not replaced, because the device does that itself")
   func collapseInFlight() throws {
     serve()
     let first = try #require(model.submit(device, topic, collapseID: "score"))
@@ -47,7 +47,7 @@ struct ShardRulesTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("The provider of what was replaced is answered when the newer one is durable, not before")
+  @Test("The provider of a replaced one is answered when the newer one is durable, not before")
   func heirAnswers() throws {
     serve(.idle)
     setPower(.active)
@@ -64,7 +64,7 @@ struct ShardRulesTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("Where the newer one cannot be written, neither provider is told otherwise")
+  @Test("If the newer one cannot be written, both providers get the same answer")
   func heirFails() throws {
     serve(.active)
     for _ in 0..<32 { model.submit(device, topic, expiresInSeconds: 0) }
@@ -77,7 +77,7 @@ struct ShardRulesTests: ShardSuite {
     #expect(model.letters[second]?.isAccepted == false)
   }
 
-  @Test("A replaced notification that was stored does not come back after a crash or a reconnect")
+  @Test("A replaced stored notification does not return after a crash or a reconnect")
   func collapseStored() throws {
     serve(.idle)
     let first = try #require(
@@ -86,7 +86,7 @@ struct ShardRulesTests: ShardSuite {
     #expect(model.store.values.contains(first))
     let second = try #require(
       model.submit(device, topic, priority: .powerSaving, collapseID: "score"))
-    // One group takes the old one out and brings the new one in.
+    // One group removes the old one and writes the new one.
     model.seal(all: true)
     model.commit()
     #expect(model.store.values.sorted() == [second])
@@ -110,7 +110,7 @@ struct ShardRulesTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("A device that nobody uses is woken for three background pushes an hour and app")
+  @Test("An idle device is woken for three background pushes per hour and app")
   func backgroundBudget() throws {
     serve(.idle)
     func wake() -> [UInt64] {
@@ -136,7 +136,7 @@ struct ShardRulesTests: ShardSuite {
 
   // MARK: Power
 
-  @Test("What is held leaves in a burst after five minutes, priority 1 excepted")
+  @Test("Held notifications are sent in a burst after five minutes, except priority 1")
   func burst() throws {
     serve(.idle)
     let held = try #require(model.submit(device, topic, priority: .powerSaving))
@@ -150,7 +150,7 @@ struct ShardRulesTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("In low power only what may wake is sent, whatever the radio does")
+  @Test("In low power only notifications that may wake are sent, whatever the radio does")
   func lowPower() throws {
     serve(.lowPower)
     let urgent = try #require(model.submit(device, topic))
@@ -166,7 +166,7 @@ struct ShardRulesTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("What comes out of the store waits for power like everything else")
+  @Test("Stored notifications wait for power like all others")
   func storedWaitsForPower() throws {
     serve()
     model.filter(device, [topic: .enabled])
@@ -185,7 +185,7 @@ struct ShardRulesTests: ShardSuite {
 
   // MARK: A full queue
 
-  @Test("A full queue holds answers back, and takes what it held back in order")
+  @Test("A full queue holds answers back, and accepts held-back notifications in order")
   func heldBack() throws {
     serve()
     var expected: [UInt64] = []
@@ -209,7 +209,7 @@ struct ShardRulesTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("A device that goes away leaves what was held back to the store")
+  @Test("When a device disconnects, held-back notifications go to the store")
   func heldBackThenGone() throws {
     serve()
     for _ in 0..<(Limits.courierQueueFrames + 1) { model.submit(device, topic) }
@@ -224,7 +224,7 @@ struct ShardRulesTests: ShardSuite {
   }
 
   @Test(
-    "A burst reaches a device that acknowledges, all of it and in order",
+    "A device that acknowledges gets a whole burst in order",
     arguments: [0, 3600] as [Int64], ProviderInterface.allCases)
   func burst(expiresInSeconds: Int64, interface: ProviderInterface) throws {
     serve()
@@ -243,7 +243,7 @@ struct ShardRulesTests: ShardSuite {
       try #require(!window.isEmpty)
       sent += window
       for order in window { acknowledge(order) }
-      // A device that takes 32 notifications a second is slow, and makes progress.
+      // A device that acknowledges 32 notifications a second is slow, but makes progress.
       model.loopMilliseconds += 1_000
       model.deadlineReached(device)
     }
@@ -254,7 +254,7 @@ struct ShardRulesTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("A device that makes no progress has further requests refused, and loses nothing")
+  @Test("Further requests to a stalled device are refused, and nothing is lost")
   func stall() throws {
     serve()
     var accepted: [UInt64] = []
@@ -270,7 +270,7 @@ struct ShardRulesTests: ShardSuite {
     model.deadlineReached(device)
     #expect(model.letters[late]?.isAccepted == false)
     #expect(model.submit(device, topic) == nil)
-    // The binary interface has no word for it.
+    // The binary interface has no status for it.
     accepted.append(try #require(model.submit(device, topic, interface: .binary)))
     #expect(device.session?.heldBackCount == 0)
     var sent = window
@@ -286,7 +286,7 @@ struct ShardRulesTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("What may not be stored takes no place of what may")
+  @Test("One that must not be stored never replaces one that may")
   func volatileCollapse() throws {
     serve()
     for _ in 0..<32 { model.submit(device, ShardModel.topics[2]) }
@@ -312,7 +312,7 @@ struct ShardRulesTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("A device in power saving that has too much to hold leaves the newest to the store")
+  @Test("For a device in power saving with too many held notifications, the newest are only stored")
   func heldBound() throws {
     serve(.idle)
     for _ in 0..<Limits.courierQueueFrames {

@@ -2,7 +2,7 @@ import ApusCore
 import ApusModel
 import Testing
 
-/// What the suites about a shard share: one device, one app, and what is done with them.
+/// Shared by the shard suites: one device, one app, and operations on them.
 protocol ShardSuite {
   var model: ShardModel { get }
 }
@@ -11,7 +11,7 @@ extension ShardSuite {
   var topic: TopicKey { ShardModel.topics[0] }
   var device: Device { model.devices[0] }
 
-  /// A device that is connected, with all topics in one list, and has nothing to come.
+  /// A connected device with all topics in one list and nothing pending.
   func serve(_ state: TopicState = .enabled) {
     model.connect(device)
     model.filterAll(device, state)
@@ -20,7 +20,7 @@ extension ShardSuite {
     model.shard.dirty.removeAll()
   }
 
-  /// The same with all topics enabled, in a state of power.
+  /// The same with all topics enabled, in a given power state.
   func serve(_ power: PowerState) {
     serve()
     setPower(power)
@@ -30,7 +30,7 @@ extension ShardSuite {
     model.shard.setPower(power, device, loopMilliseconds: model.loopMilliseconds)
   }
 
-  /// Sends what may be sent; the places in the order.
+  /// Sends everything that may be sent; returns the orders.
   @discardableResult
   func sendAll() -> [UInt64] {
     var sent: [UInt64] = []

@@ -2,7 +2,7 @@ import ApusCore
 import ApusModel
 import Testing
 
-/// What devices and providers may rely on, one rule of the courier at a time.
+/// Guarantees for devices and providers, one rule of the courier at a time.
 struct ShardTests: ShardSuite {
   let model = ShardModel(devices: 1)
 
@@ -23,7 +23,7 @@ struct ShardTests: ShardSuite {
   }
 
   @Test(
-    "A topic's list decides whether its notifications flow, and nothing is lost where they do not",
+    "A topic's list decides whether its notifications are delivered, and none is lost",
     arguments: TopicState.allCases)
   func lists(state: TopicState) throws {
     serve()
@@ -41,7 +41,8 @@ struct ShardTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("What waits when its topic is paused stays stored, what is in flight may be acknowledged")
+  @Test(
+    "When its topic is paused a waiting one stays stored, and one in flight may be acknowledged")
   func pausedWhileWaiting() throws {
     serve()
     let first = try #require(model.submit(device, topic))
@@ -59,7 +60,7 @@ struct ShardTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("What is in flight does not take the slot of what was withdrawn behind it")
+  @Test("A notification in flight does not take the slot of a later one that was withdrawn")
   func withdrawnOrder() throws {
     serve()
     let first = try #require(model.submit(device, topic))
@@ -79,7 +80,7 @@ struct ShardTests: ShardSuite {
   // MARK: Resume
 
   @Test(
-    "What was kept comes oldest first, each marked, the last as the last, and newer ones behind")
+    "Stored ones come oldest first, each marked, the last one as such, with newer ones after them")
   func resume() throws {
     serve()
     model.disconnect(device)
@@ -91,7 +92,7 @@ struct ShardTests: ShardSuite {
     model.settle()
     model.connect(device)
     model.filterAll(device)
-    // Comes while the drain is under way.
+    // It arrives during the drain.
     let newer = try #require(model.submit(device, topic))
     #expect(sendAll() == [])
     model.seal(all: true)
@@ -109,7 +110,7 @@ struct ShardTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("Unacknowledged notifications come again under their ids, the newest of each topic")
+  @Test("Unacknowledged notifications are sent again with their ids, the newest of each topic")
   func redelivery() throws {
     serve()
     var orders: [UInt64] = []
@@ -130,7 +131,7 @@ struct ShardTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("A drain that an earlier connection asked for does not open the next one")
+  @Test("A drain requested by an earlier connection does not open the next one")
   func staleDrain() throws {
     serve()
     model.disconnect(device)
@@ -149,7 +150,7 @@ struct ShardTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("What is acknowledged while a drain waits does not come out of it")
+  @Test("A notification acknowledged while a drain waits is not returned by it")
   func acknowledgedWhileDraining() throws {
     serve()
     let order = try #require(model.submit(device, topic))
@@ -170,7 +171,7 @@ struct ShardTests: ShardSuite {
   // MARK: Acknowledgements
 
   @Test(
-    "Any answer ends a notification; it is counted by its kind and not sent again",
+    "Any answer ends a notification, which is counted by its kind and not sent again",
     arguments: [
       (0, .delivered), (2, .refusedByDevice), (3, .refusedByDevice), (0x80, .refusedByDevice),
     ]
@@ -189,7 +190,7 @@ struct ShardTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("An unknown id, or one that was answered before, is ignored")
+  @Test("An id that is unknown or already answered is ignored")
   func unknownID() throws {
     serve()
     let order = try #require(model.submit(device, topic))
@@ -203,7 +204,7 @@ struct ShardTests: ShardSuite {
   }
 
   @Test(
-    "What is acknowledged before its group is sealed never touches the disk, and is answered at once"
+    "One acknowledged before its group is sealed never touches the disk and is answered at once"
   )
   func neverWritten() throws {
     serve()
@@ -217,7 +218,7 @@ struct ShardTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("The provider's answer waits for the disk where the device does not answer")
+  @Test("The provider's answer waits for the disk if the device does not acknowledge")
   func answered() throws {
     serve()
     let order = try #require(model.submit(device, topic))
@@ -232,7 +233,7 @@ struct ShardTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("A disk that fails is the provider's to know, and takes nothing from what was kept before")
+  @Test("A disk failure is reported to the provider, and earlier notifications stay stored")
   func failingDisk() throws {
     serve()
     model.disconnect(device)
@@ -247,7 +248,7 @@ struct ShardTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("A deletion for what the disk then did not take leaves the older one in its slot")
+  @Test("A deletion for a notification that was not written keeps the older one in its slot")
   func deletionOfNothing() throws {
     serve()
     let kept = try #require(model.submit(device, topic))
@@ -267,10 +268,10 @@ struct ShardTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("A promoted notification that is acknowledged goes back into the pool once")
+  @Test("A promoted notification that is acknowledged is returned to the pool once")
   func promotedOnce() throws {
     serve()
-    // Keeps the head of the lingering list, so that nothing behind it is trimmed.
+    // Keeps the head of the lingering list, so that nothing after it is trimmed.
     model.submit(device, ShardModel.topics[1])
     let order = try #require(model.submit(device, topic))
     #expect(sendAll().count == 2)
@@ -291,7 +292,7 @@ struct ShardTests: ShardSuite {
 
   // MARK: Window and room
 
-  @Test("32 notifications are in flight, and one more for each that is answered")
+  @Test("32 notifications are in flight, and one more for each acknowledgement")
   func window() {
     serve()
     for _ in 0..<40 { model.submit(device, topic) }
@@ -302,7 +303,7 @@ struct ShardTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("A device that answers is looked after again only where something waits for its window")
+  @Test("A device that acknowledges is marked again only if something waits for its window")
   func marksAfterAnswers() {
     serve()
     model.shard.joinedCount = 0
@@ -311,7 +312,7 @@ struct ShardTests: ShardSuite {
     #expect(model.shard.joinedCount == 32)
     let sent = sendAll()
     for (index, isMarked) in [(0, true), (1, true), (2, false)] {
-      // The last one goes once an answer has made room.
+      // The last one is sent once an acknowledgement has made room.
       if index == 2 { #expect(sendAll().count == 1) }
       device.isDirty = false
       model.shard.dirty.removeAll()
@@ -321,7 +322,7 @@ struct ShardTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("128 KiB are in flight, plus what crosses the line")
+  @Test("128 KiB are in flight, plus the notification that crosses the limit")
   func windowBytes() {
     serve()
     for _ in 0..<40 { model.submit(device, topic, payloadBytes: 5120) }
@@ -330,7 +331,7 @@ struct ShardTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("A provider that was held back for long enough is answered, and nothing leaves the session")
+  @Test("A provider held back for long enough is answered, and nothing leaves the session")
   func overflow() throws {
     serve()
     for _ in 0..<Limits.courierQueueFrames { model.submit(device, topic) }
@@ -359,7 +360,7 @@ struct ShardTests: ShardSuite {
 
   // MARK: Expiration
 
-  @Test("Expiration 0 is tried once where the device is connected, and never stored")
+  @Test("With expiration 0 one attempt is made if the device is connected, and nothing is stored")
   func notStored() throws {
     serve()
     let sent = try #require(model.submit(device, topic, expiresInSeconds: 0))
@@ -375,7 +376,7 @@ struct ShardTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("What expires in the store or in the queue is counted and not sent")
+  @Test("Notifications that expire in the store or in the queue are counted and not sent")
   func expired() throws {
     serve()
     for _ in 0..<32 { model.submit(device, ShardModel.topics[1]) }
@@ -396,7 +397,7 @@ struct ShardTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("An expired record is not removed together with a newer one on its way")
+  @Test("An expired record is not removed together with a newer one being written")
   func expiredUnderNewer() throws {
     serve()
     model.disconnect(device)
@@ -417,9 +418,9 @@ struct ShardTests: ShardSuite {
 
   // MARK: Priorities
 
-  /// What an idle device gets at once; it gets everything when it is active again.
+  /// What an idle device gets at once; it gets everything when it becomes active.
   @Test(
-    "An idle device gets what is immediate, and the rest when its radio or it wakes",
+    "An idle device gets immediate ones, and the rest when it or its radio wakes",
     arguments: [
       (.immediate, .enabled, true, true), (.immediate, .nonWaking, false, true),
       (.immediate, .opportunistic, false, true), (.powerSaving, .enabled, false, true),
@@ -440,7 +441,7 @@ struct ShardTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("What is held goes along with the next immediate notification, behind it")
+  @Test("Held notifications are sent after the next immediate one")
   func heldGoesAlong() throws {
     serve()
     model.shard.setPower(.idle, device, loopMilliseconds: model.loopMilliseconds)
@@ -453,7 +454,7 @@ struct ShardTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("A connection that never says otherwise counts as active", arguments: Priority.allCases)
+  @Test("A connection that never reports its state counts as active", arguments: Priority.allCases)
   func activeByDefault(priority: Priority) throws {
     serve()
     let order = try #require(model.submit(device, topic, priority: priority))
@@ -479,7 +480,7 @@ struct ShardTests: ShardSuite {
     return model.shard.verdicts.first?.rejection
   }
 
-  @Test("A token of the device for a topic that it does not have is refused by its kind")
+  @Test("A token for a topic that the device does not have is rejected with a fitting reason")
   func unknownTopic() {
     let now = model.wallMilliseconds
     #expect(rejection(topic)?.reason == .deviceTokenNotForTopic)
@@ -488,7 +489,7 @@ struct ShardTests: ShardSuite {
   }
 
   @Test(
-    "An app that is gone is refused with the time of the filter that dropped it, after the grace")
+    "A removed app is rejected after the grace, with the time of the filter that dropped it")
   func goneApp() {
     serve()
     let generation = model.shard.generationForToken(
@@ -503,7 +504,7 @@ struct ShardTests: ShardSuite {
         == Rejection(.unregistered, timestampMilliseconds: dropped))
   }
 
-  @Test("A token may leave once the record that knows it is durable")
+  @Test("A token may be sent once the record that knows it is durable")
   func durableRecord() {
     serve()
     _ = model.shard.generationForToken(
@@ -519,7 +520,7 @@ struct ShardTests: ShardSuite {
     #expect(device.recordVersion == version)
   }
 
-  @Test("What a device has to tell when it connects is written, and its drain waits for that")
+  @Test("The data of a new connection is written once, and its drain waits for that")
   func recordOnce() throws {
     model.connect(device)
     model.filter(device, [topic: .enabled])
@@ -534,7 +535,7 @@ struct ShardTests: ShardSuite {
     #expect(device.durableRecordVersion == 2)
   }
 
-  @Test("A record that the disk did not take is written again, so that its token leaves after all")
+  @Test("A record that the disk refused is written again, so that its token is sent after all")
   func recordAgain() {
     serve()
     _ = model.shard.generationForToken(
@@ -551,7 +552,7 @@ struct ShardTests: ShardSuite {
     #expect(model.isGroupEmpty)
   }
 
-  @Test("What could not be read is read again while the device stays, and not a second time")
+  @Test("A failed read is repeated while the device stays connected, and only until it succeeds")
   func drainAgain() throws {
     serve()
     model.disconnect(device)
@@ -573,7 +574,7 @@ struct ShardTests: ShardSuite {
     expectLawful()
   }
 
-  @Test("What a failed write kept all the same leaves the store once it has expired")
+  @Test("A notification that a failed write kept leaves the store once it has expired")
   func expiredAfterFailure() throws {
     serve()
     model.disconnect(device)

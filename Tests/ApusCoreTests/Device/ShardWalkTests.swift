@@ -2,9 +2,9 @@ import ApusCore
 import ApusModel
 import Testing
 
-/// A shard under random providers, devices and disks, held to the laws of the service after each step.
+/// A shard with random providers, devices and disks, checked against the service's laws after each step.
 struct ShardWalkTests {
-  @Test("What is accepted is kept, on every path", arguments: 1...200 as ClosedRange<UInt64>)
+  @Test("Accepted notifications are kept on every path", arguments: 1...200 as ClosedRange<UInt64>)
   func walk(seed: UInt64) {
     var walker = Walker(seed: seed)
     for step in 0..<300 {
@@ -22,7 +22,7 @@ struct ShardWalkTests {
     #expect(walker.model.faults == [], "seed \(seed), at the end")
   }
 
-  @Test("The walks come by everything that they are to hold to the laws")
+  @Test("The walks cover everything that they should check")
   func coverage() {
     var counts = [UInt64](repeating: 0, count: DeliveryState.allCases.count)
     for seed in 1...60 as ClosedRange<UInt64> {
@@ -33,18 +33,18 @@ struct ShardWalkTests {
       }
     }
     for state in DeliveryState.allCases {
-      // Counted by the driver, which the model has no part of.
+      // Counted by the driver, which is not part of the model.
       if state == .sent { continue }
       #expect(counts[Int(state.rawValue)] >= 20, "\(state)")
     }
   }
 }
 
-/// Random verbs for a model.
+/// Random operations on a model.
 struct Walker {
   let model: ShardModel
   let diskFails: Bool
-  /// Whether more comes at times than a session takes.
+  /// Whether sometimes more arrives than a session accepts.
   let isCrowded: Bool
   var random: SeededRandom
 
@@ -181,7 +181,7 @@ struct Walker {
     return "crash"
   }
 
-  /// The device's connection ends again and again, at what it is sent.
+  /// The device's connection ends repeatedly at a notification.
   mutating func lose(_ device: Device) -> String {
     guard device.retiredMilliseconds == nil else { return "no loss" }
     for _ in 0..<Int.random(in: 1...20, using: &random) {
@@ -209,7 +209,7 @@ struct Walker {
 
   mutating func time() -> String {
     if !model.shard.retentions.isEmpty, chance(20) {
-      // The operator thought better of it.
+      // The operator takes the retirement back.
       model.shard.retentions[AppID(1)] = pick([1, 2, 4])
       model.shard.retentions[AppID(3)] = pick([2, 3])
     }

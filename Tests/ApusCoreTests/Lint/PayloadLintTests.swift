@@ -3,7 +3,7 @@ import Testing
 
 @testable import ApusCore
 
-/// A push that breaks a rule, and one next to it that does not.
+/// A push that breaks a rule, and a similar one that does not.
 struct LintCase: CustomTestStringConvertible {
   var rule: LintRule
   var bad: String
@@ -23,7 +23,7 @@ struct LintCase: CustomTestStringConvertible {
     goodContext = .good(type)
   }
 
-  /// Where the header and not the payload makes the difference.
+  /// For rules about the header instead of the payload.
   init(
     _ rule: LintRule, _ type: PushType, _ payload: String,
     bad change: (inout LintContext) -> Void
@@ -37,7 +37,7 @@ struct LintCase: CustomTestStringConvertible {
 }
 
 extension LintContext {
-  /// The header that a push of the type should have.
+  /// The right header for a push of the type.
   static func good(_ type: PushType) -> LintContext {
     LintContext(
       pushType: type, topic: "com.example.app\(type.topicSuffix.text)",
@@ -46,7 +46,7 @@ extension LintContext {
   }
 }
 
-@Suite("What is sent and comes to nothing is found before it is sent")
+@Suite("Lint of pushes before they are sent")
 struct PayloadLintTests {
   private static let hello = #"{"aps":{"alert":"Hello"}}"#
   private static let update = #"{"aps":{"timestamp":1,"event":"update","content-state":{}}}"#
@@ -203,7 +203,7 @@ struct PayloadLintTests {
     return PayloadLint.findings(in: bytes.span, context)
   }
 
-  @Test("Each rule finds what breaks it", arguments: cases)
+  @Test("Each rule finds its violation", arguments: cases)
   func bad(_ test: LintCase) {
     let findings = rules(test.bad, test.badContext).filter { $0.rule == test.rule }
     #expect(findings.count == 1 || test.rule == .liveActivityStart && findings.count == 3)
@@ -212,7 +212,7 @@ struct PayloadLintTests {
     }
   }
 
-  @Test("No rule finds what does not break any", arguments: cases)
+  @Test("No rule finds anything in a valid push", arguments: cases)
   func good(_ test: LintCase) throws {
     #expect(rules(test.good, try #require(test.goodContext)).isEmpty)
   }
@@ -226,17 +226,17 @@ struct PayloadLintTests {
     }
   }
 
-  @Test("What is refused comes first, and a finding reads as a sentence")
+  @Test("Errors come first, and a finding reads as a sentence")
   func order() {
     let findings = rules(#"{"alert":"a"}"#, .good(.background))
     #expect(findings.map(\.severity) == [.error, .warning])
     #expect(
       findings[1].description
-        == "warning: alert: stands beside aps, where the system does not look. "
+        == "warning: alert: is outside aps, where the system does not read it. "
         + "Move it into aps. [key-outside-aps]")
   }
 
-  @Test("A request's own fields are taken as they came")
+  @Test("A request's own fields are used as received")
   func requestFields() {
     var fields = RequestFields()
     func add(_ name: HeaderName, _ value: String) {

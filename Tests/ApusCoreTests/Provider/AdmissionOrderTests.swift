@@ -3,7 +3,7 @@ import ApusModel
 import Testing
 
 struct AdmissionOrderTests {
-  /// One fault for each step, in the order in which they are told.
+  /// One fault for each step, in the order of the checks.
   static let faults: [Spoiled] = [
     Spoiled("header list", .headerListTooLarge) { $0.headerListTooLarge = true },
     Spoiled("path", .badPath) { $0.set(.path, "/3/devices/aaaa") },
@@ -40,8 +40,8 @@ struct AdmissionOrderTests {
     },
   ]
 
-  /// Every pair, not the adjacent ones only: where both spoil the same field the earlier one stands.
-  @Test("Of two faults the earlier one is told", arguments: faults.indices)
+  /// Every pair, not only adjacent ones: if both change the same field the earlier one stays.
+  @Test("Of two faults the earlier one is reported", arguments: faults.indices)
   func pair(_ first: Int) throws {
     for second in first..<Self.faults.count {
       var request = Request()
@@ -54,7 +54,7 @@ struct AdmissionOrderTests {
     }
   }
 
-  @Test("All faults at once tell the first")
+  @Test("Of all faults at once the first one is reported")
   func all() throws {
     var request = Request()
     for fault in Self.faults.reversed() { fault.spoil(&request) }
@@ -67,7 +67,7 @@ struct AdmissionOrderTests {
     .apnsExpiration, .apnsPriority, .apnsTopic, .apnsCollapseID,
   ]
 
-  @Test("A field that comes twice is DuplicateHeaders", arguments: single)
+  @Test("A repeated field is DuplicateHeaders", arguments: single)
   func doubled(_ name: HeaderName) throws {
     var request = Request()
     request.double(name)
@@ -83,7 +83,7 @@ struct AdmissionOrderTests {
   ]
 
   @Test(
-    "A value of 3,000 bytes that is no text gets the field's own reason", arguments: spoiledValues)
+    "A value of 3,000 bytes that is not text gets the field's own reason", arguments: spoiledValues)
   func oversized(_ name: HeaderName, _ reason: Reason?) throws {
     var request = Request()
     request.set(name, [UInt8](repeating: 0xff, count: 3000))
@@ -91,7 +91,7 @@ struct AdmissionOrderTests {
     #expect(driver.reason(request) == reason)
   }
 
-  @Test("A byte that is not UTF-8 within a good value spoils it", arguments: spoiledValues)
+  @Test("A byte that is not UTF-8 makes a valid value invalid", arguments: spoiledValues)
   func notUTF8(_ name: HeaderName, _ reason: Reason?) throws {
     let free: Set<HeaderName> = [.authorization, .apnsCollapseID]
     guard let reason, !free.contains(name) else { return }
@@ -105,7 +105,7 @@ struct AdmissionOrderTests {
     #expect(driver.reason(request) == (name == .path ? .badDeviceToken : reason))
   }
 
-  @Test("The id of the answer is known before anything is refused")
+  @Test("The id of the answer is known before any rejection")
   func messageID() {
     var request = Request()
     request.set(.path, "/")

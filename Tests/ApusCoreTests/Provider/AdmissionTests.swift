@@ -3,7 +3,7 @@ import ApusModel
 import Testing
 
 struct AdmissionTests {
-  @Test("A good request is accepted, and becomes the notification that it asked for")
+  @Test("A valid request is accepted, and becomes the notification that it describes")
   func accepted() throws {
     var request = Request()
     request.set(.apnsID, "123e4567-e89b-12d3-a456-4266554400a0")
@@ -23,7 +23,7 @@ struct AdmissionTests {
     #expect(notification.payload.span.text == #"{"aps":{"alert":"hello"}}"#)
   }
 
-  @Test("Each row of the tables of fields and reasons", arguments: rows)
+  @Test("Each row of the tables of fields and reasons holds", arguments: rows)
   func row(_ row: Spoiled) throws {
     var request = Request()
     row.spoil(&request)
@@ -181,7 +181,7 @@ struct AdmissionTests {
       $0.set(.apnsTopic, "com.example.mail.voip")
       $0.claims = World.claims(World.app, .voip)
     },
-    Spoiled("suffix of no app", .topicDisallowed) {
+    Spoiled("suffix without an app", .topicDisallowed) {
       $0.set(.apnsPushType, "voip")
       $0.set(.apnsTopic, "com.example.none.voip")
     },
@@ -281,7 +281,7 @@ struct AdmissionTests {
     Spoiled("token of another topic", .deviceTokenNotForTopic) {
       $0.claims = World.claims(World.secondApp)
     },
-    Spoiled("base token, which stands for the requested topic", nil) {
+    Spoiled("base token, which is used for the requested topic", nil) {
       $0.claims = World.claims(.base)
     },
   ]
@@ -292,7 +292,7 @@ struct AdmissionTests {
     request.claims = World.claims(World.app, .voip)
   }
 
-  @Test("Each push type goes to its own topic", arguments: PushType.allCases)
+  @Test("Each push type requires its own topic", arguments: PushType.allCases)
   func pushType(_ type: PushType) throws {
     var request = Request()
     request.set(.apnsPushType, "\(type.name)")

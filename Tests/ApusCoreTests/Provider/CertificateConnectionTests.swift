@@ -34,7 +34,7 @@ struct CertificateConnectionTests {
     },
   ]
 
-  @Test("What a certificate covers", arguments: rows)
+  @Test("A certificate covers its topics and no others", arguments: rows)
   func row(_ row: Spoiled) throws {
     var driver = try Driver(certificate: World.certificate(listed: ["com.example.mail.voip"]))
     #expect(driver.isTrusted == true)
@@ -43,7 +43,7 @@ struct CertificateConnectionTests {
     #expect(driver.reason(request) == row.reason)
   }
 
-  @Test("A certificate for several topics has no default")
+  @Test("A certificate with several topics has no default topic")
   func several() throws {
     var driver = try Driver(
       certificate: World.certificate(
@@ -54,7 +54,7 @@ struct CertificateConnectionTests {
     #expect(driver.reason(request) == .missingTopic)
   }
 
-  @Test("The default topic decides about the size of a payload")
+  @Test("The default topic decides the payload limit")
   func voipDefault() throws {
     var driver = try Driver(certificate: World.certificate("com.example.mail.voip"))
     var request = Request()
@@ -67,7 +67,7 @@ struct CertificateConnectionTests {
     #expect(driver.reason(request) == .payloadTooLarge)
   }
 
-  @Test("A certificate of the other environment is refused before any request")
+  @Test("A certificate of the other environment is rejected before any request")
   func environment() {
     let refusal = #expect(throws: Refusal.self) {
       _ = try Driver(certificate: World.certificate(environments: .development))
@@ -75,7 +75,7 @@ struct CertificateConnectionTests {
     #expect(refusal?.reason == .badCertificateEnvironment)
   }
 
-  @Test("A revoked certificate is refused at the handshake, and on a connection that is open")
+  @Test("A revoked certificate is rejected at the handshake, and on an open connection")
   func revoked() throws {
     let revoking = World.directory(generation: 2) {
       $0.revokedCertificates = [World.fingerprint(1)]
@@ -93,7 +93,7 @@ struct CertificateConnectionTests {
     #expect(driver.reexamine()?.reason == .badCertificate)
   }
 
-  @Test("A certificate whose authority is removed, and no other")
+  @Test("Removing an authority rejects its certificates and no others")
   func authorityRemoved() throws {
     var driver = try Driver(certificate: World.certificate())
     driver.directory = World.directory(generation: 2) { $0.authorities = [World.authority] }
@@ -108,7 +108,8 @@ struct CertificateConnectionTests {
     }
   }
 
-  @Test("A certificate that either of two authorities may have issued ends with the first of them")
+  @Test(
+    "A certificate that either of two authorities may have issued loses trust with either of them")
   func unknownAuthority() throws {
     var certificate = World.certificate()
     certificate.authorities = [World.authority, World.otherAuthority]
@@ -118,7 +119,7 @@ struct CertificateConnectionTests {
     #expect(driver.reexamine() == Refusal(.certificateAuthority))
   }
 
-  @Test("A certificate is good in its last second, and not in the next")
+  @Test("A certificate is valid in its last second, and not in the next")
   func expired() throws {
     var driver = try Driver(certificate: World.certificate())
     driver.now = World.certificateEnd
@@ -126,13 +127,13 @@ struct CertificateConnectionTests {
     driver.now += 1
     #expect(driver.reexamine() == Refusal(.certificateExpired))
     #expect(driver.reason(Request()) == .badCertificate)
-    // A clock that was wrong takes nothing back that the handshake would give.
+    // A clock that was wrong revokes nothing that the handshake would accept.
     driver.now -= 1
     #expect(driver.reexamine() == nil)
     #expect(driver.reason(Request()) == nil)
   }
 
-  @Test("An app that is registered or moved while the connection is open")
+  @Test("An app may be registered or moved while the connection is open")
   func laterApp() throws {
     var driver = try Driver(certificate: World.certificate("com.example.later"))
     var request = Request()

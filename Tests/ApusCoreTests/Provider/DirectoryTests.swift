@@ -5,13 +5,14 @@ import Testing
 
 struct ShortIDTests {
   @Test(
-    "Ten letters and digits, as they were", arguments: ["ABCDEFGHIJ", "0123456789", "aZ09zzzzz9"])
+    "An id is ten letters and digits, and keeps its case",
+    arguments: ["ABCDEFGHIJ", "0123456789", "aZ09zzzzz9"])
   func good(_ text: String) {
     #expect(ShortID(text)?.text == text)
   }
 
   @Test(
-    "Anything else is no id",
+    "Any other text is not an id",
     arguments: [
       "", "ABCDEFGHI", "ABCDEFGHIJK", "ABCDE.GHIJ", "ABCDEFGHI\u{e9}", "ABCDEFGHI ", "@BCDEFGHIJ",
       "[BCDEFGHIJ",
@@ -20,7 +21,7 @@ struct ShortIDTests {
     #expect(ShortID(text) == nil)
   }
 
-  @Test("Ids that differ in one character differ")
+  @Test("Ids that differ in one character are different")
   func differ() {
     let text = Array("ABCDEFGHIJ")
     for index in text.indices {
@@ -32,7 +33,7 @@ struct ShortIDTests {
 }
 
 struct DirectoryTests {
-  @Test("Apps are found by their bundle ids, and nothing else is")
+  @Test("Only bundle ids find apps")
   func apps() {
     let directory = World.directory()
     func app(_ text: String) -> AppID? {
@@ -69,7 +70,7 @@ struct DirectoryTests {
     }
   }
 
-  @Test("Each app has a topic for each suffix, found by hash and back")
+  @Test("Each app has a topic for each suffix, which its hash finds")
   func topics() throws {
     let directory = World.directory()
     for app in [World.app, World.secondApp, World.foreignApp] {
@@ -86,7 +87,7 @@ struct DirectoryTests {
     #expect(directory.topicText(TopicKey(app: AppID(99))) == nil)
   }
 
-  @Test("A registered bundle id that ends in a suffix owns its text")
+  @Test("A registered bundle id that ends in a suffix has precedence")
   func ambiguous() {
     let directory = World.directory {
       $0.apps.append(
@@ -100,7 +101,7 @@ struct DirectoryTests {
     #expect(directory.topicHash(of: TopicKey(app: AppID(8), suffix: .widgets)) != nil)
   }
 
-  @Test("Revoked certificates are known by all 32 bytes")
+  @Test("Revoked certificates are identified by all 32 bytes")
   func revocations() {
     let directory = World.directory { $0.revokedCertificates = [World.fingerprint(1)] }
     #expect(directory.isRevoked(World.fingerprint(1)))
@@ -117,7 +118,7 @@ struct DirectoryTests {
     #expect(none == nil)
   }
 
-  @Test("Apps that retain more than the newest notification are known, with the number")
+  @Test("The directory knows the apps that retain more than one notification, and how many")
   func retentions() {
     let directory = World.directory {
       $0.apps.append(
@@ -127,7 +128,7 @@ struct DirectoryTests {
     #expect(directory.retentions == [AppID(9): 100])
   }
 
-  @Test("Retired devices are known, with the time in milliseconds")
+  @Test("The directory knows retired devices, with the time in milliseconds")
   func retirements() {
     let directory = World.directory {
       $0.retiredDevices = [RetiredDevice(id: DeviceID(7), sinceSeconds: 1_700_000_000)]
@@ -287,7 +288,7 @@ struct DirectoryBuilderTests {
       ])
   }
 
-  @Test("All contradictions are reported at once, one a line")
+  @Test("All contradictions are reported at once, one per line")
   func several() {
     var builder = World.records
     builder.teams.append(Team(id: World.team))

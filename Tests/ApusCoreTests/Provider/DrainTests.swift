@@ -2,7 +2,7 @@ import ApusCore
 import Testing
 
 struct DrainTests {
-  @Test("An idle connection is told at once, and closed when it has answered the PING")
+  @Test("An idle connection is told at once, and closed when it has acknowledged the PING")
   func idle() {
     var drain = Drain()
     #expect(!drain.isDraining)
@@ -20,7 +20,7 @@ struct DrainTests {
     #expect(drain.tick(nowSeconds: 1_000) == .none)
   }
 
-  @Test("The answer to the last open stream takes the announcement along")
+  @Test("The announcement is sent with the answer to the last open stream")
   func lastAnswer() {
     var drain = Drain()
     drain.begin(nowSeconds: 100)
@@ -34,7 +34,7 @@ struct DrainTests {
     #expect(drain.flush(openStreams: 0, isWriting: true) == .close)
   }
 
-  @Test("Where streams are always open, the next answer after a second takes it along")
+  @Test("If streams are always open, the announcement is sent with the next answer after a second")
   func busy() {
     var drain = Drain()
     drain.begin(nowSeconds: 100)
@@ -47,7 +47,7 @@ struct DrainTests {
     #expect(drain.flush(openStreams: 0, isWriting: true) == .sendFinalGoAway)
   }
 
-  @Test("A client that does not answer the PING is waited for a second")
+  @Test("A client that does not acknowledge the PING is waited for a second")
   func noAnswer() {
     var drain = Drain()
     drain.begin(nowSeconds: 100)
@@ -59,7 +59,7 @@ struct DrainTests {
   }
 
   @Test(
-    "A client that never stops is ended after three waits, its open streams answered if they can be"
+    "A client that never stops is closed after three waits, its open streams answered if possible"
   )
   func relentless() {
     var drain = Drain()
@@ -76,7 +76,7 @@ struct DrainTests {
     #expect(drain.tick(nowSeconds: 200) == .none)
   }
 
-  @Test("To begin twice is to begin once")
+  @Test("Beginning a drain twice has no further effect")
   func twice() {
     var drain = Drain()
     drain.begin(nowSeconds: 100)
@@ -87,7 +87,7 @@ struct DrainTests {
   }
 
   @Test(
-    "A clock set back makes a wait begin anew, not last for ever",
+    "A clock that is set back restarts a wait, and never makes it last for ever",
     arguments: [1, 3600, 1 << 40] as [Int64])
   func clockSetBack(_ jump: Int64) {
     var drain = Drain()
@@ -97,7 +97,7 @@ struct DrainTests {
     #expect(drain.tick(nowSeconds: 110 - jump) == .announce)
   }
 
-  @Test("A connection that was not asked to end is not ended by time")
+  @Test("A connection without a drain never ends because of time")
   func serving() {
     var drain = Drain()
     drain.announcementSeen()
@@ -106,7 +106,7 @@ struct DrainTests {
   }
 
   @Test(
-    "On every path each step comes once, in order", arguments: 1...50 as ClosedRange<UInt64>)
+    "On every path each step occurs once, in order", arguments: 1...50 as ClosedRange<UInt64>)
   func walk(seed: UInt64) {
     var random = SeededRandom(state: seed)
     var drain = Drain()

@@ -39,18 +39,18 @@ struct ExplanationTests {
     explanation.text(fields: request.requestFields(), directory: World.directory())
   }
 
-  @Test("Every refusal has a sentence of its own")
+  @Test("Every rejection has its own explanation")
   func distinct() {
     let texts = Self.all.map { text($0) }
-    for text in texts { #expect(text.count > 15 && !text.hasPrefix("refused as"), "\(text)") }
+    for text in texts { #expect(text.count > 15 && !text.hasPrefix("rejected as"), "\(text)") }
     #expect(Set(texts).count == texts.count)
   }
 
-  @Test("The ones that operators ask about most")
+  @Test("The most important explanations have these texts")
   func wording() {
     #expect(
       text(.keyOfOtherTeam(key: World.teamKey, owner: World.team, issuer: World.otherTeam))
-        == "key KEYTEAM001 belongs to team TEAM000001; the provider token says TEAM000002")
+        == "key KEYTEAM001 belongs to team TEAM000001; the provider token names team TEAM000002")
     #expect(
       text(.deviceTokenEnvironment(issued: .development))
         == "token is for the other environment: it was issued for development, this listener is for "
@@ -67,7 +67,7 @@ struct ExplanationTests {
         == "key KEYDEV0001 is for development; this listener is for production")
   }
 
-  @Test("No explanation gives away a token, and none lets a value break the line")
+  @Test("No explanation reveals a token, and no value can break the line")
   func secrets() {
     var request = Request()
     request.set(.authorization, "bearer SECRET")
@@ -85,7 +85,7 @@ struct ExplanationTests {
     }
   }
 
-  @Test("A reason has the status of Apple's table, and 410 its time")
+  @Test("Each reason has the status of Apple's table, and 410 has its time")
   func rejections() {
     #expect(
       Refusal(.inactiveToken(sinceMilliseconds: 5)).rejection

@@ -22,14 +22,14 @@ struct FeedbackLeasesTests {
     #expect(leases.rows(of: lease) == [Self.row(3, 10), Self.row(1, 20), Self.row(2, 20)])
   }
 
-  @Test("A second reader of a list gets only what the first was not given")
+  @Test("A second reader of a list gets only rows that the first was not given")
   func exclusive() {
     var leases = FeedbackLeases()
     let first = leases.open(Self.topic, .production)
     let second = leases.open(Self.topic, .production)
     #expect(leases.take(Self.token(1), milliseconds: 10, for: first) == true)
     #expect(leases.take(Self.token(1), milliseconds: 10, for: second) == false)
-    // Renewed while the first reads it: still the first one's.
+    // Renewed while the first reads it: it still belongs to the first.
     #expect(leases.take(Self.token(1), milliseconds: 30, for: second) == false)
     #expect(leases.take(Self.token(2), milliseconds: 20, for: second) == true)
     #expect(leases.take(Self.token(2), milliseconds: 20, for: first) == false)
@@ -37,7 +37,7 @@ struct FeedbackLeasesTests {
     #expect(leases.rows(of: second) == [Self.row(2, 20)])
   }
 
-  @Test("A token goes out once in a lease, however often it is renewed")
+  @Test("A token is given out once per lease, however often it is renewed")
   func renewed() {
     var leases = FeedbackLeases()
     let lease = leases.open(Self.topic, .production)
@@ -46,7 +46,7 @@ struct FeedbackLeasesTests {
     #expect(leases.rows(of: lease) == [Self.row(1, 10)])
   }
 
-  @Test("What a closed lease held is free, and what others hold is not")
+  @Test("Rows of a closed lease are free, and those of others are not")
   func close() {
     var leases = FeedbackLeases()
     let first = leases.open(Self.topic, .production)
@@ -83,7 +83,7 @@ struct FeedbackLeasesTests {
   }
 
   @Test(
-    "Lists are apart by app, suffix and environment",
+    "Lists are separate for each app, suffix and environment",
     arguments: [
       (TopicKey(app: AppID(7)), Environment.development),
       (TopicKey(app: AppID(7), suffix: .voip), .production),
@@ -100,7 +100,7 @@ struct FeedbackLeasesTests {
     #expect(leases.take(Self.token(1), milliseconds: 10, for: second) == false)
   }
 
-  @Test("A full lease takes no more; what it refused is for the next")
+  @Test("A full lease takes no more rows, and those it refused are for the next lease")
   func full() {
     var leases = FeedbackLeases()
     let limit = UInt64(Limits.feedbackTuplesPerConnection)
@@ -135,7 +135,7 @@ struct FeedbackLeasesTests {
   }
 
   @Test(
-    "Every row is in one lease at most, and free again after it",
+    "Every row is in at most one lease, and free again after it",
     arguments: 1...20 as ClosedRange<UInt64>)
   func walk(seed: UInt64) throws {
     var random = SeededRandom(state: seed)

@@ -6,7 +6,7 @@ struct NotificationFillTests {
   static let month: Int64 = 30 * 24 * 3600
 
   @Test(
-    "The date until which a notification is kept",
+    "The expiration field decides how long a notification is kept",
     arguments: [
       (nil, World.now + month),
       ("0", 0),
@@ -30,7 +30,7 @@ struct NotificationFillTests {
   static let both = #"{"aps":{"content-available":1,"alert":"a"}}"#
 
   @Test(
-    "The priority to deliver with",
+    "The priority for delivery follows from the field, the push type and the payload",
     arguments: [
       ("alert", nil, alert, .immediate),
       ("alert", "5", alert, .powerSaving),
@@ -57,7 +57,7 @@ struct NotificationFillTests {
     #expect(try driver.send(request).priority == expected)
   }
 
-  @Test("A reused notification keeps nothing of the one before, but an id that no field gave")
+  @Test("A reused notification keeps nothing of its predecessor except an id that no field set")
   func reuse() throws {
     let notification = Notification()
     notification.isFromStorage = true
@@ -87,7 +87,7 @@ struct NotificationFillTests {
     #expect(notification.expirationSeconds == 5 + Self.month)
   }
 
-  @Test("A body that was not read to its end is too large all the same")
+  @Test("A body that was not read to its end is still too large")
   func truncatedBody() throws {
     let request = Request()
     let fields = request.requestFields()

@@ -2,13 +2,13 @@ import ApusCore
 import ApusModel
 import Testing
 
-/// A token as it might be sent: who signed it, when, and which of many signatures it has.
+/// A token as it might be sent: its key, its time, and one of many signatures.
 private func field(_ key: ShortID, at seconds: Int64, signature: Int = 0) -> String {
   "bearer \(key.text).\(seconds).\(signature)"
 }
 
 extension Driver {
-  /// Sends a token issued at a time; `copy` tells apart signatures over the same claims.
+  /// Sends a token issued at a time; `copy` distinguishes signatures over the same claims.
   mutating func present(
     _ key: ShortID, team: ShortID = World.team, issuedAt: Int64, copy: Int = 0
   ) -> Authentication {
@@ -31,7 +31,7 @@ extension Driver {
 struct ProviderTokenTests {
   let now = World.now
 
-  @Test("A trusted token is checked once, and then compared")
+  @Test("A trusted token is verified once, and then compared")
   func cached() throws {
     var driver = try Driver()
     #expect(driver.isTrusted == false)
@@ -50,7 +50,7 @@ struct ProviderTokenTests {
         == .trusted(Grant(team: World.team, scope: .key(World.topicKey))))
   }
 
-  @Test("Nothing refused makes a connection trusted")
+  @Test("A rejected request never makes a connection trusted")
   func untrusted() throws {
     var driver = try Driver()
     _ = driver.present(World.revokedKey, issuedAt: now)
@@ -62,7 +62,7 @@ struct ProviderTokenTests {
     #expect(driver.reexamine() == nil)
   }
 
-  @Test("Keys that cannot be believed")
+  @Test("Tokens of unusable keys are rejected")
   func keys() throws {
     var driver = try Driver()
     #expect(
@@ -77,7 +77,7 @@ struct ProviderTokenTests {
         == .keyEnvironment(key: World.developmentKey, door: .production))
   }
 
-  @Test("The verbs themselves refuse an unknown key, should the driver not have asked")
+  @Test("An unknown key is rejected even if the driver did not check it")
   func verifiedUnknown() throws {
     var driver = try Driver()
     let token = VerifiedToken(
@@ -88,7 +88,7 @@ struct ProviderTokenTests {
   }
 
   @Test(
-    "A token lives an hour, and may be two minutes ahead",
+    "A token is valid for an hour, and may be two minutes ahead",
     arguments: [
       (3600, nil), (3601, .tokenTooOld(seconds: 3601)), (-120, nil),
       (-121, .tokenInFuture(seconds: 121)), (-3600, .tokenInFuture(seconds: 3600)),
@@ -100,14 +100,14 @@ struct ProviderTokenTests {
     #expect(driver.explanation(World.teamKey, issuedAt: now - seconds) == expected)
   }
 
-  @Test("A date at the end of the numbers is refused, not a trap", arguments: [Int64.min, .max])
+  @Test("An extreme date is rejected and does not trap", arguments: [Int64.min, .max])
   func extremeDates(_ date: Int64) throws {
     var driver = try Driver()
     let reason: Reason = date < 0 ? .expiredProviderToken : .invalidProviderToken
     #expect(driver.explanation(World.teamKey, issuedAt: date)?.reason == reason)
   }
 
-  @Test("A cached token grows old, and does so without another signature check")
+  @Test("A cached token expires without another signature check")
   func cachedAge() throws {
     var driver = try Driver()
     #expect(driver.explanation(World.teamKey, issuedAt: now) == nil)
@@ -148,7 +148,7 @@ struct ProviderTokenTests {
   ) throws {
     var driver = try Driver()
     #expect(driver.explanation(first, issuedAt: now) == nil)
-    // Long enough for the other rule about changes not to speak.
+    // Long enough that the other rule about changes does not apply.
     driver.now += 1200
     #expect(driver.explanation(second, team: team, issuedAt: driver.now) == expected)
     #expect(driver.explanation(first, issuedAt: now) == nil || expected == nil)
@@ -156,7 +156,7 @@ struct ProviderTokenTests {
 
   @Test("The relation is to the first push, not to the last")
   func relationToFirst() throws {
-    // 02 is related to 01; a third key names 02 no longer, so only the first push counts.
+    // 02 is related to 01; a third key is no longer related to 02, so only the first push counts.
     var driver = try Driver()
     #expect(driver.explanation(World.topicKey, issuedAt: now) == nil)
     driver.now += 1200
@@ -169,7 +169,7 @@ struct ProviderTokenTests {
         == .unrelatedKey(first: World.topicKey, now: World.unrelatedTopicKey))
   }
 
-  @Test("A relation that is registered after the first push counts")
+  @Test("A relation registered after the first push counts")
   func laterRelation() throws {
     var driver = try Driver()
     #expect(driver.explanation(World.unrelatedTopicKey, issuedAt: now) == nil)
@@ -187,7 +187,7 @@ struct ProviderTokenUpdateTests {
   let now = World.now
 
   @Test(
-    "A second token within 20 minutes is one too many", arguments: [0, 1, 600, 1199] as [Int64])
+    "A second token within 20 minutes is rejected", arguments: [0, 1, 600, 1199] as [Int64])
   func tooSoon(_ seconds: Int64) throws {
     var driver = try Driver()
     #expect(driver.explanation(World.teamKey, issuedAt: now) == nil)
@@ -195,12 +195,12 @@ struct ProviderTokenUpdateTests {
     #expect(
       driver.explanation(World.teamKey, issuedAt: now + seconds + 1)
         == .tokenChangedTooSoon(secondsLeft: 1200 - seconds))
-    // Refused, it replaces nothing.
+    // A rejected token replaces nothing.
     #expect(driver.explanation(World.teamKey, issuedAt: now) == nil)
     #expect(driver.verifications == 2)
   }
 
-  @Test("After 20 minutes a token may change, and then the next must wait as long")
+  @Test("After 20 minutes a token may change, and the next must wait as long")
   func afterTwentyMinutes() throws {
     var driver = try Driver()
     #expect(driver.explanation(World.teamKey, issuedAt: now) == nil)
@@ -221,7 +221,7 @@ struct ProviderTokenUpdateTests {
     #expect(driver.verifications == 4)
   }
 
-  @Test("Two processes that take turns with their signatures cost no further checks")
+  @Test("Two processes that alternate with their signatures cause no further checks")
   func turns() throws {
     var driver = try Driver()
     for turn in 0..<10 {
@@ -230,7 +230,7 @@ struct ProviderTokenUpdateTests {
     #expect(driver.verifications == 2)
   }
 
-  @Test("The same date under another key is another token")
+  @Test("The same date with another key is another token")
   func otherKey() throws {
     var driver = try Driver()
     #expect(driver.explanation(World.teamKey, issuedAt: now) == nil)
@@ -251,7 +251,7 @@ struct ProviderTokenUpdateTests {
         == .tokenChangedTooSoon(secondsLeft: 1140))
   }
 
-  @Test("A clock that is set back holds the next token off for 20 minutes at most")
+  @Test("After the clock is set back the next token waits for at most 20 minutes")
   func clockSetBack() throws {
     var driver = try Driver()
     #expect(driver.explanation(World.teamKey, issuedAt: now) == nil)
@@ -263,10 +263,10 @@ struct ProviderTokenUpdateTests {
     #expect(driver.explanation(World.teamKey, issuedAt: later) == nil)
   }
 
-  /// A provider that issues a token no more than every 20 minutes and uses its newest keeps the rule, however late
-  /// after the issue each request comes.
+  /// A provider that issues a token at most every 20 minutes and uses its newest keeps the rule, however long after
+  /// the issue each request comes.
   @Test(
-    "A provider that keeps to 20 minutes is never refused", arguments: [1, 2, 3, 4, 5] as [UInt64])
+    "A provider that keeps to 20 minutes is never rejected", arguments: [1, 2, 3, 4, 5] as [UInt64])
   func disciplined(seed: UInt64) throws {
     var random = SeededRandom(state: seed)
     var driver = try Driver()
@@ -274,7 +274,7 @@ struct ProviderTokenUpdateTests {
     for step in 0..<2000 {
       driver.now += Int64.random(in: 0...1500, using: &random)
       if driver.now - issued >= 3600 || driver.now - issued >= 1200 && Bool.random(using: &random) {
-        // Issued somewhere between the first moment allowed and now.
+        // Issued between the first allowed moment and now.
         issued = Int64.random(
           in: max(issued + 1200, driver.now - 3600)...driver.now, using: &random)
       }
@@ -301,7 +301,7 @@ struct ProviderSnapshotTests {
     #expect(driver.verifications == 1)
   }
 
-  @Test("A key taken out, moved to another team or environment ends trust")
+  @Test("A key that is removed, or moved to another team or environment, loses trust")
   func changed() throws {
     var driver = try Driver()
     #expect(driver.explanation(World.teamKey, issuedAt: now) == nil)
@@ -323,7 +323,7 @@ struct ProviderSnapshotTests {
     #expect(driver.verifications == 1)
   }
 
-  @Test("Another public key under the same id and in the same slot: the token is checked again")
+  @Test("With another public key under the same id and index the token is verified again")
   func otherPublicKey() throws {
     var driver = try Driver()
     #expect(driver.explanation(World.teamKey, issuedAt: now) == nil)
@@ -332,13 +332,13 @@ struct ProviderSnapshotTests {
       driver.reexamine() == Refusal(.signature(key: World.teamKey, issuer: World.team)))
     #expect(driver.explanation(World.teamKey, issuedAt: now) == nil)
     #expect(driver.verifications == 2)
-    // Found good with the new key.
+    // Valid with the new key.
     #expect(driver.reexamine() == nil)
     #expect(driver.explanation(World.teamKey, issuedAt: now) == nil)
     #expect(driver.verifications == 2)
   }
 
-  @Test("The same public key in another slot is the same key")
+  @Test("The same public key at another index is the same key")
   func otherSlot() throws {
     var driver = try Driver()
     #expect(driver.explanation(World.teamKey, issuedAt: now) == nil)
@@ -348,7 +348,7 @@ struct ProviderSnapshotTests {
     #expect(driver.verifications == 1)
   }
 
-  @Test("A key narrowed to topics narrows what its cached token is good for")
+  @Test("A key narrowed to topics narrows what its cached token permits")
   func narrowed() throws {
     var driver = try Driver()
     var request = Request()
@@ -361,7 +361,7 @@ struct ProviderSnapshotTests {
     #expect(driver.reason(Request()) == nil)
   }
 
-  @Test("An app that moved to another team is out of reach at once")
+  @Test("An app that moved to another team is inaccessible at once")
   func transferred() throws {
     var driver = try Driver()
     #expect(driver.reason(Request()) == nil)

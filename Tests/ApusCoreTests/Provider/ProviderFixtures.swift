@@ -3,7 +3,7 @@ import ApusModel
 import ApusWire
 import Testing
 
-/// A small world of teams, keys and apps, and requests that are good until a test spoils them.
+/// A small set of teams, keys and apps, and requests that are valid until a test changes them.
 enum World {
   static let now: Int64 = 1_750_000_000
 
@@ -73,7 +73,7 @@ enum World {
     }
   }
 
-  /// Stands for SHA-1, which is the driver's: 20 bytes that differ where the text differs.
+  /// Replaces SHA-1, which is the driver's: 20 bytes that differ if the text differs.
   static func digest(_ text: Span<UInt8>) -> TopicHash {
     var bytes = [UInt8](repeating: 0, count: 20)
     var state: UInt64 = 0xcbf2_9ce4_8422_2325
@@ -119,7 +119,7 @@ enum World {
   }
 }
 
-/// A request as a list of fields, for tests to spoil.
+/// A request as a list of fields, for tests to change.
 struct Request: Sendable {
   var fields: [(name: HeaderName, value: [UInt8])] = [
     (.method, Array("POST".utf8)),
@@ -133,7 +133,7 @@ struct Request: Sendable {
   var body = Array(#"{"aps":{"alert":"hello"}}"#.utf8)
   var headerListTooLarge = false
   var claims: TokenClaims? = World.claims()
-  /// What the driver finds in the authorization field; nil when it is not to be believed.
+  /// What the driver reads from the authorization field; nil if it is invalid.
   var provider: VerifiedToken? = VerifiedToken(
     keyID: World.teamKey, issuer: World.team, issuedAtSeconds: World.now)
 
@@ -146,7 +146,7 @@ struct Request: Sendable {
 
   mutating func remove(_ name: HeaderName) { fields.removeAll { $0.name == name } }
 
-  /// Adds a second field of the name, the first when there is none.
+  /// Adds a second field of the name, or the first if there is none.
   mutating func double(_ name: HeaderName) {
     if !fields.contains(where: { $0.name == name }) { fields.append((name, Array("1".utf8))) }
     fields.append((name, Array("1".utf8)))
@@ -156,7 +156,7 @@ struct Request: Sendable {
     provider = VerifiedToken(keyID: key, issuer: team, issuedAtSeconds: World.now - age)
   }
 
-  /// Makes the body a good payload of exactly so many bytes.
+  /// Makes the body a valid payload of exactly that many bytes.
   mutating func pad(toByteCount count: Int) {
     let head = Array(#"{"aps":{"alert":""#.utf8)
     let tail = Array(#""}}"#.utf8)
@@ -177,7 +177,7 @@ struct Driver: ~Copyable {
   var connection: ProviderConnection
   var directory: Directory
   var now = World.now
-  /// How often a signature had to be checked.
+  /// How often a signature had to be verified.
   var verifications = 0
 
   init(
@@ -237,7 +237,7 @@ struct Driver: ~Copyable {
     return notification
   }
 
-  /// The reason of a refusal; nil for an accepted request.
+  /// The reason of a rejection; nil for an accepted request.
   mutating func reason(_ request: Request) -> Reason? {
     do throws(Refusal) {
       _ = try send(request)
@@ -248,7 +248,7 @@ struct Driver: ~Copyable {
   }
 }
 
-/// A named way to spoil a request.
+/// A named way to make a request invalid.
 struct Spoiled: Sendable, CustomTestStringConvertible {
   var name: String
   var reason: Reason?
@@ -263,7 +263,7 @@ struct Spoiled: Sendable, CustomTestStringConvertible {
   var testDescription: String { name }
 }
 
-/// SplitMix64: the same walk for the same seed everywhere.
+/// SplitMix64: the same seed gives the same walk everywhere.
 struct SeededRandom: RandomNumberGenerator {
   var state: UInt64
 

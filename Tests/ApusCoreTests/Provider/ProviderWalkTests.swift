@@ -2,7 +2,7 @@ import ApusCore
 import ApusModel
 import Testing
 
-/// A connection under random tokens, clocks and directories, held to what must be true whatever happens.
+/// A connection with random tokens, clocks and directories, checked against what must always hold.
 struct ProviderWalkTests {
   struct Sent {
     var key: ShortID
@@ -49,7 +49,7 @@ struct ProviderWalkTests {
       if lastTrusted?.key != sent.key || lastTrusted?.issuedAt != sent.issuedAt {
         changes.append(driver.now)
       }
-      // At once again: the same answer for a comparison.
+      // Repeated at once: the same answer by a comparison.
       let again = driver.present(
         sent.key, team: sent.team, issuedAt: sent.issuedAt, copy: sent.copy)
       #expect(again == outcome, place)
@@ -93,7 +93,7 @@ struct ProviderWalkTests {
       key.isTeamScoped || first.id == key.id || pair == [first.id, key.id], place)
   }
 
-  /// A refused token takes nothing from the one before: only its own age or key can be held against that.
+  /// A rejected token does not affect the previous one: only that one's own age or key can.
   private func expectBoundTokenStands(_ driver: inout Driver, _ last: Sent?, _ place: Comment) {
     guard let last else { return }
     let outcome = driver.present(
@@ -110,8 +110,8 @@ struct ProviderWalkTests {
     }
   }
 
-  /// Changes are 20 minutes apart on the tokens' own dates, of which the oldest is an hour old: any window holds at
-  /// most three more than its length has times 20 minutes, and the one that it begins with.
+  /// Changes are 20 minutes apart by the tokens' own dates, the oldest of which is an hour old: any window contains at
+  /// most three more than its length in units of 20 minutes, and the one that it begins with.
   private func expectSlowChanges(_ changes: [Int64], _ seed: UInt64) {
     for start in changes.indices {
       for end in start..<changes.count {

@@ -2,7 +2,7 @@ import ApusCore
 import Testing
 
 struct RateLimitTests {
-  /// How many of `attempts` at one moment are let by.
+  /// How many of `attempts` at one time are allowed.
   private func burst(
     _ limit: RateLimit, _ bucket: inout RateLimit.Bucket, at now: Int64, attempts: Int = 100
   ) -> Int {
@@ -11,7 +11,7 @@ struct RateLimitTests {
     return taken
   }
 
-  @Test("A new bucket is full, an empty one fills at its rate")
+  @Test("A new bucket is full, and an empty one fills at its rate")
   func refill() {
     let limit = RateLimit(capacity: 5, refill: 2)
     var bucket = RateLimit.Bucket()
@@ -27,7 +27,7 @@ struct RateLimitTests {
     #expect(burst(limit, &bucket, at: 1_000_000) == 5)
   }
 
-  @Test("A rate of ten in a minute")
+  @Test("A rate of ten per minute is kept")
   func perMinute() {
     let limit = RateLimit(capacity: 10, refill: 10, perSeconds: 60)
     var bucket = RateLimit.Bucket()
@@ -38,7 +38,7 @@ struct RateLimitTests {
   }
 
   @Test(
-    "A clock set back costs one emptied bucket, whatever the jump",
+    "A clock set back costs one emptied bucket, however far it jumps",
     arguments: [1, 1000, 1_000_000, 9_000_000_000_000] as [Int64])
   func backwards(_ jump: Int64) {
     let limit = RateLimit(capacity: 4, refill: 1)
@@ -52,7 +52,7 @@ struct RateLimitTests {
     #expect(burst(limit, &bucket, at: after + 5001) == 4)
   }
 
-  @Test("A full bucket is not touched by a clock set back before its first event")
+  @Test("A full bucket is not affected by a clock set back before its first event")
   func backwardsWhenFull() {
     let limit = RateLimit(capacity: 4, refill: 1)
     var bucket = RateLimit.Bucket()
@@ -60,7 +60,7 @@ struct RateLimitTests {
   }
 
   @Test(
-    "Numbers at the end of their range neither trap nor let everything by",
+    "Extreme numbers neither trap nor allow everything",
     arguments: [Int64.min, Int64.min / 1000, 0, Int64.max / 1000, Int64.max])
   func extremes(_ now: Int64) {
     let generous = RateLimit(capacity: .max, refill: .max)
@@ -73,7 +73,9 @@ struct RateLimitTests {
     #expect(slow.waitMilliseconds(for: bucket, atMilliseconds: now) > 1_000_000_000)
   }
 
-  @Test("Never more than the capacity and what flowed back", arguments: [1, 2, 3, 4] as [UInt64])
+  @Test(
+    "Never more events than the capacity plus the refill are allowed",
+    arguments: [1, 2, 3, 4] as [UInt64])
   func walk(seed: UInt64) {
     var random = SeededRandom(state: seed)
     let capacity = Int.random(in: 1...20, using: &random)

@@ -63,7 +63,7 @@ struct LenientTests {
     let forged = ProviderKeyPair(id: own.id, team: own.team, key: directory.unknownKey.key)
     let token = try stage.token()
     #expect(try push(token, key: forged).status == 200)
-    #expect(try notes(token).contains("its signature is not that key's"))
+    #expect(try notes(token).contains("its signature does not match that key"))
     let other = try stage.token()
     let short = try own.token(
       header: own.header, claims: #"{"iss":"T","iat":\#(TestDirectory.nowSeconds)}"#)

@@ -2,20 +2,20 @@ import ApusModel
 import ApusWire
 import Testing
 
-@Suite("What a provider and the service write on the binary interface")
+@Suite("Encoding on the binary interface")
 struct BinaryEncodingTests {
   private typealias Fixture = BinaryFixture
   private let token = hex(BinaryFixture.token)
   private let payload = hex(BinaryFixture.payload)
 
-  @Test("Command 0")
+  @Test("Command 0 is encoded")
   func simple() {
     var bytes = hex("ff")
     bytes.append(simple: token.span, payload: payload.span)
     #expect(bytes == hex("ff" + Fixture.simple))
   }
 
-  @Test("Command 1")
+  @Test("Command 1 is encoded")
   func enhanced() {
     var bytes = hex("ff")
     bytes.append(
@@ -23,7 +23,7 @@ struct BinaryEncodingTests {
     #expect(bytes == hex("ff" + Fixture.enhanced))
   }
 
-  @Test("Command 2, with and without the items that may be missing")
+  @Test("Command 2 is encoded with and without the optional items")
   func framed() {
     var bytes = hex("ff")
     bytes.append(
@@ -43,7 +43,7 @@ struct BinaryEncodingTests {
             + "02 00000040 \(Fixture.tokenItem) \(Fixture.payloadItem) 05 0001 05"))
   }
 
-  @Test("Lengths above 255, and none")
+  @Test("Lengths above 255, and length 0, are encoded")
   func lengths() {
     let long = [UInt8](repeating: 0x20, count: 2048)
     var bytes: [UInt8] = []
@@ -57,7 +57,7 @@ struct BinaryEncodingTests {
       bytes == hex("02 00000018 01 0000 02 0000 03 0004 00000007 04 0004 00000000 05 0001 0a"))
   }
 
-  @Test("A length that a u16 cannot say stops the program")
+  @Test("A length that does not fit a u16 traps")
   func tooLong() async {
     await #expect(processExitsWith: .failure) {
       var bytes: [UInt8] = []
@@ -76,7 +76,7 @@ struct BinaryEncodingTests {
   }
 
   @Test(
-    "Error packets",
+    "Error packets are written and read",
     arguments: [
       (BinaryStatus.missingDeviceToken, 7, "08 02 00000007"),
       (.invalidToken, 1234, "08 08 000004d2"),
@@ -91,7 +91,7 @@ struct BinaryEncodingTests {
     #expect(BinaryErrorPacket(hex(digits).span) == packet)
   }
 
-  @Test("Error packets with a status that nobody has defined are read")
+  @Test("Error packets with an undefined status are read")
   func unknownStatus() {
     let packet = BinaryErrorPacket(hex("08 fe 01020304").span)
     #expect(packet?.status == 254)
@@ -99,7 +99,7 @@ struct BinaryEncodingTests {
   }
 
   @Test(
-    "What is not exactly an error packet is none",
+    "Bytes that are not exactly an error packet are rejected",
     arguments: ["", "08", "08 02 000000", "08 02 00000007 08", "00 02 00000007", "02 00000007 08"])
   func noPacket(_ digits: String) {
     #expect(BinaryErrorPacket(hex(digits).span) == nil)

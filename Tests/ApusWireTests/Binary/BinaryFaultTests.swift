@@ -12,7 +12,7 @@ struct BinaryFaultTests {
   private static let expiration = Fixture.expirationItem
   private static let priority = Fixture.priorityItem
 
-  /// A notification of command 2 whose length is counted here: 255 bytes of items at most.
+  /// A notification of command 2; the length is computed, with at most 255 bytes of items.
   private static func framed(
     _ name: String, _ items: String, _ fault: BinaryFrameFault, _ identifier: UInt32? = 1234
   ) -> BinaryCase {
@@ -62,7 +62,7 @@ struct BinaryFaultTests {
       .fault(.frameTooLong(byteCount: 0xffff_ffff), .framed, nil)),
   ]
 
-  /// What makes a frame unreadable, beside the identifier.
+  /// What makes a frame unreadable, apart from the identifier.
   static let framing = [
     framed(
       "an item that runs past the end", "\(token) \(identifier) 02 0016 7b22", .itemBeyondFrame),
@@ -71,7 +71,7 @@ struct BinaryFaultTests {
     ),
     framed("an item one byte too long", "\(identifier) 02 0003 7b7d", .itemBeyondFrame),
     framed(
-      "one byte behind the last item", "\(identifier) \(token) \(payload) 05", .itemBeyondFrame),
+      "one byte after the last item", "\(identifier) \(token) \(payload) 05", .itemBeyondFrame),
     framed("two bytes behind it", "\(identifier) \(token) \(payload) 04 00", .itemBeyondFrame),
     framed("one byte and nothing else", "01", .itemBeyondFrame, nil),
     framed("item 0", "00 0000 \(token) \(payload) \(identifier)", .unknownItem(0)),
@@ -91,7 +91,7 @@ struct BinaryFaultTests {
       "an identifier of five bytes", "03 0005 00000004d2 \(token)",
       .itemLength(item: 3, byteCount: 5), nil),
     framed(
-      "an empty identifier, and one that is good", "03 0000 \(identifier) \(token) \(payload)",
+      "an empty identifier, and a valid one", "03 0000 \(identifier) \(token) \(payload)",
       .itemLength(item: 3, byteCount: 0)),
     framed(
       "an expiration of eight bytes", "\(token) \(payload) 04 0008 000000005f5e1000 \(identifier)",
@@ -124,14 +124,14 @@ struct BinaryFaultTests {
       .fault(.payloadTooLong(byteCount: 2049, limit: 2048), .framed, 1234)),
   ]
 
-  /// Framing is judged before the token, the token before the payload, wherever the items stand.
+  /// Framing is judged before the token, and the token before the payload, whatever the order of the items.
   static let order = [
     framed("no token, and a bad item", "01 0000 \(payload) \(identifier) 06 0000", .unknownItem(6)),
     framed(
-      "no payload, and bytes behind the last item", "02 0000 \(token) \(identifier) 00",
+      "no payload, and bytes after the last item", "02 0000 \(token) \(identifier) 00",
       .itemBeyondFrame),
     framed(
-      "no payload in front of a short token", "02 0000 01 0001 21 \(identifier)",
+      "no payload before a short token", "02 0000 01 0001 21 \(identifier)",
       .tokenLength(byteCount: 1)),
     BinaryCase(
       "a long payload in front of an empty token",
@@ -141,13 +141,13 @@ struct BinaryFaultTests {
 
   static let faults = plain + framing + lengths + order
 
-  @Test("What is wrong is said, with the identifier if there is one", arguments: faults)
+  @Test("Each fault is reported, with the identifier if there is one", arguments: faults)
   func fault(_ damaged: BinaryCase) {
     #expect(BinaryVerdict(damaged.bytes) == damaged.verdict)
   }
 
   @Test(
-    "The status of each fault",
+    "Each fault has its status",
     arguments: [
       (BinaryFrameFault.unknownCommand(3), 128), (.frameTooLong(byteCount: 131_073), 128),
       (.itemBeyondFrame, 128), (.unknownItem(6), 128), (.repeatedItem(1), 128),
@@ -159,7 +159,7 @@ struct BinaryFaultTests {
     #expect(fault.status.rawValue == status)
   }
 
-  @Test("Unknown items are passed over where a listener says so")
+  @Test("Unknown items are skipped if the listener allows it")
   func unknownItems() {
     let limits = BinaryFrameLimits(skipsUnknownItems: true)
     let bytes = hex(

@@ -2,7 +2,7 @@ import ApusModel
 import ApusWire
 import Testing
 
-/// What a notification says, apart from where it lies.
+/// The content of a notification, without its position.
 struct BinaryFields: Hashable {
   var command: BinaryCommand
   var byteCount: Int
@@ -13,7 +13,7 @@ struct BinaryFields: Hashable {
   var priority: UInt8?
 }
 
-/// A scan's outcome, in which frames at different places compare equal.
+/// A scan's outcome, in which frames at different positions compare equal.
 enum BinaryVerdict: Hashable {
   case incomplete
   case frame(BinaryFields)
@@ -33,7 +33,7 @@ enum BinaryVerdict: Hashable {
   }
 }
 
-/// Bytes and what they are.
+/// Bytes and their expected outcome.
 struct BinaryCase: CustomTestStringConvertible {
   var testDescription: String
   var bytes: [UInt8]
@@ -74,7 +74,7 @@ enum BinaryFixture {
         identifier: identifier, expiration: expiration, priority: priority))
   }
 
-  /// Notifications as they should be.
+  /// Valid notifications.
   static let good = [
     BinaryCase("command 0", simple, fields(.simple, 59)),
     BinaryCase("command 1", enhanced, fields(.enhanced, 67, 1234, 0x5f5e_1000)),
@@ -92,7 +92,7 @@ enum BinaryFixture {
       "02 0000004e \(priorityItem) \(expirationItem) \(identifierItem) \(payloadItem) \(tokenItem)",
       fields(.framed, 83, 1234, 0x5f5e_1000, 10)),
     BinaryCase(
-      "identifier 0, the last expiration there is, and a priority that nobody knows",
+      "identifier 0, the largest expiration, and an unknown priority",
       "02 0000004e \(tokenItem) \(payloadItem) 03 0004 00000000 04 0004 ffffffff 05 0001 ff",
       fields(.framed, 83, 0, .max, 255)),
     BinaryCase(
@@ -101,8 +101,8 @@ enum BinaryFixture {
       fields(.enhanced, 67, 0xfedc_ba98, 0)),
   ]
 
-  /// The verdict about every beginning of `bytes` is none, or that about all of them; and what is said to be needed is
-  /// exactly that.
+  /// Each prefix of `bytes` is either incomplete or has the outcome of all of them; and the number of bytes needed is
+  /// exact.
   static func checkPrefixes(
     _ name: String, _ bytes: [UInt8], _ limits: BinaryFrameLimits = BinaryFrameLimits()
   ) {

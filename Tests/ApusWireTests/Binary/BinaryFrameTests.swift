@@ -6,14 +6,14 @@ import Testing
 struct BinaryFrameTests {
   private typealias Fixture = BinaryFixture
 
-  @Test("A notification is read", arguments: BinaryFixture.good)
+  @Test("A valid notification is read", arguments: BinaryFixture.good)
   func good(_ notification: BinaryCase) {
     #expect(BinaryVerdict(notification.bytes) == notification.verdict)
     #expect(BinaryVerdict(notification.bytes + [2, 0, 0]) == notification.verdict)
   }
 
   @Test(
-    "A verdict about a beginning is the verdict about the whole",
+    "The outcome of a prefix is the outcome of the whole",
     arguments: BinaryFixture.good + BinaryFaultTests.faults)
   func everyCut(_ notification: BinaryCase) {
     Fixture.checkPrefixes(notification.testDescription, notification.bytes)
@@ -23,7 +23,7 @@ struct BinaryFrameTests {
   }
 
   @Test(
-    "A verdict that fell before the frame's end does not depend on what follows",
+    "An outcome that precedes the frame's end does not depend on what follows",
     arguments: BinaryFixture.good + BinaryFaultTests.faults)
   func whateverFollows(_ notification: BinaryCase) {
     for next: UInt8 in [0, 1, 2, 8, 255] {
@@ -32,7 +32,7 @@ struct BinaryFrameTests {
     }
   }
 
-  @Test("A thousand notifications in one buffer", arguments: BinaryFixture.good)
+  @Test("A thousand notifications in one buffer are read", arguments: BinaryFixture.good)
   func thousand(_ notification: BinaryCase) {
     let one = notification.bytes
     let bytes = Array(repeatElement(one, count: 1000).joined())
@@ -53,7 +53,7 @@ struct BinaryFrameTests {
     #expect(count == 1000)
   }
 
-  @Test("Notifications of all kinds after each other, cut at any byte")
+  @Test("Consecutive notifications of all kinds are read, cut at any byte")
   func stream() {
     let bytes = Fixture.good.flatMap(\.bytes)
     for cut in 0...bytes.count {
@@ -72,7 +72,7 @@ struct BinaryFrameTests {
   }
 
   @Test(
-    "How many bytes are needed",
+    "The number of bytes needed is exact",
     arguments: [
       ("00", 3), ("00 00", 3), ("00 0020", 37), ("00 0020 \(BinaryFixture.token) 00", 37),
       ("00 0020 \(BinaryFixture.token) 0016", 59), ("01", 11), ("01 000004d2 5f5e1000 00", 11),
@@ -85,7 +85,7 @@ struct BinaryFrameTests {
         == .incomplete(needed: count))
   }
 
-  @Test("Limits say what passes")
+  @Test("The limits decide what is accepted")
   func limits() {
     func notification(_ command: BinaryCommand, token: Int, payload: Int) -> [UInt8] {
       let token = [UInt8](repeating: 0xa1, count: token)
@@ -134,7 +134,7 @@ struct BinaryFrameTests {
     }
   }
 
-  @Test("The longest frame there is")
+  @Test("The longest possible frame is read")
   func longest() {
     let token = [UInt8](repeating: 0xa1, count: 65_535)
     let payload = [UInt8](repeating: 0x20, count: 65_520)

@@ -25,7 +25,7 @@ struct SeededRandom: RandomNumberGenerator {
   }
 }
 
-/// Notifications as senders write them, most of them damaged somewhere.
+/// Notifications as providers write them, most of them damaged somewhere.
 private struct FrameSource {
   var random: SeededRandom
 
@@ -96,7 +96,7 @@ struct BinaryRandomTests {
       skipsUnknownItems: true),
   ]
 
-  @Test("They are read as the reference reads them", arguments: [1, 2, 3, 4] as [UInt64])
+  @Test("Frames are read as the reference reads them", arguments: [1, 2, 3, 4] as [UInt64])
   func againstReference(seed: UInt64) {
     var source = FrameSource(random: SeededRandom(state: seed))
     var kinds: Set<Int> = []
@@ -117,7 +117,7 @@ struct BinaryRandomTests {
     #expect(kinds.count == 14, "all verdicts came up: \(kinds.sorted())")
   }
 
-  @Test("A verdict about a beginning is that about the whole", arguments: [5, 6] as [UInt64])
+  @Test("The outcome of a prefix is that of the whole", arguments: [5, 6] as [UInt64])
   func prefixes(seed: UInt64) {
     var source = FrameSource(random: SeededRandom(state: seed))
     for step in 0..<500 {
@@ -127,7 +127,7 @@ struct BinaryRandomTests {
     }
   }
 
-  @Test("What is written is read", arguments: [7, 8] as [UInt64])
+  @Test("Frames that are written can be read", arguments: [7, 8] as [UInt64])
   func roundTrip(seed: UInt64) {
     var random = SeededRandom(state: seed)
     var stream: [UInt8] = []
@@ -169,7 +169,7 @@ struct BinaryRandomTests {
     #expect(rest.isEmpty)
   }
 
-  /// Which of the 14 verdicts it is: incomplete, a frame of one of three commands, one of ten faults.
+  /// Which of the 14 outcomes it is: incomplete, a frame of one of three commands, one of ten faults.
   private func kind(_ verdict: BinaryVerdict) -> Int {
     switch verdict {
     case .incomplete: 0

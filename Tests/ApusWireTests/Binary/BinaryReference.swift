@@ -1,7 +1,7 @@
 import ApusModel
 import ApusWire
 
-/// The same verdicts the slow way: the bytes are cut into fields first, and each rule is looked up in all of them.
+/// The same outcomes computed slowly: the bytes are first split into fields, and each rule is checked in all of them.
 struct BinaryReference {
   var limits: BinaryFrameLimits
 
@@ -94,7 +94,7 @@ struct BinaryReference {
         priority: first(5)?[0]))
   }
 
-  /// The first item that is wrong.
+  /// The first invalid item.
   private func framingFault(_ items: [Item]) -> BinaryFrameFault? {
     let sizes: [UInt8: Int] = [3: 4, 4: 4, 5: 1]
     for (index, item) in items.enumerated() {

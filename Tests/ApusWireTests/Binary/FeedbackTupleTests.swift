@@ -15,7 +15,7 @@ struct FeedbackTupleTests {
     FeedbackTuple(timeSeconds: 0x5f5e_1001, token: hex(token)),
   ]
 
-  /// Everything that a reader finds when it is fed one part after the other, and how that ends.
+  /// Everything that a reader finds when it is fed one part after the other, and the final fault.
   private func read(_ parts: [[UInt8]]) -> ([FeedbackTuple], FeedbackTupleFault?) {
     var reader = FeedbackTupleReader()
     var tuples: [FeedbackTuple] = []
@@ -40,7 +40,7 @@ struct FeedbackTupleTests {
     #expect(bytes.count == 1 + 38)
   }
 
-  @Test("A list of all lengths is written and read")
+  @Test("A list with tokens of all lengths is written and read")
   func list() {
     var bytes: [UInt8] = []
     for tuple in Self.tuples {
@@ -50,7 +50,7 @@ struct FeedbackTupleTests {
     #expect(read([bytes]) == (Self.tuples, nil))
   }
 
-  @Test("A token that no reader takes stops the program", arguments: [0, 101])
+  @Test("A token that no reader accepts traps", arguments: [0, 101])
   func unwritable(_ count: Int) async {
     await #expect(processExitsWith: .failure) { [count] in
       var bytes: [UInt8] = []
@@ -70,7 +70,7 @@ struct FeedbackTupleTests {
     #expect(read(list.map { [$0] }) == (Self.tuples, nil), "byte by byte")
   }
 
-  @Test("A list that ends inside a tuple is not taken for complete")
+  @Test("A list that ends inside a tuple is not complete")
   func truncated() {
     for cut in 1..<38 {
       let end = [UInt8](Self.list[..<cut])
@@ -80,7 +80,8 @@ struct FeedbackTupleTests {
     #expect(read([]) == ([], nil))
   }
 
-  @Test("A token of a length that none has is a fault, and stays one", arguments: [0, 101, 65_535])
+  @Test(
+    "A token of an invalid length is a fault, and the fault persists", arguments: [0, 101, 65_535])
   func tokenLength(_ count: Int) {
     let bad = hex("5f5e1000") + [UInt8(count >> 8), UInt8(count & 255)]
     let fault = FeedbackTupleFault.tokenLength(byteCount: count)
