@@ -7,9 +7,9 @@ struct FailureTests {
   @Test(
     "A mistake is named with its place",
     arguments: [
-      ("frobnicate", "there is no command \"frobnicate\""),
-      ("--data x serve", "the command comes first, before --data"),
-      ("serve --wokers 3", "there is no option --wokers"),
+      ("frobnicate", "unknown command \"frobnicate\""),
+      ("--data x serve", "the command must come before --data"),
+      ("serve --wokers 3", "unknown option --wokers"),
       ("serve --workers", "--workers needs a value"),
       ("serve --workers --json", "--workers needs a value"),
       ("serve --workers many", "--workers: \"many\" is not a whole number from 0 to 256"),
@@ -26,7 +26,7 @@ struct FailureTests {
           + "liveactivity, location, mdm, pushtotalk, voip, widgets; did you mean alert?"
       ),
       (
-        "serve --config none.conf", "--config: there is no file none.conf"
+        "serve --config none.conf", "--config: the file none.conf does not exist"
       ),
     ])
   func description(line: String, expected: String) {
@@ -48,8 +48,8 @@ struct FailureTests {
       (
         "\n# x\nworkers = x\n", "a.conf, line 3, workers: \"x\" is not a whole number from 0 to 256"
       ),
-      ("workers = 1\r\nwokers = 1", "a.conf, line 2, wokers: there is no such setting"),
-      ("workers = 1\nworkers = 2", "a.conf, line 2, workers: the setting is already in line 1"),
+      ("workers = 1\r\nwokers = 1", "a.conf, line 2, wokers: unknown setting"),
+      ("workers = 1\nworkers = 2", "a.conf, line 2, workers: the setting is already on line 1"),
       ("workers 3", "a.conf, line 1: \"workers 3\" is not a setting"),
       ("[serve]", "a.conf, line 1: \"[serve]\" is not a setting"),
       ("= 3", "a.conf, line 1: \"= 3\" is not a setting"),

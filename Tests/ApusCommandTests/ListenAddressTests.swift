@@ -80,21 +80,21 @@ struct ListenAddressTests {
         "has +lenient and +strict at one address; keep one of them"
       ),
       ("gateway", "1+confirm+confirm", "has +confirm twice; write it once"),
-      ("gateway", "1+", "has a + with no modifier behind it"),
-      ("gateway", "1++strict", "has a + with no modifier behind it"),
-      ("gateway", "off+strict", "has a modifier behind off; a listener that is off takes none"),
+      ("gateway", "1+", "has a + without a modifier"),
+      ("gateway", "1++strict", "has a + without a modifier"),
+      ("gateway", "off+strict", "has a modifier after off; a listener that is off takes none"),
       (
         "gateway", "+strict",
-        "is neither a port, nor addresses between commas such as "
+        "is neither a port, nor addresses separated by commas such as "
           + "127.0.0.1:2195,[::1]:2195, nor off"
       ),
       (
         "feedback", "1+confirm",
-        "has +confirm, which only gateway listeners take; this one takes +legacy-tls"
+        "has +confirm, which only gateway listeners accept; this one accepts +legacy-tls"
       ),
       (
         "feedback-development", "1+legacy-tls+lenient",
-        "has +lenient, which only gateway listeners take; this one takes +legacy-tls"
+        "has +lenient, which only gateway listeners accept; this one accepts +legacy-tls"
       ),
       ("feedback", "1+legacy", "has +legacy, which is not +legacy-tls"),
       (
@@ -109,7 +109,7 @@ struct ListenAddressTests {
         "courier-development", "1+legacy-tls",
         "has +legacy-tls, which only gateway and feedback listeners take; leave it out"
       ),
-      ("courier", "1+fast", "has +fast, but this listener takes no modifiers; leave it out"),
+      ("courier", "1+fast", "has +fast, but this listener accepts no modifiers; leave it out"),
     ])
   func mistakes(door: String, text: String, expected: String) {
     #expect(

@@ -36,7 +36,7 @@ struct OutputTests {
   @Test(
     "There is one payload",
     arguments: [
-      ("", "there is nothing to send"), ("--title=", nil),
+      ("", "the notification has no payload"), ("--title=", nil),
       ("--alert a --payload {}", "the payload is given in more than one way"),
       ("--payload-file a --payload {}", "the payload is given in more than one way"),
     ])
@@ -79,7 +79,7 @@ struct OutputTests {
       card(
         payload, texts: ["Door", "It rang.\nTwice, and nobody went to see who it was."],
         isFromStorage: true) == """
-          ┌─ com.example.app · 12:00:00 · was kept
+          ┌─ com.example.app · 12:00:00 · was stored
           │ Door
           │ It rang.
           │ Twice, and nobody went to see who it was.

@@ -101,7 +101,7 @@ struct ParserTests {
     #expect(try invocation("completions bash").operands == ["bash"])
     #expect(try invocation("completions -- --x").operands == ["--x"])
     #expect(failure("completions")?.problem == "SHELL is missing")
-    #expect(failure("help a b")?.problem == "\"b\" is one argument too many")
+    #expect(failure("help a b")?.problem == "unexpected argument \"b\"")
     #expect(failure("serve workers")?.remedy?.hasPrefix("Did you mean --workers?\n") == true)
   }
 }
@@ -163,6 +163,6 @@ struct PrecedenceTests {
     let environment = ["APUS_WORKRES": "3", "APUS_SOMETHING_ELSE": "1", "WORKERS": "2"]
     #expect(
       try invocation("serve", environment: environment).warnings
-        == ["nothing reads APUS_WORKRES (environment); did you mean APUS_WORKERS?"])
+        == ["APUS_WORKRES (environment) has no effect; did you mean APUS_WORKERS?"])
   }
 }

@@ -131,11 +131,11 @@ struct RunTallyTests {
                     3  rejected
                     1  unknown
                     1  invalid
-                    2  left in doubt
+                    2  left doubtful
                     3    410 Unregistered
                     1    has no token
                     1    timed out
-          2.0 s, 619 a second
+          2.0 s, 619 per second
 
         """)
     #expect(
@@ -228,8 +228,8 @@ struct ProgressTests {
     #expect(
       line(50, of: 100, columns: 100)
         == " 50% " + String(repeating: "█", count: 15) + String(repeating: "░", count: 15)
-        + " 520,000 done, 12 failed, 8,000 a second, 1:05 left")
-    #expect(line(1, of: nil, columns: 100) == "520,000 done, 12 failed, 8,000 a second")
+        + " 520,000 done, 12 failed, 8,000 per second, 1:05 left")
+    #expect(line(1, of: nil, columns: 100) == "520,000 done, 12 failed, 8,000 per second")
     #expect(line(100, of: 100, columns: 90).hasPrefix("100% █"))
     #expect(line(200, of: 100, columns: 90).hasPrefix("100% █"))
     for columns in 1...120 { #expect(line(50, of: 100, columns: columns).count <= columns) }

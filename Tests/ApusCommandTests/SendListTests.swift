@@ -162,7 +162,7 @@ struct TemplateTests {
       (["token": JSONValue.string("xyz")], "has a token that is not a device token"),
       (["priority": .string("7")], "has a priority that is not one of"),
       (["payload": .string("[]")], "has a payload that is not a JSON object"),
-      (["expiration": .bool(true)], "has a expiration that is no text"),
+      (["expiration": .bool(true)], "has a expiration that is not a text"),
     ])
   func badFields(row: [String: JSONValue], problem: String) {
     do {
