@@ -103,11 +103,11 @@ struct ListenAddressTests {
       ),
       (
         "http2", "127.0.0.1:1+strict",
-        "has +strict, which only gateway listeners take; leave it out"
+        "has +strict, which only gateway listeners accept; leave it out"
       ),
       (
         "courier-development", "1+legacy-tls",
-        "has +legacy-tls, which only gateway and feedback listeners take; leave it out"
+        "has +legacy-tls, which only gateway and feedback listeners accept; leave it out"
       ),
       ("courier", "1+fast", "has +fast, but this listener accepts no modifiers; leave it out"),
     ])

@@ -38,7 +38,7 @@ struct DevCommandTests {
           + #"echo "$line"; case $line in rpush) kill $pid;; esac; done < "$1/out"; wait $pid"#,
         Programs.product("apus").path, scratch.path,
       ])
-    for word in ["stands in for APNs, leniently", "console", "key id", "curl --http2"] {
+    for word in ["development service, lenient", "console", "key id", "curl --http2"] {
       #expect(output.contains(word), "\(word)")
     }
     for name in ["curl", "aioapns", "apns2", "APNSwift", "Pushy", "node-apn", "rpush"] {

@@ -113,18 +113,18 @@ struct EnrolmentCommandTests {
       (["code", "--withdraw", "rubbish"] + data, 1, "neither a code"),
       (
         ["code", "--withdraw", "04HM-ASW9-NF6Y-ZZPW-QAC7-CN1J-205A"] + data, 1,
-        "there is no such code"
+        "the code does not exist"
       ),
       (["code", "--data", nowhere], 4, "apus init"),
       (["device", "--approve", "12"] + data, 2, "8 to 64"),
       (["device", "--approve", "0123456789"] + data, 4, "no request waits"),
       (["device", "--reject", "0123456789"] + data, 4, "no request waits"),
-      (["device", "--certificate", "x"] + data, 2, "no --approve"),
+      (["device", "--certificate", "x"] + data, 2, "without --approve"),
       (["listen", "--enroll", "x", "--topic", "a.b"] + data, 2, "--identity is missing"),
       (["listen", "--topic", "a.b"] + data, 2, "--certificate is missing"),
       (
         ["listen", "--identity", "x", "--certificate", "y", "--topic", "a.b"] + data, 2,
-        "beside it"
+        "combined with"
       ),
     ] {
       let trouble = #expect(throws: Trouble.self) { try apus(installation, arguments) }

@@ -44,8 +44,8 @@ struct RetireCommandTests {
       (Self.device.uppercased(), [], 4, "is retired already"),
       ("0123", [], 2, "16 hexadecimal digits"),
       ("+123456789abcdef", [], 2, "16 hexadecimal digits"),
-      ("fedcba9876543210", ["--name", "phone"], 2, "--retire issues nothing"),
-      ("fedcba9876543210", ["--rsa", "2048"], 2, "--retire issues nothing"),
+      ("fedcba9876543210", ["--name", "phone"], 2, "combined with --retire"),
+      ("fedcba9876543210", ["--rsa", "2048"], 2, "combined with --retire"),
     ] {
       let trouble = #expect(throws: Trouble.self) { try retire(id, extra, in: installation) }
       #expect(trouble?.description.contains("ended with \(code)") == true, "\(id) \(extra)")

@@ -55,7 +55,8 @@ package enum ApusOptions {
     help: "The bundle id of the app that the certificate is for.")
   package static let extraTopic = Option(
     "--extra-topic", .labelledTopic, in: [Verb.cert], group: .issue, scope: .flagOnly,
-    repeats: true, help: "Another topic that the certificate covers, and its label. May be repeated.")
+    repeats: true,
+    help: "Another topic that the certificate covers, and its label. May be repeated.")
   package static let environment = Option(
     "--environment",
     .choice(
@@ -156,14 +157,16 @@ package enum ApusOptions {
     help: "Requests for one device token that may arrive at once.")
   package static let ledger = Option(
     "--ledger", .ledgerMode, in: [Verb.serve], group: .service, default: "all",
-    help: "Which notifications the ledger follows: all, off, or one in N (1/N). `apus log` shows it."
+    help:
+      "Which notifications the ledger follows: all, off, or one in N (1/N). `apus log` shows it."
   )
   package static let ledgerDays = Option(
     "--ledger-days", .integer("N", 1...3650), in: [Verb.serve], group: .service, default: "7",
     help: "Days for which ledger lines are kept.")
   package static let ledgerMegabytes = Option(
     "--ledger-megabytes", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
-    default: "1024", help: "Maximum size of the ledger; beyond it the oldest lines are deleted early.")
+    default: "1024",
+    help: "Maximum megabytes of the ledger; beyond that the oldest lines are deleted early.")
   package static let deviceCacheMegabytes = Option(
     "--device-cache-megabytes", .integer("N", 1...1_000_000), in: [Verb.serve], group: .service,
     default: "256", help: "Megabytes of memory for the state of offline devices.")
@@ -192,7 +195,8 @@ package enum ApusOptions {
     default: "localhost:5223", help: "The service's listener for devices.")
   package static let authority = Option(
     "--authority", .file, in: [Verb.send, .listen, .doctor], group: .connection,
-    note: "authority/service.crt in the data directory; for Apple's hosts, the system's authorities",
+    note:
+      "authority/service.crt in the data directory; for Apple's hosts, the system's authorities",
     help:
       "The certificate of the authority that signed the service's, or `system` for the system's authorities."
   )
@@ -225,7 +229,8 @@ package enum ApusOptions {
     "--token", .deviceToken, in: [Verb.send], group: .message, scope: .flagOnly, isRequired: true,
     alternatives: ["--tokens"], help: "The device token issued to the app.")
   package static let alert = message("--alert", .anyText("TEXT"), "The text of the alert.")
-  package static let title = message("--title", .anyText("TEXT"), "The title, shown above the text.")
+  package static let title = message(
+    "--title", .anyText("TEXT"), "The title, shown above the text.")
   package static let subtitle = message(
     "--subtitle", .anyText("TEXT"), "The subtitle, between title and text.")
   package static let badge = message(
@@ -246,7 +251,8 @@ package enum ApusOptions {
     "--priority", .priority,
     "10 delivers at once, 5 saves battery, 1 does not wake the device.")
   package static let expiration = message(
-    "--expiration", .expiration, "How long the service stores the notification for an offline device.")
+    "--expiration", .expiration,
+    "How long the service stores the notification for an offline device.")
   package static let collapseID = message(
     "--collapse-id", .collapseID, "A newer notification with the same id replaces this one.")
   package static let id = message(

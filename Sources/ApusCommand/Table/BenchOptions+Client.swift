@@ -27,7 +27,8 @@ extension BenchOptions {
     help: "Send all in one bulk call, or each with a separate call.")
   package static let capacity = Option(
     "--capacity", .integer("N", 1...1_000_000), in: [BenchVerb.send], group: .load,
-    scope: .flagOnly, default: "8192", help: "With --form bulk: maximum number of pushes in flight.")
+    scope: .flagOnly, default: "8192", help: "With --form bulk: maximum number of pushes in flight."
+  )
   package static let tasks = Option(
     "--tasks", .integer("N", 1...100_000), in: [BenchVerb.send], group: .load, scope: .flagOnly,
     default: "800", help: "With --form single: tasks, each of which sends one push at a time.")

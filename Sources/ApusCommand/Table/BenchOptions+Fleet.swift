@@ -55,7 +55,7 @@ package enum Misbehaviour: String, Sendable, CaseIterable {
     case .connectionFlood: "It completes the handshake, closes, and connects again at once."
     case .die:
       "It behaves well until SIGUSR2, which prints what SIGUSR1 prints. From then on it acts like a device that lost "
-      + "power: it answers nothing and closes nothing while the process lives."
+        + "power: it answers nothing and closes nothing while the process lives."
     }
   }
 }

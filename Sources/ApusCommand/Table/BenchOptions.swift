@@ -55,7 +55,8 @@ extension Program {
           """
         ]),
       CommandDescription(
-        name: BenchVerb.crash.rawValue, summary: "kill a service repeatedly and check that nothing is lost",
+        name: BenchVerb.crash.rawValue,
+        summary: "kill a service repeatedly and check that nothing is lost",
         details: [
           """
           Starts `apus serve` on the data directory, sends through the HTTP/2 API and the binary interface to devices \
@@ -110,7 +111,8 @@ extension Program {
           """
         ]),
       CommandDescription(
-        name: BenchVerb.fetch.rawValue, summary: "connect devices and wait for stored notifications",
+        name: BenchVerb.fetch.rawValue,
+        summary: "connect devices and wait for stored notifications",
         details: [
           """
           Connects one device after the other, registers its app, and waits for its last stored notification. Then it \
@@ -164,7 +166,9 @@ package enum BenchOptions {
     scope: .flagOnly, default: "com.example.app", help: "The app that each device registers.")
   package static let printTokens = Option(
     "--print-tokens", .file, in: [BenchVerb.fleet, .register], group: .load, scope: .flagOnly,
-    help: "Write the tokens to this file once all are known, one per line, in the order of the devices.")
+    help:
+      "Write the tokens to this file once all are known, one per line, in the order of the devices."
+  )
   package static let data = Option(
     "--data", .directory,
     in: [BenchVerb.fleet, .push, .crash, .register, .fetch, .binary, .handshake],
@@ -242,7 +246,8 @@ package enum BenchOptions {
     scope: .flagOnly, default: "1000", help: "Number of handshakes.")
   package static let handshakeDevices = Option(
     "--devices", .integer("N", 1...100_000), in: [BenchVerb.handshake], group: .load,
-    scope: .flagOnly, default: "8", help: "Number of devices, each with a certificate, used in turn.")
+    scope: .flagOnly, default: "8",
+    help: "Number of devices, each with a certificate, used in turn.")
   package static let resumes = Option(
     "--resume", .flag, in: [BenchVerb.handshake], group: .load, scope: .flagOnly,
     help: "Resume the session of the last connection; only the first 8 devices.")

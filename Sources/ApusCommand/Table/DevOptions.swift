@@ -3,7 +3,8 @@ package enum DevOptions {
   package static let data = Option(
     "--data", .directory, in: [Verb.dev], group: .service, scope: .flagOnly,
     note: "a temporary directory, deleted on exit",
-    help: "Keep authority, keys, apps and devices in this directory for the next run, but no pushes.")
+    help:
+      "Keep authority, keys, apps and devices in this directory for the next run, but no pushes.")
   package static let strict = Option(
     "--strict", .flag, in: [Verb.dev], group: .service, scope: .flagOnly,
     help: "Reject everything that the real service rejects.")

@@ -65,7 +65,7 @@ package enum ListenModifier: String, Sendable, Hashable, CaseIterable {
       guard allowed.contains(modifier) else {
         throw ValueProblem(
           "has \(modifier.text), which only \(modifier.owners) accept; "
-          + (allowed.isEmpty ? "leave it out" : "this one accepts \(list(allowed))"))
+            + (allowed.isEmpty ? "leave it out" : "this one accepts \(list(allowed))"))
       }
       guard modifiers.insert(modifier).inserted else {
         throw ValueProblem("has \(modifier.text) twice; write it once")

@@ -13,7 +13,8 @@ package enum SendOptions {
   package static let dryRun = message(
     "--dry-run", .flag, "Show what would be sent and any problems with it; send nothing.")
   package static let strict = message(
-    "--strict", .flag, "Do not send notifications that violate a rule; otherwise violations are only shown.")
+    "--strict", .flag,
+    "Do not send notifications that violate a rule; otherwise violations are only shown.")
 
   package static let tokens = list(
     "--tokens", .file, "A list of recipients, one per line; - is standard input.")

@@ -29,7 +29,9 @@ package enum TrustOptions {
 
   package static let acceptLoss = Option(
     "--accept-loss", .flag, in: [Verb.store], group: .change, scope: .flagOnly,
-    help: "Continue without what cannot be read; copies of the damaged files are kept beside the store.")
+    help:
+      "Continue without what cannot be read; copies of the damaged files are kept beside the store."
+  )
 
   package static let keyToAdd = Option(
     "--add", .flag, in: [Verb.key], group: .change, scope: .flagOnly,

@@ -206,7 +206,8 @@ extension ValueSyntax where Value == Expiration {
         return .after(Int64(seconds))
       }
       guard let seconds = Int64(text), 0...(1 << 40) ~= seconds else {
-        throw ValueProblem("is neither a number of seconds since 1970, nor a span such as +1h, nor 0")
+        throw ValueProblem(
+          "is neither a number of seconds since 1970, nor a span such as +1h, nor 0")
       }
       return .at(seconds)
     }

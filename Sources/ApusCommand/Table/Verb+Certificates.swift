@@ -33,7 +33,8 @@ extension Verb {
         "apus cert --topic com.example.app --extra-topic com.example.app.voip:voip"
       ),
       (
-        "For a key that the provider made", "apus cert --topic com.example.app --request provider.csr"
+        "For a key that the provider made",
+        "apus cert --topic com.example.app --request provider.csr"
       ),
       ("For a proxy in front", "apus cert --server proxy.example.com --request proxy.csr"),
       ("From an external authority", "apus cert --topic com.example.app --csr-out provider.csr"),
