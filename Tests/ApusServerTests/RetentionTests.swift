@@ -80,7 +80,7 @@ struct RetentionTests {
   @Test(
     "A wrong number is refused with its line",
     arguments: [
-      ("many", "retain must be how many notifications wait, not \"many\""),
+      ("many", "retain must be a number of notifications, not \"many\""),
       ("0", "app \"com.example.app\" retains 0 notifications for a device: choose 1 to 100"),
       ("101", "app \"com.example.app\" retains 101 notifications for a device: choose 1 to 100"),
     ])

@@ -60,7 +60,7 @@ struct EnrolmentCommandTests {
       try apus(installation, listen(installation, other, ["--enroll", code]))
     }
     #expect(trouble?.description.contains("ended with 1") == true)
-    #expect(trouble?.description.contains("the code is not taken") == true)
+    #expect(trouble?.description.contains("the code is not accepted") == true)
     let list = try json(installation, ["code", "--list"])
     #expect(list["state"] as? String == "used up" && list["used"] as? Int == 1)
     let audit = try String(
@@ -99,7 +99,7 @@ struct EnrolmentCommandTests {
     let trouble = #expect(throws: Trouble.self) {
       try apus(installation, listen(installation, other, []))
     }
-    #expect(trouble?.description.contains("the operator has refused") == true)
+    #expect(trouble?.description.contains("the operator has rejected the request") == true)
   }
 
   @Test("Mistakes are told from each other", .timeLimit(.minutes(30)))
@@ -117,8 +117,8 @@ struct EnrolmentCommandTests {
       ),
       (["code", "--data", nowhere], 4, "apus init"),
       (["device", "--approve", "12"] + data, 2, "8 to 64"),
-      (["device", "--approve", "0123456789"] + data, 4, "no request waits"),
-      (["device", "--reject", "0123456789"] + data, 4, "no request waits"),
+      (["device", "--approve", "0123456789"] + data, 4, "no pending request has"),
+      (["device", "--reject", "0123456789"] + data, 4, "no pending request has"),
       (["device", "--certificate", "x"] + data, 2, "without --approve"),
       (["listen", "--enroll", "x", "--topic", "a.b"] + data, 2, "--identity is missing"),
       (["listen", "--topic", "a.b"] + data, 2, "--certificate is missing"),

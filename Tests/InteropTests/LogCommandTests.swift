@@ -326,6 +326,6 @@ struct LogCommandTests {
         ])
     }
     #expect(nowhere?.description.contains("ended with 4") == true)
-    #expect(nowhere?.description.contains("holds no Apus service") == true)
+    #expect(nowhere?.description.contains("contains no Apus service") == true)
   }
 }

@@ -40,8 +40,8 @@ struct RetireCommandTests {
     let file = installation.directory.appending(path: "directory.conf")
     let before = try Data(contentsOf: file)
     for (id, extra, code, words) in [
-      (Self.device, [], 4, "is retired already"),
-      (Self.device.uppercased(), [], 4, "is retired already"),
+      (Self.device, [], 4, "is already retired"),
+      (Self.device.uppercased(), [], 4, "is already retired"),
       ("0123", [], 2, "16 hexadecimal digits"),
       ("+123456789abcdef", [], 2, "16 hexadecimal digits"),
       ("fedcba9876543210", ["--name", "phone"], 2, "combined with --retire"),

@@ -45,7 +45,7 @@ struct AdminAPI: WebHandler {
   ) throws(AdminProblem) {
     guard head.announcesBody else { return }
     guard operation.takesBody else {
-      throw AdminProblem(.malformed, "\(head.method) of this path takes no content")
+      throw AdminProblem(.malformed, "\(head.method) on this path takes no content")
     }
     guard head.mediaType == "application/json" else {
       throw AdminProblem(.mediaType, head.isNotJSON)
@@ -152,7 +152,7 @@ struct AdminAPI: WebHandler {
 
   private func asset(_ name: String = "index.html") throws(AdminProblem) -> WebResponse {
     guard let answer = view.configuration.admin?.page?.answer(name) else {
-      throw AdminProblem(.notFound, "there is no page here that has \(name)")
+      throw AdminProblem(.notFound, "the console has no file \(name)")
     }
     return answer
   }

@@ -198,7 +198,7 @@ class Changes(AdminCase):
         self.world.audit.append({
             "time": "2026-01-02T03:04:05.678Z", "event": "certificate.revoked", "actor": "token administrator",
             "subject": "8F3A11DD00000001", "reason": "certificate revoked", "door": "courier production",
-            "explanation": "it was taken back: issue another for a new key",
+            "explanation": "issue another certificate for a new key",
             "sha256": "ab" * 32})
         browser = self.show("audit")
         self.expect("certificate.revoked", ".log")
