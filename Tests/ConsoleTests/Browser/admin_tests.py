@@ -79,7 +79,7 @@ class Overview(AdminCase):
         browser = self.show()
         for words in ["9,041", "9,000 production", "1,812", "1 ms", "none in the last minute", "81 MB", "16"]:
             self.expect(words, ".tiles")
-        for words in ["Discarded - Expired", "BadDeviceToken", "22 days", "5 days", "is over"]:
+        for words in ["Discarded - Expired", "BadDeviceToken", "22 days", "5 days", "expired"]:
             self.expect(words)
         self.expect("Apus 0.1.0, up 2 h 1 min")
         self.expect("ready", "#link")
@@ -144,7 +144,7 @@ class Changes(AdminCase):
 
     def test_keys(self):
         browser = self.show("keys")
-        browser.choose("select", "production", "Good for")
+        browser.choose("select", "production", "Valid for")
         browser.type("input", "com.example.app, com.example.two", "Only for these apps")
         browser.click("button[type=submit]", "Add")
         self.expect("BEGIN PRIVATE KEY", ".answer")
@@ -184,12 +184,12 @@ class Changes(AdminCase):
         browser.accept()
         self.expect("approved")
         self.assertIsNone(browser.run("return window.broken ?? null"))
-        browser.type("input", "reader-7", "Device’s name")
+        browser.type("input", "reader-7", "Device name")
         browser.type("input", "48", "Hours")
         browser.click("button", "Make")
         self.expect("K7QX-2MNP")
         self.assertEqual(self.call_of("POST", "codes"), {"name": "reader-7", "hours": 48, "uses": 1})
-        browser.click("button", "Take back")
+        browser.click("button", "Withdraw")
         browser.accept()
         browser.wait("!document.querySelector('main').innerText.includes('0 of 1')")
 
@@ -248,7 +248,7 @@ class Ledger(AdminCase):
         self.show("ledger/123e4567-e89b-12d3-a456-426614174000".upper().replace("LEDGER", "ledger"))
         self.expect("It is 3 h old <b>!</b>")
         self.show("ledger/123e4567-e89b-12d3-a456-000000000000")
-        self.expect("Neither the ledger nor the refusals know it.")
+        self.expect("Not found in the ledger or the rejected requests.")
 
     def test_unknown_topic(self):
         self.expected_complaints += ["404"]
@@ -263,7 +263,7 @@ class Ledger(AdminCase):
         self.assertFalse(browser.run("return document.querySelector('.compose select').checkVisibility()"))
         browser.type("input", "0" * 64, "Device token")
         browser.click("button", "Send")
-        self.expect("Refused: 400 BadDeviceToken")
+        self.expect("Rejected: 400 BadDeviceToken")
         self.expect("This service did not make <b>it</b>.")
         browser.type("input", "ab" * 32, "Device token")
         browser.click("button", "Send")

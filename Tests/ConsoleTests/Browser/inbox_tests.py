@@ -75,14 +75,14 @@ class Inbox(PageCase):
 
     def test_only_refused(self):
         browser = self.show()
-        browser.click(".segments button", "Refused")
+        browser.click(".segments button", "Rejected")
         browser.wait("document.querySelector('.total').textContent === '1 push'")
         browser.wait("document.querySelector('.list-pane').innerText.includes('410 Unregistered')")
 
     def test_gone(self):
         self.expected_complaints = ["404"]
         browser = self.show("inbox/4711")
-        browser.wait("document.querySelector('.detail').innerText.includes('This push is gone')")
+        browser.wait("document.querySelector('.detail').innerText.includes('This push was deleted')")
 
     def test_comes_back(self):
         """After a lost connection nothing is missing, and nothing is there twice."""

@@ -79,7 +79,7 @@ class Console(Eventually, unittest.TestCase):
         browser.wait("[...document.querySelectorAll('input')].some((one) => one.value === arguments[0])", TOPIC)
         browser.type("input", "ab" * 32, "Device token")
         browser.click("button", "Send")
-        self.expect("Refused: 400 BadDeviceToken")
+        self.expect("Rejected: 400 BadDeviceToken")
 
     def test_key(self):
         """A key that is revoked here opens nothing any more."""
@@ -93,7 +93,7 @@ class Console(Eventually, unittest.TestCase):
         while self.serving.send(self.serving.token, "After") == 0:
             browser.run("return 0")
         self.view("ledger")
-        self.expect("Refused requests")
+        self.expect("Rejected requests")
         browser = self.view("keys")
         browser.click("button[type=submit]", "Add")
         self.expect("BEGIN PRIVATE KEY", ".answer")
@@ -107,9 +107,9 @@ class Console(Eventually, unittest.TestCase):
         for words in ["authority", "server", "days left"]:
             self.expect(words, ".rows")
         browser = self.view("devices")
-        browser.type("input", "reader-7", "Device’s name")
+        browser.type("input", "reader-7", "Device name")
         browser.click("button", "Make")
-        self.expect("Shown this once")
+        self.expect("Not shown again")
 
     def test_retired(self):
         browser = self.view("devices")

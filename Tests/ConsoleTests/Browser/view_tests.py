@@ -114,9 +114,9 @@ class Composer(PageCase):
         }
         browser = self.ready()
         browser.click("button", "Send")
-        browser.wait("document.querySelector('.compose').innerText.includes('Refused: 410 Unregistered')")
+        browser.wait("document.querySelector('.compose').innerText.includes('Rejected: 410 Unregistered')")
         self.expect("The app was <b>removed</b>.", ".compose")
-        self.expect("By the fault gone", ".compose")
+        self.expect("Caused by the fault gone", ".compose")
 
     def test_violations(self):
         """A push that was accepted although APNs would object says so at once."""
@@ -197,8 +197,8 @@ class Devices(PageCase):
         self.world.shown["tablet"].append(shown(title="Dritte"))
         self.world.tell("device", {})
         browser.wait("document.querySelector('.phone .title').textContent === 'Dritte'")
-        browser.click("button", "Swipe all away")
-        browser.wait("document.querySelector('.phone').innerText.includes('Nothing to see')")
+        browser.click("button", "Clear the screen")
+        browser.wait("document.querySelector('.phone').innerText.includes('No notifications')")
 
     def test_add_and_remove(self):
         self.expected_complaints = ["400"]
@@ -223,7 +223,7 @@ class Faults(PageCase):
         browser.type("[aria-label=Field]", "title")
         browser.choose("[aria-label=Test]", "contains")
         browser.type("[aria-label=Value]", "order")
-        browser.choose("select", "rate", "Of those that match")
+        browser.choose("select", "rate", "Of matching pushes")
         browser.type("input", "0.25", "Share")
         browser.type("input", "7", "Seed")
         browser.type("input", "2", "At most")
@@ -281,7 +281,7 @@ class Faults(PageCase):
     def test_wrong(self):
         self.expected_complaints = ["400"]
         browser = self.show("faults")
-        browser.choose("select", "rate", "Of those that match")
+        browser.choose("select", "rate", "Of matching pushes")
         browser.type("input", "7", "Share")
         browser.click("button[type=submit]", "Arm")
         browser.wait(
