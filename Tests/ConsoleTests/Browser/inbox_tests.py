@@ -36,7 +36,7 @@ class Inbox(PageCase):
     def test_states_change(self):
         push = self.world.add({"states": [], "shown": None})
         browser = self.show(f"inbox/{push['number']}")
-        browser.wait("document.body.innerText.includes('has not shown it so far')")
+        browser.wait("document.body.innerText.includes('has not shown it yet')")
         delivered = {
             "state": "Delivered to Device",
             "atMilliseconds": push["receivedMilliseconds"] + 40,

@@ -69,7 +69,7 @@ class Handler(mock_service.Handler):
         world = self.world
         if name == "devices" and rest:
             if rest[0] not in world.devices:
-                raise Refusal(404, "not-found", f"there is no device {rest[0]}")
+                raise Refusal(404, "not-found", f"the device {rest[0]} does not exist")
             return world.devices[rest[0]]
         if name == "devices":
             after, text, limit = query.get("after", ""), query.get("query", ""), int(query.get("limit", 100))

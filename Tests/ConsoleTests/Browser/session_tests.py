@@ -21,7 +21,7 @@ class Locked(PageCase):
         browser.wait("document.querySelector('[role=alert]')?.textContent === 'the password is another one'")
         self.assertNotIn("Your order", browser.text())
         self.sign_in("gü ess")
-        browser.wait("document.querySelector('[role=alert]').textContent.includes('beyond ASCII')")
+        browser.wait("document.querySelector('[role=alert]').textContent.includes('only ASCII')")
         self.sign_in()
         browser.wait("document.querySelectorAll('.row').length > 0")
         # The events too: they come with the password, in no address.
@@ -85,7 +85,7 @@ class Texts(PageCase):
     def test_set_and_change(self):
         browser = self.show("devices")
         browser.click("summary", "Texts of apps")
-        browser.wait("document.body.innerText.includes('No app has any.')")
+        browser.wait("document.body.innerText.includes('No texts.')")
         browser.type("input", "de", "Language")
         browser.element("input", "App")
         form = "details.box form"

@@ -217,7 +217,7 @@ class Devices(PageCase):
 class Faults(PageCase):
     def test_arm_and_disarm(self):
         browser = self.show("faults")
-        browser.wait("document.body.innerText.includes('everything goes as it should')")
+        browser.wait("document.body.innerText.includes('No faults armed')")
         browser.type("input", "gone", "Name")
         browser.click("button", "Add a condition")
         browser.type("[aria-label=Field]", "title")
@@ -256,7 +256,7 @@ class Faults(PageCase):
             self.expect("1", "#tabs [data-view=faults] .badge")
         browser.click("#tabs [data-view=faults]")
         browser.click("button", "Disarm gone")
-        browser.wait("document.body.innerText.includes('everything goes as it should')")
+        browser.wait("document.body.innerText.includes('No faults armed')")
         browser.wait("!document.querySelector('#tabs .badge')")
 
     def test_effects(self):
@@ -310,7 +310,7 @@ class Rest(PageCase):
         self.assertAlmostEqual(body["issuedAtSeconds"], self.world.now() / 1000 - 5400, delta=60)
         browser.type("textarea", "abcd", "Token")
         browser.click("button", "Check")
-        browser.wait("document.querySelector('.callout.bad')?.innerText.includes('This service did not make it')")
+        browser.wait("document.querySelector('.callout.bad')?.innerText.includes('This service did not issue the token')")
 
     def test_clock(self):
         browser = self.show("status")
