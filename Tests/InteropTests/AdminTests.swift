@@ -251,7 +251,7 @@ struct AdminTests {
         "--gateway-development-listen", "off", "--feedback-listen", "off",
         "--feedback-development-listen", "off",
       ])
-    #expect(said.contains("admin.sock") && said.contains("another service answers"))
+    #expect(said.contains("admin.sock") && said.contains("another service listens"))
     let status = try Programs.run(
       installation.apus, ["status", "--data", installation.directory.path])
     #expect(status.contains("ready"))

@@ -114,7 +114,7 @@ struct DevCommandTests {
     }
     let (code, text) = try DevProcess.failure(["--free-ports", "--data", data])
     #expect(code == 4)
-    #expect(text.contains("another `apus dev` uses \(data): stop that one, or give this one"))
+    #expect(text.contains("another `apus dev` uses \(data): stop it, or give another --data"))
     // The first one has not noticed.
     #expect(try dev.api("GET", "status")["mode"] as? String == "lenient")
     #expect(try dev.stop() == 0)

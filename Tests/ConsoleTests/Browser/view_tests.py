@@ -310,7 +310,8 @@ class Rest(PageCase):
         self.assertAlmostEqual(body["issuedAtSeconds"], self.world.now() / 1000 - 5400, delta=60)
         browser.type("textarea", "abcd", "Token")
         browser.click("button", "Check")
-        browser.wait("document.querySelector('.callout.bad')?.innerText.includes('This service did not issue the token')")
+        browser.wait(
+            "document.querySelector('.callout.bad')?.innerText.includes('This service did not issue the token')")
 
     def test_clock(self):
         browser = self.show("status")
