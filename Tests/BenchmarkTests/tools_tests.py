@@ -81,7 +81,7 @@ class Suites(unittest.TestCase):
 
     def test_what_is_not_there_is_said(self):
         known = bench.suites()
-        with self.assertRaisesRegex(SystemExit, "no suite or row 'nothing'"):
+        with self.assertRaisesRegex(SystemExit, "unknown suite or row 'nothing'"):
             bench.chosen(known, ["nothing"])
         with self.assertRaisesRegex(SystemExit, "no row 'nothing'"):
             bench.chosen(known, ["ingest.nothing"])
