@@ -28,7 +28,7 @@ p99, and no good request rejected:
   settings     as many with 1,000 open requests and SETTINGS of 2,730 entries
   handshakes   5,000 that never answer the service's part of the handshake
   connections  5,000 that send nothing, to a service with at most 4,096 descriptors
-  Each prints, after its name:
+Each prints, after its name:
   -devices   the good devices' p99
   -provider  p99 of the responses to the good provider
   -refused   its requests that were not accepted, of all slices

@@ -150,7 +150,7 @@ class Machine(unittest.TestCase):
             ticks = iter([(10, 1000), (40, 2000)])
             with mock.patch.object(harness, "processor_ticks", lambda: next(ticks)), harness.stolen():
                 pass
-        self.assertEqual(self.said(body), "the hypervisor took 3.0% of the processors' time\n")
+        self.assertEqual(self.said(body), "the hypervisor stole 3.0% of the processors' time\n")
 
 
 class Comparisons(unittest.TestCase):
