@@ -9,7 +9,7 @@ struct TextTests {
     return HelpText(program: .apus, columns: columns, isStyled: isStyled).text(for: command)
   }
 
-  @Test("The help of a command, as it is")
+  @Test("The help of a command")
   func snapshot() throws {
     #expect(
       try help("device") == """
@@ -120,7 +120,7 @@ struct TextTests {
     }
   }
 
-  @Test("The width has bounds, and headings are bold only where that is wanted")
+  @Test("The width has bounds, and headings are bold only if requested")
   func style() throws {
     #expect(try help("serve", columns: 1) == help("serve", columns: 40))
     #expect(try help("serve", columns: 1000) == help("serve", columns: 100))
@@ -129,7 +129,7 @@ struct TextTests {
     #expect(try help("serve", isStyled: true).contains("\u{1b}[1mListeners\u{1b}[0m"))
   }
 
-  @Test("Help and manual page explain each modifier, and say what legacy TLS costs")
+  @Test("Help and manual page explain each modifier and the risk of legacy TLS")
   func modifiers() throws {
     let help = try help("serve", columns: 100)
     let manual = ManualPage.text(for: .apus, version: "1.0")
@@ -143,7 +143,7 @@ struct TextTests {
     }
   }
 
-  @Test("Completions offer a listener's usual port with each modifier that it takes")
+  @Test("Completions offer a listener's default port with each modifier that it accepts")
   func completedModifiers() {
     let offered = Dictionary(
       uniqueKeysWithValues: Program.apus.options.filter { $0.group == .listeners }
@@ -209,7 +209,7 @@ struct TextTests {
     }
   }
 
-  @Test("In the manual page no line of text is taken for a request")
+  @Test("No text line of the manual page is a request")
   func manualRequests() {
     let known: Set = [
       ".TH", ".SH", ".SS", ".TP", ".PP", ".B", ".BR", ".I", ".RI", ".nf", ".fi", ".RS", ".RE",

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite("curl, as the README has it", .serialized)
+@Suite("The curl command of the README", .serialized)
 struct CurlTests {
   /// The block of the README that ends in the curl command, at the port of the test's own service.
   ///

@@ -25,7 +25,7 @@ struct EnrolmentCommandTests {
     ] + extra
   }
 
-  @Test("A code makes a device, once; later starts need none", .timeLimit(.minutes(30)))
+  @Test("A code enrols a device once; later starts need no code", .timeLimit(.minutes(30)))
   func code() throws {
     let installation = try Installation()
     try installation.start()
@@ -71,7 +71,7 @@ struct EnrolmentCommandTests {
     #expect(audit.contains("device \(id)") && !audit.contains(code))
   }
 
-  @Test("Approved and rejected on the command line", .timeLimit(.minutes(30)))
+  @Test("Approval and rejection on the command line", .timeLimit(.minutes(30)))
   func approval() throws {
     let installation = try Installation()
     try installation.start()
@@ -102,7 +102,7 @@ struct EnrolmentCommandTests {
     #expect(trouble?.description.contains("the operator has rejected the request") == true)
   }
 
-  @Test("Mistakes are told from each other", .timeLimit(.minutes(30)))
+  @Test("Each error has its own message and exit code", .timeLimit(.minutes(30)))
   func mistakes() throws {
     let installation = try Installation()
     let data = ["--data", installation.directory.path]

@@ -16,7 +16,7 @@ struct RetireCommandTests {
       ] + extra)
   }
 
-  @Test("It adds an entry to directory.conf, and leaves the rest as it was written")
+  @Test("It adds an entry to directory.conf, and leaves the rest unchanged")
   func entry() throws {
     let installation = try Installation()
     let file = installation.directory.appending(path: "directory.conf")
@@ -33,7 +33,7 @@ struct RetireCommandTests {
     #expect(said.contains("fedcba9876543210") && said.contains("within a second"))
   }
 
-  @Test("Twice, or without an id that is one, it changes nothing and says why")
+  @Test("A second time, or with an invalid id, it changes nothing and fails with a reason")
   func mistakes() throws {
     let installation = try Installation()
     _ = try retire(Self.device, in: installation)

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// `apus token` and `apus doctor`, as an operator runs them.
-@Suite("What keeps a provider from sending is said in words", .timeLimit(.minutes(30)))
+@Suite("Explanations of what keeps a provider from sending", .timeLimit(.minutes(30)))
 struct SendTroubleTests {
   /// What a command printed, and its exit code.
   private func run(_ installation: Installation, _ arguments: [String]) throws -> (Int, String) {
@@ -39,7 +39,7 @@ struct SendTroubleTests {
     return try Programs.run(installation.apus, arguments).trimmingCharacters(in: .newlines)
   }
 
-  @Test("A token that was made here is good, and one that is not says why")
+  @Test("A token made here is valid, and an invalid one is explained")
   func tokens() throws {
     let (here, other) = (try Installation(), try Installation())
     let token = try make(here)
@@ -64,7 +64,7 @@ struct SendTroubleTests {
   }
 
   @Test(
-    "Each part that is wrong is named",
+    "Each invalid part is named",
     arguments: [
       ("abc", "x", "have three parts"),
       (#"{"alg":"HS256","kid":"ABC123DEFG"}"#, #"{"iss":"TEAM123456","iat":1}"#, "alg"),
@@ -96,7 +96,7 @@ struct SendTroubleTests {
     #expect(found.problems.first?.contains(problem) == true, "\(found.problems)")
   }
 
-  @Test("Each step on the way to a service that fails is named, with its exit code")
+  @Test("Each failing step of a connection is named, with its exit code")
   func doctor() throws {
     let (here, other) = (try Installation(), try Installation())
     try here.start()

@@ -48,7 +48,7 @@ class Console(Eventually, unittest.TestCase):
         self.assertEqual(self.serving.send(self.serving.token, "still"), 0)
 
     def test_way_of_a_push(self):
-        """A device is connected, a test push reaches it, and the ledger has its whole way."""
+        """A test push reaches a connected device, and the ledger has all of its states."""
         browser = self.view("devices")
         browser.click("main table a")
         for words in ["connected", "production", TOPIC, "enabled"]:
@@ -82,7 +82,7 @@ class Console(Eventually, unittest.TestCase):
         self.expect("Rejected: 400 BadDeviceToken")
 
     def test_key(self):
-        """A key that is revoked here opens nothing any more."""
+        """A key revoked on the page is rejected."""
         self.assertEqual(self.serving.send(self.serving.token, "Before"), 0)
         browser = self.view("keys")
         key = self.serving.made["key_id"]

@@ -1,4 +1,4 @@
-"""A stand-in that asks for a password, pages that nobody looks at, and the texts of apps."""
+"""A development service with a password, hidden pages, and the texts of apps."""
 
 import samples
 from page_case import PageCase
@@ -42,7 +42,7 @@ class Locked(PageCase):
         self.assertIsNone(browser.run("return sessionStorage.getItem('apus-token')"))
 
     def test_taken_back(self):
-        """A password that is good no more leads back to where one signs in, and says why."""
+        """A password that is no longer valid leads back to the sign-in form, which says why."""
         browser = self.browser
         self.sign_in()
         browser.wait("document.querySelector('.row')")
@@ -54,7 +54,7 @@ class Locked(PageCase):
 
 class Tabs(PageCase):
     def test_hidden(self):
-        """Pages that nobody looks at hold no connection, and know what happened once they are looked at."""
+        """Hidden pages hold no connection, and catch up when they become visible."""
         browser = self.show()
         first, others = browser.tab(), []
         self.addCleanup(browser.switch, first)

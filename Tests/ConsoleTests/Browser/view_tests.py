@@ -58,7 +58,7 @@ class Composer(PageCase):
         browser.wait("document.querySelector('.detail-head h2')?.textContent === 'Grüezi'")
 
     def test_types(self):
-        """Each type has its topic and priority, and a payload that its apps understand."""
+        """Each push type has its topic, its priority and a valid payload."""
         expected = {
             "background": (samples.TOPIC, 5, {"aps": {"content-available": 1}}),
             "voip": (samples.TOPIC + ".voip", 10, {"aps": {}}),
@@ -88,7 +88,7 @@ class Composer(PageCase):
         self.assertAlmostEqual(aps["timestamp"], self.world.now() / 1000, delta=60)
 
     def test_by_hand(self):
-        """What is typed is what is sent, to the last digit; what is not JSON is marked with its place."""
+        """The typed payload is sent unchanged; invalid JSON is marked with its position."""
         browser = self.ready()
         browser.click(".segments button", "JSON")
         text = '{"aps":{"alert":"x"},"n":12345678901234567890,"n":1.10}'
@@ -119,7 +119,7 @@ class Composer(PageCase):
         self.expect("Caused by the fault gone", ".compose")
 
     def test_violations(self):
-        """A push that was accepted although APNs would object says so at once."""
+        """The violations of an accepted push are shown at once."""
         message = "background pushes need priority <b>5</b>"
         self.world.send_violations = [{"rule": "priority-background", "severity": "warning", "message": message}]
         browser = self.ready()
@@ -260,7 +260,7 @@ class Faults(PageCase):
         browser.wait("!document.querySelector('#tabs .badge')")
 
     def test_effects(self):
-        """Each effect is sent with the names and types that the API has for it."""
+        """Each effect is sent with the names and types of the API."""
         expected = {
             "delay": {"type": "delay", "milliseconds": 2000},
             "noAnswer": {"type": "noAnswer"},
