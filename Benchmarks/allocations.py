@@ -3,7 +3,7 @@
 
     make allocations                             fails where a path allocates more than its ceiling
     Benchmarks/allocations.py --rows client      some of them; --json prints them as JSON
-    Benchmarks/allocations.py --set              writes the ceilings anew, from what was counted
+    Benchmarks/allocations.py --set              updates the ceilings from the counts
 
 alloc_count.c is preloaded into the program and counts calls of malloc and similar functions. Each figure is the
 difference of two runs, a large and a small one, divided by the difference of their messages, so allocations of a

@@ -246,7 +246,7 @@ package enum ApusOptions {
   package static let pushType = Option(
     "--push-type", .pushType, in: [Verb.send], group: .message, scope: .flagOnly,
     note: "background with --content-available alone, else alert",
-    help: "The push type (apns-push-type).")
+    help: "The push type of the notification.")
   package static let priority = message(
     "--priority", .priority,
     "10 delivers at once, 5 saves battery, 1 does not wake the device.")
