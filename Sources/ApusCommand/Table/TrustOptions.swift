@@ -58,7 +58,9 @@ package enum TrustOptions {
     repeats: true, help: "An app that the key is limited to. May be repeated.")
   package static let relatedKey = Option(
     "--related", .keyID, in: [Verb.key], group: .change, scope: .flagOnly,
-    help: "A key for single apps that the new key will replace; both can then share a connection.")
+    help:
+      "An existing key for single apps that may share connections, so that one can replace the other."
+  )
   package static let publicKey = Option(
     "--public-key", .file, in: [Verb.key], group: .change, scope: .flagOnly,
     help: "The public half of a key that the provider made. Without it, a key is made here.")

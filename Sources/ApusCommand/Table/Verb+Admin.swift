@@ -14,8 +14,8 @@ extension Verb {
       """,
       """
       A token is 256 random bits with the prefix apus_, shown once; the service keeps its SHA-256. A running service \
-      applies each change from the next request on. After several wrong tokens, an address gets slower and slower \
-      answers and is then rejected for a while.
+      applies each change from the next request on. An address that sends wrong tokens gets slower and slower \
+      responses, and is then rejected for a while.
       """,
     ], operands: "WHAT [NAME]", operandCount: 1...2, operandWords: ["add", "list", "remove"],
     examples: [
